@@ -1,0 +1,1 @@
+"""One compiler stack for dense and sparse tensor operations."""

@@ -1,0 +1,121 @@
+"""Findings and the exception that carries them.
+
+A finding is a frozen value: the rule that was broken, the place, what was expected, what was
+found, and a hint where one helps. `TeirError` is the one exception type a user catches; it carries
+every finding of the failed step, in program order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule of the language or of an entry point.
+
+    ``code`` is stable (users and tests refer to it), ``sentence`` is the rule itself in one
+    sentence, ``source`` names the section, paper or manual it comes from.
+    """
+
+    code: str
+    sentence: str
+    source: str
+
+
+class Part(Enum):
+    """The kind of program part a finding blames."""
+
+    PROGRAM = "program"
+    TENSOR = "tensor"
+    SCRATCH = "scratch"
+    AXIS = "axis"
+    PRIMITIVE = "primitive"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPlace:
+    """A part of a program by name; the printer knows its line."""
+
+    part: Part
+    name: str
+
+    def __str__(self) -> str:
+        return self.part.value if self.part is Part.PROGRAM else f"{self.part.value} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextPlace:
+    """A position in a text the user gave; line and column count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPlace:
+    """A field of a JSON document, as ``$.axes[2].strides[0]``."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentPlace:
+    """An argument of a call: an operand's name, a keyword, a command-line option, a file."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Place = ProgramPlace | TextPlace | RecordPlace | ArgumentPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One broken rule: where, what the rule expects, what was found."""
+
+    rule: Rule
+    place: Place
+    expected: str
+    found: str
+    hint: str | None = None
+    line: str | None = None
+    """The printed line of the program or expression that is blamed, when there is one."""
+    line_number: int | None = None
+
+    @property
+    def code(self) -> str:
+        return self.rule.code
+
+    def __str__(self) -> str:
+        where = str(self.place)
+        if self.line_number is not None:
+            where = f"line {self.line_number} ({where})"
+        rows = [f"{self.code} at {where}: expected {self.expected}, found {self.found}"]
+        if self.line is not None:
+            rows.append(f"    {self.line.strip()}")
+        rows.append(f"    rule: {self.rule.sentence} [{self.rule.source}]")
+        if self.hint is not None:
+            rows.append(f"    hint: {self.hint}")
+        return "\n".join(rows)
+
+
+class TeirError(ValueError):
+    """Raised with every finding of the step that failed."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__(findings)
+        self.findings = findings
+
+    def __str__(self) -> str:
+        return "\n".join(str(finding) for finding in self.findings)

@@ -1,0 +1,257 @@
+"""The nodes of TEIR: a program is an immutable tree.
+
+Specification sections 10.1 to 10.3: axes say where, the schedule says when, primitives say what.
+Nodes refer to tensors, axes and primitives by name. A constructor refuses what is wrong with the
+node by itself; `teir.ir.check` finds what is wrong between nodes.
+
+    program
+      tensors, axes, primitives           tables, in the order they were declared
+      roots: IterationNode | InvocationNode   the schedule forest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from teir.dtypes import DataType
+
+LIMIT = 2**62
+"""Extents, strides, offsets and address sums stay below this many bytes or elements."""
+
+
+class Bytes(Mapping[str, int]):
+    """Bytes per tensor, absent meaning zero; equality and hash ignore zeros."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, int] | None = None) -> None:
+        self._items = {name: value for name, value in (items or {}).items() if value != 0}
+
+    def __getitem__(self, tensor: str) -> int:
+        return self._items.get(tensor, 0)
+
+    def __contains__(self, tensor: object) -> bool:
+        return tensor in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bytes) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return f"Bytes({self._items!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Bytes, (self._items,))
+
+
+class Policy(Enum):
+    """How an iteration node walks its axis (Table 10.2.1)."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+
+
+class GuardKind(Enum):
+    """The two guard terms (section 10.2.1)."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+class Operation(Enum):
+    """What a primitive does (Table 10.3.1, and the element-wise binaries of the backend)."""
+
+    ZERO = "Zero"
+    COPY = "Copy"
+    RELU = "ReLU"
+    CONTRACTION = "Contraction"
+    ADD = "Add"
+    SUB = "Sub"
+    MUL = "Mul"
+    DIV = "Div"
+    MIN = "Min"
+    MAX = "Max"
+
+
+class Role(Enum):
+    """The role of an axis inside a primitive (Table 10.3.2; C is a batch axis)."""
+
+    C = "C"
+    M = "M"
+    N = "N"
+    K = "K"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor or a scratch tensor: a name and the type of its elements."""
+
+    name: str
+    data_type: DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One compressed level a sparse axis walks: ``pos`` bounds, ``crd`` coordinates.
+
+    ``by_position`` names the tensors that are addressed with the absolute position instead of the
+    coordinate (as ``crd`` itself is).
+    """
+
+    pos: str
+    crd: str
+    by_position: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis (section 10.1): extent, and strides and offsets in bytes per tensor."""
+
+    name: str
+    extent: int
+    strides: Bytes = field(default_factory=Bytes)
+    offsets: Bytes = field(default_factory=Bytes)
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardTerm:
+    """``first(axis)`` or ``last(axis)``."""
+
+    kind: GuardKind
+    axis: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}({self.axis})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Primitive:
+    """A primitive (section 10.3): operation, operands, and the axes it consumes by role.
+
+    ``c``, ``m``, ``n``, ``k`` hold axis names, outermost first. ``data_type`` is the declared
+    compute type, None where the record gave none. ``metadata`` holds every other metadata entry
+    as (key, JSON text of the value), sorted by key.
+    """
+
+    name: str
+    operation: Operation
+    inputs: tuple[str, ...]
+    output: str
+    c: tuple[str, ...] = ()
+    m: tuple[str, ...] = ()
+    n: tuple[str, ...] = ()
+    k: tuple[str, ...] = ()
+    data_type: DataType | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    def role_axes(self) -> tuple[tuple[Role, tuple[str, ...]], ...]:
+        """The role lists in the order C, M, N, K, empty ones included."""
+        return ((Role.C, self.c), (Role.M, self.m), (Role.N, self.n), (Role.K, self.k))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """All consumed axes in the order C, M, N, K."""
+        return self.c + self.m + self.n + self.k
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The inputs, then the output."""
+        return (*self.inputs, self.output)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tensors whose bytes the primitive reads: a Contraction also reads its output."""
+        if self.operation is Operation.CONTRACTION:
+            return (*self.inputs, self.output)
+        return self.inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationNode:
+    """A leaf of the schedule: invokes a primitive (Table 10.2.2)."""
+
+    name: str
+    primitive: str
+    guard: tuple[GuardTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationNode:
+    """An inner node of the schedule: walks one axis (Table 10.2.1).
+
+    ``scratch`` holds the tensors that are private to each running iteration of this node.
+    """
+
+    name: str
+    axis: str
+    policy: Policy
+    children: tuple[Node, ...]
+    guard: tuple[GuardTerm, ...] = ()
+    scratch: tuple[Tensor, ...] = ()
+
+
+Node = IterationNode | InvocationNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A whole TEIR program. ``scratch`` holds the tensors private to the whole run."""
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    axes: tuple[Axis, ...]
+    primitives: tuple[Primitive, ...]
+    roots: tuple[Node, ...]
+    scratch: tuple[Tensor, ...] = ()
+
+    def axis_table(self) -> dict[str, Axis]:
+        return {axis.name: axis for axis in self.axes}
+
+    def primitive_table(self) -> dict[str, Primitive]:
+        return {primitive.name: primitive for primitive in self.primitives}
+
+    def tensor_table(self) -> dict[str, Tensor]:
+        """All tensors by name, scratch included."""
+        table = {tensor.name: tensor for tensor in (*self.tensors, *self.scratch)}
+        for node in self.nodes():
+            if isinstance(node, IterationNode):
+                table.update({tensor.name: tensor for tensor in node.scratch})
+        return table
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node in program order (a node before its children)."""
+        stack: list[Node] = list(reversed(self.roots))
+        while stack:
+            node = stack.pop()
+            yield node
+            if isinstance(node, IterationNode):
+                stack.extend(reversed(node.children))
+
+    def invocations(self) -> Iterator[tuple[tuple[IterationNode, ...], InvocationNode]]:
+        """Every leaf with its ancestors, outermost first, in program order."""
+        stack: list[tuple[tuple[IterationNode, ...], Node]]
+        stack = [((), node) for node in reversed(self.roots)]
+        while stack:
+            path, node = stack.pop()
+            match node:
+                case InvocationNode():
+                    yield path, node
+                case IterationNode():
+                    inner = (*path, node)
+                    stack.extend((inner, child) for child in reversed(node.children))

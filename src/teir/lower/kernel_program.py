@@ -1,0 +1,127 @@
+"""The kernel program: what lowering makes of a TEIR program, loops around kernel calls.
+
+It is read by the table-driven nest and by the emitter of the specialised function, so there is
+one meaning. Every address is a slot's pointer plus what the enclosing loops add plus a constant.
+
+    Loop i < 32 (in0 += 8192, out += 32768)
+      Call GemmBlock(in0 + 0, in1 + 0, out + 0; k=32, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from teir.dtypes import DataType
+from teir.lower.kernels import Kernel
+
+
+class Storage(Enum):
+    """Where the bytes of a slot live."""
+
+    OPERAND = "operand"
+    """The caller's buffer."""
+    RUN = "run"
+    """Scratch shared by the whole run."""
+    THREAD = "thread"
+    """Scratch private to the executing thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One pointer of the running program.
+
+    OPERAND: the pointer starts at the operand's base. RUN and THREAD: it starts ``start_bytes``
+    after the beginning of that arena.
+    """
+
+    tensor: str
+    data_type: DataType
+    storage: Storage
+    start_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one iteration of a loop adds to a slot's pointer."""
+
+    slot: int
+    stride_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Run ``body`` ``extent`` times in increasing order.
+
+    ``index`` is the number of the index cell that holds the current iteration, None where no
+    guard below asks for it. ``steps`` names each slot at most once, zero strides left out.
+    """
+
+    extent: int
+    steps: tuple[Step, ...]
+    index: int | None
+    body: tuple[KernelNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridAxis:
+    """One axis of a grid, fields as in `Loop`."""
+
+    extent: int
+    steps: tuple[Step, ...]
+    index: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Run ``body`` for every point of the grid, in any order, on several threads."""
+
+    axes: tuple[GridAxis, ...]
+    body: tuple[KernelNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexTest:
+    """True when the index cell holds ``value``."""
+
+    index: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """Run ``body`` when all tests hold."""
+
+    tests: tuple[IndexTest, ...]
+    body: tuple[KernelNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A slot's pointer plus a constant."""
+
+    slot: int
+    offset_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Call a kernel: operands in the kernel's order, arguments in the kernel's order."""
+
+    kernel: Kernel
+    operands: tuple[Address, ...]
+    arguments: tuple[int, ...]
+
+
+KernelNode = Loop | Grid | Guarded | Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelProgram:
+    """A lowered program. Grids never contain grids."""
+
+    slots: tuple[Slot, ...]
+    roots: tuple[KernelNode, ...]
+    index_cells: int
+    run_scratch_bytes: int
+    thread_scratch_bytes: int

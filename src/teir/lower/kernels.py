@@ -1,0 +1,108 @@
+"""The kernels a lowered program may call, as values.
+
+A kernel value names one piece of code: everything in it is a constant of the generated code.
+What varies from call to call (extents, strides, counts) is passed as `arguments`, signed 64-bit
+integers in the order the kernel's docstring gives. Strides are bytes.
+
+Numerical contract of every kernel that adds products: one fused multiply-add chain per output
+element, starting from the value stored in the output (or from zero), over (outer batch, batch, k)
+in increasing order. So no choice made here (block sizes, lanes, access) changes a bit of the
+result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+
+
+class Access(Enum):
+    """How the lanes of one vector lie in memory."""
+
+    UNIT = "unit"
+    """Lanes are adjacent elements."""
+    STRIDED = "strided"
+    """Lanes are a run-time stride apart."""
+    BROADCAST = "broadcast"
+    """All lanes are the same element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmBlock:
+    """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] on a register block.
+
+    The block is ``vectors * lanes`` rows by ``columns`` columns; lanes run along m. With
+    ``masked`` only the first ``last_lanes`` lanes of the last vector exist. For complex types a
+    lane is one complex element.
+
+    Operands: A, B, C. Arguments, in order:
+    k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n, c_n,
+    accumulate (1: start from C, 0: start from zero), last_lanes, a_m, c_m.
+    ``a_m`` and ``c_m`` are read only where the access is STRIDED.
+    """
+
+    in_type: DataType
+    out_type: DataType
+    lanes: int
+    vectors: int
+    columns: int
+    a_access: Access
+    c_access: Access
+    masked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductSum:
+    """out[m] += sum over (batch, k) of the product of all inputs at (m, batch, k).
+
+    The general contraction kernel: any number of inputs, any strides. Products are formed left to
+    right, each rounded, and the last multiplication is the fused one (one input: a plain add).
+    ``accesses`` has one entry per operand: the inputs in order, then the output.
+
+    Operands: the inputs, then the output. Arguments, in order:
+    m, k, batch, accumulate (1 or 0), then the m stride of every operand, then the k stride of
+    every input, then the batch stride of every input.
+    """
+
+    in_type: DataType
+    out_type: DataType
+    inputs: int
+    lanes: int
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise:
+    """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
+
+    Copy converts ``in_type`` to ``out_type`` (round to nearest even); the other operations have
+    equal types. Lanes run along m. ``accesses`` has one entry per operand, the output last.
+
+    Operands: the inputs, then the output. Arguments, in order:
+    m, n, then the m stride of every operand, then the n stride of every operand.
+    """
+
+    operation: Operation
+    in_type: DataType
+    out_type: DataType
+    lanes: int
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransposeCopy:
+    """out[m, n] = in[m, n] where the input is adjacent along m and the output along n.
+
+    In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
+
+    Operands: input, output. Arguments, in order: m, n, in_n, out_m.
+    """
+
+    element_bytes: int
+    lanes: int
+
+
+Kernel = GemmBlock | ProductSum | Elementwise | TransposeCopy
