@@ -1,0 +1,72 @@
+"""Primitive axes as lowering sees them: extents and one stride per operand, names forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.ir.nodes import Axis
+from teir.lower.kernel_program import KernelNode, Loop, Step
+
+
+@dataclass(frozen=True, slots=True)
+class TileAxis:
+    """An axis of a tile: its extent and its stride in bytes on each operand, in operand order."""
+
+    extent: int
+    strides: tuple[int, ...]
+
+
+def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
+    """The axes with more than one index, in order."""
+    return [
+        TileAxis(axis.extent, tuple(axis.strides[tensor] for tensor in operands))
+        for axis in axes
+        if axis.extent > 1
+    ]
+
+
+def fuse_adjacent(axes: Sequence[TileAxis]) -> list[TileAxis]:
+    """Merge each axis into its inner neighbour where the pair walks memory as one axis does.
+
+    X (outer) and Y (inner) fuse when stride(X) = |Y| * stride(Y) on every operand; the order of
+    visits is unchanged, so reductions may be fused too.
+    """
+    fused: list[TileAxis] = []
+    for axis in axes:
+        while fused and _continues(fused[-1], axis):
+            axis = TileAxis(fused.pop().extent * axis.extent, axis.strides)
+        fused.append(axis)
+    return fused
+
+
+def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
+    """As `fuse_adjacent` for axes whose order does not matter, largest stride outermost."""
+    return fuse_adjacent(sorted(axes, key=lambda axis: axis.strides[::-1], reverse=True))
+
+
+def _continues(outer: TileAxis, inner: TileAxis) -> bool:
+    return all(
+        wide == narrow * inner.extent
+        for wide, narrow in zip(outer.strides, inner.strides, strict=True)
+    )
+
+
+def wrap_in_loops(
+    axes: Sequence[TileAxis], slots: Sequence[int], body: tuple[KernelNode, ...]
+) -> tuple[KernelNode, ...]:
+    """``body`` inside one loop per axis, the first axis outermost.
+
+    Operands that share a slot move together, so each slot is stepped once.
+    """
+    for axis in reversed(axes):
+        steps = {slot: stride for slot, stride in zip(slots, axis.strides, strict=True) if stride}
+        body = (
+            Loop(
+                extent=axis.extent,
+                steps=tuple(Step(slot=slot, stride_bytes=stride) for slot, stride in steps.items()),
+                index=None,
+                body=body,
+            ),
+        )
+    return body

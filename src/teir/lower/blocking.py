@@ -1,0 +1,116 @@
+"""Choice of register blocks: how an M x N tile is cut into blocks of vectors x columns.
+
+A block of ``vectors`` times ``columns`` accumulators must leave room for the vectors of A and a
+broadcast, and should hold at least eight independent chains to hide the latency of the fused
+multiply-add. Sizes of neighbouring blocks differ by at most one, so that a tile needs few kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from teir.dtypes import DataType
+from teir.target import Isa
+
+_CHAINS = 8
+_CALL_COST = 24
+"""Cost of one more block call, in fused multiply-adds of one vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """``count`` equal pieces of ``size`` units each, the first starting at unit ``start``."""
+
+    start: int
+    size: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How a tile is cut: lanes of a vector, pieces of M in vectors, pieces of N in columns.
+
+    ``last_lanes`` is the number of lanes of the last vector that exist.
+    """
+
+    lanes: int
+    rows: tuple[Cut, ...]
+    columns: tuple[Cut, ...]
+    last_lanes: int
+
+
+def block_limits(isa: Isa, in_type: DataType) -> dict[int, int]:
+    """Largest number of columns for each number of vectors without spilling registers."""
+    limits = {1: 24, 2: 13, 3: 9, 4: 6} if isa.vector_registers == 32 else {1: 12, 2: 6, 3: 4}
+    spare = 0 if in_type in (DataType.FP32, DataType.FP64) else 2
+    if in_type.is_complex:
+        spare = 4
+    if not spare:
+        return limits
+    reduced = {
+        vectors: columns - -(-spare // vectors) - (1 if in_type.is_complex else 0)
+        for vectors, columns in limits.items()
+    }
+    return {vectors: columns for vectors, columns in reduced.items() if columns >= 1}
+
+
+def full_lanes(isa: Isa, in_type: DataType, out_type: DataType) -> int:
+    """Elements of one full vector of accumulators."""
+    width = max(in_type.accumulator.width, out_type.accumulator.width)
+    return max(1, isa.vector_bytes // width)
+
+
+@cache
+def choose_blocking(
+    rows: int, columns: int, depth: int, isa: Isa, in_type: DataType, out_type: DataType
+) -> Blocking:
+    """The cheapest blocking of a ``rows`` x ``columns`` tile reduced over ``depth`` products.
+
+    The cost of a block per reduction step is the largest of its multiply-adds, its loads and the
+    latency bound; each call adds a constant.
+    """
+    lanes = _lanes_for(rows, full_lanes(isa, in_type, out_type))
+    vectors = -(-rows // lanes)
+    best: tuple[float, int, int] | None = None
+    for height, limit in block_limits(isa, in_type).items():
+        if height > vectors:
+            continue
+        for width in range(1, min(limit, columns) + 1):
+            cost = _cost(vectors, columns, height, width, depth)
+            if best is None or cost < best[0]:
+                best = (cost, height, width)
+    assert best is not None
+    _, height, width = best
+    return Blocking(
+        lanes,
+        tuple(_even_cuts(vectors, height)),
+        tuple(_even_cuts(columns, width)),
+        rows - (vectors - 1) * lanes,
+    )
+
+
+def _lanes_for(rows: int, full: int) -> int:
+    lanes = full
+    while lanes > 1 and lanes // 2 >= rows:
+        lanes //= 2
+    return lanes
+
+
+def _cost(vectors: int, columns: int, height: int, width: int, depth: int) -> float:
+    total = 0.0
+    for tall in _even_cuts(vectors, height):
+        for wide in _even_cuts(columns, width):
+            products = tall.size * wide.size
+            step = max(products, tall.size + wide.size, _CHAINS)
+            total += tall.count * wide.count * (step * depth + _CALL_COST + products)
+    return total
+
+
+def _even_cuts(length: int, largest: int) -> Iterator[Cut]:
+    pieces = -(-length // largest)
+    size, longer = divmod(length, pieces)
+    if longer:
+        yield Cut(0, size + 1, longer)
+    yield Cut(longer * (size + 1), size, pieces - longer)

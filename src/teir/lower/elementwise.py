@@ -1,0 +1,122 @@
+"""Lowering of the element-wise primitives: Zero, Copy, ReLU and the binary operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import Access, Elementwise, TransposeCopy
+from teir.target import Isa
+
+_SHORT = 4
+"""A transposing tile pays only when both of its sides reach this many elements."""
+
+
+def lower_elementwise(
+    operation: Operation,
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    types: tuple[DataType, ...],
+    isa: Isa,
+) -> tuple[KernelNode, ...]:
+    """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
+
+    An axis that moves no operand only repeats an idempotent operation and is dropped.
+    """
+    moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
+    widths = tuple(data_type.width for data_type in types)
+    slots = [address.slot for address in operands]
+    transposing = _transposing_axes(operation, moving, types)
+    if transposing is not None:
+        along_input, along_output = transposing
+        call = _transpose_call(along_input, along_output, operands, widths[0], isa)
+        rest = [axis for axis in moving if axis not in transposing]
+        return wrap_in_loops(rest, slots, (call,))
+    lane_axis = _lane_axis(moving, widths)
+    rest = [axis for axis in moving if axis is not lane_axis]
+    row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
+    call = _call(operation, lane_axis, row_axis, operands, types, isa)
+    return wrap_in_loops(rest, slots, (call,))
+
+
+def _call(
+    operation: Operation,
+    lane_axis: TileAxis,
+    row_axis: TileAxis,
+    operands: tuple[Address, ...],
+    types: tuple[DataType, ...],
+    isa: Isa,
+) -> Call:
+    widths = tuple(data_type.width for data_type in types)
+    kernel = Elementwise(
+        operation=operation,
+        in_type=types[0],
+        out_type=types[-1],
+        lanes=max(1, isa.vector_bytes // max(widths)),
+        accesses=accesses(lane_axis, widths),
+    )
+    arguments = (lane_axis.extent, row_axis.extent, *lane_axis.strides, *row_axis.strides)
+    return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+
+def accesses(axis: TileAxis, widths: Sequence[int]) -> tuple[Access, ...]:
+    """How the lanes along ``axis`` lie on each operand."""
+    return tuple(access(stride, width) for stride, width in zip(axis.strides, widths, strict=True))
+
+
+def access(stride_bytes: int, width: int) -> Access:
+    if stride_bytes == width:
+        return Access.UNIT
+    return Access.STRIDED if stride_bytes else Access.BROADCAST
+
+
+def _lane_axis(axes: Sequence[TileAxis], widths: Sequence[int]) -> TileAxis:
+    """The axis whose lanes are adjacent on the most operands, the output counting double."""
+    if not axes:
+        # One element: lanes along an axis of extent 1 with unit strides.
+        return TileAxis(1, tuple(widths))
+
+    def worth(axis: TileAxis) -> float:
+        pairs = zip(axis.strides, widths, strict=True)
+        near = [stride in (0, width) for stride, width in pairs]
+        return (sum(near) + near[-1]) * min(axis.extent, 16)
+
+    return max(axes, key=worth)
+
+
+def _transposing_axes(
+    operation: Operation, axes: Sequence[TileAxis], types: tuple[DataType, ...]
+) -> tuple[TileAxis, TileAxis] | None:
+    """The axes adjacent on the input and on the output when they are two different ones."""
+    if operation is not Operation.COPY or types[0] is not types[1]:
+        return None
+    width = types[0].width
+    along_input = next((axis for axis in axes if axis.strides[0] == width), None)
+    along_output = next((axis for axis in axes if axis.strides[1] == width), None)
+    if along_input is None or along_output is None or along_input is along_output:
+        return None
+    if along_input.strides[1] == 0 or along_output.strides[0] == 0:
+        return None
+    if min(along_input.extent, along_output.extent) < _SHORT:
+        return None
+    return along_input, along_output
+
+
+def _transpose_call(
+    along_input: TileAxis,
+    along_output: TileAxis,
+    operands: tuple[Address, ...],
+    width: int,
+    isa: Isa,
+) -> Call:
+    kernel = TransposeCopy(element_bytes=width, lanes=max(1, isa.vector_bytes // width))
+    arguments = (
+        along_input.extent,
+        along_output.extent,
+        along_output.strides[0],
+        along_input.strides[1],
+    )
+    return Call(kernel=kernel, operands=operands, arguments=arguments)

@@ -1,0 +1,347 @@
+"""Lowering: a TEIR program becomes a kernel program (section 10.6).
+
+Iteration nodes become loops, chains of parallel nodes one grid, guards tests of index cells, and
+each invocation loops around the nearest kernel. Two rewrites keep every bit and save traffic:
+
+* a sequential loop over a reduction whose only child is an unguarded Contraction becomes one more
+  reduction of that Contraction:  ``t { gemm K:u }`` -> ``gemm K:t,u``;
+* a Zero of exactly the tile that the next sibling, a Contraction, adds into disappears:
+  ``zero; gemm`` -> ``gemm from zero``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from teir.dtypes import DataType
+from teir.ir.nodes import (
+    Axis,
+    GuardKind,
+    GuardTerm,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+)
+from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
+from teir.lower.blocking import block_limits
+from teir.lower.contraction import (
+    Accumulator,
+    ContractionTile,
+    contraction_tile,
+    lower_contraction,
+    needs_accumulator,
+    reduction_room,
+    reductions_inside,
+)
+from teir.lower.elementwise import lower_elementwise
+from teir.lower.kernel_program import (
+    Address,
+    Grid,
+    GridAxis,
+    Guarded,
+    IndexTest,
+    KernelNode,
+    KernelProgram,
+    Loop,
+    Slot,
+    Step,
+    Storage,
+)
+from teir.lower.slots import SlotTable, assign_slots
+from teir.target import Isa
+
+
+def lower(program: Program, isa: Isa) -> KernelProgram:
+    """The kernel program of a dense, checked program for one instruction set.
+
+    Programs with sparse axes must have been refused before (`teir.lower.support`).
+    """
+    slots = assign_slots(program)
+    context = _Context(
+        program.axis_table(),
+        program.primitive_table(),
+        slots,
+        _index_cells(program),
+        isa,
+        _accumulator(slots, isa),
+    )
+    roots = _lower_siblings(program.roots, _Path((), (), in_grid=False), context)
+    needs_wide = _uses_slot(roots, context.accumulator.slot)
+    wide_slot = Slot(
+        tensor="wide accumulator",
+        data_type=DataType.FP32,
+        storage=Storage.THREAD,
+        start_bytes=slots.thread_scratch_bytes,
+    )
+    return KernelProgram(
+        slots=(*slots.slots, wide_slot) if needs_wide else slots.slots,
+        roots=roots,
+        index_cells=len(context.index_cells),
+        run_scratch_bytes=slots.run_scratch_bytes,
+        thread_scratch_bytes=slots.thread_scratch_bytes
+        + (context.accumulator.bytes if needs_wide else 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    axes: dict[str, Axis]
+    primitives: dict[str, Primitive]
+    slots: SlotTable
+    index_cells: dict[str, int]
+    isa: Isa
+    accumulator: Accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """What surrounds a node: the iterated axes, and reductions absorbed by the next Contraction."""
+
+    axes: tuple[Axis, ...]
+    absorbed: tuple[Axis, ...]
+    in_grid: bool
+
+    def inside(self, axis: Axis) -> _Path:
+        return replace(self, axes=(*self.axes, axis))
+
+
+def _index_cells(program: Program) -> dict[str, int]:
+    """A cell for every axis that a guard asks about."""
+    asked = {term.axis: None for node in program.nodes() for term in node.guard}
+    return {axis: cell for cell, axis in enumerate(asked)}
+
+
+def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
+    """Room for the largest register block in FP32."""
+    blocks = block_limits(isa, DataType.FP32).items()
+    largest = max(vectors * columns for vectors, columns in blocks)
+    return Accumulator(len(slots.slots), largest * isa.vector_bytes)
+
+
+def _uses_slot(nodes: Iterable[KernelNode], slot: int) -> bool:
+    for node in nodes:
+        match node:
+            case Loop() | Grid() | Guarded():
+                if _uses_slot(node.body, slot):
+                    return True
+            case _:
+                if any(address.slot == slot for address in node.operands):
+                    return True
+    return False
+
+
+def _lower_siblings(
+    nodes: Sequence[Node], path: _Path, context: _Context
+) -> tuple[KernelNode, ...]:
+    lowered: list[KernelNode] = []
+    zeroed: Node | None = None
+    for position, node in enumerate(nodes):
+        following = nodes[position + 1] if position + 1 < len(nodes) else None
+        if following is not None and _zero_is_absorbed(node, following, path, context):
+            zeroed = following
+            continue
+        lowered += _lower_node(node, path, context, from_zero=node is zeroed)
+    return tuple(lowered)
+
+
+def _lower_node(
+    node: Node, path: _Path, context: _Context, from_zero: bool
+) -> tuple[KernelNode, ...]:
+    tests = _tests(node.guard, context)
+    if tests is None:
+        return ()
+    match node:
+        case InvocationNode():
+            body = _lower_invocation(node, path, context, from_zero)
+        case IterationNode():
+            absorbed = _absorbed_leaf(node, context)
+            if absorbed is not None:
+                leaf, axes = absorbed
+                inner = replace(path, absorbed=axes)
+                body = _lower_invocation(leaf, inner, context, from_zero)
+            elif node.policy is Policy.PARALLEL and not path.in_grid:
+                body = _lower_grid(node, path, context)
+            else:
+                body = _lower_loop(node, path, context)
+    if not tests:
+        return body
+    return (Guarded(tests=tests, body=body),)
+
+
+def _tests(guard: Sequence[GuardTerm], context: _Context) -> tuple[IndexTest, ...] | None:
+    """The tests of a guard; None when two terms can never hold together."""
+    wanted: dict[int, int] = {}
+    for term in guard:
+        extent = context.axes[term.axis].extent
+        if extent == 1:
+            continue
+        value = 0 if term.kind is GuardKind.FIRST else extent - 1
+        if wanted.setdefault(context.index_cells[term.axis], value) != value:
+            return None
+    return tuple(IndexTest(index=cell, value=value) for cell, value in wanted.items())
+
+
+def _lower_loop(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
+    axis = context.axes[node.axis]
+    body = _lower_siblings(node.children, path.inside(axis), context)
+    if axis.extent == 1 or not body:
+        return body
+    return (
+        Loop(
+            extent=axis.extent,
+            steps=_steps(axis, context),
+            index=context.index_cells.get(axis.name),
+            body=body,
+        ),
+    )
+
+
+def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
+    """A chain of parallel nodes, each the only and unguarded child of the one above."""
+    chain = [node]
+    while len(chain[-1].children) == 1:
+        child = chain[-1].children[0]
+        if not isinstance(child, IterationNode) or child.guard:
+            break
+        if child.policy is not Policy.PARALLEL:
+            break
+        chain.append(child)
+    inner = replace(path, in_grid=True)
+    grid: list[GridAxis] = []
+    for link in chain:
+        axis = context.axes[link.axis]
+        inner = inner.inside(axis)
+        if axis.extent > 1:
+            index = context.index_cells.get(axis.name)
+            grid.append(GridAxis(extent=axis.extent, steps=_steps(axis, context), index=index))
+    body = _lower_siblings(chain[-1].children, inner, context)
+    if not grid or not body:
+        return body
+    return (Grid(axes=tuple(grid), body=body),)
+
+
+def _steps(axis: Axis, context: _Context) -> tuple[Step, ...]:
+    return tuple(
+        Step(slot=context.slots.number[tensor], stride_bytes=stride)
+        for tensor, stride in axis.strides.items()
+        if tensor in context.slots.number
+    )
+
+
+def _lower_invocation(
+    leaf: InvocationNode, path: _Path, context: _Context, from_zero: bool
+) -> tuple[KernelNode, ...]:
+    primitive = context.primitives[leaf.primitive]
+    operands, types = _operands(primitive, path, context)
+    consumed = [context.axes[name] for name in primitive.axes]
+    names = _operand_names(primitive)
+    if primitive.operation is not Operation.CONTRACTION:
+        axes = tile_axes(consumed, names)
+        return lower_elementwise(primitive.operation, axes, operands, types, context.isa)
+    axes = tile_axes([*path.absorbed, *consumed], names)
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero)
+    wide = context.accumulator if needs_accumulator(tile) else None
+    return lower_contraction(tile, context.isa, wide)
+
+
+def _operand_names(primitive: Primitive) -> tuple[str, ...]:
+    if primitive.operation is Operation.ZERO:
+        return (primitive.output,)
+    return primitive.operands
+
+
+def _operands(
+    primitive: Primitive, path: _Path, context: _Context
+) -> tuple[tuple[Address, ...], tuple[DataType, ...]]:
+    """Addresses of the first element of the tile, relative to what the loops add, and types."""
+    names = _operand_names(primitive)
+    fixed = (*path.axes, *path.absorbed, *(context.axes[name] for name in primitive.axes))
+    numbers = [context.slots.number[name] for name in names]
+    addresses = tuple(
+        Address(slot=number, offset_bytes=sum(axis.offsets[name] for axis in fixed))
+        for name, number in zip(names, numbers, strict=True)
+    )
+    return addresses, tuple(context.slots.slots[number].data_type for number in numbers)
+
+
+def _absorbed_leaf(node: Node, context: _Context) -> tuple[InvocationNode, tuple[Axis, ...]] | None:
+    """The Contraction below a chain of sequential reductions with nothing else in it."""
+    axes: list[Axis] = []
+    while isinstance(node, IterationNode):
+        if node.policy is not Policy.SEQUENTIAL or len(node.children) != 1 or node.scratch:
+            return None
+        axes.append(context.axes[node.axis])
+        node = node.children[0]
+        if node.guard:
+            return None
+    primitive = context.primitives[node.primitive]
+    if not axes or primitive.operation is not Operation.CONTRACTION:
+        return None
+    if any(axis.strides[primitive.output] for axis in axes):
+        return None
+    output_type = context.slots.slots[context.slots.number[primitive.output]].data_type
+    consumed = [context.axes[name] for name in primitive.axes]
+    reductions = [axis for axis in consumed if not axis.strides[primitive.output]]
+    long = [axis for axis in (*axes, *reductions) if axis.extent > 1]
+    if output_type.accumulator is output_type or len(long) <= reduction_room(len(primitive.inputs)):
+        return node, tuple(axes)
+    return None
+
+
+def _zero_is_absorbed(node: Node, following: Node, path: _Path, context: _Context) -> bool:
+    """True when ``node`` zeroes exactly what ``following`` starts to add into."""
+    if not isinstance(node, InvocationNode) or node.guard != following.guard:
+        return False
+    zero = context.primitives[node.primitive]
+    if zero.operation is not Operation.ZERO:
+        return False
+    leaf, axes = _leaf_and_reductions(following, context)
+    if leaf is None:
+        return False
+    contraction = context.primitives[leaf.primitive]
+    if contraction.operation is not Operation.CONTRACTION or contraction.output != zero.output:
+        return False
+    if zero.output in contraction.inputs:
+        return False
+    tile = _tile_of(contraction, axes, path, context)
+    fits = len(tile.reductions) <= reductions_inside(tile)
+    return fits and _covers(zero, contraction, axes, context)
+
+
+def _leaf_and_reductions(
+    node: Node, context: _Context
+) -> tuple[InvocationNode | None, tuple[Axis, ...]]:
+    if isinstance(node, InvocationNode):
+        return node, ()
+    absorbed = _absorbed_leaf(node, context)
+    return absorbed if absorbed is not None else (None, ())
+
+
+def _tile_of(
+    primitive: Primitive, absorbed: tuple[Axis, ...], path: _Path, context: _Context
+) -> ContractionTile:
+    operands, types = _operands(primitive, replace(path, absorbed=absorbed), context)
+    consumed = [context.axes[name] for name in primitive.axes]
+    axes = tile_axes([*absorbed, *consumed], primitive.operands)
+    return contraction_tile(axes, operands, types[0], types[-1], from_zero=True)
+
+
+def _covers(
+    zero: Primitive, contraction: Primitive, absorbed: tuple[Axis, ...], context: _Context
+) -> bool:
+    """True when both touch the same bytes of the output."""
+    output = zero.output
+    return _region(zero, (), output, context) == _region(contraction, absorbed, output, context)
+
+
+def _region(
+    primitive: Primitive, absorbed: tuple[Axis, ...], output: str, context: _Context
+) -> tuple[int, list[TileAxis]]:
+    axes = [*absorbed, *(context.axes[name] for name in primitive.axes)]
+    moving = [axis for axis in tile_axes(axes, (output,)) if axis.strides[0]]
+    return sum(axis.offsets[output] for axis in axes), fuse_any_order(moving)
