@@ -1,0 +1,184 @@
+"""The meaning of a kernel program: a slow interpreter, the reference for every emitter.
+
+Grids run in order, one thread. Arenas are filled with NaN first, so that a read of scratch that
+nobody wrote shows in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, assert_never
+
+import numpy as np
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+from teir.ir.tile_arithmetic import Tile, combine, contract, convert
+from teir.lower.kernel_program import (
+    Call,
+    Grid,
+    GridAxis,
+    Guarded,
+    KernelNode,
+    KernelProgram,
+    Loop,
+    Step,
+    Storage,
+)
+from teir.lower.kernels import Access, Elementwise, GemmBlock, ProductSum, TransposeCopy
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+POISON = 0xFF
+
+
+def evaluate_kernels(
+    program: KernelProgram, operands: Mapping[str, Tile], bases: Mapping[str, int]
+) -> None:
+    """Run ``program`` on contiguous arrays in place; ``bases`` as in `teir.ir.evaluate`."""
+    arenas = {
+        Storage.RUN: np.full(program.run_scratch_bytes, POISON, np.uint8),
+        Storage.THREAD: np.full(program.thread_scratch_bytes, POISON, np.uint8),
+    }
+    memory: list[Bytes] = []
+    pointers: list[int] = []
+    for slot in program.slots:
+        if slot.storage is Storage.OPERAND:
+            memory.append(operands[slot.tensor].reshape(-1).view(np.uint8))
+            pointers.append(bases.get(slot.tensor, 0))
+        else:
+            memory.append(arenas[slot.storage])
+            pointers.append(slot.start_bytes)
+    _Machine(tuple(memory), pointers, [0] * program.index_cells).run(program.roots)
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    memory: tuple[Bytes, ...]
+    pointers: list[int]
+    cells: list[int]
+
+    def run(self, nodes: Sequence[KernelNode]) -> None:
+        for node in nodes:
+            match node:
+                case Loop():
+                    axis = GridAxis(extent=node.extent, steps=node.steps, index=node.index)
+                    self.walk((axis,), node.body)
+                case Grid():
+                    self.walk(node.axes, node.body)
+                case Guarded():
+                    if all(self.cells[test.index] == test.value for test in node.tests):
+                        self.run(node.body)
+                case Call():
+                    self.call(node)
+                case _:
+                    assert_never(node)
+
+    def walk(self, axes: Sequence[GridAxis], body: Sequence[KernelNode]) -> None:
+        for point in product(*(range(axis.extent) for axis in axes)):
+            for axis, index in zip(axes, point, strict=True):
+                if axis.index is not None:
+                    self.cells[axis.index] = index
+                self.move(axis.steps, index)
+            self.run(body)
+            for axis, index in zip(axes, point, strict=True):
+                self.move(axis.steps, -index)
+
+    def move(self, steps: Sequence[Step], times: int) -> None:
+        for step in steps:
+            self.pointers[step.slot] += step.stride_bytes * times
+
+    def call(self, call: Call) -> None:
+        match call.kernel:
+            case GemmBlock():
+                self.gemm_block(call.kernel, call)
+            case ProductSum():
+                self.product_sum(call.kernel, call)
+            case Elementwise():
+                self.elementwise(call.kernel, call)
+            case TransposeCopy():
+                self.transpose_copy(call.kernel, call)
+            case _:
+                assert_never(call.kernel)
+
+    def tile(
+        self, call: Call, operand: int, dtype: np.dtype[Any], axes: Sequence[tuple[int, int]]
+    ) -> Tile:
+        """The elements of one operand; ``axes`` are (extent, stride in bytes) pairs."""
+        address = call.operands[operand]
+        start = self.pointers[address.slot] + address.offset_bytes
+        content = self.memory[address.slot]
+        end = start + sum((extent - 1) * stride for extent, stride in axes) + dtype.itemsize
+        if start < 0 or end > content.size:
+            raise LookupError(f"bytes {start} to {end} of {content.size}")
+        shape = tuple(extent for extent, _ in axes)
+        strides = tuple(stride for _, stride in axes)
+        return np.ndarray(shape, dtype, content.data, start, strides)
+
+    def gemm_block(self, kernel: GemmBlock, call: Call) -> None:
+        k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:9]
+        b_n, c_n, accumulate, last_lanes, a_m, c_m = call.arguments[9:]
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
+        c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m
+        last = last_lanes if kernel.masked else kernel.lanes
+        rows, columns = (kernel.vectors - 1) * kernel.lanes + last, kernel.columns
+        depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
+        depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
+        a = self.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
+        b = self.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
+        c = self.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
+        self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, accumulate)
+
+    def product_sum(self, kernel: ProductSum, call: Call) -> None:
+        count = kernel.inputs
+        m, k, batch, accumulate = call.arguments[:4]
+        lanes = call.arguments[4 : 5 + count]
+        k_strides = call.arguments[5 + count : 5 + 2 * count]
+        batch_strides = call.arguments[5 + 2 * count :]
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        inputs = tuple(
+            self.tile(call, number, in_type, ((m, along_m), (batch, along_batch), (k, along_k)))
+            for number, (along_m, along_k, along_batch) in enumerate(
+                zip(lanes[:-1], k_strides, batch_strides, strict=True)
+            )
+        )
+        output = self.tile(call, count, out_type, ((m, lanes[-1]),))
+        self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+    def accumulate(
+        self,
+        in_type: DataType,
+        out_type: DataType,
+        inputs: tuple[Tile, ...],
+        output: Tile,
+        accumulate: int,
+    ) -> None:
+        start = output.astype(out_type.accumulator.numpy_dtype())
+        if not accumulate:
+            start = np.zeros_like(start)
+        output[...] = convert(contract(inputs, start, in_type), out_type)
+
+    def elementwise(self, kernel: Elementwise, call: Call) -> None:
+        operands = 1 if kernel.operation is Operation.ZERO else len(call.operands)
+        m, n = call.arguments[:2]
+        along_m, along_n = call.arguments[2 : 2 + operands], call.arguments[2 + operands :]
+        types = [kernel.in_type] * (operands - 1) + [kernel.out_type]
+        tiles = [
+            self.tile(call, number, types[number].numpy_dtype(), ((m, row), (n, column)))
+            for number, (row, column) in enumerate(zip(along_m, along_n, strict=True))
+        ]
+        if kernel.operation is Operation.ZERO:
+            tiles[-1][...] = 0
+            return
+        wide = tuple(tile.astype(kernel.in_type.accumulator.numpy_dtype()) for tile in tiles[:-1])
+        inputs = tuple(tiles[:-1]) if kernel.operation is Operation.COPY else wide
+        tiles[-1][...] = convert(combine(kernel.operation, inputs), kernel.out_type)
+
+    def transpose_copy(self, kernel: TransposeCopy, call: Call) -> None:
+        m, n, in_n, out_m = call.arguments
+        element = np.dtype(f"V{kernel.element_bytes}")
+        source = self.tile(call, 0, element, ((m, kernel.element_bytes), (n, in_n)))
+        target = self.tile(call, 1, element, ((m, out_m), (n, kernel.element_bytes)))
+        target[...] = source

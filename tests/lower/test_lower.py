@@ -1,0 +1,285 @@
+"""Lowering: the kernel program means what the program means, on every instruction set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from teir.dtypes import DataType
+from teir.ir.evaluate import evaluate
+from teir.ir.nodes import (
+    Axis,
+    Bytes,
+    GuardKind,
+    GuardTerm,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+    Tensor,
+)
+from teir.lower.evaluate import evaluate_kernels
+from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
+from teir.lower.kernels import Access, Elementwise, GemmBlock, ProductSum, TransposeCopy
+from teir.lower.lower import lower
+from teir.target import Isa
+
+TYPES = [
+    DataType.FP32,
+    DataType.FP64,
+    DataType.TF32,
+    DataType.BF16,
+    DataType.FP16,
+    DataType.C64,
+    DataType.C128,
+]
+
+
+def axis(name: str, extent: int, **strides: int) -> Axis:
+    return Axis(name=name, extent=extent, strides=Bytes(strides))
+
+
+def loop(name: str, *children: Node, policy: Policy = Policy.SEQUENTIAL) -> IterationNode:
+    return IterationNode(name=name, axis=name, policy=policy, children=children)
+
+
+def leaf(primitive: str, *guard: GuardTerm) -> InvocationNode:
+    return InvocationNode(name=primitive, primitive=primitive, guard=guard)
+
+
+def program(
+    data_type: DataType,
+    tensors: str,
+    axes: tuple[Axis, ...],
+    primitives: tuple[Primitive, ...],
+    *roots: Node,
+) -> Program:
+    return Program(
+        name="test",
+        tensors=tuple(Tensor(name=name, data_type=data_type) for name in tensors.split()),
+        axes=axes,
+        primitives=primitives,
+        roots=roots,
+    )
+
+
+def zero(m: str = "m", n: str = "n") -> Primitive:
+    return Primitive(name="zero", operation=Operation.ZERO, inputs=(), output="out", m=(m,), n=(n,))
+
+
+def gemm(**roles: tuple[str, ...]) -> Primitive:
+    return Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=roles.get("m", ()),
+        n=roles.get("n", ()),
+        k=roles.get("k", ()),
+        c=roles.get("c", ()),
+    )
+
+
+def matrix_product(
+    data_type: DataType, sizes: tuple[int, int, int, int], input_turned: bool, output_turned: bool
+) -> Program:
+    """out[n, m] (or [m, n]) = sum over t, k of in0[t, k, m] (or [t, m, k]) * in1[n, t, k]."""
+    m, n, k, t = sizes
+    width = data_type.width
+    in0_m, in0_k = (width * k, width) if input_turned else (width, width * m)
+    out_m, out_n = (width * n, width) if output_turned else (width, width * m)
+    axes = (
+        axis("m", m, in0=in0_m, out=out_m),
+        axis("n", n, in1=width * t * k, out=out_n),
+        axis("k", k, in0=in0_k, in1=width),
+        axis("t", t, in0=width * m * k, in1=width * k),
+    )
+    primitives = (zero(), gemm(m=("m",), n=("n",), k=("k",)))
+    return program(
+        data_type, "in0 in1 out", axes, primitives, leaf("zero"), loop("t", leaf("gemm"))
+    )
+
+
+def same_as_evaluated(subject: Program, isa: Isa, sizes: dict[str, int]) -> None:
+    generator = np.random.default_rng(7)
+    types = {tensor.name: tensor.data_type.numpy_dtype() for tensor in subject.tensors}
+    start = {
+        name: generator.integers(-3, 4, size).astype(types[name]) for name, size in sizes.items()
+    }
+    expected = {name: array.copy() for name, array in start.items()}
+    actual = {name: array.copy() for name, array in start.items()}
+    evaluate(subject, expected)
+    evaluate_kernels(lower(subject, isa), actual, {})
+    for name in sizes:
+        np.testing.assert_array_equal(actual[name], expected[name])
+
+
+def calls(nodes: tuple[KernelNode, ...]) -> list[Call]:
+    found: list[Call] = []
+    for node in nodes:
+        found += [node] if isinstance(node, Call) else calls(node.body)
+    return found
+
+
+@pytest.mark.parametrize("isa", list(Isa))
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (17, 5, 3, 2), (33, 14, 4, 1), (8, 30, 2, 3)])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_every_layout_means_the_same(
+    isa: Isa,
+    data_type: DataType,
+    sizes: tuple[int, int, int, int],
+    turned: tuple[bool, bool],
+) -> None:
+    m, n, k, t = sizes
+    subject = matrix_product(data_type, sizes, *turned)
+    same_as_evaluated(subject, isa, {"in0": t * k * m, "in1": n * t * k, "out": m * n})
+
+
+def test_zero_and_reduction_loop_become_one_block_call() -> None:
+    subject = matrix_product(DataType.FP32, (32, 12, 8, 4), False, False)
+    lowered = lower(subject, Isa.AVX512)
+    (call,) = calls(lowered.roots)
+    assert isinstance(call.kernel, GemmBlock)
+    assert call.arguments[:9] == (32, 128, 4, 1, 0, 0, 1, 0, 0), "t and k fuse into one reduction"
+    assert call.arguments[11] == 0, "starts from zero instead of a Zero kernel"
+
+
+def test_partial_last_vector_is_masked_and_full_panels_are_not() -> None:
+    subject = matrix_product(DataType.FP32, (100, 6, 8, 1), False, False)
+    kernels = {
+        (kernel.vectors, kernel.masked)
+        for call in calls(lower(subject, Isa.AVX512).roots)
+        if isinstance(kernel := call.kernel, GemmBlock)
+    }
+    assert {masked for _, masked in kernels} == {True, False}
+
+
+def test_few_rows_take_an_exact_vector() -> None:
+    subject = matrix_product(DataType.FP32, (8, 6, 8, 1), False, False)
+    (call,) = calls(lower(subject, Isa.AVX512).roots)
+    assert isinstance(call.kernel, GemmBlock)
+    assert (call.kernel.lanes, call.kernel.masked) == (8, False)
+
+
+def test_output_unit_axis_of_in1_swaps_the_inputs() -> None:
+    subject = matrix_product(DataType.FP32, (8, 32, 4, 1), False, True)
+    call = calls(lower(subject, Isa.AVX512).roots)[-1]
+    assert isinstance(call.kernel, GemmBlock)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 32, "in1": 128, "out": 256})
+
+
+def test_parallel_chain_becomes_one_grid() -> None:
+    axes = (
+        axis("p", 3, in0=64, out=64),
+        axis("q", 2, in0=32, out=32),
+        axis("m", 8, in0=4, out=4),
+    )
+    copy = Primitive(name="copy", operation=Operation.COPY, inputs=("in0",), output="out", m=("m",))
+    inner = loop("q", leaf("copy"), policy=Policy.PARALLEL)
+    subject = program(
+        DataType.FP32, "in0 out", axes, (copy,), loop("p", inner, policy=Policy.PARALLEL)
+    )
+    (grid,) = lower(subject, Isa.AVX2).roots
+    assert isinstance(grid, Grid)
+    assert [axis.extent for axis in grid.axes] == [3, 2]
+    same_as_evaluated(subject, Isa.AVX2, {"in0": 48, "out": 48})
+
+
+@pytest.mark.parametrize("kind", list(GuardKind))
+def test_guards_become_index_tests(kind: GuardKind) -> None:
+    axes = (axis("k", 5, in0=4), axis("m", 3, in0=20, out=4))
+    add = Primitive(
+        name="add", operation=Operation.CONTRACTION, inputs=("in0",), output="out", m=("m",)
+    )
+    clear = Primitive(
+        name="clear", operation=Operation.RELU, inputs=("out",), output="out", m=("m",)
+    )
+    guarded = leaf("clear", GuardTerm(kind=kind, axis="k"))
+    subject = program(DataType.FP32, "in0 out", axes, (add, clear), loop("k", guarded, leaf("add")))
+    (outer,) = lower(subject, Isa.PLAIN).roots
+    assert isinstance(outer, Loop)
+    assert outer.index == 0
+    (guard,) = [node for node in outer.body if isinstance(node, Guarded)]
+    assert guard.tests[0].value == (0 if kind is GuardKind.FIRST else 4)
+    same_as_evaluated(subject, Isa.PLAIN, {"in0": 15, "out": 3})
+
+
+def test_guards_on_an_axis_of_one_index_vanish() -> None:
+    axes = (axis("k", 1, in0=4), axis("m", 3, in0=4, out=4))
+    add = Primitive(
+        name="add", operation=Operation.CONTRACTION, inputs=("in0",), output="out", m=("m",)
+    )
+    both = (GuardTerm(kind=GuardKind.FIRST, axis="k"), GuardTerm(kind=GuardKind.LAST, axis="k"))
+    subject = program(DataType.FP32, "in0 out", axes, (add,), loop("k", leaf("add", *both)))
+    (call,) = lower(subject, Isa.PLAIN).roots
+    assert isinstance(call, Call)
+
+
+def test_contradicting_guards_leave_nothing() -> None:
+    axes = (axis("k", 2, in0=4), axis("m", 3, in0=4, out=4))
+    add = Primitive(
+        name="add", operation=Operation.CONTRACTION, inputs=("in0",), output="out", m=("m",)
+    )
+    both = (GuardTerm(kind=GuardKind.FIRST, axis="k"), GuardTerm(kind=GuardKind.LAST, axis="k"))
+    subject = program(DataType.FP32, "in0 out", axes, (add,), loop("k", leaf("add", *both)))
+    assert lower(subject, Isa.PLAIN).roots == ()
+
+
+def test_transposing_copy_takes_the_transposing_kernel() -> None:
+    axes = (axis("a", 20, in0=4, out=60), axis("b", 15, in0=80, out=4))
+    copy = Primitive(
+        name="copy", operation=Operation.COPY, inputs=("in0",), output="out", m=("a",), n=("b",)
+    )
+    subject = program(DataType.FP32, "in0 out", axes, (copy,), leaf("copy"))
+    (call,) = lower(subject, Isa.AVX512).roots
+    assert isinstance(call, Call)
+    assert call.kernel == TransposeCopy(element_bytes=4, lanes=16)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 300, "out": 300})
+
+
+def test_rows_that_follow_each_other_fuse_into_one() -> None:
+    axes = (axis("a", 6, in0=64, out=64), axis("b", 16, in0=4, out=4))
+    copy = Primitive(
+        name="copy", operation=Operation.COPY, inputs=("in0",), output="out", m=("a",), n=("b",)
+    )
+    (call,) = lower(program(DataType.FP32, "in0 out", axes, (copy,), leaf("copy")), Isa.AVX2).roots
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, Elementwise)
+    assert call.arguments[:2] == (96, 1)
+
+
+def test_element_wise_product_sums_lanes_of_the_batch() -> None:
+    axes = (axis("c", 40, in0=4, in1=4, out=4), axis("k", 3, in0=160, in1=160))
+    subject = program(DataType.FP32, "in0 in1 out", axes, (gemm(c=("c",), k=("k",)),), leaf("gemm"))
+    (call,) = lower(subject, Isa.AVX512).roots
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, ProductSum)
+    assert call.kernel.accesses == (Access.UNIT,) * 3
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 120, "in1": 120, "out": 40})
+
+
+@pytest.mark.parametrize("data_type", [DataType.BF16, DataType.FP16])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+@pytest.mark.parametrize("separate", [True, False])
+def test_narrow_output_is_rounded_once_whatever_the_reductions(
+    data_type: DataType, rows: int, separate: bool
+) -> None:
+    extents = (2, 3, 2, 3)
+    strides = (2 * 64, 2 * 256, 2 * 1024, 2 * 4096)
+    reductions = tuple(
+        axis(f"k{number}", extent, in0=stride, in1=stride)
+        for number, (extent, stride) in enumerate(zip(extents, strides, strict=True))
+    )
+    rows_axis = axis("m", rows, in0=2, out=2, **({} if separate else {"in1": 2}))
+    primitive = gemm(m=("m",), k=("k3", "k1", "k2", "k0"))
+    subject = program(
+        data_type, "in0 in1 out", (rows_axis, *reductions), (primitive,), leaf("gemm")
+    )
+    lowered = lower(subject, Isa.AVX2)
+    assert lowered.thread_scratch_bytes > 0, "partial sums go through a wide accumulator"
+    size = 64 + 64 + 512 + 1024 + 8192 + 64
+    same_as_evaluated(subject, Isa.AVX2, {"in0": size, "in1": size, "out": rows})
