@@ -1,0 +1,69 @@
+"""An einsum as a value.
+
+`Subscripts` is what the user wrote: terms with symbols and perhaps an ellipsis. `Einsum` is what
+it means for operands of known rank: every ellipsis expanded, the output given. A symbol is one
+character; the axes an ellipsis stands for are named ``...0``, ``...1``, counted from the right, so
+that operands of different rank broadcast against each other as NumPy's do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """The subscripts of one operand: symbols, and where among them the ellipsis stands, if any.
+
+    ``columns`` holds the 0-based position of every symbol in the text, for findings; ``start`` is
+    the position where the term begins.
+    """
+
+    symbols: tuple[str, ...]
+    ellipsis: int | None
+    columns: tuple[int, ...] = field(compare=False)
+    start: int = field(compare=False)
+
+    def __str__(self) -> str:
+        if self.ellipsis is None:
+            return "".join(self.symbols)
+        before, after = self.symbols[: self.ellipsis], self.symbols[self.ellipsis :]
+        return "".join((*before, "...", *after))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscripts:
+    """A parsed expression; ``output`` is None where the text has no arrow."""
+
+    inputs: tuple[Term, ...]
+    output: Term | None
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        """The canonical text: no blanks."""
+        left = ",".join(str(term) for term in self.inputs)
+        return left if self.output is None else f"{left}->{self.output}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Einsum:
+    """An expression for operands of known rank: one index name per axis of every operand.
+
+    The value at the output indices is the sum, over all other indices, of the product of the
+    inputs at their indices. An index of extent 1 in one operand repeats along a larger extent.
+    """
+
+    inputs: tuple[tuple[str, ...], ...]
+    output: tuple[str, ...]
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """All index names: the output's, then the summed ones in order of appearance."""
+        seen = dict.fromkeys(self.output)
+        for term in self.inputs:
+            seen.update(dict.fromkeys(term))
+        return tuple(seen)
+
+    def __str__(self) -> str:
+        left = ",".join(" ".join(term) for term in self.inputs)
+        return f"{left} -> {' '.join(self.output)}"

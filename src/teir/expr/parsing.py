@@ -1,0 +1,140 @@
+"""Text and sublists to `Subscripts`: NumPy's grammar, with any number of symbols.
+
+    expression = term {"," term} ["->" term]
+    term       = symbols and at most one "...", blanks allowed between them
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from teir.errors import Finding, TeirError
+from teir.expr.nodes import Subscripts, Term
+from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
+
+_FIRST_FREE = 0xC0
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def parse_subscripts(text: str) -> Subscripts:
+    """The expression ``text`` as a value.
+
+    Raises TeirError with every finding, each at its character.
+    """
+    findings: list[Finding] = []
+    arrow = text.find("->")
+    left_end = len(text) if arrow < 0 else arrow
+    starts = [0] + [place + 1 for place in range(left_end) if text[place] == ","]
+    ends = [start - 1 for start in starts[1:]] + [left_end]
+    inputs = tuple(
+        _parse_term(text, start, end, findings) for start, end in zip(starts, ends, strict=True)
+    )
+    output = None if arrow < 0 else _parse_term(text, arrow + 2, len(text), findings)
+    if findings:
+        raise TeirError(tuple(findings))
+    return Subscripts(inputs=inputs, output=output, text=text)
+
+
+def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Term:
+    symbols: list[str] = []
+    columns: list[int] = []
+    ellipsis: int | None = None
+    place = start
+    while place < end:
+        character = text[place]
+        if character.isspace():
+            place += 1
+            continue
+        if character == "." and text.startswith("...", place, end) and ellipsis is None:
+            ellipsis = len(symbols)
+            place += 3
+            continue
+        if not is_symbol(character):
+            findings.append(_character_finding(text, place, ellipsis))
+            place += 3 if text.startswith("...", place, end) else 1
+            continue
+        symbols.append(character)
+        columns.append(place)
+        place += 1
+    return Term(symbols=tuple(symbols), ellipsis=ellipsis, columns=tuple(columns), start=start)
+
+
+def _character_finding(text: str, place: int, ellipsis: int | None) -> Finding:
+    match text[place]:
+        case ".":
+            found = "a second ellipsis" if ellipsis is not None else "a dot that is not part of one"
+            return at_character(ELLIPSIS, text, place, "one ellipsis '...' in a term", found)
+        case "-" | ">" | ",":
+            return at_character(
+                ARROW, text, place, "one arrow '->', then one output term", repr(text[place])
+            )
+        case character:
+            return at_character(CHARACTER, text, place, "a letter", repr(character))
+
+
+def is_symbol(character: str) -> bool:
+    """True for what a subscript may be: a letter, or what opt_einsum.get_symbol makes."""
+    return character.isalpha() or (
+        ord(character) >= _FIRST_FREE
+        and ord(character) not in _SURROGATES
+        and not character.isspace()
+    )
+
+
+def symbol_of(number: int) -> str:
+    """The symbol with this number; symbols grow with the number in code point order."""
+    if number < 26:
+        return chr(ord("A") + number)
+    if number < 52:
+        return chr(ord("a") + number - 26)
+    code = _FIRST_FREE + number - 52
+    return chr(code if code < _SURROGATES.start else code + len(_SURROGATES))
+
+
+def parse_sublists(
+    inputs: Sequence[Sequence[object]], output: Sequence[object] | None
+) -> Subscripts:
+    """The sublist form: one list of integers, and perhaps an Ellipsis, per operand.
+
+    The expression is the text form with one symbol per distinct integer, in increasing order.
+    Raises TeirError naming every list that is wrong.
+    """
+    lists = [*inputs] if output is None else [*inputs, output]
+    findings = [finding for entry in lists for finding in _sublist_findings(entry)]
+    if findings:
+        raise TeirError(tuple(findings))
+    numbers = sorted({_index(item) for entry in lists for item in entry if item is not ...})
+    symbol = {number: symbol_of(rank) for rank, number in enumerate(numbers)}
+    terms = [
+        "".join("..." if item is ... else symbol[_index(item)] for item in entry) for entry in lists
+    ]
+    left = ",".join(terms[: len(inputs)])
+    return parse_subscripts(left if output is None else f"{left}->{terms[-1]}")
+
+
+def _sublist_findings(entry: Sequence[object]) -> list[Finding]:
+    text = _shown(entry)
+    findings = []
+    for item in entry:
+        if item is not ... and not _is_index(item):
+            findings.append(
+                at_character(SUBLIST, text, 0, "non-negative integers or Ellipsis", repr(item))
+            )
+    if sum(item is ... for item in entry) > 1:
+        findings.append(at_character(ELLIPSIS, text, 0, "at most one Ellipsis", "several"))
+    return findings
+
+
+def _is_index(item: object) -> bool:
+    return (
+        hasattr(item, "__index__") and not isinstance(item, bool) and operator.index(item) >= 0
+    )
+
+
+def _index(item: object) -> int:
+    return operator.index(item)  # type: ignore[arg-type]
+
+
+def _shown(entry: Sequence[object]) -> str:
+    return "[" + ", ".join("..." if item is ... else repr(item) for item in entry) + "]"
