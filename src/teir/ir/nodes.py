@@ -11,7 +11,7 @@ node by itself; `teir.ir.check` finds what is wrong between nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -41,6 +41,9 @@ class Bytes(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def items(self) -> ItemsView[str, int]:
+        return self._items.items()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bytes) and self._items == other._items
