@@ -1,0 +1,122 @@
+"""One kernel value to the text of its two LLVM functions, and the names they go by.
+
+``@<symbol>`` is the body: operand pointers, then the arguments of the kernel's docstring as i64.
+``@<symbol>_node`` has the signature every table node has and reads the arguments from the node's
+record: word 0 is the function, word 1 + i is argument i.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from teir.backends.llvm.emit_gemm import emit_gemm_body, gemm_arguments
+from teir.backends.llvm.layout import NODE_PARAMETERS, argument_bytes
+from teir.lower.kernels import (
+    Access,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    ProductSum,
+    TransposeCopy,
+)
+from teir.target import Isa
+
+_ACCESS_LETTER = {Access.UNIT: "u", Access.STRIDED: "s", Access.BROADCAST: "b"}
+
+
+def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
+    """The name of the kernel's function: readable, equal for equal kernels only."""
+    return f"teir_{isa.value}_{_kernel_words(kernel)}"
+
+
+def kernel_operands(kernel: Kernel) -> int:
+    """Number of operand pointers, the output included."""
+    match kernel:
+        case GemmBlock():
+            return 3
+        case ProductSum() | Elementwise():
+            return len(kernel.accesses)
+        case TransposeCopy():
+            return 2
+        case _:
+            assert_never(kernel)
+
+
+def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
+    """The names of the i64 arguments in order, as in the kernel's docstring."""
+    match kernel:
+        case GemmBlock():
+            return gemm_arguments()
+        case _:
+            raise NotImplementedError
+
+
+def emit_kernel(kernel: Kernel, isa: Isa) -> str:
+    """The text of ``@<symbol>`` and ``@<symbol>_node``."""
+    return emit_body(kernel, isa) + emit_node(kernel, isa)
+
+
+def emit_body(kernel: Kernel, isa: Isa) -> str:
+    """The text of ``@<symbol>`` alone."""
+    pointers = [f"ptr %{name}" for name in _operand_names(kernel)]
+    words = [f"i64 %{name}" for name in kernel_arguments(kernel)]
+    head = f"define internal void @{kernel_symbol(kernel, isa)}({', '.join(pointers + words)})"
+    return f"{head} alwaysinline {function_attributes(isa)} {{\n{_body_text(kernel, isa)}\n}}\n"
+
+
+def emit_node(kernel: Kernel, isa: Isa) -> str:
+    """The text of ``@<symbol>_node`` alone; it calls ``@<symbol>``."""
+    symbol = kernel_symbol(kernel, isa)
+    names = kernel_arguments(kernel)
+    lines = [f"define void @{symbol}_node({NODE_PARAMETERS}) {function_attributes(isa)} {{"]
+    for number, name in enumerate(names):
+        lines.append(f"  %{name}_at = getelementptr i8, ptr %node, i64 {argument_bytes(number)}")
+        lines.append(f"  %{name} = load i64, ptr %{name}_at, align 8")
+    pointers = [f"ptr %{name}" for name in _operand_names(kernel)]
+    words = [f"i64 %{name}" for name in names]
+    lines.append(f"  call void @{symbol}({', '.join(pointers + words)})")
+    lines.append("  ret void\n}\n")
+    return "\n".join(lines)
+
+
+def function_attributes(isa: Isa) -> str:
+    """Attributes that keep vectors as wide as they are written (512 bits on AVX-512)."""
+    bits = 8 * isa.vector_bytes
+    return (
+        f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" "no-builtins"'
+    )
+
+
+def _operand_names(kernel: Kernel) -> list[str]:
+    count = kernel_operands(kernel)
+    return ["A", "B", "C"][:count] if count <= 3 else [f"P{number}" for number in range(count)]
+
+
+def _body_text(kernel: Kernel, isa: Isa) -> str:
+    match kernel:
+        case GemmBlock():
+            return emit_gemm_body(kernel, isa).text()
+        case _:
+            raise NotImplementedError
+
+
+def _kernel_words(kernel: Kernel) -> str:
+    match kernel:
+        case GemmBlock():
+            access = _ACCESS_LETTER[kernel.a_access] + _ACCESS_LETTER[kernel.c_access]
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            mask = "_masked" if kernel.masked else ""
+            shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
+            return f"gemm_{types}_{shape}_{access}{mask}"
+        case ProductSum():
+            access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
+        case Elementwise():
+            access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
+        case TransposeCopy():
+            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case _:
+            assert_never(kernel)

@@ -1,0 +1,88 @@
+"""The text of one LLVM function while it is written.
+
+Text is written directly: LLVM parses it anyway, and a kernel is a few hundred lines that repeat a
+few patterns. Values are numbered in the order they are made, so equal kernels have equal texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FunctionText:
+    """Instructions of one function body in order; names are made here and nowhere else."""
+
+    __slots__ = ("_lines", "_next")
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._next = 0
+
+    def value(self, instruction: str) -> str:
+        """Append an instruction that yields a value; returns the value's name."""
+        name = self.fresh()
+        self._lines.append(f"  {name} = {instruction}")
+        return name
+
+    def fresh(self) -> str:
+        """A value name not used so far, for a value that is defined later."""
+        self._next += 1
+        return f"%v{self._next}"
+
+    def effect(self, instruction: str) -> None:
+        """Append an instruction without a value: a store, a branch, a return."""
+        self._lines.append(f"  {instruction}")
+
+    def define(self, name: str, instruction: str) -> None:
+        """Append the instruction that yields ``name``, a name made before by `fresh`."""
+        self._lines.append(f"  {name} = {instruction}")
+
+    def label(self, name: str) -> None:
+        """Start the basic block ``name``."""
+        self._lines.append(f"{name}:")
+
+    def text(self) -> str:
+        return "\n".join(self._lines)
+
+
+def vector(element: str, count: int) -> str:
+    """The type of ``count`` elements, ``<16 x float>``."""
+    return f"<{count} x {element}>"
+
+
+def repeated(element: str, count: int, literal: str | int) -> str:
+    """A constant vector with all elements equal (its type not included)."""
+    return "<" + ", ".join([f"{element} {literal}"] * count) + ">"
+
+
+def constants(element: str, literals: Sequence[int]) -> str:
+    """A constant vector (its type not included)."""
+    return "<" + ", ".join([f"{element} {literal}" for literal in literals]) + ">"
+
+
+def shift_pointer(text: FunctionText, pointer: str, offset_bytes: str | int) -> str:
+    """``pointer`` plus a number of bytes (a value name or a constant)."""
+    if offset_bytes == 0:
+        return pointer
+    return text.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
+
+
+def splat(text: FunctionText, element: str, scalar: str, count: int) -> str:
+    """All ``count`` elements equal to ``scalar``."""
+    kind = vector(element, count)
+    first = text.value(f"insertelement {kind} poison, {element} {scalar}, i64 0")
+    if count == 1:
+        return first
+    return text.value(
+        f"shufflevector {kind} {first}, {kind} poison, <{count} x i32> zeroinitializer"
+    )
+
+
+def shuffle(
+    text: FunctionText, element: str, count: int, left: str, right: str, lanes: Sequence[int]
+) -> str:
+    """Elements picked from ``left`` (0 to count - 1) and ``right`` (count to 2 count - 1)."""
+    kind = vector(element, count)
+    return text.value(
+        f"shufflevector {kind} {left}, {kind} {right}, <{len(lanes)} x i32> {constants('i32', lanes)}"
+    )
