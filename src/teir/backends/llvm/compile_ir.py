@@ -1,0 +1,229 @@
+"""LLVM IR text to machine code, and machine code to callable addresses.
+
+LLVM is used as an assembler: no optimisation of the emitted text beyond inlining the bodies that
+are marked for it. llvmlite is imported when code is made or loaded, never before.
+
+Executable memory is write-xor-execute: LLVM's memory manager writes sections into readable and
+writable pages and takes the write permission away before it hands out an address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import platform
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, assert_never
+
+from teir.target import Isa
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+_AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+_AVX2_FEATURES = ("avx2", "fma", "f16c")
+_X86 = ("x86_64", "AMD64")
+_ARM = ("aarch64", "arm64")
+_SYMBOL_TABLE = "teir_symbols"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What code is generated for: LLVM's target triple, processor name and feature string."""
+
+    triple: str
+    cpu: str
+    features: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCode:
+    """Functions in executable memory: addresses by symbol, valid while this value lives."""
+
+    addresses: dict[str, int]
+    owner: Any
+
+
+@cache
+def host_isa() -> Isa:
+    """The widest instruction set of this machine, by its feature bits."""
+    features = _host_features()
+    if platform.machine() in _ARM:
+        return Isa.NEON
+    if all(features.get(name) for name in _AVX512_FEATURES + _AVX2_FEATURES):
+        return Isa.AVX512
+    if all(features.get(name) for name in _AVX2_FEATURES):
+        return Isa.AVX2
+    return Isa.PLAIN
+
+
+def runs_here(isa: Isa) -> bool:
+    """True when this machine executes code generated for ``isa``."""
+    match isa:
+        case Isa.AVX512:
+            return host_isa() is Isa.AVX512
+        case Isa.AVX2:
+            return host_isa() in (Isa.AVX512, Isa.AVX2)
+        case Isa.NEON:
+            return platform.machine() in _ARM
+        case Isa.PLAIN:
+            return True
+        case _:
+            assert_never(isa)
+
+
+@cache
+def machine_for(isa: Isa) -> Machine:
+    """The machine code for ``isa`` is generated for.
+
+    The host's own processor where ``isa`` is the host's; else the least processor that has it.
+    """
+    if isa is host_isa():
+        binding = _llvm()
+        return Machine(
+            triple=binding.get_process_triple(),
+            cpu=binding.get_host_cpu_name(),
+            features=binding.get_host_cpu_features().flatten(),
+        )
+    match isa:
+        case Isa.AVX512:
+            return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
+        case Isa.AVX2:
+            return Machine(triple=_x86_triple(), cpu="x86-64-v3", features="")
+        case Isa.NEON:
+            return Machine(triple="aarch64-unknown-linux-gnu", cpu="neoverse-n1", features="")
+        case Isa.PLAIN if platform.machine() in _X86:
+            return Machine(triple=_x86_triple(), cpu="x86-64", features="")
+        case Isa.PLAIN:
+            return Machine(triple=_llvm().get_process_triple(), cpu="generic", features="")
+        case _:
+            assert_never(isa)
+
+
+@cache
+def compiler_version() -> str:
+    """The versions of llvmlite and LLVM, part of every key under which code is kept."""
+    import llvmlite
+
+    return f"llvmlite {llvmlite.__version__} LLVM {_llvm().llvm_version_info}"
+
+
+def module_text(functions: Iterable[str], isa: Isa) -> str:
+    """One module of the given definitions, every function allowed the full vector width."""
+    bits = 8 * isa.vector_bytes
+    width = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+    text = "\n".join(functions)
+    text = re.sub(r"^(define [^\n]*?) ?\{$", rf"\1{width} {{", text, flags=re.MULTILINE)
+    return f'target triple = "{machine_for(isa).triple}"\n\n{text}\n'
+
+
+def with_symbol_table(text: str, symbols: tuple[str, ...]) -> str:
+    """The module plus an array of the addresses of ``symbols``, which `load_object` reads.
+
+    One look-up per object takes the place of one per symbol.
+    """
+    entries = ", ".join(f"ptr @{symbol}" for symbol in symbols)
+    return f"{text}\n@{_SYMBOL_TABLE} = constant [{len(symbols)} x ptr] [{entries}]\n"
+
+
+def compile_object(text: str, isa: Isa, symbols: tuple[str, ...]) -> bytes:
+    """Object code of a module in which ``symbols`` may be looked up by `load_object`.
+
+    Functions that are not in ``symbols`` are private: bodies marked ``alwaysinline`` vanish.
+    Raises RuntimeError where LLVM refuses the text.
+    """
+    module, machine = _prepare(text, isa, symbols)
+    return bytes(machine.emit_object(module))
+
+
+def assembly(text: str, isa: Isa, symbols: tuple[str, ...]) -> str:
+    """The assembly text of a module; arguments as in `compile_object`."""
+    module, machine = _prepare(text, isa, symbols)
+    return str(machine.emit_assembly(module))
+
+
+def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...]) -> str:
+    """The module as LLVM prints it after inlining; arguments as in `compile_object`."""
+    module, _ = _prepare(text, isa, symbols)
+    return str(module)
+
+
+def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
+    """Put object code into executable memory; ``symbols`` as it was compiled with."""
+    binding = _llvm()
+    builder = binding.JITLibraryBuilder()
+    builder.add_object_img(data)
+    builder.export_symbol(_SYMBOL_TABLE)
+    with _LOADING:
+        tracker = builder.link(_linker(), f"teir{next(_LIBRARY_NUMBERS)}")
+    pointers = (ctypes.c_uint64 * len(symbols)).from_address(tracker[_SYMBOL_TABLE])
+    return LoadedCode(dict(zip(symbols, pointers, strict=True)), tracker)
+
+
+def _prepare(
+    text: str, isa: Isa, symbols: tuple[str, ...]
+) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    binding = _llvm()
+    machine = _target_machine(isa)
+    module = binding.parse_assembly(with_symbol_table(text, symbols))
+    module.verify()
+    kept = {*symbols, _SYMBOL_TABLE}
+    for function in module.functions:
+        if not function.is_declaration and function.name not in kept:
+            function.linkage = "internal"
+    passes = binding.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, binding.create_pass_builder(machine, _tuning()))
+    return module, machine
+
+
+def _target_machine(isa: Isa) -> llvm.TargetMachine:
+    binding = _llvm()
+    wanted = machine_for(isa)
+    target = binding.Target.from_triple(wanted.triple)
+    return target.create_target_machine(
+        cpu=wanted.cpu,
+        features=wanted.features,
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _tuning() -> Any:
+    return _llvm().create_pipeline_tuning_options(speed_level=0)
+
+
+def _x86_triple() -> str:
+    if platform.machine() in _X86:
+        return str(_llvm().get_process_triple())
+    return "x86_64-unknown-linux-gnu"
+
+
+@cache
+def _host_features() -> dict[str, bool]:
+    return dict(_llvm().get_host_cpu_features())
+
+
+@cache
+def _linker() -> llvm.LLJIT:
+    # JITLink lays one object out in one block, which the small code model relies on.
+    return _llvm().create_lljit_compiler(_target_machine(host_isa()), use_jit_link=True)
+
+
+@cache
+def _llvm() -> Any:
+    import llvmlite.binding as binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
+_LOADING = threading.Lock()
+_LIBRARY_NUMBERS = itertools.count()
