@@ -1,0 +1,1 @@
+"""Random programs, hostile programs and the figures that the guarantees rest on."""
