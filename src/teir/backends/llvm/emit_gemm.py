@@ -13,7 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_numbers import computed_number, narrow, numbers_per_element, widen
+from teir.backends.llvm.emit_numbers import (
+    computed_number,
+    narrow,
+    numbers_per_element,
+    round_factor,
+    widen,
+)
 from teir.backends.llvm.emit_products import (
     Arithmetic,
     add_product,
@@ -58,6 +64,8 @@ def emit_gemm_body(kernel: GemmBlock, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `GemmBlock`."""
     if kernel.c_access is Access.BROADCAST:
         raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
+    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
+        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
     text = FunctionText()
     text.label("entry")
     block = _prepare(text, kernel, isa)
@@ -150,8 +158,9 @@ def _column_of_c(text: FunctionText, column: int) -> str:
 class _State:
     """What changes from one pass through the loop to the next, as value names.
 
-    ``place`` is the pointers into A and B and the steps left; ``segment`` is where the current
-    (outer, batch) and the current outer began in A and B, and how many of each are left.
+    ``b`` has one base pointer per group of columns. ``segment``: where the current (outer, batch)
+    began in A and B, where the current outer began in A and B, and how many batches and outers
+    are left, the current ones included.
     """
 
     a: str
@@ -176,7 +185,7 @@ def _emit_loop(text: FunctionText, block: _Block, first: Accumulators) -> None:
     last = text.value(f"icmp eq i64 {state.k_left}, 0")
     text.effect(f"br i1 {last}, label %segment, label %one")
     one = _emit_steps(text, block, state, "one", 1)
-    following = _emit_segment(text, block, state)
+    following = _emit_segment(text, state)
     _emit_store(text, block, state.sums)
     _emit_loop_head(text, block, state, first, four, one, following)
 
@@ -244,7 +253,8 @@ def _emit_step(
     for lanes, offset in zip(block.a, block.a_offsets, strict=True):
         stored = load(text, lanes, shift_pointer(text, a, offset))
         numbers = widen(text, kernel.in_type, block.isa, stored, lanes.numbers)
-        factors.append(as_factor(text, kind, numbers))
+        rounded = round_factor(text, kernel.in_type, numbers, lanes.numbers)
+        factors.append(as_factor(text, kind, rounded))
     following = []
     for column, rows in enumerate(sums):
         scale = load_scale(text, kind, _column_of_b(text, block, b, column))
@@ -268,7 +278,7 @@ def _column_of_b(text: FunctionText, block: _Block, b: tuple[str, ...], column: 
     return shift_pointer(text, b[base], multiple)
 
 
-def _emit_segment(text: FunctionText, block: _Block, state: _State) -> _State:
+def _emit_segment(text: FunctionText, state: _State) -> _State:
     """The block that moves on to the next batch, or to the next outer, or ends the loop."""
     text.label("segment")
     a, b, a_outer, b_outer, batch_left, outer_left = state.segment

@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, gemm_arguments
-from teir.backends.llvm.layout import NODE_PARAMETERS, argument_bytes
+from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
+from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
+from teir.backends.llvm.layout import (
+    NODE_PARAMETERS,
+    REGISTER_OPERANDS,
+    SLOTS_BYTES,
+    WORD_BYTES,
+    argument_bytes,
+    operand_offset_bytes,
+    operand_slot_bytes,
+)
 from teir.lower.kernels import (
     Access,
     Elementwise,
@@ -47,8 +58,14 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
     match kernel:
         case GemmBlock():
             return gemm_arguments()
+        case ProductSum():
+            return product_sum_arguments(kernel)
+        case Elementwise():
+            return elementwise_arguments(kernel)
+        case TransposeCopy():
+            return TRANSPOSE_ARGUMENTS
         case _:
-            raise NotImplementedError
+            assert_never(kernel)
 
 
 def emit_kernel(kernel: Kernel, isa: Isa) -> str:
@@ -58,7 +75,7 @@ def emit_kernel(kernel: Kernel, isa: Isa) -> str:
 
 def emit_body(kernel: Kernel, isa: Isa) -> str:
     """The text of ``@<symbol>`` alone."""
-    pointers = [f"ptr %{name}" for name in _operand_names(kernel)]
+    pointers = [f"ptr {name}" for name in _operand_names(kernel)]
     words = [f"i64 %{name}" for name in kernel_arguments(kernel)]
     head = f"define internal void @{kernel_symbol(kernel, isa)}({', '.join(pointers + words)})"
     return f"{head} alwaysinline {function_attributes(isa)} {{\n{_body_text(kernel, isa)}\n}}\n"
@@ -72,7 +89,9 @@ def emit_node(kernel: Kernel, isa: Isa) -> str:
     for number, name in enumerate(names):
         lines.append(f"  %{name}_at = getelementptr i8, ptr %node, i64 {argument_bytes(number)}")
         lines.append(f"  %{name} = load i64, ptr %{name}_at, align 8")
-    pointers = [f"ptr %{name}" for name in _operand_names(kernel)]
+    if kernel_operands(kernel) > REGISTER_OPERANDS:
+        lines += _pointers_from_frame(kernel)
+    pointers = [f"ptr {name}" for name in _operand_names(kernel)]
     words = [f"i64 %{name}" for name in names]
     lines.append(f"  call void @{symbol}({', '.join(pointers + words)})")
     lines.append("  ret void\n}\n")
@@ -87,17 +106,47 @@ def function_attributes(isa: Isa) -> str:
     )
 
 
-def _operand_names(kernel: Kernel) -> list[str]:
+def _operand_names(kernel: Kernel) -> tuple[str, ...]:
+    """The operands' pointers in the body; in a node A, B and C are the registers' names."""
     count = kernel_operands(kernel)
-    return ["A", "B", "C"][:count] if count <= 3 else [f"P{number}" for number in range(count)]
+    if count <= REGISTER_OPERANDS:
+        return ("%A", "%B", "%C")[:count]
+    return tuple(f"%operand{number}" for number in range(count))
+
+
+def _pointers_from_frame(kernel: Kernel) -> list[str]:
+    """Instructions that define the operands of a kernel that has too many for registers."""
+    lines = []
+    arguments = len(kernel_arguments(kernel))
+    for number, name in enumerate(_operand_names(kernel)):
+        lines += [
+            f"  {name}_slot_at = getelementptr i8, ptr %node, "
+            f"i64 {operand_slot_bytes(arguments, number)}",
+            f"  {name}_slot = load i64, ptr {name}_slot_at, align 8",
+            f"  {name}_offset_at = getelementptr i8, ptr %node, "
+            f"i64 {operand_offset_bytes(arguments, number)}",
+            f"  {name}_offset = load i64, ptr {name}_offset_at, align 8",
+            f"  {name}_word = mul i64 {name}_slot, {WORD_BYTES}",
+            f"  {name}_cell = add i64 {name}_word, {SLOTS_BYTES}",
+            f"  {name}_cell_at = getelementptr i8, ptr %frame, i64 {name}_cell",
+            f"  {name}_start = load ptr, ptr {name}_cell_at, align 8",
+            f"  {name} = getelementptr i8, ptr {name}_start, i64 {name}_offset",
+        ]
+    return lines
 
 
 def _body_text(kernel: Kernel, isa: Isa) -> str:
     match kernel:
         case GemmBlock():
             return emit_gemm_body(kernel, isa).text()
+        case ProductSum():
+            return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
+        case Elementwise():
+            return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
+        case TransposeCopy():
+            return emit_transpose_body(kernel, isa).text()
         case _:
-            raise NotImplementedError
+            assert_never(kernel)
 
 
 def _kernel_words(kernel: Kernel) -> str:

@@ -17,6 +17,7 @@ from teir.backends.llvm.emit_text import (
     constants,
     repeated,
     shift_pointer,
+    shuffle,
     splat,
     vector,
 )
@@ -177,10 +178,8 @@ def _load_broadcast(text: FunctionText, lanes: Lanes, pointer: str) -> str:
         value = text.value(
             f"insertelement {lanes.kind} {value}, {lanes.element} {number}, i64 {part}"
         )
-    pattern = constants("i32", [number % parts for number in range(lanes.numbers)])
-    return text.value(
-        f"shufflevector {lanes.kind} {value}, {lanes.kind} poison, <{lanes.numbers} x i32> {pattern}"
-    )
+    pattern = [number % parts for number in range(lanes.numbers)]
+    return shuffle(text, lanes.element, lanes.numbers, value, "poison", pattern)
 
 
 def _element_words(lanes: Lanes) -> tuple[str, str]:
@@ -189,14 +188,18 @@ def _element_words(lanes: Lanes) -> tuple[str, str]:
     return vector(word, lanes.count), f"v{lanes.count}{word}.v{lanes.count}p0"
 
 
+def _addresses(text: FunctionText, lanes: Lanes, pointer: str, offsets: str) -> str:
+    indices = f"{vector('i64', lanes.count)} {offsets}"
+    pointers = text.value(f"getelementptr i8, ptr {pointer}, {indices}")
+    return f"{vector('ptr', lanes.count)} {pointers}"
+
+
 def _load_gather(text: FunctionText, lanes: Lanes, pointer: str, offsets: str) -> str:
     kind, suffix = _element_words(lanes)
-    addresses = text.value(
-        f"getelementptr i8, ptr {pointer}, {vector('i64', lanes.count)} {offsets}"
-    )
+    addresses = _addresses(text, lanes, pointer, offsets)
     words = text.value(
-        f"call {kind} @llvm.masked.gather.{suffix}({vector('ptr', lanes.count)} {addresses}, "
-        f"i32 1, {vector('i1', lanes.count)} {lanes.mask}, {kind} zeroinitializer)"
+        f"call {kind} @llvm.masked.gather.{suffix}({addresses}, i32 1, "
+        f"{vector('i1', lanes.count)} {lanes.mask}, {kind} zeroinitializer)"
     )
     return text.value(f"bitcast {kind} {words} to {lanes.kind}")
 
@@ -205,13 +208,11 @@ def _store_scatter(
     text: FunctionText, lanes: Lanes, pointer: str, offsets: str, value: str
 ) -> None:
     kind, suffix = _element_words(lanes)
-    addresses = text.value(
-        f"getelementptr i8, ptr {pointer}, {vector('i64', lanes.count)} {offsets}"
-    )
+    addresses = _addresses(text, lanes, pointer, offsets)
     words = text.value(f"bitcast {lanes.kind} {value} to {kind}")
     text.effect(
-        f"call void @llvm.masked.scatter.{suffix}({kind} {words}, "
-        f"{vector('ptr', lanes.count)} {addresses}, i32 1, {vector('i1', lanes.count)} {lanes.mask})"
+        f"call void @llvm.masked.scatter.{suffix}({kind} {words}, {addresses}, i32 1, "
+        f"{vector('i1', lanes.count)} {lanes.mask})"
     )
 
 

@@ -6,6 +6,7 @@ factor times (re, im), then its imaginary part times (-im, re).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_lanes import load_number
@@ -15,7 +16,7 @@ from teir.backends.llvm.emit_numbers import (
     round_factor,
     widen,
 )
-from teir.backends.llvm.emit_text import FunctionText, constants, vector
+from teir.backends.llvm.emit_text import FunctionText, constants, shuffle, splat, vector
 from teir.dtypes import DataType
 from teir.target import Isa
 
@@ -86,7 +87,7 @@ def product(text: FunctionText, kind: Arithmetic, factor: Factor, scale: Scale) 
 def as_factor(text: FunctionText, kind: Arithmetic, numbers: str) -> Factor:
     """Computed numbers made ready to stand left of a product."""
     if not kind.data_type.is_complex:
-        return Factor(round_factor(text, kind.data_type, numbers, kind.count), None)
+        return Factor(numbers, None)
     swapped = _shuffled(text, kind, numbers, [lane ^ 1 for lane in range(kind.count)])
     width = 64 if kind.element == "double" else 32
     ints = vector(f"i{width}", kind.count)
@@ -99,7 +100,7 @@ def as_factor(text: FunctionText, kind: Arithmetic, numbers: str) -> Factor:
 def as_scale(text: FunctionText, kind: Arithmetic, numbers: str) -> Scale:
     """Computed numbers made ready to stand right of a product."""
     if not kind.data_type.is_complex:
-        return Scale(round_factor(text, kind.data_type, numbers, kind.count), None)
+        return Scale(numbers, None)
     lanes = range(kind.count)
     real = _shuffled(text, kind, numbers, [lane & ~1 for lane in lanes])
     return Scale(real, _shuffled(text, kind, numbers, [lane | 1 for lane in lanes]))
@@ -119,17 +120,8 @@ def load_scale(text: FunctionText, kind: Arithmetic, pointer: str) -> Scale:
 def _splat_single(text: FunctionText, kind: Arithmetic, single: str) -> str:
     one = vector(kind.element, 1)
     scalar = text.value(f"extractelement {one} {single}, i64 0")
-    first = text.value(f"insertelement {kind.kind} poison, {kind.element} {scalar}, i64 0")
-    if kind.count == 1:
-        return first
-    return text.value(
-        f"shufflevector {kind.kind} {first}, {kind.kind} poison, "
-        f"<{kind.count} x i32> zeroinitializer"
-    )
+    return splat(text, kind.element, scalar, kind.count)
 
 
-def _shuffled(text: FunctionText, kind: Arithmetic, numbers: str, lanes: list[int]) -> str:
-    return text.value(
-        f"shufflevector {kind.kind} {numbers}, {kind.kind} poison, "
-        f"<{kind.count} x i32> {constants('i32', lanes)}"
-    )
+def _shuffled(text: FunctionText, kind: Arithmetic, numbers: str, lanes: Sequence[int]) -> str:
+    return shuffle(text, kind.element, kind.count, numbers, "poison", lanes)

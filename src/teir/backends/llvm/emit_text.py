@@ -82,7 +82,5 @@ def shuffle(
     text: FunctionText, element: str, count: int, left: str, right: str, lanes: Sequence[int]
 ) -> str:
     """Elements picked from ``left`` (0 to count - 1) and ``right`` (count to 2 count - 1)."""
-    kind = vector(element, count)
-    return text.value(
-        f"shufflevector {kind} {left}, {kind} {right}, <{len(lanes)} x i32> {constants('i32', lanes)}"
-    )
+    kind, picked = vector(element, count), f"<{len(lanes)} x i32> {constants('i32', lanes)}"
+    return text.value(f"shufflevector {kind} {left}, {kind} {right}, {picked}")

@@ -1,0 +1,85 @@
+"""Element-wise kernels: rows of m elements, n of them, any access per operand."""
+
+from __future__ import annotations
+
+from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
+from teir.backends.llvm.emit_combine import combine
+from teir.backends.llvm.emit_lanes import load, store
+from teir.backends.llvm.emit_text import FunctionText
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+from teir.lower.kernels import Access, Elementwise
+from teir.target import Isa
+
+_NARROW = (DataType.BF16, DataType.FP16)
+
+
+def elementwise_arguments(kernel: Elementwise) -> tuple[str, ...]:
+    operands = range(len(kernel.accesses))
+    return (
+        "m",
+        "n",
+        *(f"m_stride{operand}" for operand in operands),
+        *(f"n_stride{operand}" for operand in operands),
+    )
+
+
+def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...]) -> FunctionText:
+    """The body for operand pointers ``names`` and the arguments of `Elementwise`."""
+    text = FunctionText()
+    types = [kernel.in_type] * (len(names) - 1) + [kernel.out_type]
+    rows = [text.fresh() for _ in names]
+    following = [text.fresh() for _ in names]
+    rows_left, rows_after = text.fresh(), text.fresh()
+    text.label("entry")
+    text.effect("br label %row")
+    text.label("row")
+    for number, row in enumerate(rows):
+        text.define(row, f"phi ptr [ {names[number]}, %entry ], [ {following[number]}, %next ]")
+    text.define(rows_left, f"phi i64 [ %n, %entry ], [ {rows_after}, %next ]")
+    text.effect("br label %loop")
+    operands = [
+        Operand(data_type, access, row, f"%m_stride{number}")
+        for number, (data_type, access, row) in enumerate(
+            zip(types, kernel.accesses, rows, strict=True)
+        )
+    ]
+
+    def emit_piece(piece: Piece) -> str:
+        _emit_piece(text, kernel, isa, piece)
+        return piece.chunk.label
+
+    chunks = row_chunks(isa, kernel.lanes, _vectors_at_once(kernel))
+    emit_row(text, isa, chunks, operands, "row", "next", emit_piece)
+    text.label("next")
+    for number, name in enumerate(following):
+        text.define(name, f"getelementptr i8, ptr {rows[number]}, i64 %n_stride{number}")
+    text.define(rows_after, f"sub i64 {rows_left}, 1")
+    ended = text.value(f"icmp eq i64 {rows_after}, 0")
+    text.effect(f"br i1 {ended}, label %exit, label %row")
+    text.label("exit")
+    text.effect("ret void")
+    return text
+
+
+def _vectors_at_once(kernel: Elementwise) -> int:
+    """Four vectors hide the loop; conversions and gathers are long enough by themselves."""
+    if Access.STRIDED in kernel.accesses:
+        return 1
+    moves = kernel.in_type is kernel.out_type and kernel.operation is Operation.COPY
+    if not moves and (kernel.in_type in _NARROW or kernel.out_type in _NARROW):
+        return 2
+    return 4
+
+
+def _emit_piece(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece) -> None:
+    """All loads and arithmetic, then all stores: an operand may be read and written in place."""
+    results = []
+    for vector_number in range(piece.chunk.vectors):
+        stored = [
+            load(text, lanes, addresses[vector_number])
+            for lanes, addresses in zip(piece.lanes[:-1], piece.addresses[:-1], strict=True)
+        ]
+        results.append(combine(text, kernel, isa, stored, piece.chunk.lanes))
+    for address, result in zip(piece.addresses[-1], results, strict=True):
+        store(text, piece.lanes[-1], address, result)

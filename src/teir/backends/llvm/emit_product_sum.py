@@ -1,0 +1,197 @@
+"""The general contraction kernel: any number of inputs at any strides, lanes along m."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
+from teir.backends.llvm.emit_lanes import load, store
+from teir.backends.llvm.emit_numbers import (
+    computed_number,
+    narrow,
+    numbers_per_element,
+    round_factor,
+    widen,
+)
+from teir.backends.llvm.emit_products import (
+    Arithmetic,
+    add_product,
+    as_factor,
+    as_scale,
+    product,
+)
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.lower.kernels import Access, ProductSum
+from teir.target import Isa
+
+_VECTORS_AT_ONCE = 4
+"""Chains in flight along m, enough to hide most of the latency of the fused multiply-add."""
+
+
+def product_sum_arguments(kernel: ProductSum) -> tuple[str, ...]:
+    return (
+        "m",
+        "k",
+        "batch",
+        "accumulate",
+        *(f"m_stride{operand}" for operand in range(kernel.inputs + 1)),
+        *(f"k_stride{operand}" for operand in range(kernel.inputs)),
+        *(f"batch_stride{operand}" for operand in range(kernel.inputs)),
+    )
+
+
+def emit_product_sum_body(kernel: ProductSum, isa: Isa, names: tuple[str, ...]) -> FunctionText:
+    """The body for operand pointers ``names`` and the arguments of `ProductSum`."""
+    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
+        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    text = FunctionText()
+    text.label("entry")
+    fresh = text.value("icmp eq i64 %accumulate, 0")
+    text.effect("br label %loop")
+    types = [kernel.in_type] * kernel.inputs + [kernel.out_type]
+    operands = [
+        Operand(data_type, access, name, f"%m_stride{number}")
+        for number, (data_type, access, name) in enumerate(
+            zip(types, kernel.accesses, names, strict=True)
+        )
+    ]
+
+    def emit_piece(piece: Piece) -> str:
+        return _emit_piece(text, kernel, isa, piece, fresh)
+
+    at_once = 1 if Access.STRIDED in kernel.accesses else _VECTORS_AT_ONCE
+    chunks = row_chunks(isa, kernel.lanes, at_once)
+    emit_row(text, isa, chunks, operands, "entry", "exit", emit_piece)
+    text.label("exit")
+    text.effect("ret void")
+    return text
+
+
+def _emit_piece(text: FunctionText, kernel: ProductSum, isa: Isa, piece: Piece, fresh: str) -> str:
+    """Start from the output or zero, add every product, store; returns the last label."""
+    label = piece.chunk.label
+    count = piece.chunk.lanes * numbers_per_element(kernel.in_type)
+    kind = Arithmetic(isa, kernel.in_type, count)
+    text.effect(f"br i1 {fresh}, label %{label}_sum, label %{label}_preload")
+    text.label(f"{label}_preload")
+    out = piece.lanes[-1]
+    first = []
+    for address in piece.addresses[-1]:
+        first.append(widen(text, kernel.out_type, isa, load(text, out, address), count))
+    text.effect(f"br label %{label}_sum")
+    sums = _emit_sum(text, kernel, kind, piece, first)
+    text.label(f"{label}_store")
+    for address, total in zip(piece.addresses[-1], sums, strict=True):
+        store(text, out, address, narrow(text, kernel.out_type, isa, total, count))
+    return f"{label}_store"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """The state of the reduction loop: the inputs' places, where the batch began, what is left."""
+
+    places: list[str]
+    batch_places: list[str]
+    k_left: str
+    batch_left: str
+    sums: list[str]
+
+    def names(self) -> list[str]:
+        return [*self.places, *self.batch_places, self.k_left, self.batch_left, *self.sums]
+
+
+def _emit_sum(
+    text: FunctionText, kernel: ProductSum, kind: Arithmetic, piece: Piece, first: list[str]
+) -> list[str]:
+    """The loop over (batch, k): blocks %<chunk>_step and its head %<chunk>_sum, written last.
+
+    Entered at the head from %<chunk> (zeros) and %<chunk>_preload; left to %<chunk>_store.
+    """
+    label = piece.chunk.label
+    starts = [addresses[0] for addresses in piece.addresses[:-1]]
+    now = _Pass(
+        [text.fresh() for _ in starts],
+        [text.fresh() for _ in starts],
+        text.fresh(),
+        text.fresh(),
+        [text.fresh() for _ in first],
+    )
+    text.label(f"{label}_step")
+    totals = _emit_products(text, kernel, kind, piece, now)
+    after = _emit_next(text, label, now, totals)
+    zero = _Pass(starts, starts, "%k", "%batch", ["zeroinitializer"] * len(first))
+    begin = _Pass(starts, starts, "%k", "%batch", first)
+    kinds = ["ptr"] * (2 * len(starts)) + ["i64"] * 2 + [kind.kind] * len(first)
+    text.label(f"{label}_sum")
+    for number, (name, value_kind) in enumerate(zip(now.names(), kinds, strict=True)):
+        text.define(
+            name,
+            f"phi {value_kind} [ {zero.names()[number]}, %{label} ], "
+            f"[ {begin.names()[number]}, %{label}_preload ], "
+            f"[ {after.names()[number]}, %{label}_step ]",
+        )
+    text.effect(f"br label %{label}_step")
+    return totals
+
+
+def _emit_products(
+    text: FunctionText, kernel: ProductSum, kind: Arithmetic, piece: Piece, now: _Pass
+) -> list[str]:
+    """One (batch, k): the sums with the product of all inputs added."""
+    factors = [_emit_inputs(text, kernel, kind, piece, now, i) for i in range(kernel.inputs)]
+    totals = []
+    for number, total in enumerate(now.sums):
+        numbers = [vectors[number] for vectors in factors]
+        if len(numbers) == 1:
+            totals.append(text.value(f"fadd {kind.kind} {total}, {numbers[0]}"))
+            continue
+        left = numbers[0]
+        for right in numbers[1:-1]:
+            left = product(text, kind, as_factor(text, kind, left), as_scale(text, kind, right))
+        scale = as_scale(text, kind, numbers[-1])
+        totals.append(add_product(text, kind, as_factor(text, kind, left), scale, total))
+    return totals
+
+
+def _emit_inputs(
+    text: FunctionText,
+    kernel: ProductSum,
+    kind: Arithmetic,
+    piece: Piece,
+    now: _Pass,
+    number: int,
+) -> list[str]:
+    """The vectors of one input, ready to multiply; a broadcast is loaded once for all vectors."""
+    lanes, place = piece.lanes[number], now.places[number]
+    chunk, access = piece.chunk, kernel.accesses[number]
+    distinct = 1 if access is Access.BROADCAST else chunk.vectors
+    vectors = []
+    for vector_number in range(distinct):
+        offset = vector_number * chunk.lanes * kernel.in_type.width
+        stored = load(text, lanes, shift_pointer(text, place, offset))
+        numbers = widen(text, kernel.in_type, kind.isa, stored, kind.count)
+        if kernel.inputs > 1:
+            numbers = round_factor(text, kernel.in_type, numbers, kind.count)
+        vectors.append(numbers)
+    return vectors * (chunk.vectors // distinct)
+
+
+def _emit_next(text: FunctionText, label: str, now: _Pass, totals: list[str]) -> _Pass:
+    """Move to the next k, or to the next batch, or leave the loop."""
+    same_batch = text.value(f"icmp sgt i64 {now.k_left}, 1")
+
+    def choose(kind: str, within: str, beyond: str) -> str:
+        return text.value(f"select i1 {same_batch}, {kind} {within}, {kind} {beyond}")
+
+    places, batch_places = [], []
+    for number, (place, batch_place) in enumerate(zip(now.places, now.batch_places, strict=True)):
+        next_k = shift_pointer(text, place, f"%k_stride{number}")
+        next_batch = shift_pointer(text, batch_place, f"%batch_stride{number}")
+        places.append(choose("ptr", next_k, next_batch))
+        batch_places.append(choose("ptr", batch_place, next_batch))
+    k_left = choose("i64", text.value(f"sub i64 {now.k_left}, 1"), "%k")
+    fewer = text.value(f"sub i64 {now.batch_left}, 1")
+    batch_left = choose("i64", now.batch_left, fewer)
+    ended = text.value(f"icmp eq i64 {batch_left}, 0")
+    text.effect(f"br i1 {ended}, label %{label}_store, label %{label}_sum")
+    return _Pass(places, batch_places, k_left, batch_left, totals)
