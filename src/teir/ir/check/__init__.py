@@ -1,0 +1,64 @@
+"""Is a program well formed and safe to run?
+
+`check` applies every rule of section 10.5 and of the language reference, then proves the program
+safe (SAFETY G2, G4, G5, G10). Every rule is one function with one code; `RULES` lists them.
+The proofs are made only for a program whose structure is right: there is one finding per cause.
+
+    teir.ir.check.names, values, paths, primitives, sparse    the rules of structure, TEIR3xx
+    teir.ir.check.bounds                                      (a) inside the operands, TEIR401, 402
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from teir.arrays.operand import BoundOperand
+from teir.errors import Finding
+from teir.ir.check import bounds
+from teir.ir.check.names import NAME_RULES
+from teir.ir.check.paths import PATH_RULES
+from teir.ir.check.primitives import PRIMITIVE_RULES
+from teir.ir.check.report import Need as Need
+from teir.ir.check.report import Report as Report
+from teir.ir.check.report import RuleCheck, on_the_printed_program
+from teir.ir.check.resolved import Resolved, resolve
+from teir.ir.check.sparse import SPARSE_RULES
+from teir.ir.check.values import LIMIT_RULES, VALUE_RULES
+from teir.ir.nodes import Program
+
+STRUCTURE_RULES: tuple[RuleCheck, ...] = (
+    *NAME_RULES,
+    *VALUE_RULES,
+    *PATH_RULES,
+    *PRIMITIVE_RULES,
+    *SPARSE_RULES,
+)
+
+
+def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Report:
+    """All findings of ``program``, and the bytes each tensor needs.
+
+    With ``operands`` it is also checked that every byte lies inside its operand, that written
+    operands are writable, and that none overlaps another one wrongly. Raises nothing.
+    """
+    resolved = resolve(program)
+    findings = _broken(resolved, LIMIT_RULES) or _broken(resolved, STRUCTURE_RULES)
+    if findings:
+        return Report(program, on_the_printed_program(resolved, findings), {})
+    found = bounds.hulls(resolved)
+    findings = bounds.addresses_limited(found)
+    if operands is not None:
+        findings += bounds.operands_known(resolved, operands)
+        findings += bounds.operands_present(resolved, found, operands)
+        findings += bounds.operands_writable(resolved, operands)
+        findings += bounds.operands_cover(found, operands)
+    if findings:
+        return Report(program, on_the_printed_program(resolved, findings), found.needs())
+    return Report(program, (), found.needs())
+
+
+def _broken(resolved: Resolved, rules: tuple[RuleCheck, ...]) -> list[Finding]:
+    findings: list[Finding] = []
+    for _, find in rules:
+        findings += find(resolved)
+    return findings
