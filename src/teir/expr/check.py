@@ -111,7 +111,11 @@ def _output(
         elif symbol not in known:
             out.append(
                 at_character(
-                    OUTPUT_UNKNOWN, subscripts.text, column, "a subscript of an input", f"{symbol!r}"
+                    OUTPUT_UNKNOWN,
+                    subscripts.text,
+                    column,
+                    "a subscript of an input",
+                    f"{symbol!r}",
                 )
             )
     if term.ellipsis is None:

@@ -1,7 +1,7 @@
 """Text and sublists to `Subscripts`: NumPy's grammar, with any number of symbols.
 
-    expression = term {"," term} ["->" term]
-    term       = symbols and at most one "...", blanks allowed between them
+expression = term {"," term} ["->" term]
+term       = symbols and at most one "...", blanks allowed between them
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ def _sublist_findings(entry: Sequence[object]) -> list[Finding]:
 
 
 def _is_index(item: object) -> bool:
-    return (
-        hasattr(item, "__index__") and not isinstance(item, bool) and operator.index(item) >= 0
-    )
+    return hasattr(item, "__index__") and not isinstance(item, bool) and operator.index(item) >= 0
 
 
 def _index(item: object) -> int:

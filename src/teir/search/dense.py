@@ -1,0 +1,109 @@
+"""One dense step to TEIR: a copy, an element-wise product, a sum, or a matrix-like contraction.
+
+The order of the sum over K is fixed here and never touched by blocking or packing: those change
+no bit of a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from teir.ir.nodes import Tensor
+from teir.search.blocks import ProductBlocks, depth_of, sharing_of
+from teir.search.elementwise import emit_copy, emit_lanes, emit_product, emit_sum
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine, even_block
+from teir.search.shape import ProductShape, extent_of, product_shape
+from teir.search.step import Span, Step, normalise
+
+_INSIDE = 3
+"""Reduction loops a Contraction of two inputs runs inside its kernel."""
+
+
+def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
+    """The nodes of one step. Strides of one axis must not have both signs."""
+    step = normalise(step)
+    if len(step.inputs) == 1:
+        if step.reductions:
+            return emit_sum(emission, step, machine)
+        return emit_copy(emission, step, machine)
+    if not step.reductions:
+        return emit_product(emission, step, machine)
+    shape = product_shape(step)
+    if shape is None:
+        return emit_lanes(emission, step, machine)
+    return emit_contraction(emission, shape, machine)
+
+
+def emit_contraction(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
+    """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
+    outside, inside = cut_reductions(shape)
+    depth = even_block(inside[-1].extent, depth_of(shape.out.data_type))
+    is_cut = len(inside) == 1 and 2 * inside[0].extent > 3 * depth
+    is_narrow = shape.out.data_type.accumulator is not shape.out.data_type
+    if is_narrow and (outside or is_cut):
+        return _through_wide_output(emission, shape, machine)
+    blocks = ProductBlocks(emission, shape, machine, sharing_of(shape, machine))
+    batch_parallel = machine.threads > 1 and extent_of(shape.c) >= machine.threads
+    return emission.loops(
+        shape.c,
+        lambda: blocks.reductions(outside, inside, depth if is_cut else None, ()),
+        parallel=batch_parallel,
+    )
+
+
+def cut_reductions(shape: ProductShape) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """The reductions iterated outside the leaf, and those inside it.
+
+    Inside run up to three axes, with about twice the block depth in products together.
+    """
+    room = 2 * depth_of(shape.out.data_type)
+    inside: list[Span] = []
+    axes = list(shape.k)
+    while axes and len(inside) < _INSIDE:
+        if inside and extent_of(inside) * axes[-1].extent > room:
+            break
+        inside.insert(0, axes.pop())
+    return tuple(axes), tuple(inside)
+
+
+def _through_wide_output(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
+    """Sum into FP32 scratch, dense in the order of the output, then copy (and round) once."""
+    wide = Tensor(name=emission.name("sum"), data_type=shape.out.data_type.accumulator)
+    stride = wide.data_type.width
+    strides: dict[int, int] = {}
+    free = [axis for axis in (*shape.c, *shape.m_outer, shape.m, *shape.n_outer, shape.n) if axis]
+    for axis in sorted(free, key=lambda axis: axis.stride(shape.out.name)):
+        strides[id(axis)] = stride
+        stride *= axis.extent
+
+    def moved(axis: Span) -> Span:
+        kept = {name: value for name, value in axis.strides.items() if name != shape.out.name}
+        offsets = {name: value for name, value in axis.offsets.items() if name != shape.out.name}
+        return Span(axis.label, axis.extent, {**kept, wide.name: strides[id(axis)]}, offsets)
+
+    summed = replace(
+        shape,
+        out=wide,
+        c=tuple(map(moved, shape.c)),
+        m=shape.m and moved(shape.m),
+        m_outer=tuple(map(moved, shape.m_outer)),
+        n=shape.n and moved(shape.n),
+        n_outer=tuple(map(moved, shape.n_outer)),
+    )
+    rounded = Step(
+        (wide,), shape.out, tuple(_copied(axis, shape.out, wide, strides) for axis in free)
+    )
+    body = emit_contraction(emission, summed, machine)
+    body += emit_copy(emission, normalise(rounded), machine)
+    return Body(body.nodes, (*body.scratch, wide))
+
+
+def _copied(axis: Span, out: Tensor, wide: Tensor, strides: dict[int, int]) -> Span:
+    offsets = {out.name: axis.offsets[out.name]} if out.name in axis.offsets else {}
+    return Span(
+        axis.label,
+        axis.extent,
+        {out.name: axis.stride(out.name), wide.name: strides[id(axis)]},
+        offsets,
+    )

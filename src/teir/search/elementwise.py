@@ -1,0 +1,181 @@
+"""Steps that are no matrix product: copies, element-wise products, sums, lanes along a C axis.
+
+The leaf consumes one or two axes; the other axes are loops, the largest output stride outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from teir.ir.nodes import Operation, Tensor
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine, even_block
+from teir.search.packing import cut
+from teir.search.shape import extent_of
+from teir.search.step import Span, Step
+
+_SIDE = 64
+"""Elements of one side of a transposing tile."""
+_THREADED = 2**16
+"""Elements below which a second thread costs more than it brings."""
+_SUM_REDUCTIONS = 2
+"""Reduction loops a Contraction runs inside its kernel when no axis separates the inputs."""
+
+
+def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
+    """A copy, permutation, diagonal or repetition; the type may change."""
+    (source,), target = step.inputs, step.output
+    return _emit_tiles(
+        emission,
+        step,
+        machine,
+        lambda tile: emission.leaf(Operation.COPY, (source.name,), target.name, tile),
+    )
+
+
+def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
+    """An element-wise or outer product: nothing is summed, so nothing is zeroed."""
+    names = tuple(tensor.name for tensor in step.inputs)
+    return _emit_tiles(
+        emission,
+        step,
+        machine,
+        lambda tile: emission.leaf(Operation.MUL, names, step.output.name, tile),
+    )
+
+
+def emit_sum(emission: Emission, step: Step, machine: Machine) -> Body:
+    """The sum of one input over some axes: Zero, then a Contraction with one input."""
+    free = _ordered([axis for axis in step.axes if axis.stride(step.output.name)], step.output)
+    near = min(
+        free,
+        key=lambda axis: (axis.stride(step.inputs[0].name), axis.stride(step.output.name)),
+        default=None,
+    )
+    return _emit_reduction(emission, step, machine, free, near)
+
+
+def emit_lanes(emission: Emission, step: Step, machine: Machine) -> Body:
+    """A contraction whose lanes run along an axis of all three tensors (role C)."""
+    free = _ordered([axis for axis in step.axes if axis.stride(step.output.name)], step.output)
+    return _emit_reduction(emission, step, machine, free, free[-1])
+
+
+def _emit_reduction(
+    emission: Emission, step: Step, machine: Machine, free: Sequence[Span], lanes: Span | None
+) -> Body:
+    """Loops over the free axes but ``lanes``; all reductions inside one invocation.
+
+    The kernel keeps sums of narrow types wide however many reductions it is given.
+    """
+    first = step.inputs[0]
+    inputs = tuple(tensor.name for tensor in step.inputs)
+    k = tuple(sorted(step.reductions, key=lambda axis: axis.stride(first.name), reverse=True))
+    is_batch = len(step.inputs) == 2
+    outer = [axis for axis in free if axis is not lanes]
+
+    def leaf(tile: Span | None) -> Body:
+        along = () if tile is None else (tile,)
+        zero = emission.leaf(Operation.ZERO, (), step.output.name, Roles(m=along))
+        roles = Roles(c=along, k=k) if is_batch else Roles(m=along, k=k)
+        return zero + emission.leaf(
+            Operation.CONTRACTION, inputs, step.output.name, roles, data_type=first.data_type
+        )
+
+    work = extent_of(step.axes)
+    return _loops(emission, machine, outer, work, lambda: leaf(lanes))
+
+
+def _emit_tiles(
+    emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body]
+) -> Body:
+    """Loops around a tile of the axis adjacent on the output and the one adjacent on an input."""
+    axes = _ordered(step.axes, step.output)
+    if not axes:
+        return leaf(Roles())
+    along = axes[-1]
+    rest = list(axes[:-1])
+    across = _across(rest, along, step.inputs)
+    outer = [axis for axis in rest if axis is not across]
+    work = extent_of(axes)
+    side = _SIDE if across is not None and _is_unit(across, step.inputs) else None
+    if side is None or along.extent * across_extent(across) * 8 <= machine.l1_bytes:
+        tile = Roles(m=(along,), n=() if across is None else (across,))
+        if machine.threads > 1 and work >= _THREADED and not outer and across is not None:
+            return _loops(emission, machine, [across], work, lambda: leaf(Roles(m=(along,))))
+        return _loops(emission, machine, outer, work, lambda: leaf(tile))
+    assert across is not None
+    return _loops(
+        emission,
+        machine,
+        outer,
+        work,
+        lambda: _square(emission, machine, along, across, leaf, not outer),
+    )
+
+
+def across_extent(axis: Span | None) -> int:
+    return 1 if axis is None else axis.extent
+
+
+def _square(
+    emission: Emission,
+    machine: Machine,
+    along: Span,
+    across: Span,
+    leaf: Callable[[Roles], Body],
+    share: bool,
+) -> Body:
+    """Tiles of a transposition: blocks of both axes, those across outermost."""
+    body = Body()
+    is_parallel = share and machine.threads > 1 and along.extent * across.extent >= _THREADED
+    for row in cut(across, even_block(across.extent, _SIDE, 16)):
+
+        def columns(row_tile: Span | None = row.tile) -> Body:
+            inner = Body()
+            assert row_tile is not None
+            for column in cut(along, even_block(along.extent, _SIDE, 16)):
+                assert column.tile is not None
+                roles = Roles(m=(row_tile,), n=(column.tile,))
+                inner += emission.loops(column.loops, lambda roles=roles: leaf(roles), False)
+            return inner
+
+        body += emission.loops(row.loops, columns, is_parallel)
+    return body
+
+
+def _across(axes: Sequence[Span], along: Span, inputs: Sequence[Tensor]) -> Span | None:
+    """The second axis of a tile: adjacent on an input, else the innermost left."""
+    if not _is_unit(along, inputs):
+        for axis in axes:
+            if _is_unit(axis, inputs):
+                return axis
+    return axes[-1] if axes else None
+
+
+def _is_unit(axis: Span, inputs: Sequence[Tensor]) -> bool:
+    return any(axis.stride(tensor.name) == tensor.data_type.width for tensor in inputs)
+
+
+def _ordered(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
+    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor.name), reverse=True))
+
+
+def _loops(
+    emission: Emission,
+    machine: Machine,
+    outer: Sequence[Span],
+    work: int,
+    body: Callable[[], Body],
+) -> Body:
+    """The outer axes as loops; threads share the outermost ones when there is enough work."""
+    if machine.threads == 1 or work < _THREADED:
+        return emission.loops(outer, body, parallel=False)
+    shared = 0
+    while shared < len(outer) and extent_of(outer[:shared]) < 4 * machine.threads:
+        shared += 1
+    return emission.loops(
+        outer[:shared],
+        lambda: emission.loops(outer[shared:], body, parallel=False),
+        parallel=True,
+    )

@@ -1,0 +1,154 @@
+"""A program under construction: the tables fill while bodies of nodes are put together.
+
+A `Body` is a sequence of sibling nodes and the scratch tensors they need on the node around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from teir.dtypes import DataType
+from teir.ir.nodes import (
+    Axis,
+    Bytes,
+    GuardKind,
+    GuardTerm,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Tensor,
+)
+from teir.search.step import Span
+
+_WORD_LETTERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    nodes: tuple[Node, ...] = ()
+    scratch: tuple[Tensor, ...] = ()
+
+    def __add__(self, other: Body) -> Body:
+        return Body(self.nodes + other.nodes, self.scratch + other.scratch)
+
+
+@dataclass(slots=True)
+class Emission:
+    """The axes and primitives emitted so far, and the names already taken."""
+
+    axes: dict[tuple[object, ...], Axis] = field(default_factory=dict)
+    primitives: dict[tuple[object, ...], Primitive] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def name(self, stem: str) -> str:
+        """A name nobody has: the stem, or the stem and a number."""
+        count = self.taken.get(stem, 0)
+        self.taken[stem] = count + 1
+        return stem if count == 0 else f"{stem}_{count}"
+
+    def axis(self, span: Span) -> str:
+        """The name of the axis with this walk; equal walks share one axis."""
+        key = (
+            span.label,
+            span.extent,
+            tuple(span.strides.items()),
+            tuple(span.offsets.items()),
+        )
+        known = self.axes.get(key)
+        if known is None:
+            known = Axis(
+                name=self.name(_plain(span.label)),
+                extent=span.extent,
+                strides=Bytes(span.strides),
+                offsets=Bytes(span.offsets),
+            )
+            self.axes[key] = known
+        return known.name
+
+    def loop(self, span: Span, body: Callable[[str], Body], parallel: bool = False) -> Body:
+        """One iteration node around ``body``, which is given the axis name."""
+        axis = self.axis(span)
+        inside = body(axis)
+        node = IterationNode(
+            name=self.name(f"loop_{axis}"),
+            axis=axis,
+            policy=Policy.PARALLEL if parallel else Policy.SEQUENTIAL,
+            children=inside.nodes,
+            scratch=inside.scratch,
+        )
+        return Body((node,))
+
+    def loops(self, spans: Sequence[Span], body: Callable[[], Body], parallel: bool) -> Body:
+        """A chain of iteration nodes, the first span outermost."""
+        if not spans:
+            return body()
+        return self.loop(spans[0], lambda _: self.loops(spans[1:], body, parallel), parallel)
+
+    def blocks(
+        self, span: Span, block: int, body: Callable[[Span], Body], parallel: bool = False
+    ) -> Body:
+        """``body`` for every whole block of ``span``, then for what remains."""
+        whole, left = divmod(span.extent, block)
+        if whole == 0 or (whole == 1 and left == 0):
+            return body(span)
+        outer, inner = span.split(block)
+        nodes = self.loop(outer, lambda _: body(inner), parallel)
+        return nodes if left == 0 else nodes + body(span.rest(whole * block))
+
+    def leaf(
+        self,
+        operation: Operation,
+        inputs: Sequence[str],
+        output: str,
+        roles: Roles,
+        data_type: DataType | None = None,
+        first: Sequence[str] = (),
+    ) -> Body:
+        """One invocation, guarded by ``first`` of the named axes."""
+        names = tuple(tuple(self.axis(span) for span in spans) for spans in roles.lists)
+        key = (operation, tuple(inputs), output, names)
+        primitive = self.primitives.get(key)
+        if primitive is None:
+            c, m, n, k = names
+            primitive = Primitive(
+                name=self.name(operation.value.lower()),
+                operation=operation,
+                inputs=tuple(inputs),
+                output=output,
+                c=c,
+                m=m,
+                n=n,
+                k=k,
+                data_type=data_type,
+            )
+            self.primitives[key] = primitive
+        node = InvocationNode(
+            name=self.name(f"do_{primitive.name}"),
+            primitive=primitive.name,
+            guard=tuple(GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first),
+        )
+        return Body((node,))
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The axes of a primitive by role."""
+
+    c: tuple[Span, ...] = ()
+    m: tuple[Span, ...] = ()
+    n: tuple[Span, ...] = ()
+    k: tuple[Span, ...] = ()
+
+    @property
+    def lists(self) -> tuple[tuple[Span, ...], ...]:
+        return (self.c, self.m, self.n, self.k)
+
+
+def _plain(label: str) -> str:
+    """A short name of ASCII letters and digits."""
+    kept = "".join(letter for letter in label if letter.isascii() and letter.isalnum())
+    return f"{kept[:_WORD_LETTERS]}" if kept and kept[0].isalpha() else f"x{kept[:_WORD_LETTERS]}"

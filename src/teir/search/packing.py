@@ -1,0 +1,196 @@
+"""Packing: a Copy of a block of an operand into scratch, in the order the kernels read it.
+
+A (rows, lanes adjacent) becomes panels of ``panel_rows`` rows: [outer rows][panel][k][row].
+B becomes [outer columns][column][k], or [outer columns][block][k][column] where B is adjacent
+along the columns already. Sums are not touched, so packing changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.ir.nodes import Operation, Tensor
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of
+from teir.search.step import Span
+
+_FAR = 2048
+"""A stride of this many bytes touches a new page or cache set at every step."""
+_SMALL = 64
+"""Elements below which packing costs more than scattered loads."""
+_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a side: loops around one tile axis (None: a side without axes)."""
+
+    loops: tuple[Span, ...]
+    tile: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A packed operand: the copies that fill it, and the axes that walk it."""
+
+    body: Body
+    tensor: Tensor
+    outer: tuple[Span, ...]
+    pieces: tuple[Piece, ...]
+    k: tuple[Span, ...]
+
+
+def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True when the lanes are not adjacent in A, or its rows lie far apart and are read often."""
+    if shape.m is None:
+        return False
+    depth = extent_of(k)
+    if shape.m.extent * depth < _SMALL or min(shape.m.extent, depth) < 2:
+        return False
+    if shape.m.stride(shape.a.name) != shape.a.data_type.width:
+        return True
+    columns = shape.columns
+    is_big = shape.m.extent * depth * shape.a.data_type.width > machine.l1_bytes
+    return is_big and columns >= 128 and max(a.stride(shape.a.name) for a in k) >= _FAR
+
+
+def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
+    """True when B's reductions take long strides and many rows read it."""
+    if shape.n is None or not k:
+        return False
+    rows = extent_of((*shape.m_outer, *(() if shape.m is None else (shape.m,))))
+    width = shape.b.data_type.width
+    inner = k[-1].stride(shape.b.name)
+    if inner <= width or shape.n.extent * extent_of(k) < _SMALL:
+        return False
+    if shape.n.stride(shape.b.name) == width:
+        return inner >= _FAR and rows >= 128 and extent_of(k) >= 64
+    return rows >= 64
+
+
+def pack_a(
+    emission: Emission,
+    source: Tensor,
+    outer: tuple[Span, ...],
+    rows: Span,
+    k: tuple[Span, ...],
+    machine: Machine,
+) -> Packed:
+    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels."""
+    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+    width = source.data_type.width
+    height = min(machine.panel_rows(source.data_type.accumulator.width), rows.extent)
+    k_packed, panel_bytes = _stack(k, target.name, height * width)
+    whole, left = divmod(rows.extent, height)
+    pieces: list[Piece] = []
+    if whole:
+        panels, tile = _split(rows, height)
+        loops = tuple(span.on(target.name, panel_bytes) for span in panels)
+        pieces.append(Piece(loops, tile.on(target.name, width)))
+    if left:
+        rest = rows.rest(whole * height).on(target.name, width)
+        pieces.append(Piece((), _shifted(rest, target.name, whole * panel_bytes)))
+    outer_packed, _ = _stack(outer, target.name, (whole + bool(left)) * panel_bytes)
+    return Packed(
+        Body(_copies(emission, source, target, outer_packed, pieces, k_packed).nodes, (target,)),
+        target,
+        outer_packed,
+        tuple(pieces),
+        k_packed,
+    )
+
+
+def pack_b(
+    emission: Emission,
+    source: Tensor,
+    outer: tuple[Span, ...],
+    columns: Span,
+    k: tuple[Span, ...],
+    block: int,
+) -> Packed:
+    """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``."""
+    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+    width = source.data_type.width
+    if columns.stride(source.name) != width:
+        k_packed, column_bytes = _stack(k, target.name, width)
+        column_bytes = -(-column_bytes // _LINE) * _LINE + _LINE
+        walk = columns.on(target.name, column_bytes)
+        pieces = cut(walk, block)
+        end = column_bytes * columns.extent
+    else:
+        k_packed, block_bytes = _stack(k, target.name, block * width)
+        whole, left = divmod(columns.extent, block)
+        blocks, tile = _split(columns, block)
+        loops = tuple(span.on(target.name, block_bytes) for span in blocks)
+        pieces = (Piece(loops, tile.on(target.name, width)),)
+        if left:
+            rest = columns.rest(whole * block).on(target.name, width)
+            pieces += (Piece((), _shifted(rest, target.name, whole * block_bytes)),)
+        end = (whole + bool(left)) * block_bytes
+    outer_packed, _ = _stack(outer, target.name, end)
+    return Packed(
+        Body(_copies(emission, source, target, outer_packed, pieces, k_packed).nodes, (target,)),
+        target,
+        outer_packed,
+        pieces,
+        k_packed,
+    )
+
+
+def cut(span: Span | None, block: int) -> tuple[Piece, ...]:
+    """A side in blocks: a loop over the whole blocks, and what remains."""
+    if span is None:
+        return (Piece((), None),)
+    whole, left = divmod(span.extent, block)
+    pieces: tuple[Piece, ...] = ()
+    if whole:
+        loops, tile = _split(span, block)
+        pieces = (Piece(loops, tile),)
+    if left:
+        pieces += (Piece((), span.rest(whole * block) if whole else span),)
+    return pieces
+
+
+def _split(span: Span, block: int) -> tuple[tuple[Span, ...], Span]:
+    """The loop over whole blocks, none where there is one block only, and the axis inside."""
+    if span.extent // block == 1:
+        inside = Span(span.label, block, span.strides, span.offsets)
+        return (), inside
+    outer, inner = span.split(block)
+    return (outer,), inner
+
+
+def _stack(spans: tuple[Span, ...], tensor: str, stride: int) -> tuple[tuple[Span, ...], int]:
+    """Give the spans dense strides on ``tensor``, the last one innermost; and the end."""
+    stacked: list[Span] = []
+    for span in reversed(spans):
+        stacked.insert(0, span.on(tensor, stride))
+        stride *= span.extent
+    return tuple(stacked), stride
+
+
+def _shifted(span: Span, tensor: str, offset: int) -> Span:
+    offsets = dict(span.offsets)
+    if offset:
+        offsets[tensor] = offset
+    else:
+        offsets.pop(tensor, None)
+    return Span(span.label, span.extent, span.strides, offsets)
+
+
+def _copies(
+    emission: Emission,
+    source: Tensor,
+    target: Tensor,
+    outer: tuple[Span, ...],
+    pieces: Sequence[Piece],
+    k: tuple[Span, ...],
+) -> Body:
+    body = Body()
+    for piece in pieces:
+        tile = () if piece.tile is None else (piece.tile,)
+        roles = Roles(m=(*outer, *piece.loops, *tile), n=k)
+        body += emission.leaf(Operation.COPY, (source.name,), target.name, roles)
+    return body

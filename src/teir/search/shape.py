@@ -1,0 +1,106 @@
+"""How a two-input step is seen as a matrix product: which axes are M, N, K and C.
+
+Kinds follow from strides alone (Table 10.6.1): an axis the output does not move along is K, one
+that moves both inputs is C, one that moves the first input is M, the second N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.ir.nodes import Tensor
+from teir.search.step import Span, Step
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShape:
+    """A product step: A carries the lanes, B is broadcast; every list outermost first.
+
+    ``m`` is the axis of the lanes (the smallest stride on the output), ``n`` the axis of the
+    columns if there is one.
+    """
+
+    a: Tensor
+    b: Tensor
+    out: Tensor
+    c: tuple[Span, ...]
+    m: Span | None
+    m_outer: tuple[Span, ...]
+    n: Span | None
+    n_outer: tuple[Span, ...]
+    k: tuple[Span, ...]
+
+    @property
+    def rows(self) -> int:
+        return extent_of((*self.m_outer, *some(self.m)))
+
+    @property
+    def columns(self) -> int:
+        return extent_of((*self.n_outer, *some(self.n)))
+
+
+def product_shape(step: Step) -> ProductShape | None:
+    """The shape of a two-input step; None when the lanes belong to a C axis."""
+    a, b = step.inputs
+    out = step.output
+    free = [axis for axis in step.axes if axis.stride(out.name)]
+    batch = [axis for axis in free if _moves(axis, a) and _moves(axis, b)]
+    m_axes = [axis for axis in free if axis not in batch and not _moves(axis, b)]
+    n_axes = [axis for axis in free if axis not in batch and _moves(axis, b)]
+    if free:
+        lanes = min(free, key=lambda axis: (axis.stride(out.name), -axis.extent))
+        if lanes in batch:
+            return None
+        if lanes in n_axes:
+            a, b, m_axes, n_axes = b, a, n_axes, m_axes
+    m = min(m_axes, key=lambda axis: axis.stride(out.name), default=None)
+    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out), default=None)
+    return ProductShape(
+        a=a,
+        b=b,
+        out=out,
+        c=_outermost_first(batch, out),
+        m=m,
+        m_outer=_outermost_first([axis for axis in m_axes if axis is not m], out),
+        n=n,
+        n_outer=_outermost_first([axis for axis in n_axes if axis is not n], out),
+        k=_reduction_order(step.reductions, a, b),
+    )
+
+
+def _moves(axis: Span, tensor: Tensor) -> bool:
+    return axis.stride(tensor.name) != 0
+
+
+def _column_worth(axis: Span, b: Tensor, out: Tensor) -> tuple[int, bool, int]:
+    is_unit = axis.stride(b.name) == b.data_type.width
+    return min(axis.extent, 12), is_unit, -axis.stride(out.name)
+
+
+def _outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
+    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor.name), reverse=True))
+
+
+def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, ...]:
+    """Innermost the axis adjacent in B, then adjacent in A, then the shortest strides."""
+
+    def far(axis: Span) -> tuple[bool, bool, int]:
+        near_b = axis.stride(b.name) == b.data_type.width
+        near_a = axis.stride(a.name) == a.data_type.width
+        return (not near_b, not near_a, axis.stride(a.name) + axis.stride(b.name))
+
+    return tuple(sorted(axes, key=far, reverse=True))
+
+
+def extent_of(axes: Sequence[Span]) -> int:
+    """The number of points of the axes together."""
+    total = 1
+    for axis in axes:
+        total *= axis.extent
+    return total
+
+
+def some(axis: Span | None) -> tuple[Span, ...]:
+    """The axis if there is one."""
+    return () if axis is None else (axis,)

@@ -1,0 +1,128 @@
+"""One step of a contraction: at most two tensors in, one out, strided axes, no names of letters.
+
+Normalising a step keeps its meaning: axes of extent 1 go, axes that every tensor walks backwards
+are turned round, neighbouring axes fuse (rule of section 5.5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from teir.ir.nodes import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An axis while a program is made: extent, and bytes per tensor (absent = 0).
+
+    ``label`` is the name the program's axes grow from.
+    """
+
+    label: str
+    extent: int
+    strides: Mapping[str, int]
+    offsets: Mapping[str, int]
+
+    def stride(self, tensor: str) -> int:
+        return self.strides.get(tensor, 0)
+
+    def split(self, block: int) -> tuple[Span, Span]:
+        """The walk over whole blocks, and the walk inside one."""
+        outer = Span(
+            self.label,
+            self.extent // block,
+            {tensor: stride * block for tensor, stride in self.strides.items()},
+            self.offsets,
+        )
+        return outer, Span(self.label, block, self.strides, {})
+
+    def rest(self, start: int) -> Span:
+        """The indices from ``start`` on."""
+        offsets = dict(self.offsets)
+        for tensor, stride in self.strides.items():
+            offsets[tensor] = offsets.get(tensor, 0) + stride * start
+        return Span(self.label, self.extent - start, self.strides, offsets)
+
+    def on(self, tensor: str, stride: int) -> Span:
+        """The same axis, moving ``tensor`` too."""
+        return Span(self.label, self.extent, {**self.strides, tensor: stride}, self.offsets)
+
+    def renamed(self, tensors: Mapping[str, str]) -> Span:
+        """The same axis with tensors under other names."""
+        return Span(
+            self.label,
+            self.extent,
+            {tensors.get(name, name): value for name, value in self.strides.items()},
+            {tensors.get(name, name): value for name, value in self.offsets.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """out[free axes] = sum over the other axes of the product of one or two inputs.
+
+    With one input whose axes all move the output, a copy (which may convert the type).
+    """
+
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    axes: tuple[Span, ...]
+
+    @property
+    def reductions(self) -> tuple[Span, ...]:
+        return tuple(axis for axis in self.axes if not axis.stride(self.output.name))
+
+
+def normalise(step: Step) -> Step:
+    """Drop extents of 1, turn backward axes, fuse neighbours.
+
+    An axis with strides of both signs must not reach this function.
+    """
+    axes = [_forward(axis) for axis in step.axes if axis.extent > 1]
+    return replace(step, axes=tuple(fuse(axes)))
+
+
+def _forward(axis: Span) -> Span:
+    if all(stride >= 0 for stride in axis.strides.values()):
+        return axis
+    last = axis.extent - 1
+    offsets = dict(axis.offsets)
+    for tensor, stride in axis.strides.items():
+        offsets[tensor] = offsets.get(tensor, 0) + stride * last
+    turned = {tensor: -stride for tensor, stride in axis.strides.items()}
+    return Span(axis.label, axis.extent, turned, offsets)
+
+
+def fuse(axes: Sequence[Span]) -> list[Span]:
+    """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
+    left = list(axes)
+    place = 0
+    while place < len(left):
+        inner = left[place]
+        outer = next((axis for axis in left if axis is not inner and _continues(axis, inner)), None)
+        if outer is None:
+            place += 1
+            continue
+        left[place] = _fused(outer, inner)
+        left.remove(outer)
+        place = 0
+    return left
+
+
+def _continues(outer: Span, inner: Span) -> bool:
+    extent = inner.extent
+    strides = inner.strides
+    if len(strides) != len(outer.strides):
+        return False
+    for tensor, stride in outer.strides.items():
+        if strides.get(tensor, 0) * extent != stride:
+            return False
+    return True
+
+
+def _fused(outer: Span, inner: Span) -> Span:
+    offsets = dict(outer.offsets)
+    for tensor, offset in inner.offsets.items():
+        offsets[tensor] = offsets.get(tensor, 0) + offset
+    return Span(f"{outer.label}{inner.label}", outer.extent * inner.extent, inner.strides, offsets)
