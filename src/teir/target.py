@@ -1,9 +1,22 @@
-"""Facts of a machine as a value: instruction set, vector width, caches, measured peaks."""
+"""Facts of a machine as a value: instruction set, vector width, caches, cores, measured peaks.
+
+Features come from the bits the processor reports (CPUID through the operating system), never from
+its family. What cannot be read (virtual machines, containers, other systems) has a stated fallback.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import assert_never
+
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
 
 class Isa(Enum):
@@ -44,3 +57,200 @@ class Isa(Enum):
     @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
+
+
+KNOWN_ISA = Rule(
+    code="TEIR701",
+    sentence="TEIR_ISA names an instruction set (avx512, avx2, neon, plain) that this machine has.",
+    source="documentation, command line",
+)
+
+AVX2_FEATURES = frozenset({"avx2", "fma", "f16c"})
+AVX512_FEATURES = AVX2_FEATURES | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+
+_ARM = ("aarch64", "arm64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caches:
+    """Bytes of data cache one core sees; ``source`` says where the figures come from."""
+
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    source: str
+
+
+ASSUMED_CACHES = Caches(
+    l1_bytes=32 * 1024, l2_bytes=512 * 1024, l3_bytes=8 * 1024 * 1024, source="assumed"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """What was measured on this machine, in this process, on one core.
+
+    Fused multiply-add chains in registers count two operations each; a copy counts the bytes read
+    and the bytes written.
+    """
+
+    fp32_flops_per_second: float
+    fp64_flops_per_second: float
+    copy_bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A machine: what code is generated for and how its work is cut."""
+
+    cpu: str
+    architecture: str
+    features: frozenset[str]
+    isa: Isa
+    caches: Caches
+    threads: int
+
+
+def host_target(environment: Mapping[str, str], root: Path = Path("/")) -> Target:
+    """The machine this process runs on.
+
+    ``environment`` may set TEIR_ISA to a narrower instruction set and OMP_NUM_THREADS to fewer
+    threads. ``root`` is where ``proc`` and ``sys`` are found. Raises TeirError (TEIR701).
+    """
+    architecture = platform.machine()
+    cpuinfo = _read(root / "proc/cpuinfo")
+    features = cpu_features(cpuinfo) or _features_by_llvm()
+    return Target(
+        cpu=cpu_name(cpuinfo) or platform.processor() or architecture,
+        architecture=architecture,
+        features=features,
+        isa=choose_isa(architecture, features, environment.get("TEIR_ISA")),
+        caches=read_caches(root / "sys/devices/system/cpu/cpu0/cache"),
+        threads=usable_threads(environment, root),
+    )
+
+
+def widest_isa(architecture: str, features: frozenset[str]) -> Isa:
+    """The widest instruction set the feature bits allow."""
+    if architecture in _ARM:
+        return Isa.NEON
+    if features >= AVX512_FEATURES:
+        return Isa.AVX512
+    if features >= AVX2_FEATURES:
+        return Isa.AVX2
+    return Isa.PLAIN
+
+
+def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) -> Isa:
+    """The widest instruction set, or the ``wanted`` one where the machine has it.
+
+    Raises TeirError (TEIR701).
+    """
+    widest = widest_isa(architecture, features)
+    if not wanted:
+        return widest
+    having = {
+        Isa.AVX512: (Isa.AVX512, Isa.AVX2, Isa.PLAIN),
+        Isa.AVX2: (Isa.AVX2, Isa.PLAIN),
+        Isa.NEON: (Isa.NEON, Isa.PLAIN),
+        Isa.PLAIN: (Isa.PLAIN,),
+    }[widest]
+    for isa in having:
+        if isa.value == wanted.lower():
+            return isa
+    finding = Finding(
+        rule=KNOWN_ISA,
+        place=ArgumentPlace(name="TEIR_ISA"),
+        expected=" or ".join(isa.value for isa in having),
+        found=repr(wanted),
+    )
+    raise TeirError((finding,))
+
+
+def cpu_features(cpuinfo: str) -> frozenset[str]:
+    """The feature names of the first processor of a Linux ``/proc/cpuinfo``."""
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return frozenset(found.group(1).split()) if found else frozenset()
+
+
+def cpu_name(cpuinfo: str) -> str:
+    """The model name of the first processor of a Linux ``/proc/cpuinfo``, empty if none."""
+    found = re.search(r"^model name\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return found.group(1).strip() if found else ""
+
+
+def _features_by_llvm() -> frozenset[str]:
+    """CPUID as LLVM reads it: slower to import, but the same on every system."""
+    try:
+        from llvmlite import binding
+    except ImportError:
+        return frozenset()
+    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+def read_caches(folder: Path) -> Caches:
+    """Data cache sizes from Linux' ``cache/index*`` folders, else from sysconf, else assumed."""
+    sizes = {}
+    for index in sorted(folder.glob("index*")):
+        level, kind, size = (_read(index / name).strip() for name in ("level", "type", "size"))
+        if kind in ("Data", "Unified") and level.isdigit() and (size_bytes := _bytes(size)):
+            sizes[int(level)] = size_bytes
+    source = "sysfs"
+    if 1 not in sizes or 2 not in sizes:
+        sizes, source = _caches_by_sysconf(), "sysconf"
+    if 1 not in sizes or 2 not in sizes:
+        return ASSUMED_CACHES
+    return Caches(
+        l1_bytes=sizes[1], l2_bytes=sizes[2], l3_bytes=sizes.get(3, sizes[2]), source=source
+    )
+
+
+def _caches_by_sysconf() -> dict[int, int]:
+    names = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
+    known = getattr(os, "sysconf_names", {})
+    found = {level: os.sysconf(name) for level, name in names.items() if name in known}
+    return {level: size for level, size in found.items() if size > 0}
+
+
+def _bytes(size: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMG]?)", size)
+    return int(found.group(1)) * 1024 ** " KMG".index(found.group(2) or " ") if found else 0
+
+
+def usable_threads(environment: Mapping[str, str], root: Path = Path("/")) -> int:
+    """Cores this process may use: affinity, the control group's quota, OMP_NUM_THREADS."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    wanted = environment.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    asked = int(wanted) if wanted.isascii() and wanted.isdigit() and int(wanted) else cores
+    return max(1, math.ceil(min(cores, asked, cgroup_cores(root))))
+
+
+def cgroup_cores(root: Path) -> float:
+    """The cores' worth of time the control group grants, infinite where it sets no limit."""
+    groups = [line.split(":", 2) for line in _read(root / "proc/self/cgroup").splitlines()]
+    limits = [math.inf]
+    for _, controllers, path in (group for group in groups if len(group) == 3):
+        if controllers == "":
+            folders = [root / "sys/fs/cgroup" / path.lstrip("/"), root / "sys/fs/cgroup"]
+            limits += [_quota(*_read(folder / "cpu.max").split()) for folder in folders]
+        elif "cpu" in controllers.split(","):
+            folder = root / "sys/fs/cgroup" / controllers
+            files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            limits.append(_quota(*(_read(folder / name).strip() for name in files)))
+    return min(limits)
+
+
+def _quota(*words: str) -> float:
+    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:
+        return math.inf
+    return max(1.0, int(words[0]) / int(words[1]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

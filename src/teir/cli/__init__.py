@@ -1,0 +1,1 @@
+"""The command line `teir`: one file per command, `main` puts them together."""

@@ -1,0 +1,92 @@
+"""What commands print: results on standard output, complaints on standard error.
+
+Tables are drawn by rich on a terminal and are plain aligned columns everywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from teir.errors import Finding, RecordPlace, TextPlace
+
+Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+
+def say(text: str = "") -> None:
+    """One or more lines of the result."""
+    print(text)
+
+
+def complain(text: str) -> None:
+    """One or more lines about what went wrong."""
+    print(text, file=sys.stderr)
+
+
+def say_json(value: Json) -> None:
+    """The whole result as one JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table; columns whose cells all start with a digit are aligned to the right."""
+    cells = [tuple(row) for row in rows]
+    right = [all(row[column][:1].isdigit() for row in cells) for column in range(len(header))]
+    if sys.stdout.isatty():
+        _say_rich_table(header, cells, right)
+        return
+    for line in plain_table(header, cells, right):
+        print(line)
+
+
+def plain_table(
+    header: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> list[str]:
+    """Columns two spaces apart, no lines, no colours."""
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if aligned else cell.ljust(width)
+            for cell, width, aligned in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in (header, *cells)
+    ]
+
+
+def _say_rich_table(
+    header: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, aligned in zip(header, right, strict=True):
+        table.add_column(name, justify="right" if aligned else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+_STYLES = {"OK": "green", "WRONG": "bold red"}
+
+
+def finding_json(finding: Finding) -> Json:
+    """A finding as programs read it; ``line`` counts in the printed program or in the file."""
+    line = finding.line_number
+    if isinstance(finding.place, TextPlace):
+        line = finding.place.line
+    return {
+        "code": finding.code,
+        "place": str(finding.place),
+        "path": finding.place.path if isinstance(finding.place, RecordPlace) else None,
+        "line": line,
+        "text": None if finding.line is None else finding.line.strip(),
+        "expected": finding.expected,
+        "found": finding.found,
+        "hint": finding.hint,
+        "rule": finding.rule.sentence,
+        "source": finding.rule.source,
+    }

@@ -1,0 +1,93 @@
+"""Rules of the command line, and what each kind of finding makes of the exit code."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Never
+
+from teir.arrays.operand import OPERAND_RULES
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.ir.reading_rules import ENCODING, INPUT_SIZE, JSON_SYNTAX, KIND, READABLE_FILE
+from teir.target import KNOWN_ISA
+
+_SOURCE = "documentation, command line"
+
+OPERAND_OPTION = Rule(
+    code="TEIR702",
+    sentence="--operand gives a tensor of the program a file: NAME=FILE.npy.",
+    source=_SOURCE,
+)
+ARRAY_FILE = Rule(
+    code="TEIR703",
+    sentence="An operand file is a .npy file of numbers; pickled objects are not read.",
+    source=_SOURCE,
+)
+EVERY_OPERAND = Rule(
+    code="TEIR704",
+    sentence="Every tensor the program reads is given by --operand, or drawn by --random.",
+    source=_SOURCE,
+)
+SIZES = Rule(
+    code="TEIR705",
+    sentence="--sizes gives every index of the expression one extent: a=4,b=5.",
+    source=_SOURCE,
+)
+DATA_TYPE_NAME = Rule(
+    code="TEIR706",
+    sentence="--dtype is one of FP64, FP32, TF32, BF16, FP16, C64, C128.",
+    source=_SOURCE,
+)
+OUTPUT_FILE = Rule(
+    code="TEIR707",
+    sentence="A result file can be written where it is asked for.",
+    source=_SOURCE,
+)
+DRAWABLE = Rule(
+    code="TEIR708",
+    sentence="A figure shows an invocation below at least one tensor with two dimensions.",
+    source=_SOURCE,
+)
+MEMORY = Rule(
+    code="TEIR709",
+    sentence="The operands fit in memory.",
+    source=_SOURCE,
+)
+
+COMMAND_RULES = (
+    KNOWN_ISA,
+    OPERAND_OPTION,
+    ARRAY_FILE,
+    EVERY_OPERAND,
+    SIZES,
+    DATA_TYPE_NAME,
+    OUTPUT_FILE,
+    DRAWABLE,
+    MEMORY,
+)
+
+NOT_A_PROGRAM = (READABLE_FILE, INPUT_SIZE, ENCODING, KIND, JSON_SYNTAX)
+
+
+class ExitCode(IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    FINDINGS = 1
+    UNUSABLE = 2
+
+
+def exit_code(error: TeirError) -> ExitCode:
+    """UNUSABLE where the input is no program or the arguments are wrong, else FINDINGS."""
+    from teir.expr.rules import RULES as EXPRESSION_RULES
+
+    unusable = {*NOT_A_PROGRAM, *COMMAND_RULES, *OPERAND_RULES, *EXPRESSION_RULES}
+    if any(finding.rule in unusable for finding in error.findings):
+        return ExitCode.UNUSABLE
+    return ExitCode.FINDINGS
+
+
+def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
+    """Raise the one finding about an argument."""
+    place = ArgumentPlace(name=argument)
+    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+    raise TeirError((finding,))
