@@ -78,14 +78,14 @@ def emit_body(kernel: Kernel, isa: Isa) -> str:
     pointers = [f"ptr {name}" for name in _operand_names(kernel)]
     words = [f"i64 %{name}" for name in kernel_arguments(kernel)]
     head = f"define internal void @{kernel_symbol(kernel, isa)}({', '.join(pointers + words)})"
-    return f"{head} alwaysinline {function_attributes(isa)} {{\n{_body_text(kernel, isa)}\n}}\n"
+    return f"{head} alwaysinline nounwind {{\n{_body_text(kernel, isa)}\n}}\n"
 
 
 def emit_node(kernel: Kernel, isa: Isa) -> str:
     """The text of ``@<symbol>_node`` alone; it calls ``@<symbol>``."""
     symbol = kernel_symbol(kernel, isa)
     names = kernel_arguments(kernel)
-    lines = [f"define void @{symbol}_node({NODE_PARAMETERS}) {function_attributes(isa)} {{"]
+    lines = [f"define void @{symbol}_node({NODE_PARAMETERS}) nounwind {{"]
     for number, name in enumerate(names):
         lines.append(f"  %{name}_at = getelementptr i8, ptr %node, i64 {argument_bytes(number)}")
         lines.append(f"  %{name} = load i64, ptr %{name}_at, align 8")
@@ -96,14 +96,6 @@ def emit_node(kernel: Kernel, isa: Isa) -> str:
     lines.append(f"  call void @{symbol}({', '.join(pointers + words)})")
     lines.append("  ret void\n}\n")
     return "\n".join(lines)
-
-
-def function_attributes(isa: Isa) -> str:
-    """Attributes that keep vectors as wide as they are written (512 bits on AVX-512)."""
-    bits = 8 * isa.vector_bytes
-    return (
-        f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" "no-builtins"'
-    )
 
 
 def _operand_names(kernel: Kernel) -> tuple[str, ...]:

@@ -1,0 +1,80 @@
+"""The register blocks that keep every accumulator in a register.
+
+A block needs vectors x columns accumulators, the vectors of A and a broadcast, plus temporaries
+where elements are converted. The limits were read off the generated assembly and are held by a
+test: no vector register of a block listed here is ever stored to the stack.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from teir.dtypes import DataType
+from teir.target import Isa
+
+_WIDE_FILE: dict[DataType, tuple[int, ...]] = {
+    DataType.FP64: (24, 13, 8, 6),
+    DataType.FP32: (24, 13, 8, 6),
+    DataType.TF32: (16, 8, 5, 4),
+    DataType.BF16: (16, 12, 8, 6),
+    DataType.FP16: (16, 12, 8, 6),
+    DataType.C64: (18, 11, 6, 4),
+    DataType.C128: (18, 11, 6, 4),
+}
+"""32 registers without masks: columns for 1, 2, 3 and 4 vectors."""
+
+_AVX512 = _WIDE_FILE | {
+    DataType.FP64: (24, 13, 9, 6),
+    DataType.FP32: (24, 13, 9, 6),
+    DataType.TF32: (16, 12, 8, 5),
+    DataType.C64: (20, 12, 7, 5),
+    DataType.C128: (20, 12, 7, 5),
+}
+
+_AVX2: dict[DataType, tuple[int, ...]] = {
+    DataType.FP64: (11, 6, 4),
+    DataType.FP32: (11, 6, 4),
+    DataType.TF32: (3, 3, 2),
+    DataType.BF16: (9, 5, 3),
+    DataType.FP16: (10, 5, 3),
+    DataType.C64: (7, 5, 2),
+    DataType.C128: (7, 5, 2),
+}
+
+_PLAIN: dict[DataType, tuple[int, ...]] = {
+    DataType.FP64: (10, 4, 3),
+    DataType.FP32: (10, 4, 3),
+    DataType.TF32: (9, 4, 2),
+    DataType.BF16: (8, 4, 3),
+    DataType.FP16: (8,),
+    DataType.C64: (6, 3, 1),
+    DataType.C128: (6, 3, 1),
+}
+
+
+def block_shapes(isa: Isa, in_type: DataType, out_type: DataType) -> tuple[tuple[int, int], ...]:
+    """Every (vectors, columns) whose accumulators stay in registers, smallest first.
+
+    ``out_type`` costs nothing: it is converted once, after the loop.
+    """
+    del out_type
+    limits = _limits(isa).get(in_type, ())
+    return tuple(
+        (vectors, columns)
+        for vectors, limit in enumerate(limits, start=1)
+        for columns in range(1, limit + 1)
+    )
+
+
+def _limits(isa: Isa) -> dict[DataType, tuple[int, ...]]:
+    match isa:
+        case Isa.AVX512:
+            return _AVX512
+        case Isa.AVX2:
+            return _AVX2
+        case Isa.NEON:
+            return _WIDE_FILE
+        case Isa.PLAIN:
+            return _PLAIN
+        case _:
+            assert_never(isa)

@@ -1,0 +1,316 @@
+"""Register blocks against exact integer arithmetic, against each other, and at forbidden pages."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from kernel_calls import (
+    HERE,
+    TYPES,
+    Compiled,
+    Edge,
+    Guarded,
+    full_lanes,
+    kernel_assembly,
+    small_integers,
+    strided,
+)
+
+from teir.backends.llvm.blocks import block_shapes
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.dtypes import DataType
+from teir.lower.kernels import Access, GemmBlock
+from teir.target import Isa
+
+UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST
+PAIRS = (
+    *((data_type, data_type) for data_type in TYPES),
+    (DataType.BF16, DataType.FP32),
+    (DataType.FP16, DataType.FP32),
+)
+
+
+def block(
+    in_type: DataType,
+    out_type: DataType,
+    lanes: int,
+    vectors: int,
+    columns: int,
+    accesses: tuple[Access, Access] = (UNIT, UNIT),
+    masked: bool = False,
+) -> GemmBlock:
+    return GemmBlock(
+        in_type=in_type,
+        out_type=out_type,
+        lanes=lanes,
+        vectors=vectors,
+        columns=columns,
+        a_access=accesses[0],
+        c_access=accesses[1],
+        masked=masked and lanes > 1,
+    )
+
+
+def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmBlock]:
+    full = full_lanes(isa, in_type)
+    chosen = [
+        block(in_type, out_type, full, 1, 1),
+        block(in_type, out_type, full, 1, 11),
+        block(in_type, out_type, full, 2, 3, masked=True),
+        block(in_type, out_type, full, 2, 2, (STRIDED, STRIDED)),
+        block(in_type, out_type, full, 2, 2, (STRIDED, STRIDED), masked=True),
+        block(in_type, out_type, full, 1, 2, (UNIT, STRIDED), masked=True),
+        block(in_type, out_type, full, 2, 2, (BROADCAST, UNIT), masked=True),
+    ]
+    lanes = full // 2
+    while lanes >= 1:
+        chosen.append(block(in_type, out_type, lanes, 1, 2, masked=True))
+        lanes //= 2
+    return list(dict.fromkeys(chosen))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Extents of the reduction and how far the operands' elements lie apart."""
+
+    k: int
+    batch: int
+    outer: int
+    last_lanes: int
+    accumulate: int
+    k_innermost: bool
+
+
+class Problem:
+    """Operands of one block, each with its end (or start) at a forbidden page."""
+
+    def __init__(
+        self, kernel: GemmBlock, sizes: Sizes, edge: Edge, random: np.random.Generator
+    ) -> None:
+        last = sizes.last_lanes if kernel.masked else kernel.lanes
+        self.kernel, self.sizes = kernel, sizes
+        self.rows = (kernel.vectors - 1) * kernel.lanes + last
+        width, out_width = kernel.in_type.width, kernel.out_type.width
+        a_m = {UNIT: width, STRIDED: 3 * width, BROADCAST: 0}[kernel.a_access]
+        a_k = a_m * self.rows + width
+        a_batch = a_k * sizes.k
+        a_axes = (
+            (self.rows, a_m),
+            (sizes.outer, a_batch * sizes.batch),
+            (sizes.batch, a_batch),
+            (sizes.k, a_k),
+        )
+        k, n = sizes.k, kernel.columns
+        b_k, b_n = (width, k * width) if sizes.k_innermost else (n * width, width)
+        b_axes = (
+            (n, b_n),
+            (sizes.outer, k * n * width * sizes.batch),
+            (sizes.batch, k * n * width),
+            (k, b_k),
+        )
+        c_m = out_width if kernel.c_access is UNIT else 2 * out_width
+        c_axes = ((n, c_m * self.rows), (self.rows, c_m))
+        self.a = self.operand(random, kernel.in_type, a_axes, edge)
+        self.b = self.operand(random, kernel.in_type, b_axes, edge)
+        self.c = self.operand(random, kernel.out_type, c_axes, edge)
+        self.arguments = (
+            *(sizes.k, a_k, b_k, sizes.batch, a_batch, b_axes[2][1]),
+            *(sizes.outer, a_axes[1][1], b_axes[1][1]),
+            *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m),
+        )
+
+    def operand(
+        self,
+        random: np.random.Generator,
+        data_type: DataType,
+        axes: tuple[tuple[int, int], ...],
+        edge: Edge,
+    ) -> tuple[Guarded, np.ndarray]:
+        size = sum((extent - 1) * stride for extent, stride in axes) + data_type.width
+        memory = Guarded(size, edge)
+        memory.bytes[:] = 0xFF
+        view = strided(memory.bytes, data_type, 0, axes)
+        view[...] = small_integers(random, view.shape, data_type)
+        return memory, view
+
+    def expected(self) -> np.ndarray:
+        wide = np.complex128 if self.kernel.in_type.is_complex else np.float64
+        product = np.einsum("mobk,nobk->nm", self.a[1].astype(wide), self.b[1].astype(wide))
+        start = self.c[1].astype(wide) if self.sizes.accumulate else 0
+        return (start + product).astype(self.kernel.out_type.numpy_dtype())
+
+    def run(self, compiled: Compiled) -> None:
+        addresses = [memory.address for memory, _ in (self.a, self.b, self.c)]
+        compiled.call(self.kernel, self.arguments, addresses)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize(("in_type", "out_type"), PAIRS)
+def test_block_is_exact_and_stays_inside(isa: Isa, in_type: DataType, out_type: DataType) -> None:
+    random = np.random.default_rng(7)
+    kernels = blocks_to_run(in_type, out_type, isa)
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        for edge in Edge:
+            for k, batch, outer in ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1)):
+                last = int(random.integers(1, kernel.lanes + 1))
+                accumulate, innermost = int(random.integers(2)), bool(random.integers(2))
+                sizes = Sizes(k, batch, outer, last, accumulate, innermost)
+                problem = Problem(kernel, sizes, edge, random)
+                between = problem.c[0].bytes.copy()
+                expected = problem.expected()
+                strided(between, kernel.out_type, 0, c_axes(problem))[...] = expected
+                problem.run(compiled)
+                np.testing.assert_array_equal(problem.c[0].bytes, between, str((kernel, sizes)))
+
+
+def c_axes(problem: Problem) -> tuple[tuple[int, int], ...]:
+    view = problem.c[1]
+    return tuple(zip(view.shape, view.strides, strict=True))
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("data_type", TYPES)
+def test_same_bits_for_every_shape_lanes_and_access(isa: Isa, data_type: DataType) -> None:
+    """A 2V x 6 product by six choices of blocks, all bits equal."""
+    random = np.random.default_rng(3)
+    full = full_lanes(isa, data_type)
+    rows, columns, k = 2 * full, 6, 21
+    a = wild(random, (k, rows), data_type)
+    b = wild(random, (columns, k), data_type)
+    start = wild(random, (columns, rows), data_type)
+    choices = [
+        block(data_type, data_type, full, 2, 3),
+        block(data_type, data_type, full, 1, 6),
+        block(data_type, data_type, full, 2, 1, (STRIDED, STRIDED)),
+        block(data_type, data_type, full, 1, 2, masked=True),
+        block(data_type, data_type, 1, 1, 2),
+        block(data_type, data_type, max(1, full // 2), 1, 3),
+    ]
+    compiled = Compiled(choices, isa)
+    results = []
+    for kernel in choices:
+        c = start.copy()
+        height = kernel.vectors * kernel.lanes
+        width = data_type.width
+        for column in range(0, columns, kernel.columns):
+            for row in range(0, rows, height):
+                arguments = (
+                    *(k, rows * width, width, 1, 0, 0, 1, 0, 0, k * width, rows * width),
+                    *(1, kernel.lanes, width, width),
+                )
+                addresses = (
+                    a.ctypes.data + row * width,
+                    b.ctypes.data + column * k * width,
+                    c.ctypes.data + (column * rows + row) * width,
+                )
+                compiled.call(kernel, arguments, addresses)
+        results.append(c.view(np.uint8))
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
+def wild(random: np.random.Generator, shape: tuple[int, ...], data_type: DataType) -> np.ndarray:
+    numbers = random.standard_normal(shape)
+    if data_type.is_complex:
+        return (numbers + 1j * random.standard_normal(shape)).astype(data_type.numpy_dtype())
+    return numbers.astype(data_type.numpy_dtype())
+
+
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa.has_fma])
+def test_chain_is_fused_and_starts_from_c(isa: Isa) -> None:
+    """FP32: each step of the chain is exact in FP64, so one rounding per step is reproduced."""
+    random = np.random.default_rng(11)
+    kernel = block(DataType.FP32, DataType.FP32, 1, 1, 1)
+    a, b = (random.standard_normal(50).astype(np.float32) for _ in range(2))
+    c = np.float32([0.37])
+    expected = c[0]
+    for left, right in zip(a, b, strict=True):
+        exact = np.longdouble(left) * np.longdouble(right) + np.longdouble(expected)
+        expected = np.float32(exact)
+    arguments = (50, 4, 4, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 4, 4)
+    addresses = [array.ctypes.data for array in (a, b, c)]
+    Compiled([kernel], isa).call(kernel, arguments, addresses)
+    assert c[0] == expected
+
+
+@pytest.mark.parametrize("isa", HERE)
+def test_tf32_rounds_factors_to_even_and_keeps_the_special(isa: Isa) -> None:
+    ulp = 2.0**-10
+    values = [
+        (1 + ulp / 2, 1.0),
+        (1 + 3 * ulp / 2, 1 + 2 * ulp),
+        (1 + ulp / 2 + 2.0**-23, 1 + ulp),
+        (-(1 + 3 * ulp / 2), -(1 + 2 * ulp)),
+        (np.inf, np.inf),
+        (-np.inf, -np.inf),
+        (np.nan, np.nan),
+        (3.4e38, np.float32(3.4e38)),
+    ]
+    a = np.float32([value for value, _ in values])
+    a.view(np.uint32)[6] = 0x7FFFFFFF
+    expected = np.float32([rounded for _, rounded in values])
+    expected[7] = (np.float32([3.4e38]).view(np.uint32) + 0xFFF & 0xFFFFE000).view(np.float32)[0]
+    one, c = np.float32([1]), np.zeros(8, np.float32)
+    kernel = block(DataType.TF32, DataType.TF32, 4, 2, 1)
+    compiled = Compiled([kernel], isa)
+    arguments = (1, 32, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 4, 4, 4)
+    compiled.call(kernel, arguments, [array.ctypes.data for array in (a, one, c)])
+    np.testing.assert_array_equal(c, expected)
+    scalar = block(DataType.TF32, DataType.TF32, 1, 1, 8)
+    other = Compiled([scalar], isa)
+    c[:] = 0
+    other.call(
+        scalar,
+        (1, 4, 4, 1, 0, 0, 1, 0, 0, 4, 4, 0, 1, 4, 4),
+        [array.ctypes.data for array in (one, a, c)],
+    )
+    np.testing.assert_array_equal(c, expected)
+
+
+X86_SPILL = re.compile(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm\d+")
+ARM_SPILL = re.compile(r"\b(?:str|ldr|stp|ldp|stur|ldur)\s+q\d+.*\[sp")
+
+
+def extremes(isa: Isa, data_type: DataType) -> list[tuple[int, int]]:
+    """For every number of vectors the most columns, for the basic types also one fewer."""
+    limits = dict(block_shapes(isa, data_type, data_type))
+    fewer = 2 if data_type is DataType.FP32 else 1
+    return [(v, most - less) for v, most in limits.items() for less in range(min(fewer, most))]
+
+
+@pytest.mark.parametrize("isa", list(Isa))
+@pytest.mark.parametrize("data_type", TYPES)
+def test_no_vector_register_is_spilled(isa: Isa, data_type: DataType) -> None:
+    """The mask of a block costs one register of sixteen, so masked blocks are held to it on
+    AVX-512 alone, where masks have registers of their own."""
+    spill = ARM_SPILL if isa is Isa.NEON else X86_SPILL
+    lanes = full_lanes(isa, data_type)
+    for vectors, columns in extremes(isa, data_type):
+        for masked in (False, True) if isa.has_masks else (False,):
+            kernel = block(data_type, data_type, lanes, vectors, columns, masked=masked)
+            lines = kernel_assembly(kernel, isa).splitlines()
+            assert not [line for line in lines if spill.search(line)], kernel
+
+
+def test_arm_block_uses_fused_vectors() -> None:
+    kernel = block(DataType.FP32, DataType.FP32, 4, 4, 5)
+    text = kernel_assembly(kernel, Isa.NEON)
+    assert len(re.findall(r"\bfmla\s+v\d+\.4s", text)) == 4 * 5 * 5
+
+
+def test_broadcast_output_is_refused() -> None:
+    with pytest.raises(ValueError, match="UNIT or STRIDED"):
+        emit_kernel(block(DataType.FP32, DataType.FP32, 4, 1, 1, (UNIT, BROADCAST)), Isa.PLAIN)
+
+
+def test_symbols_are_distinct() -> None:
+    kernels = {
+        kernel
+        for in_type, out_type in PAIRS
+        for kernel in blocks_to_run(in_type, out_type, Isa.AVX512)
+    }
+    assert len({kernel_symbol(kernel, Isa.AVX512) for kernel in kernels}) == len(kernels)
