@@ -38,7 +38,7 @@ def _over_space(
     indices: tuple[str, ...],
     space: tuple[int, ...],
 ) -> np.ndarray[Any, Any]:
-    """``operand`` as an array over the whole index space, element (i, j, ...) at its own indices."""
+    """``operand`` over the whole index space: at every point, the element at its own indices."""
     grids = np.ogrid[tuple(slice(extent) for extent in space)] if space else ()
     place = {index: axis for axis, index in enumerate(indices)}
     picked = tuple(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
@@ -49,11 +50,11 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     columns = shape.columns // _COLUMNS
     if max(panels, columns) < machine.threads:
         return Sharing.NONE
-    return Sharing.COLUMNS if columns > 4 * panels else Sharing.ROWS
+    return Sharing.ROWS if panels >= min(columns, 4 * machine.threads) else Sharing.COLUMNS
 
 
 def depth_of(out: DataType) -> int:
-    """Products per reduction block; narrow outputs are cut less, since each cut needs a wide sum."""
+    """Products per reduction block; narrow outputs are cut less: a cut needs a wide sum."""
     return DEPTH if out.accumulator is out else 8 * DEPTH
 
 
@@ -230,9 +231,7 @@ class ProductBlocks:
         def pieces() -> Body:
             nodes = Body()
             for piece in side.pieces:
-                nodes += self.emission.loops(
-                    piece.loops, lambda tile=piece.tile: body(tile), side.parallel
-                )
+                nodes += self.emission.loops(piece.loops, partial(body, piece.tile), side.parallel)
             return nodes
 
         return self.emission.loops(side.outer, pieces, side.parallel)

@@ -6,6 +6,7 @@ The leaf consumes one or two axes; the other axes are loops, the largest output 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
@@ -99,7 +100,7 @@ def _emit_tiles(
     outer = [axis for axis in rest if axis is not across]
     work = extent_of(axes)
     side = _SIDE if across is not None and _is_unit(across, step.inputs) else None
-    if side is None or along.extent * across_extent(across) * 8 <= machine.l1_bytes:
+    if side is None or along.extent * _extent_or_one(across) * 8 <= machine.l1_bytes:
         tile = Roles(m=(along,), n=() if across is None else (across,))
         if machine.threads > 1 and work >= _THREADED and not outer and across is not None:
             return _loops(emission, machine, [across], work, lambda: leaf(Roles(m=(along,))))
@@ -114,7 +115,7 @@ def _emit_tiles(
     )
 
 
-def across_extent(axis: Span | None) -> int:
+def _extent_or_one(axis: Span | None) -> int:
     return 1 if axis is None else axis.extent
 
 
@@ -137,7 +138,7 @@ def _square(
             for column in cut(along, even_block(along.extent, _SIDE, 16)):
                 assert column.tile is not None
                 roles = Roles(m=(row_tile,), n=(column.tile,))
-                inner += emission.loops(column.loops, lambda roles=roles: leaf(roles), False)
+                inner += emission.loops(column.loops, partial(leaf, roles), False)
             return inner
 
         body += emission.loops(row.loops, columns, is_parallel)
