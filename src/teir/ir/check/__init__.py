@@ -6,6 +6,10 @@ The proofs are made only for a program whose structure is right: there is one fi
 
     teir.ir.check.names, values, paths, primitives, sparse    the rules of structure, TEIR3xx
     teir.ir.check.bounds                                      (a) inside the operands, TEIR401, 402
+    teir.ir.check.races                                       (b) no races, TEIR403 to 405
+    teir.ir.check.initialised                                 (c) scratch written first, TEIR406
+    teir.ir.check.overlap                                     (d) operands apart, TEIR407
+    teir.ir.check.index_arrays                                bound index arrays, TEIR410 to 414
 """
 
 from __future__ import annotations
@@ -15,9 +19,12 @@ from collections.abc import Mapping
 from teir.arrays.operand import BoundOperand
 from teir.errors import Finding
 from teir.ir.check import bounds
+from teir.ir.check.collision import Budget
+from teir.ir.check.initialised import scratch_written_first
 from teir.ir.check.names import NAME_RULES
 from teir.ir.check.paths import PATH_RULES
 from teir.ir.check.primitives import PRIMITIVE_RULES
+from teir.ir.check.races import STEPS, races, tiles_once
 from teir.ir.check.report import Need as Need
 from teir.ir.check.report import Report as Report
 from teir.ir.check.report import RuleCheck, on_the_printed_program
@@ -47,6 +54,10 @@ def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
         return Report(program, on_the_printed_program(resolved, findings), {})
     found = bounds.hulls(resolved)
     findings = bounds.addresses_limited(found)
+    budget = Budget(STEPS)
+    findings += tiles_once(resolved, budget)
+    findings += races(resolved, budget)
+    findings += scratch_written_first(resolved, budget)
     if operands is not None:
         findings += bounds.operands_known(resolved, operands)
         findings += bounds.operands_present(resolved, found, operands)

@@ -1,0 +1,108 @@
+"""Sets of bytes as boxes, begin + sum of stride * index, and whether boxes cover a box."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from teir.ir.check.collision import Budget
+
+
+class Region(NamedTuple):
+    """The elements at begin + sum of stride * index; ``dims`` has (stride, extent), descending."""
+
+    begin: int
+    dims: tuple[tuple[int, int], ...]
+
+    @property
+    def end(self) -> int:
+        """The address of the highest element."""
+        return self.begin + sum(stride * (extent - 1) for stride, extent in self.dims)
+
+
+def region(begin: int, dims: Iterable[tuple[int, int]]) -> Region:
+    """A region with neighbouring dims merged: ((32, 4), (4, 8)) is ((4, 32),)."""
+    merged: list[tuple[int, int]] = []
+    for stride, extent in sorted(dims):
+        if stride == 0 or extent == 1:
+            continue
+        if merged and merged[-1][0] * merged[-1][1] == stride:
+            merged[-1] = (merged[-1][0], merged[-1][1] * extent)
+        else:
+            merged.append((stride, extent))
+    merged.reverse()
+    return Region(begin, tuple(merged))
+
+
+def is_covered(read: Region, written: Sequence[Region], width: int, budget: Budget) -> bool:
+    """True if every byte of ``read`` lies in some region of ``written``.
+
+    Exact for one region in the usual case and for several by their runs of adjacent bytes.
+    Raises BudgetSpentError where there are too many runs.
+    """
+    budget.spend(len(written))
+    if any(_contains(read, box) for box in written):
+        return True
+    low, high = read.begin, read.end
+    near = [box for box in written if box.begin <= high and box.end >= low]
+    if not near:
+        return False
+    begins, ends = _union([run for box in near for run in _runs(box, width, budget)])
+    for begin, end in _runs(read, width, budget):
+        position = bisect_right(begins, begin) - 1
+        if position < 0 or ends[position] < end:
+            return False
+    return True
+
+
+def _contains(read: Region, box: Region) -> bool:
+    """True if each dim of ``read`` runs along one dim of ``box`` and stays inside it."""
+    rest = read.begin - box.begin
+    if rest < 0:
+        return False
+    room = []
+    for stride, extent in box.dims:
+        index = min(rest // stride, extent - 1)
+        rest -= index * stride
+        room.append(extent - 1 - index)
+    if rest:
+        return False
+    for stride, extent in read.dims:
+        for position, (step, _) in enumerate(box.dims):
+            if stride % step == 0:
+                room[position] -= stride // step * (extent - 1)
+                if room[position] < 0:
+                    return False
+                break
+        else:
+            return False
+    return True
+
+
+def _runs(box: Region, width: int, budget: Budget) -> list[tuple[int, int]]:
+    """The box as intervals of adjacent bytes."""
+    dims = list(box.dims)
+    length = width
+    if dims and dims[-1][0] == width:
+        length = width * dims.pop()[1]
+    count = 1
+    for _, extent in dims:
+        count *= extent
+    budget.spend(count)
+    begins = [box.begin]
+    for stride, extent in dims:
+        begins = [begin + stride * index for begin in begins for index in range(extent)]
+    return [(begin, begin + length) for begin in begins]
+
+
+def _union(runs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    begins: list[int] = []
+    ends: list[int] = []
+    for begin, end in sorted(runs):
+        if ends and begin <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            begins.append(begin)
+            ends.append(end)
+    return begins, ends
