@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from teir.dtypes import DataType
+from teir.lower.block_shapes import block_shapes
 from teir.target import Isa
 
 _CHAINS = 8
@@ -41,21 +42,6 @@ class Blocking:
     last_lanes: int
 
 
-def block_limits(isa: Isa, in_type: DataType) -> dict[int, int]:
-    """Largest number of columns for each number of vectors without spilling registers."""
-    limits = {1: 24, 2: 13, 3: 9, 4: 6} if isa.vector_registers == 32 else {1: 12, 2: 6, 3: 4}
-    spare = 0 if in_type in (DataType.FP32, DataType.FP64) else 2
-    if in_type.is_complex:
-        spare = 4
-    if not spare:
-        return limits
-    reduced = {
-        vectors: columns - -(-spare // vectors) - (1 if in_type.is_complex else 0)
-        for vectors, columns in limits.items()
-    }
-    return {vectors: columns for vectors, columns in reduced.items() if columns >= 1}
-
-
 def full_lanes(isa: Isa, in_type: DataType, out_type: DataType) -> int:
     """Elements of one full vector of accumulators."""
     width = max(in_type.accumulator.width, out_type.accumulator.width)
@@ -74,13 +60,12 @@ def choose_blocking(
     lanes = _lanes_for(rows, full_lanes(isa, in_type, out_type))
     vectors = -(-rows // lanes)
     best: tuple[float, int, int] | None = None
-    for height, limit in block_limits(isa, in_type).items():
-        if height > vectors:
+    for height, width in block_shapes(isa, in_type, out_type):
+        if height > vectors or width > columns:
             continue
-        for width in range(1, min(limit, columns) + 1):
-            cost = _cost(vectors, columns, height, width, depth)
-            if best is None or cost < best[0]:
-                best = (cost, height, width)
+        cost = _cost(vectors, columns, height, width, depth)
+        if best is None or cost < best[0]:
+            best = (cost, height, width)
     assert best is not None
     _, height, width = best
     return Blocking(

@@ -28,7 +28,7 @@ from teir.ir.nodes import (
     Program,
 )
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
-from teir.lower.blocking import block_limits
+from teir.lower.block_shapes import block_shapes
 from teir.lower.contraction import (
     Accumulator,
     ContractionTile,
@@ -118,8 +118,8 @@ def _index_cells(program: Program) -> dict[str, int]:
 
 def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
     """Room for the largest register block in FP32."""
-    blocks = block_limits(isa, DataType.FP32).items()
-    largest = max(vectors * columns for vectors, columns in blocks)
+    shapes = block_shapes(isa, DataType.FP32, DataType.FP32)
+    largest = max(vectors * columns for vectors, columns in shapes)
     return Accumulator(len(slots.slots), largest * isa.vector_bytes)
 
 

@@ -19,7 +19,7 @@ from kernel_calls import (
     strided,
 )
 
-from teir.backends.llvm.blocks import block_shapes
+from teir.lower.block_shapes import block_shapes
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.lower.kernels import Access, GemmBlock
