@@ -19,9 +19,9 @@ from kernel_calls import (
     strided,
 )
 
-from teir.lower.block_shapes import block_shapes
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
+from teir.lower.block_shapes import block_shapes
 from teir.lower.kernels import Access, GemmBlock
 from teir.target import Isa
 

@@ -1,0 +1,94 @@
+"""Measured peaks of this machine: fused multiply-adds in registers, and copying large arrays.
+
+The peak is measured, not computed, because the clock moves with the width of the vectors and with
+what the machine's other tenants do. Compare with a figure taken in the same process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from functools import cache
+
+from teir.backends.llvm.compile_ir import LoadedCode, compile_object, load_object, module_text
+from teir.backends.llvm.emit_numbers import computed_number, numbers_per_element
+from teir.backends.llvm.emit_products import Arithmetic, multiply_add
+from teir.backends.llvm.emit_text import FunctionText, splat
+from teir.dtypes import DataType
+from teir.target import Isa
+
+_CHAINS = 12
+"""Independent sums: more than latency x throughput of every processor so far (5 x 2)."""
+_STEPS = 60_000
+_COPY_BYTES = 64 << 20
+
+
+def measure_fma_peak(isa: Isa, data_type: DataType, rounds: int = 8) -> float:
+    """Floating-point operations per second of one thread, the best of ``rounds`` runs.
+
+    A fused multiply-add counts as two operations. The type is the one sums are kept in (FP32 for
+    TF32, BF16 and FP16; the parts of complex numbers). Takes about 0.2 ms a round on
+    a present-day core.
+    """
+    code = _peak_code(isa, computed_number(data_type.accumulator))
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.addresses["teir_peak"])
+    result = (ctypes.c_char * isa.vector_bytes)()
+    number_bytes = data_type.accumulator.width // numbers_per_element(data_type.accumulator)
+    operations = 2 * _CHAINS * _STEPS * (isa.vector_bytes // number_bytes)
+    return operations / min(_seconds(run, result) for _ in range(rounds))
+
+
+def measure_copy_bandwidth(rounds: int = 6) -> float:
+    """Bytes read plus bytes written per second by one thread copying 64 MiB, best of ``rounds``."""
+    import numpy as np
+
+    source = np.ones(_COPY_BYTES, np.uint8)
+    target = np.zeros_like(source)
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        best = min(best, time.perf_counter() - start)
+    return 2 * _COPY_BYTES / best
+
+
+def _seconds(run: ctypes._CFunctionType, result: ctypes.Array[ctypes.c_char]) -> float:
+    start = time.perf_counter()
+    run(_STEPS, result)
+    return time.perf_counter() - start
+
+
+@cache
+def _peak_code(isa: Isa, element: str) -> LoadedCode:
+    text = module_text([_peak_function(isa, element)], isa)
+    return load_object(compile_object(text, isa, ("teir_peak",)), ("teir_peak",))
+
+
+def _peak_function(isa: Isa, element: str) -> str:
+    """A loop of independent multiply-adds whose operands never leave the registers."""
+    data_type = DataType.FP64 if element == "double" else DataType.FP32
+    kind = Arithmetic(isa, data_type, isa.vector_bytes // data_type.width)
+    text = FunctionText()
+    text.label("entry")
+    opaque = text.value(f"sitofp i64 %steps to {element}")
+    factor = splat(text, element, opaque, kind.count)
+    text.effect("br label %loop")
+    left, fewer = text.fresh(), text.fresh()
+    sums = [text.fresh() for _ in range(_CHAINS)]
+    text.label("work")
+    following = [multiply_add(text, kind, factor, factor, total) for total in sums]
+    text.define(fewer, f"sub i64 {left}, 1")
+    ended = text.value(f"icmp eq i64 {fewer}, 0")
+    text.effect(f"br i1 {ended}, label %exit, label %loop")
+    text.label("loop")
+    for total, next_total in zip(sums, following, strict=True):
+        text.define(total, f"phi {kind.kind} [ {factor}, %entry ], [ {next_total}, %work ]")
+    text.define(left, f"phi i64 [ %steps, %entry ], [ {fewer}, %work ]")
+    text.effect("br label %work")
+    text.label("exit")
+    total = following[0]
+    for other in following[1:]:
+        total = text.value(f"fadd {kind.kind} {total}, {other}")
+    text.effect(f"store {kind.kind} {total}, ptr %result, align 1")
+    text.effect("ret void")
+    return f"define void @teir_peak(i64 %steps, ptr %result) nounwind {{\n{text.text()}\n}}\n"

@@ -1,0 +1,52 @@
+"""Transposing copies: every element width, tile side and remainder, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_calls import HERE, Compiled, Edge, Guarded
+
+from teir.lower.kernels import TransposeCopy
+from teir.target import Isa
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [2, 4, 8, 16])
+def test_transpose(isa: Isa, element_bytes: int) -> None:
+    random = np.random.default_rng(element_bytes)
+    full = max(1, isa.vector_bytes // element_bytes)
+    kernels = [
+        TransposeCopy(element_bytes=element_bytes, lanes=lanes)
+        for lanes in (1, 2, 4, 8, 16, 32)
+        if lanes <= full
+    ]
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        side = min(kernel.lanes, 16)
+        sizes = {1, side, side + 1, 2 * side, 3 * side - 1}
+        for m in sizes:
+            for n in sizes:
+                for edge in Edge:
+                    check(compiled, kernel, m, n, edge, random)
+
+
+def check(
+    compiled: Compiled,
+    kernel: TransposeCopy,
+    m: int,
+    n: int,
+    edge: Edge,
+    random: np.random.Generator,
+) -> None:
+    width = kernel.element_bytes
+    in_n, out_m = m * width + 3, n * width + 5
+    source = Guarded((n - 1) * in_n + m * width, edge)
+    source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
+    target = Guarded((m - 1) * out_m + n * width, edge)
+    target.bytes[:] = 0x3C
+    element = np.dtype(f"V{width}")
+    wanted = target.bytes.copy()
+    rows = np.ndarray((m, n), element, source.bytes.data, 0, (width, in_n))
+    np.ndarray((m, n), element, wanted.data, 0, (out_m, width))[...] = rows
+    compiled.call(kernel, (m, n, in_n, out_m), (source.address, target.address))
+    np.testing.assert_array_equal(target.bytes, wanted, str((kernel, m, n)))
