@@ -210,16 +210,21 @@ def _drop_root(draw: DrawInt, program: Program) -> Program:
     return replace(program, roots=shuffled(draw, program.roots)[draw(0, 1) :])
 
 
-CHANGES: tuple[Change, ...] = (
+SUBTLE: tuple[Change, ...] = (
     _change_extent,
     _change_stride,
     _change_offset,
     _change_policy,
-    _swap_strides,
     _change_guard,
+    _change_children,
+)
+"""Changes that most often leave a well-formed program which is only unsafe, or only different."""
+CHANGES: tuple[Change, ...] = (
+    *SUBTLE,
+    *SUBTLE,
+    _swap_strides,
     _change_operands,
     _change_roles,
-    _change_children,
     _change_operation,
     _change_type,
     _move_scratch,

@@ -43,7 +43,10 @@ class Image:
 
 
 def intervals(program: Program) -> dict[str, tuple[int, int]]:
-    """The bytes a dense program may touch of each tensor, relative to its base: [low, high)."""
+    """The bytes a dense program may touch of each tensor, relative to its base: [low, high).
+
+    The base itself lies inside, also where offsets move every access away from it.
+    """
     axes, primitives, tensors = (
         program.axis_table(),
         program.primitive_table(),
@@ -57,7 +60,7 @@ def intervals(program: Program) -> dict[str, tuple[int, int]]:
             low = sum(axis.offsets[tensor] for axis in named)
             high = low + sum(axis.strides[tensor] * (axis.extent - 1) for axis in named)
             high += tensors[tensor].data_type.width
-            before = found.get(tensor, (low, high))
+            before = found.get(tensor, (0, 0))
             found[tensor] = (min(low, before[0]), max(high, before[1]))
     return found
 
