@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from teir.arrays.operand import BoundOperand
-from teir.errors import Finding
+from teir.errors import Finding, Rule
 from teir.ir.check import bounds
 from teir.ir.check.collision import Budget
-from teir.ir.check.initialised import scratch_written_first
+from teir.ir.check.index_arrays import INDEX_ARRAY_RULES, positions_of
+from teir.ir.check.initialised import INITIALISED_RULES, scratch_written_first
 from teir.ir.check.names import NAME_RULES
+from teir.ir.check.overlap import OVERLAP_RULES, overlaps
 from teir.ir.check.paths import PATH_RULES
 from teir.ir.check.primitives import PRIMITIVE_RULES
-from teir.ir.check.races import STEPS, races, tiles_once
+from teir.ir.check.races import RACE_RULES, STEPS, races, tiles_once
 from teir.ir.check.report import Need as Need
 from teir.ir.check.report import Report as Report
 from teir.ir.check.report import RuleCheck, on_the_printed_program
@@ -41,6 +43,17 @@ STRUCTURE_RULES: tuple[RuleCheck, ...] = (
     *SPARSE_RULES,
 )
 
+RULES: tuple[Rule, ...] = (
+    *(rule for rule, _ in LIMIT_RULES),
+    *(rule for rule, _ in STRUCTURE_RULES),
+    *bounds.BOUND_RULES,
+    *RACE_RULES,
+    *INITIALISED_RULES,
+    *OVERLAP_RULES,
+    *INDEX_ARRAY_RULES,
+)
+"""Every rule of this package, for the documentation; those of operands are in `teir.arrays`."""
+
 
 def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Report:
     """All findings of ``program``, and the bytes each tensor needs.
@@ -52,20 +65,22 @@ def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
     findings = _broken(resolved, LIMIT_RULES) or _broken(resolved, STRUCTURE_RULES)
     if findings:
         return Report(program, on_the_printed_program(resolved, findings), {})
-    found = bounds.hulls(resolved)
-    findings = bounds.addresses_limited(found)
-    budget = Budget(STEPS)
-    findings += tiles_once(resolved, budget)
-    findings += races(resolved, budget)
-    findings += scratch_written_first(resolved, budget)
+    positions: bounds.Positions | None = None
+    if operands is not None and any(axis.segments for axis in program.axes):
+        findings, positions = positions_of(resolved, operands)
+    found = bounds.hulls(resolved, positions)
+    findings += bounds.addresses_limited(found)
+    findings += tiles_once(resolved, Budget(STEPS))
+    findings += races(resolved, Budget(STEPS))
+    findings += scratch_written_first(resolved, Budget(STEPS))
     if operands is not None:
         findings += bounds.operands_known(resolved, operands)
         findings += bounds.operands_present(resolved, found, operands)
         findings += bounds.operands_writable(resolved, operands)
         findings += bounds.operands_cover(found, operands)
-    if findings:
-        return Report(program, on_the_printed_program(resolved, findings), found.needs())
-    return Report(program, (), found.needs())
+        findings += overlaps(resolved, found, operands, Budget(STEPS))
+    blamed = on_the_printed_program(resolved, findings) if findings else ()
+    return Report(program, blamed, found.needs())
 
 
 def _broken(resolved: Resolved, rules: tuple[RuleCheck, ...]) -> list[Finding]:

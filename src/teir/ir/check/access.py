@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from teir.ir.check.collision import Term
 from teir.ir.check.resolved import Invocation, Iteration, Resolved
 from teir.ir.nodes import Axis
 
@@ -120,3 +121,17 @@ def position_segment(axis: Axis, tensor: str) -> int | None:
         if tensor == segment.crd or tensor in segment.by_position:
             return number
     return None
+
+
+def differences(write: Access, other: Access) -> list[Term]:
+    """Per stride the range of (index in the write) - (index in the other access)."""
+    if write.terms == other.terms:
+        return [(stride, 1 - extent, extent - 1) for stride, extent in write.terms]
+    ranges: dict[int, tuple[int, int]] = {}
+    for stride, extent in write.terms:
+        low, high = ranges.get(stride, (0, 0))
+        ranges[stride] = (low, high + extent - 1)
+    for stride, extent in other.terms:
+        low, high = ranges.get(stride, (0, 0))
+        ranges[stride] = (low - (extent - 1), high)
+    return [(stride, low, high) for stride, (low, high) in ranges.items()]

@@ -141,7 +141,7 @@ def _sparse_moves(axis: Axis, positions: Positions | None, unknown: set[str]) ->
     ranges = {}
     for number, segment in enumerate(axis.segments):
         for tensor in (segment.crd, *segment.by_position):
-            if positions is None:
+            if positions is None or axis.name not in positions:
                 unknown.add(tensor)
             else:
                 begin, end = positions[axis.name][number]

@@ -100,7 +100,7 @@ def early_reads(
     levels: list[Level] = [{}]
     for event in resolved.events:
         if event is None:
-            _close(running.pop(), levels, watched)
+            _close(running.pop(), levels, watched, budget)
         elif isinstance(event, Iteration):
             running.append(event)
             levels.append({})
@@ -140,7 +140,7 @@ def _visit(
             found[tensor] = EarlyRead(leaf, tensor, tile, is_decided)
     output = primitive.output
     if output in watched:
-        lasting = _lasting(guard, output, watched[output])
+        lasting = _lasting(guard, path, output, watched[output])
         written = _Written(_tile(consumed, output), lasting)
         levels[-1].setdefault(output, []).append(written)
 
@@ -167,25 +167,31 @@ def _tile(consumed: list[Axis], tensor: str) -> Region:
     return region(begin, [(axis.strides[tensor], axis.extent) for axis in consumed])
 
 
-def _lasting(guard: Guard, tensor: str, owner: Iteration | None) -> Guard:
+def _lasting(guard: Guard, path: list[Iteration], tensor: str, owner: Iteration | None) -> Guard:
     """The terms that still matter for later readers.
 
     What the first iteration of a sequential loop below the owner wrote is there in all later ones,
-    at the same place where the loop does not move the tensor.
+    at the same place where the loop does not move the tensor, if no sparse loop inside it chose
+    what to write.
     """
     if not guard:
         return guard
+    outermost = 0 if owner is None else owner.depth + 1
+    sparse = max((step.depth for step in path if _axis(step).segments), default=-1)
     return frozenset(
         (step, is_first)
         for step, is_first in guard
         if not is_first
         or step.is_parallel
         or _axis(step).strides[tensor] != 0
-        or (owner is not None and step.depth <= owner.depth)
+        or step.depth < max(outermost, sparse)
     )
 
 
-def _close(step: Iteration, levels: list[Level], watched: Mapping[str, Iteration | None]) -> None:
+def _close(
+    step: Iteration, levels: list[Level], watched: Mapping[str, Iteration | None], budget: Budget
+) -> None:
+    """End a loop; once the budget is spent its regions are forgotten, which is always safe."""
     level = levels.pop()
     axis = _axis(step)
     if axis.segments:
@@ -193,6 +199,9 @@ def _close(step: Iteration, levels: list[Level], watched: Mapping[str, Iteration
     for tensor, regions in level.items():
         if watched[tensor] is step:
             continue
+        budget.steps -= len(regions)
+        if budget.steps < 0:
+            return
         stride, offset = axis.strides[tensor], axis.offsets[tensor]
         kept = levels[-1].setdefault(tensor, [])
         for written in regions:
@@ -226,6 +235,7 @@ def _is_written(
     width = resolved.width(tensor)
     for number in range(len(path) + 1):
         regions = levels[len(path) - number].get(tensor, ())
+        budget.spend(1 + len(regions))
         boxes = [written.box for written in regions if written.guard <= guard]
         if boxes and is_covered(tile, boxes, width, budget):
             return True

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teir.errors import Finding, Part, Rule
-from teir.ir.check.access import Access, access_from, guarded_indices
+from teir.ir.check.access import Access, access_from, differences, guarded_indices
 from teir.ir.check.bounds import written_tensors
 from teir.ir.check.collision import Budget, BudgetSpentError, Term, self_collision, solve
 from teir.ir.check.primitives import writes_equal_values
@@ -177,7 +177,7 @@ def _meeting(
     ranges = [(low, high) for low, high in ranges if low <= high]
     if not ranges:
         return None
-    terms = _differences(write, other)
+    terms = differences(write, other)
     target = other.begin - write.begin
     if write.positions or other.positions:
         if _position_differs(write, other, terms, stride, target):
@@ -206,20 +206,6 @@ def _never_together(write: Access, other: Access) -> bool:
         for step, is_first in write.above
         if not _axis(step).segments
     )
-
-
-def _differences(write: Access, other: Access) -> list[Term]:
-    """Per stride the range of (index in the write) - (index in the other access)."""
-    if write.terms == other.terms:
-        return [(stride, 1 - extent, extent - 1) for stride, extent in write.terms]
-    ranges: dict[int, tuple[int, int]] = {}
-    for stride, extent in write.terms:
-        low, high = ranges.get(stride, (0, 0))
-        ranges[stride] = (low, high + extent - 1)
-    for stride, extent in other.terms:
-        low, high = ranges.get(stride, (0, 0))
-        ranges[stride] = (low - (extent - 1), high)
-    return [(stride, low, high) for stride, (low, high) in ranges.items()]
 
 
 def _position_differs(
