@@ -17,6 +17,8 @@ TRANSPOSE_ARGUMENTS = ("m", "n", "in_n", "out_m")
 
 _PART_BYTES = 16
 _LARGEST_TILE = 16
+_PIECE_PARTS = 2
+"""128-bit parts one load brings; a load places them for free where a shuffle would cost."""
 
 
 def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
@@ -73,24 +75,24 @@ def _tile_side(kernel: TransposeCopy) -> int:
 
 
 def _element(element_bytes: int) -> str:
-    """An LLVM type of that width that vector registers hold."""
-    return {2: "i16", 4: "i32", 8: "i64", 16: "<2 x i64>"}[element_bytes]
+    """The LLVM type of the integers an element is moved as; 16 bytes are two of them."""
+    return {2: "i16", 4: "i32", 8: "i64", 16: "i64"}[element_bytes]
 
 
 def _emit_whole_tile(text: FunctionText, element_bytes: int, side: int) -> None:
-    kind = _row_kind(element_bytes, side)
-    rows = []
-    for row in range(side):
-        place = _row_place(text, "%a", "%in_n", row)
-        rows.append(text.value(f"load {kind}, ptr {place}, align 1"))
-    for row, value in enumerate(_transposed(text, rows, element_bytes)):
+    """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
+    tile = _Registers(text, element_bytes, side)
+    places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
+    columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
+    for row, value in enumerate(columns):
         place = _row_place(text, "%b", "%out_m", row)
-        text.effect(f"store {kind} {value}, ptr {place}, align 1")
+        text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
 
 
 def _emit_masked_tile(text: FunctionText, element_bytes: int, side: int) -> None:
     """As the whole tile; rows and lanes beyond the edges have an empty mask."""
-    kind = _row_kind(element_bytes, side)
+    tile = _Registers(text, element_bytes, side)
+    kind = tile.kind
     suffix = f"v{side}{_element(element_bytes)}.p0"
     rows = []
     for row in range(side):
@@ -102,7 +104,8 @@ def _emit_masked_tile(text: FunctionText, element_bytes: int, side: int) -> None
                 f"{kind} zeroinitializer)"
             )
         )
-    for row, value in enumerate(_transposed(text, rows, element_bytes)):
+    columns = tile.transposed([tile.gathered(tile.as_words(group)) for group in tile.across(rows)])
+    for row, value in enumerate(columns):
         mask = _edge_mask(text, "%n_left", "%m_left", row, side)
         place = _row_place(text, "%b", "%out_m", row)
         text.effect(
@@ -123,7 +126,7 @@ def _edge_mask(text: FunctionText, lanes_left: str, rows_left: str, row: int, si
 
 def _emit_scalar_tile(text: FunctionText, element_bytes: int, side: int) -> None:
     """Element by element over what exists of the tile; ends in a branch to %tile_end."""
-    element = _element(element_bytes)
+    element = vector("i64", 2) if element_bytes == _PART_BYTES else _element(element_bytes)
     text.effect(f"%m_some = call i64 @llvm.smin.i64(i64 %m_left, i64 {side})")
     text.effect(f"%n_some = call i64 @llvm.smin.i64(i64 %n_left, i64 {side})")
     text.effect("br label %edge_row")
@@ -157,60 +160,72 @@ def _row_place(text: FunctionText, start: str, stride: str, row: int) -> str:
     return shift_pointer(text, start, text.value(f"mul i64 {stride}, {row}"))
 
 
-def _row_kind(element_bytes: int, side: int) -> str:
-    if element_bytes == _PART_BYTES:
-        return vector("i64", 2 * side)
-    return vector(_element(element_bytes), side)
-
-
-def _transposed(text: FunctionText, rows: list[str], element_bytes: int) -> list[str]:
-    """The columns of the square matrix with the given rows."""
-    side = len(rows)
-    if side == 1:
-        return rows
-    tile = _Registers(text, side * element_bytes)
-    inside = min(side, _PART_BYTES // element_bytes)
-    if inside == 1:
-        return tile.gathered(rows)
-    kind = _row_kind(element_bytes, side)
-    groups = [
-        tile.interleaved(rows[start : start + inside], kind, element_bytes)
-        for start in range(0, side, inside)
-    ]
-    if len(groups) == 1:
-        return tile.recast(groups[0], kind)
-    columns: list[str] = [""] * side
-    for column in range(inside):
-        parts = tile.gathered([group[column] for group in groups])
-        for part, value in enumerate(parts):
-            columns[part * inside + column] = value
-    return tile.recast(columns, kind)
-
-
 class _Registers:
-    """Shuffles of vectors of one width; between stages every vector is one of 64-bit words."""
+    """The vectors of one square tile: ``side`` rows of ``side`` elements.
 
-    __slots__ = ("_bytes", "_text")
+    A row is ``parts`` parts of 128 bits, each of ``inside`` elements (fewer bits for tiny tiles).
+    """
 
-    def __init__(self, text: FunctionText, vector_bytes: int) -> None:
+    __slots__ = ("_bytes", "_element_bytes", "_text", "inside", "kind", "parts", "words")
+
+    def __init__(self, text: FunctionText, element_bytes: int, side: int) -> None:
         self._text = text
-        self._bytes = vector_bytes
+        self._element_bytes = element_bytes
+        self._bytes = side * element_bytes
+        self.inside = min(side, max(1, _PART_BYTES // element_bytes))
+        self.parts = side // self.inside
+        numbers = 2 * side if element_bytes == _PART_BYTES else side
+        self.kind = vector(_element(element_bytes), numbers)
+        self.words = self.kind if self._bytes < 8 else vector("i64", self._bytes // 8)
 
-    @property
-    def words(self) -> str:
-        return vector("i64", self._bytes // 8)
+    def across(self, rows: Sequence[str]) -> list[list[str]]:
+        """For every row of a part, that row and the ones a multiple of ``inside`` below it."""
+        return [list(rows[row :: self.inside]) for row in range(self.inside)]
 
-    def recast(self, values: Sequence[str], kind: str) -> list[str]:
-        if kind == self.words:
-            return list(values)
-        return [self._text.value(f"bitcast {self.words} {value} to {kind}") for value in values]
+    def as_words(self, rows: Sequence[str]) -> list[str]:
+        return [self._cast(row, self.kind, self.words) for row in rows]
 
-    def interleaved(self, rows: Sequence[str], kind: str, element_bytes: int) -> list[str]:
-        """Transpose inside each 128-bit part: part p of result c is column c of part p."""
+    def loaded_parts(self, places: Sequence[str]) -> list[str]:
+        """Result p is part p of the row at every place, as words; one place per part."""
+        if self.parts == 1:
+            return [self._text.value(f"load {self.words}, ptr {places[0]}, align 1")]
+        pieces = min(_PIECE_PARTS, self.parts)
+        found: list[str] = []
+        for part in range(0, self.parts, pieces):
+            loaded = [self._load_words(place, part, 2 * pieces) for place in places]
+            words = 2 * pieces
+            while len(loaded) > pieces:
+                loaded = self._joined(loaded, words)
+                words *= 2
+            found += self.gathered(loaded)
+        return found
+
+    def gathered(self, vectors: Sequence[str]) -> list[str]:
+        """Sort parts: result p is every part with number p modulo len(vectors), in order."""
+        if len(vectors) == 1:
+            return list(vectors)
+        parts = 2 * self.parts
+        even: list[str] = []
+        odd: list[str] = []
+        for first, second in zip(vectors[::2], vectors[1::2], strict=True):
+            for offset, results in ((0, even), (1, odd)):
+                pattern = [2 * part + word for part in range(offset, parts, 2) for word in range(2)]
+                results.append(self._shuffle(self.words, first, second, pattern))
+        pairs = zip(self.gathered(even), self.gathered(odd), strict=True)
+        return [value for pair in pairs for value in pair]
+
+    def transposed(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Columns in order; ``rows[i][p]`` has, per part of the result, row i's part p."""
+        columns: list[str] = []
+        for part in range(self.parts):
+            across = [self._cast(row[part], self.words, self.kind) for row in rows]
+            columns += self._interleaved(across, self.kind, self._element_bytes)
+        return columns
+
+    def _interleaved(self, rows: Sequence[str], kind: str, element_bytes: int) -> list[str]:
+        """Transpose inside each 128-bit part."""
         if len(rows) == 1:
-            if kind == self.words:
-                return list(rows)
-            return [self._text.value(f"bitcast {kind} {rows[0]} to {self.words}")]
+            return [self._cast(rows[0], kind, self.kind)]
         low: list[str] = []
         high: list[str] = []
         count = self._bytes // element_bytes
@@ -223,28 +238,31 @@ class _Registers:
                     for pair in range(per_part)
                 ]
                 results.append(self._shuffle(kind, first, second, pattern))
-        wide_bytes = 2 * element_bytes
         if len(low) == 1:
-            wide = kind
-        else:
-            wide = vector(f"i{8 * wide_bytes}", self._bytes // wide_bytes)
-            low = [self._text.value(f"bitcast {kind} {value} to {wide}") for value in low]
-            high = [self._text.value(f"bitcast {kind} {value} to {wide}") for value in high]
-        return self.interleaved(low, wide, wide_bytes) + self.interleaved(high, wide, wide_bytes)
+            return [self._cast(value, kind, self.kind) for value in (*low, *high)]
+        wide = vector(f"i{16 * element_bytes}", count // 2)
+        low = [self._cast(value, kind, wide) for value in low]
+        high = [self._cast(value, kind, wide) for value in high]
+        return [
+            *self._interleaved(low, wide, 2 * element_bytes),
+            *self._interleaved(high, wide, 2 * element_bytes),
+        ]
 
-    def gathered(self, vectors: Sequence[str]) -> list[str]:
-        """Result p is part p of every vector, for as many vectors as a vector has parts."""
-        if len(vectors) == 1:
-            return list(vectors)
-        parts = 2 * (self._bytes // _PART_BYTES)
-        even: list[str] = []
-        odd: list[str] = []
-        for first, second in zip(vectors[::2], vectors[1::2], strict=True):
-            for offset, results in ((0, even), (1, odd)):
-                pattern = [2 * part + word for part in range(offset, parts, 2) for word in range(2)]
-                results.append(self._shuffle(self.words, first, second, pattern))
-        pairs = zip(self.gathered(even), self.gathered(odd), strict=True)
-        return [value for pair in pairs for value in pair]
+    def _load_words(self, place: str, part: int, words: int) -> str:
+        address = shift_pointer(self._text, place, part * _PART_BYTES)
+        return self._text.value(f"load {vector('i64', words)}, ptr {address}, align 1")
+
+    def _joined(self, pieces: Sequence[str], words: int) -> list[str]:
+        """Neighbouring vectors of ``words`` words put end to end, in pairs."""
+        return [
+            self._shuffle(vector("i64", words), first, second, range(2 * words))
+            for first, second in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+
+    def _cast(self, value: str, kind: str, wanted: str) -> str:
+        if kind == wanted:
+            return value
+        return self._text.value(f"bitcast {kind} {value} to {wanted}")
 
     def _shuffle(self, kind: str, first: str, second: str, pattern: Sequence[int]) -> str:
         lanes = f"<{len(pattern)} x i32> {constants('i32', pattern)}"
