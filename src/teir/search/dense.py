@@ -21,7 +21,7 @@ _INSIDE = 3
 
 
 def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
-    """The nodes of one step. Strides of one axis must not have both signs."""
+    """The nodes of one step. Strides must not be negative."""
     step = normalise(step)
     if len(step.inputs) == 1:
         if step.reductions:

@@ -1,7 +1,7 @@
 """One step of a contraction: at most two tensors in, one out, strided axes, no names of letters.
 
-Normalising a step keeps its meaning: axes of extent 1 go, axes that every tensor walks backwards
-are turned round, neighbouring axes fuse (rule of section 5.5.4).
+Normalising a step keeps its meaning: axes of extent 1 go, neighbouring axes fuse (rule of section
+5.5.4).
 """
 
 from __future__ import annotations
@@ -48,15 +48,6 @@ class Span:
         """The same axis, moving ``tensor`` too."""
         return Span(self.label, self.extent, {**self.strides, tensor: stride}, self.offsets)
 
-    def renamed(self, tensors: Mapping[str, str]) -> Span:
-        """The same axis with tensors under other names."""
-        return Span(
-            self.label,
-            self.extent,
-            {tensors.get(name, name): value for name, value in self.strides.items()},
-            {tensors.get(name, name): value for name, value in self.offsets.items()},
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -75,23 +66,9 @@ class Step:
 
 
 def normalise(step: Step) -> Step:
-    """Drop extents of 1, turn backward axes, fuse neighbours.
-
-    An axis with strides of both signs must not reach this function.
-    """
-    axes = [_forward(axis) for axis in step.axes if axis.extent > 1]
+    """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
+    axes = [axis for axis in step.axes if axis.extent > 1]
     return replace(step, axes=tuple(fuse(axes)))
-
-
-def _forward(axis: Span) -> Span:
-    if all(stride >= 0 for stride in axis.strides.values()):
-        return axis
-    last = axis.extent - 1
-    offsets = dict(axis.offsets)
-    for tensor, stride in axis.strides.items():
-        offsets[tensor] = offsets.get(tensor, 0) + stride * last
-    turned = {tensor: -stride for tensor, stride in axis.strides.items()}
-    return Span(axis.label, axis.extent, turned, offsets)
 
 
 def fuse(axes: Sequence[Span]) -> list[Span]:

@@ -1,0 +1,259 @@
+"""Strided arrays of any library: what they are, where their elements lie, results in their kind.
+
+Taken without a copy: NumPy arrays and memory maps, PyTorch CPU tensors, everything with the array
+interface or DLPack on the CPU. Numbers and nested sequences become NumPy arrays. Refused, because
+a result would silently lose something: masked arrays and other subclasses of `numpy.ndarray`
+(masks, units, the matrix product of `numpy.matrix`), tensors that record gradients or are lazily
+conjugated, sparse tensors, arrays on another device.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Never
+
+import numpy as np
+
+from teir.dtypes import DataType, data_type_of
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+
+_SOURCE = "language reference, arrays"
+
+ARRAY = Rule(
+    code="TEIR621",
+    sentence="An operand is an array, a number, or a nested sequence of numbers.",
+    source=_SOURCE,
+)
+ELEMENTS = Rule(
+    code="TEIR622",
+    sentence="Elements are floating-point or complex numbers; integers, booleans and objects are "
+    "left to NumPy.",
+    source=_SOURCE,
+)
+NATIVE_ORDER = Rule(
+    code="TEIR623",
+    sentence="Elements have the byte order of the machine.",
+    source=_SOURCE,
+)
+PLAIN = Rule(
+    code="TEIR624",
+    sentence="An operand is a plain array: no mask, no units, no recorded gradient, not lazy, "
+    "not sparse.",
+    source=_SOURCE,
+)
+ON_CPU = Rule(code="TEIR625", sentence="Operands are in CPU memory.", source=_SOURCE)
+
+ADAPTER_RULES = (ARRAY, ELEMENTS, NATIVE_ORDER, PLAIN, ON_CPU)
+
+_DLPACK_CPU = 1
+
+
+class Kind(Enum):
+    """Whose array it is; a result is returned in the kind of the first operand that has one."""
+
+    NUMBER = "number"
+    """A Python number or sequence: no kind of its own, results are NumPy arrays."""
+    NUMPY = "numpy"
+    TORCH = "torch"
+    OTHER = "other"
+    """An array of another library, viewed through DLPack or the array interface."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """A strided array. ``data_type`` is None for elements that only NumPy computes with.
+
+    ``array`` is the same memory as a NumPy array where NumPy has the type; ``owner`` is what the
+    caller gave. Strides are bytes, the address is that of the element with index zero.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    data_type: DataType | None
+    dtype: np.dtype[Any]
+    kind: Kind
+    writable: bool
+    array: np.ndarray[Any, Any] | None
+    owner: Any
+
+    @property
+    def span_bytes(self) -> tuple[int, int]:
+        """Lowest and one past the highest byte of the elements, relative to the address."""
+        low = high = 0
+        for extent, stride in zip(self.shape, self.strides_bytes, strict=True):
+            if extent == 0:
+                return 0, 0
+            reach = stride * (extent - 1)
+            low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+        return low, high + self.dtype.itemsize
+
+
+def view_array(name: str, value: Any) -> ArrayView:
+    """``value`` as strided memory, without a copy. Raises TeirError (TEIR621 to TEIR625)."""
+    if type(value) is np.ndarray:
+        return _numpy_view(name, value, Kind.NUMPY, value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _torch_view(name, value)
+    if isinstance(value, np.ndarray):
+        if type(value) is np.memmap:
+            return _numpy_view(name, value.view(np.ndarray), Kind.NUMPY, value)
+        _refuse_subclass(name, value)
+    if isinstance(value, (int, float, complex, np.generic, list, tuple)):
+        return _numpy_view(name, _converted(name, value), Kind.NUMBER, value)
+    return _other_view(name, value)
+
+
+def _refuse_subclass(name: str, value: np.ndarray[Any, Any]) -> Never:
+    is_masked = isinstance(value, np.ma.MaskedArray)
+    _refuse(
+        PLAIN,
+        name,
+        "a plain array",
+        f"a {type(value).__module__}.{type(value).__name__}",
+        "pass .filled(0) or .data" if is_masked else "pass numpy.asarray(array)",
+    )
+
+
+def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except Exception as error:  # conversion calls code of the elements
+        _refuse(ARRAY, name, "numbers of one shape", f"{type(value).__name__} ({error})")
+
+
+def _numpy_view(name: str, array: np.ndarray[Any, Any], kind: Kind, owner: Any) -> ArrayView:
+    dtype = array.dtype
+    data_type = data_type_of(dtype)
+    if data_type is None or data_type.is_index:
+        data_type = None
+        _require_numpy_elements(name, dtype)
+    return ArrayView(
+        array.__array_interface__["data"][0],
+        array.shape,
+        array.strides,
+        data_type,
+        dtype,
+        kind,
+        array.flags.writeable,
+        array,
+        owner,
+    )
+
+
+def _require_numpy_elements(name: str, dtype: np.dtype[Any]) -> None:
+    if not dtype.isnative and dtype.kind in "fciu":
+        _refuse(
+            NATIVE_ORDER,
+            name,
+            "the byte order of the machine",
+            f"dtype {dtype.str}",
+            "pass array.astype(array.dtype.newbyteorder('='))",
+        )
+    if dtype.kind not in "biufcO":
+        _refuse(ELEMENTS, name, "numbers", f"dtype {dtype}")
+
+
+def _torch_view(name: str, tensor: Any) -> ArrayView:
+    if tensor.device.type != "cpu":
+        _refuse(ON_CPU, name, "a tensor in CPU memory", f"one on {tensor.device}", "pass .cpu()")
+    lazy = (
+        ("a sparse tensor", str(tensor.layout) != "torch.strided", "pass .to_dense()"),
+        ("a lazy conjugate", tensor.is_conj(), "pass .resolve_conj()"),
+        ("a lazy negative", tensor.is_neg(), "pass .resolve_neg()"),
+        ("a tensor that records gradients", tensor.requires_grad, "pass .detach()"),
+    )
+    for found, is_lazy, hint in lazy:
+        if is_lazy:
+            _refuse(PLAIN, name, "a plain tensor", found, hint)
+    type_name = str(tensor.dtype).removeprefix("torch.")
+    width = tensor.element_size()
+    data_type = _TORCH_TYPES.get(type_name)
+    array = None
+    if data_type is None:
+        try:
+            array = tensor.numpy()
+        except TypeError:
+            _refuse(ELEMENTS, name, "numbers", f"dtype {tensor.dtype}")
+    return ArrayView(
+        tensor.data_ptr(),
+        tuple(tensor.shape),
+        tuple(stride * width for stride in tensor.stride()),
+        data_type,
+        data_type.numpy_dtype() if array is None and data_type else array.dtype,  # type: ignore[union-attr]
+        Kind.TORCH,
+        True,
+        array,
+        tensor,
+    )
+
+
+_TORCH_TYPES = {
+    "float64": DataType.FP64,
+    "float32": DataType.FP32,
+    "bfloat16": DataType.BF16,
+    "float16": DataType.FP16,
+    "complex64": DataType.C64,
+    "complex128": DataType.C128,
+}
+
+
+def _other_view(name: str, value: Any) -> ArrayView:
+    if value is None:
+        _refuse(ARRAY, name, "an array", "None")
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
+        array = _protocol(name, value, np.asarray)
+        return _numpy_view(name, array, Kind.OTHER, value)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        device = _protocol(name, value, lambda one: one.__dlpack_device__())
+        if int(device[0]) != _DLPACK_CPU:
+            _refuse(ON_CPU, name, "an array in CPU memory", f"DLPack device type {int(device[0])}")
+        array = _protocol(name, value, np.from_dlpack)
+        return _numpy_view(name, array, Kind.OTHER, value)
+    if hasattr(value, "__cuda_array_interface__"):
+        _refuse(ON_CPU, name, "an array in CPU memory", "an array in GPU memory")
+    if hasattr(value, "__array__"):
+        array = _protocol(name, value, np.asarray)
+        return _numpy_view(name, array, Kind.NUMBER, value)
+    _refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
+
+
+def _protocol(name: str, value: Any, ask: Any) -> Any:
+    try:
+        return ask(value)
+    except Exception as error:  # third-party protocol code may raise anything
+        _refuse(ARRAY, name, "an array NumPy can view", f"{type(value).__name__} ({error})")
+
+
+def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
+    """An uninitialised C-contiguous array: a tensor for TORCH, a NumPy array for all others."""
+    if kind is not Kind.TORCH:
+        return np.empty(shape, data_type.numpy_dtype())
+    torch = sys.modules["torch"]
+    type_name = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
+    return torch.empty(shape, dtype=getattr(torch, type_name))
+
+
+def in_kind(result: np.ndarray[Any, Any], like: ArrayView) -> Any:
+    """A NumPy result as an array of the library ``like`` came from, without a copy if it can.
+
+    Libraries that offer ``__array_namespace__`` get it by their ``from_dlpack``; others get NumPy.
+    """
+    if like.kind is Kind.TORCH:
+        return sys.modules["torch"].from_numpy(np.asarray(result))
+    if like.kind is not Kind.OTHER or not hasattr(like.owner, "__array_namespace__"):
+        return result
+    namespace = like.owner.__array_namespace__()
+    try:
+        return namespace.from_dlpack(result)
+    except (AttributeError, TypeError, BufferError, RuntimeError):
+        return namespace.asarray(result)
+
+
+def _refuse(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Never:
+    place = ArgumentPlace(name=name)
+    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+    raise TeirError((finding,))

@@ -1,0 +1,339 @@
+"""einsum, tensordot, transpose and plan: the public functions on arrays.
+
+    subscripts, arrays -> problem -> path -> program -> executable -> result
+
+Plans are kept in memory by signature: expression, types, shapes and strides of every array,
+threads. A call that was seen before is one look-up and one native call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.adapters import view_array
+from teir.dtypes import DataType
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.expr.nodes import Subscripts
+from teir.expr.parsing import parse_sublists, parse_subscripts, symbol_of
+from teir.pipeline.executable import compile_program, default_threads
+from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
+from teir.pipeline.problem import (
+    OperandType,
+    Route,
+    asked_type,
+    contiguous,
+    contiguous_numpy,
+    state_problem,
+)
+from teir.runtime.runtime import current
+from teir.search.machine import Machine
+from teir.search.path import find_path
+from teir.search.tree import contraction_program
+from teir.target import Target, host_target
+
+AXES = Rule(
+    code="TEIR615",
+    sentence="axes name distinct axes of the array, as numpy.tensordot and numpy.transpose take "
+    "them.",
+    source="numpy",
+)
+SHAPES = Rule(
+    code="TEIR616",
+    sentence="plan takes an array or a shape (a tuple of non-negative integers) per operand.",
+    source="language reference, plan",
+)
+
+_KEPT_PLANS = 4096
+_ndarray = np.ndarray
+
+
+def einsum(
+    subscripts: Any,
+    *operands: Any,
+    out: Any = None,
+    dtype: Any = None,
+    threads: int | None = None,
+    optimize: Any = "auto",
+) -> Any:
+    """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
+
+    ``subscripts`` in NumPy's grammar with any number of symbols, or the sublist form
+    ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Operands: NumPy arrays, PyTorch CPU tensors, anything
+    with DLPack or the array interface, numbers. The result is a new C-contiguous array in the kind
+    of the first array (never a view), or ``out``, written directly. ``dtype`` is the type of the
+    computation and of the result, by default as NumPy promotes; `DataType.TF32` computes float32
+    products in TF32. ``threads`` defaults to all usable cores. ``optimize`` is an opt_einsum path
+    finder or its name, a path, or a cotengra tree.
+
+    Raises TeirError with findings that point at the character, the operand or the keyword.
+    """
+    if dtype is None and threads is None and optimize == "auto" and type(subscripts) is str:
+        key: list[Any] = [subscripts]
+        for operand in operands:
+            if type(operand) is not _ndarray:
+                break
+            key += (operand.dtype, operand.shape, operand.strides)
+        else:
+            plan = _plans().get(tuple(key))
+            if plan is not None:
+                return _call_known(plan, operands, out)
+            plan = _plan_arrays(parse_subscripts(subscripts), operands, None, None, None, "auto")[0]
+            _keep(tuple(key), plan)
+            return run_plan(plan, operands, out)
+    parsed, arrays = _parse(subscripts, operands)
+    plan, views = _plan_arrays(parsed, arrays, None, dtype, threads, optimize)
+    return run_views(plan, views, None if out is None else view_out(plan.problem, out))
+
+
+def _call_known(plan: Plan, operands: tuple[Any, ...], out: Any) -> Any:
+    entry = plan.entry
+    if entry is None:
+        return run_plan(plan, operands, out)
+    if out is None:
+        planned = plan.problem.out
+        result = np.empty(planned.shape, planned.dtype)
+        if entry(*operands, result) is not NotImplemented:
+            return result if planned.shape else result[()]
+        return run_plan(plan, operands, None)
+    if entry(*operands, out) is not NotImplemented:
+        return out
+    return run_plan(plan, operands, out)
+
+
+def plan(
+    subscripts: Any,
+    *shapes_or_arrays: Any,
+    dtype: Any = None,
+    threads: int | None = None,
+    optimize: Any = "auto",
+) -> Plan:
+    """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
+
+    Shapes (tuples) stand for C-contiguous arrays of ``dtype``, float64 by default; arrays give
+    type, shape and strides. Raises TeirError as `einsum` does.
+    """
+    parsed, given = _parse(subscripts, shapes_or_arrays)
+    types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
+    return _plan_types(parsed, types, None, dtype, threads, optimize)
+
+
+def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
+    if not isinstance(given, tuple) or not all(hasattr(item, "__index__") for item in given):
+        return operand_type(view_array(f"operand {place}", given))
+    shape = tuple(int(extent) for extent in given)
+    if any(extent < 0 for extent in shape):
+        finding = Finding(
+            rule=SHAPES,
+            place=ArgumentPlace(name=f"operand {place}"),
+            expected="extents of at least 0",
+            found=repr(given),
+        )
+        raise TeirError((finding,))
+    wanted = DataType.FP64 if dtype is None else asked_type(dtype)
+    if isinstance(wanted, DataType):
+        stored = DataType.FP32 if wanted is DataType.TF32 else wanted
+        return contiguous(stored, shape)
+    return contiguous_numpy(wanted, shape)
+
+
+def _parse(subscripts: Any, operands: Sequence[Any]) -> tuple[Subscripts, Sequence[Any]]:
+    if isinstance(subscripts, bytes):
+        subscripts = subscripts.decode("ascii", "replace")
+    if isinstance(subscripts, str):
+        return parse_subscripts(subscripts), operands
+    arguments = [subscripts, *operands]
+    output = arguments.pop() if len(arguments) % 2 else None
+    lists = arguments[1::2]
+    for entry in (*lists, *(() if output is None else (output,))):
+        if not isinstance(entry, (list, tuple, range)):
+            raise TeirError((_sublist_finding(entry),))
+    return parse_sublists(lists, output), arguments[::2]
+
+
+def _sublist_finding(found: Any) -> Finding:
+    from teir.expr.rules import SUBLIST
+
+    return Finding(
+        rule=SUBLIST,
+        place=ArgumentPlace(name="subscripts"),
+        expected="an expression, or operands alternating with lists of integers",
+        found=f"a value of type {type(found).__name__}",
+    )
+
+
+def _plan_arrays(
+    subscripts: Subscripts,
+    operands: Sequence[Any],
+    out: OperandType | None,
+    dtype: Any,
+    threads: int | None,
+    optimize: Any,
+) -> tuple[Plan, list[Any]]:
+    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
+    types = tuple(operand_type(view) for view in views)
+    return _plan_types(subscripts, types, out, dtype, threads, optimize), views
+
+
+def _plan_types(
+    subscripts: Subscripts,
+    types: tuple[OperandType, ...],
+    out: OperandType | None,
+    dtype: Any,
+    threads: int | None,
+    optimize: Any,
+) -> Plan:
+    """The plan for arrays of these types: kept, or made now."""
+    key: tuple[Any, ...] = (subscripts, types, out, str(dtype), threads)
+    keyed = isinstance(optimize, (str, bool))
+    if keyed:
+        key = (*key, optimize)
+        known = _plans().get(key)
+        if known is not None:
+            return known
+    made = _make_plan(subscripts, types, out, dtype, threads, optimize)
+    if keyed:
+        _keep(key, made)
+    return made
+
+
+def _make_plan(
+    subscripts: Subscripts,
+    types: tuple[OperandType, ...],
+    out: OperandType | None,
+    dtype: Any,
+    threads: int | None,
+    optimize: Any,
+) -> Plan:
+    problem = state_problem(subscripts, types, out, dtype)
+
+    def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
+        return _plan_types(subscripts, other, other_out, dtype, threads, optimize)
+
+    if problem.contraction is None:
+        if problem.route is Route.NUMPY:
+            _require_numpy_size(subscripts, problem.bound.einsum.indices)
+        return Plan(problem=problem, steps=(), executable=None, entry=None, replan=replan)
+    contraction = problem.contraction
+    path = find_path(
+        [tuple(factor.strides) for factor in contraction.inputs],
+        tuple(contraction.output.strides),
+        contraction.extents,
+        optimize,
+    )
+    count = default_threads() if threads is None else threads
+    tree = contraction_program(contraction, path, _machine(count))
+    executable = compile_program(tree.program, threads=threads)
+    return Plan(problem=problem, steps=tree.steps, executable=executable, entry=None, replan=replan)
+
+
+def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
+    from teir.expr.rules import CHARACTER, at_character
+
+    if len(indices) > 52:
+        raise TeirError(
+            (
+                at_character(
+                    CHARACTER,
+                    subscripts.text,
+                    0,
+                    "at most 52 subscripts where NumPy computes the result",
+                    f"{len(indices)}",
+                ),
+            )
+        )
+
+
+def _machine(threads: int) -> Machine:
+    target = current().once("host target", _host)
+    return Machine(
+        vector_bytes=target.isa.vector_bytes,
+        l1_bytes=target.caches.l1_bytes,
+        l2_bytes=target.caches.l2_bytes,
+        threads=threads,
+    )
+
+
+def _host() -> Target:
+    return host_target(os.environ)
+
+
+def _plans() -> dict[Any, Plan]:
+    return current().once("einsum plans", dict)
+
+
+def _keep(key: Any, made: Plan) -> None:
+    plans = _plans()
+    if len(plans) >= _KEPT_PLANS:
+        plans.clear()
+    plans[key] = made
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2, *, out: Any = None, threads: int | None = None) -> Any:
+    """As `numpy.tensordot`: ``axes`` is a count, or a pair of axes or of axis lists."""
+    rank_a, rank_b = _rank(a), _rank(b)
+    left, right = _summed_axes(axes, rank_a, rank_b)
+    names_a = [symbol_of(place) for place in range(rank_a)]
+    names_b = [symbol_of(rank_a + place) for place in range(rank_b)]
+    for place, other in zip(left, right, strict=True):
+        names_b[other] = names_a[place]
+    kept = [name for place, name in enumerate(names_a) if place not in left]
+    kept += [name for place, name in enumerate(names_b) if place not in right]
+    text = f"{''.join(names_a)},{''.join(names_b)}->{''.join(kept)}"
+    return einsum(text, a, b, out=out, threads=threads)
+
+
+def transpose(
+    a: Any, axes: Sequence[int] | None = None, *, out: Any = None, threads: int | None = None
+) -> Any:
+    """The array with its axes permuted, as a new C-contiguous array (not a view) or in ``out``.
+
+    ``axes`` as in `numpy.transpose`; None reverses them.
+    """
+    rank = _rank(a)
+    order = range(rank - 1, -1, -1) if axes is None else [_axis(place, rank) for place in axes]
+    if sorted(order) != list(range(rank)):
+        raise _axes_refusal(f"a permutation of {rank} axes", repr(axes))
+    names = [symbol_of(place) for place in range(rank)]
+    text = f"{''.join(names)}->{''.join(names[place] for place in order)}"
+    return einsum(text, a, out=out, threads=threads)
+
+
+def _rank(array: Any) -> int:
+    shape = getattr(array, "shape", None)
+    return np.ndim(array) if shape is None else len(shape)
+
+
+def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
+    if hasattr(axes, "__index__"):
+        count = int(axes)
+        if not 0 <= count <= min(rank_a, rank_b):
+            raise _axes_refusal(f"0 to {min(rank_a, rank_b)} axes", repr(axes))
+        return list(range(rank_a - count, rank_a)), list(range(count))
+    try:
+        first, second = axes
+    except (TypeError, ValueError):
+        raise _axes_refusal("a count or a pair of axis lists", repr(axes)) from None
+    left = [_axis(place, rank_a) for place in _listed(first)]
+    right = [_axis(place, rank_b) for place in _listed(second)]
+    if len(left) != len(right) or len(set(left)) < len(left) or len(set(right)) < len(right):
+        raise _axes_refusal("two lists of as many distinct axes", repr(axes))
+    return left, right
+
+
+def _listed(axes: Any) -> list[Any]:
+    return [axes] if hasattr(axes, "__index__") else list(axes)
+
+
+def _axis(place: Any, rank: int) -> int:
+    if not hasattr(place, "__index__") or not -rank <= int(place) < rank:
+        raise _axes_refusal(f"axes from {-rank} to {rank - 1}", repr(place))
+    return int(place) % rank
+
+
+def _axes_refusal(expected: str, found: str) -> TeirError:
+    place = ArgumentPlace(name="axes")
+    return TeirError((Finding(rule=AXES, place=place, expected=expected, found=found),))

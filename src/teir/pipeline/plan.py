@@ -1,0 +1,283 @@
+"""A plan: an einsum compiled for arrays of given types, shapes and strides, to be called often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Never
+
+import numpy as np
+
+from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.ir.nodes import Program
+from teir.pipeline.executable import Executable
+from teir.pipeline.problem import OperandType, Problem, Route
+from teir.search.tree import StepNote
+
+PLAN_OPERANDS = Rule(
+    code="TEIR641",
+    sentence="A plan is called with arrays of the types and shapes it was made for.",
+    source="language reference, plan",
+)
+OUT_SHAPE = Rule(code="TEIR630", sentence="out has the shape of the result.", source="SAFETY G9")
+OUT_TYPE = Rule(code="TEIR631", sentence="out has the type of the result.", source="SAFETY G9")
+OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source="SAFETY G9")
+OUT_APART = Rule(
+    code="TEIR635", sentence="out shares no byte with an operand.", source="SAFETY G10"
+)
+NO_PROGRAM = Rule(
+    code="TEIR642",
+    sentence="A plan has a program and native code where native code computes the result.",
+    source="language reference, plan",
+)
+RULES = (PLAN_OPERANDS, OUT_SHAPE, OUT_TYPE, OUT_WRITABLE, OUT_APART, NO_PROGRAM)
+
+_OVERLAP_WORK = 10_000
+"""Steps of the exact overlap search before an operand counts as overlapping."""
+
+Replan = Callable[[tuple[OperandType, ...], OperandType | None], "Plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An einsum bound to code. Call it: ``plan(a, b)`` or ``plan(a, b, out=c)``.
+
+    Immutable; may be called from any thread. Arrays with other strides than planned for are
+    computed by a plan of their own.
+    """
+
+    problem: Problem
+    steps: tuple[StepNote, ...]
+    executable: Executable | None
+    entry: Callable[..., Any] | None
+    replan: Replan
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
+        """The result, in ``out`` if given, else in a new C-contiguous array.
+
+        Raises TeirError before anything is written: operands that do not fit the plan (TEIR641),
+        an ``out`` that cannot be written directly (TEIR630 to TEIR636).
+        """
+        if self.entry is not None and out is not None:
+            if self.entry(*operands, out) is not NotImplemented:
+                return out
+        return run_plan(self, operands, out)
+
+    @property
+    def program(self) -> Program:
+        """The TEIR program. Raises TeirError (TEIR642) where there is none."""
+        return self._compiled().program
+
+    def explain(self) -> str:
+        """What runs, in words: route, operands, copies, steps, nodes and kernels."""
+        from teir.pipeline.explain import explain_plan
+
+        return explain_plan(self)
+
+    def llvm(self) -> str:
+        """The LLVM IR of the kernels the program calls."""
+        from teir.pipeline.explain import plan_llvm
+
+        return plan_llvm(self._compiled())
+
+    def assembly(self) -> str:
+        """The machine code of the kernels the program calls, as assembly text."""
+        from teir.pipeline.explain import plan_assembly
+
+        return plan_assembly(self._compiled())
+
+    def save(self, path: str | Path) -> None:
+        """Write the program to ``path``; the ending chooses the form, as in `teir.save`."""
+        from teir.ir.load import save
+
+        save(self.program, path)
+
+    def _compiled(self) -> Executable:
+        if self.executable is None:
+            _refuse(
+                NO_PROGRAM,
+                "plan",
+                "a result computed by native code",
+                f"one computed by {self.problem.route.value}",
+            )
+        return self.executable
+
+
+def run_plan(plan: Plan, operands: Sequence[Any], out: Any) -> Any:
+    """Run after looking at every array: the way for first calls and for unusual arrays."""
+    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
+    target = None if out is None else view_out(plan.problem, out)
+    return run_views(plan, views, target)
+
+
+def run_views(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    """As `run_plan`, for arrays already viewed."""
+    types = tuple(operand_type(view) for view in views)
+    _require_planned(plan.problem, types)
+    out_type = None if out is None else operand_type(out)
+    planned_out = plan.problem.out
+    if types != plan.problem.operands or (out_type is not None and out_type != planned_out):
+        plan = plan.replan(types, out_type)
+    if out is not None:
+        _require_apart(views, out)
+    match plan.problem.route:
+        case Route.NUMPY:
+            return _run_numpy(plan.problem, views, out)
+        case Route.ZEROS:
+            return _run_zeros(plan.problem, views, out)
+        case Route.NATIVE:
+            return _run_native(plan, views, out)
+
+
+def operand_type(view: ArrayView) -> OperandType:
+    return OperandType(view.data_type, view.dtype, view.shape, view.strides_bytes)
+
+
+def view_out(problem: Problem, out: Any) -> ArrayView:
+    """``out`` as strided memory. Raises TeirError when it cannot hold the result."""
+    view = view_array("out", out)
+    findings = []
+    shape = problem.bound.output_shape
+    if view.kind is Kind.NUMBER or not view.writable:
+        found = "a read-only array" if view.kind is not Kind.NUMBER else type(out).__name__
+        findings.append(_finding(OUT_WRITABLE, "out", "a writable array", found))
+    if view.shape != shape:
+        findings.append(_finding(OUT_SHAPE, "out", f"shape {shape}", f"shape {view.shape}"))
+    if view.dtype != problem.out.dtype:
+        expected = f"dtype {problem.out.dtype}"
+        hint = "pass dtype= to compute in the type of out"
+        findings.append(_finding(OUT_TYPE, "out", expected, f"dtype {view.dtype}", hint))
+    if findings:
+        raise TeirError(tuple(findings))
+    return view
+
+
+def _require_planned(problem: Problem, types: Sequence[OperandType]) -> None:
+    planned = problem.operands
+    if len(types) != len(planned):
+        _refuse(PLAN_OPERANDS, "plan", f"{len(planned)} operands", f"{len(types)}")
+    findings = [
+        _finding(
+            PLAN_OPERANDS,
+            f"operand {place}",
+            f"{wanted.dtype} of shape {wanted.shape}",
+            f"{given.dtype} of shape {given.shape}",
+        )
+        for place, (wanted, given) in enumerate(zip(planned, types, strict=True))
+        if wanted.dtype != given.dtype or wanted.shape != given.shape
+    ]
+    if findings:
+        raise TeirError(tuple(findings))
+
+
+def _require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
+    low, high = (out.address + end for end in out.span_bytes)
+    for place, view in enumerate(views):
+        view_low, view_high = (view.address + end for end in view.span_bytes)
+        if view_low < high and low < view_high and _overlaps(view, out):
+            _refuse(
+                OUT_APART,
+                "out",
+                "memory apart from the operands",
+                f"bytes shared with operand {place}",
+                "pass a copy of the operand, or leave out away",
+            )
+
+
+def _overlaps(view: ArrayView, out: ArrayView) -> bool:
+    if view.array is None or out.array is None:
+        return True
+    try:
+        return bool(np.shares_memory(view.array, out.array, max_work=_OVERLAP_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _like(views: Sequence[ArrayView]) -> ArrayView:
+    """The operand whose kind the result takes."""
+    return next((view for view in views if view.kind is not Kind.NUMBER), views[0])
+
+
+def _run_native(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    assert plan.executable is not None
+    problem = plan.problem
+    result: Any = None
+    if out is None:
+        assert problem.out.data_type is not None
+        result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        target = view_array("out", result)
+    else:
+        target = out
+    keep: list[Any] = []
+    addresses = []
+    assert problem.contraction is not None
+    for view, copied, factor in zip(views, problem.copied, problem.contraction.inputs, strict=True):
+        if not copied:
+            addresses.append(view.address)
+            continue
+        assert view.array is not None
+        copy = np.ascontiguousarray(view.array, factor.tensor.data_type.numpy_dtype())
+        if copy is view.array:
+            copy = copy.copy()
+        keep.append(copy)
+        addresses.append(copy.__array_interface__["data"][0])
+    plan.executable.run_addresses((*addresses, target.address))
+    if out is not None:
+        return out.owner
+    like = _like(views)
+    if like.kind is Kind.TORCH:
+        return result
+    return _finished(result, like)
+
+
+def _finished(result: np.ndarray[Any, Any], like: ArrayView) -> Any:
+    """As NumPy's einsum does, a result without axes is a scalar."""
+    if like.kind is Kind.OTHER:
+        return in_kind(result, like)
+    return result[()] if result.ndim == 0 else result
+
+
+def _run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    if out is None:
+        assert problem.out.data_type is not None
+        result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        result[...] = 0
+        return result if _like(views).kind is Kind.TORCH else _finished(result, _like(views))
+    out.owner[...] = 0
+    return out.owner
+
+
+def _run_numpy(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    einsum = problem.bound.einsum
+    number = {index: place for place, index in enumerate(einsum.indices)}
+    arguments: list[Any] = []
+    for view, term in zip(views, einsum.inputs, strict=True):
+        assert view.array is not None
+        arguments += [view.array, [number[index] for index in term]]
+    arguments.append([number[index] for index in einsum.output])
+    optimize = len(views) > 2
+    if out is None:
+        result = np.einsum(*arguments, dtype=problem.out.dtype, casting="unsafe", optimize=optimize)
+        like = _like(views)
+        if like.kind in (Kind.TORCH, Kind.OTHER):
+            return in_kind(np.array(result), like)
+        return np.array(result)[()] if np.ndim(result) == 0 else np.array(result, copy=None)
+    np.einsum(
+        *arguments,
+        out=out.array,
+        dtype=problem.out.dtype,
+        casting="unsafe",
+        optimize=optimize,
+    )
+    return out.owner
+
+
+def _finding(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Finding:
+    place = ArgumentPlace(name=name)
+    return Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+
+
+def _refuse(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Never:
+    raise TeirError((_finding(rule, name, expected, found, hint),))

@@ -1,0 +1,353 @@
+"""An einsum on given arrays as a problem: which route it takes, and its operands as factors.
+
+The route is native code where the result is a floating-point or complex type of ours, NumPy for
+integers, booleans and objects, and plain zeros where some extent is 0 (empty extents never reach
+a program).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from teir.dtypes import DataType, data_type_of
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.expr.check import BoundEinsum, bind_shapes
+from teir.expr.nodes import Subscripts
+from teir.ir.nodes import LIMIT, Tensor
+from teir.search.tree import Contraction, Factor
+
+RESULT_TYPE = Rule(
+    code="TEIR613",
+    sentence="dtype names a floating-point or complex type, and is complex where an operand is.",
+    source="language reference, einsum",
+)
+OUT_ORDER = Rule(
+    code="TEIR634",
+    sentence="Every axis of out is walked forwards, or backwards by every operand that has it.",
+    source="SAFETY, bad-input catalogue",
+)
+OUT_OVERLAP = Rule(
+    code="TEIR633",
+    sentence="No two elements of out share a byte.",
+    source="SAFETY G10",
+)
+OUT_WIDTH = Rule(
+    code="TEIR636",
+    sentence="The strides of out are multiples of its element width.",
+    source="DESIGN 2",
+)
+SIZE = Rule(
+    code="TEIR614",
+    sentence="Every operand and the result have less than 2^62 elements and span as few bytes.",
+    source="DESIGN 2",
+)
+
+
+class Route(Enum):
+    """Who computes the result."""
+
+    NATIVE = "native"
+    NUMPY = "numpy"
+    ZEROS = "zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandType:
+    """What a plan needs to know of an array: types, shape, strides in bytes."""
+
+    data_type: DataType | None
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``contraction`` is given for the native route only.
+
+    ``copied`` says which operands are made contiguous (and converted) before every run, and
+    ``notes`` why.
+    """
+
+    subscripts: Subscripts
+    bound: BoundEinsum
+    operands: tuple[OperandType, ...]
+    out: OperandType
+    route: Route
+    contraction: Contraction | None
+    copied: tuple[bool, ...]
+    notes: tuple[str, ...]
+
+
+def contiguous(data_type: DataType, shape: Sequence[int]) -> OperandType:
+    """The type of a C-contiguous array."""
+    return _dense(data_type, data_type.numpy_dtype(), shape)
+
+
+def contiguous_numpy(dtype: np.dtype[Any], shape: Sequence[int]) -> OperandType:
+    """The type of a C-contiguous array of elements that only NumPy computes with."""
+    return _dense(None, dtype, shape)
+
+
+def _dense(data_type: DataType | None, dtype: np.dtype[Any], shape: Sequence[int]) -> OperandType:
+    stride = dtype.itemsize
+    strides = []
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride *= max(extent, 1)
+    return OperandType(data_type, dtype, tuple(shape), tuple(reversed(strides)))
+
+
+def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np.dtype[Any]:
+    """The type of the result: as asked for, else as NumPy promotes the operands' types.
+
+    Raises TeirError (TEIR613) for a dtype that is none, or that would drop imaginary parts.
+    """
+    if dtype is None:
+        common = operands[0].dtype
+        for operand in operands[1:]:
+            if operand.dtype != common:
+                common = np.result_type(common, operand.dtype)
+        data_type = data_type_of(common)
+        return common if data_type is None or data_type.is_index else data_type
+    wanted = asked_type(dtype)
+    is_complex = any(operand.dtype.kind == "c" for operand in operands)
+    wanted_complex = wanted.is_complex if isinstance(wanted, DataType) else wanted.kind in "cO"
+    if is_complex and not wanted_complex:
+        raise _type_refusal("a complex type", f"{dtype!r} for complex operands")
+    return wanted
+
+
+def asked_type(dtype: Any) -> DataType | np.dtype[Any]:
+    if isinstance(dtype, DataType):
+        if dtype.is_index:
+            return dtype.numpy_dtype()
+        return dtype
+    name = str(dtype).removeprefix("torch.")
+    if name in ("bfloat16", "bf16", "BF16"):
+        return DataType.BF16
+    if name.upper() in DataType.__members__ and not DataType[name.upper()].is_index:
+        return DataType[name.upper()]
+    try:
+        asked = np.dtype(name if str(dtype).startswith("torch.") else dtype)
+    except TypeError:
+        raise _type_refusal("a data type", repr(dtype)) from None
+    data_type = data_type_of(asked)
+    if data_type is not None and not data_type.is_index:
+        return data_type
+    if not asked.isnative or asked.kind not in "biufcO":
+        raise _type_refusal("a numeric type in the byte order of the machine", repr(dtype))
+    return asked
+
+
+def _type_refusal(expected: str, found: str) -> TeirError:
+    place = ArgumentPlace(name="dtype")
+    return TeirError((Finding(rule=RESULT_TYPE, place=place, expected=expected, found=found),))
+
+
+def state_problem(
+    subscripts: Subscripts,
+    operands: tuple[OperandType, ...],
+    out: OperandType | None,
+    dtype: object,
+) -> Problem:
+    """The problem of one call. ``out`` is the caller's array, None for a fresh C-contiguous one.
+
+    Raises TeirError: expression and shapes (TEIR606 to TEIR610), types, an ``out`` that cannot be
+    written directly. The shape and the type of ``out`` must have been checked.
+    """
+    bound = bind_shapes(subscripts, [operand.shape for operand in operands])
+    result = result_type(operands, dtype)
+    shape = bound.output_shape
+    if isinstance(result, np.dtype):
+        target = OperandType(None, result, shape, ())
+        return Problem(
+            subscripts,
+            bound,
+            operands,
+            out or target,
+            Route.NUMPY,
+            None,
+            (False,) * len(operands),
+            (f"NumPy computes this: {result} is no type of the generated code",),
+        )
+    target = out or contiguous(result, shape)
+    if 0 in bound.extents.values():
+        notes = ("an extent is 0: the result is zero or empty",)
+        copied = (False,) * len(operands)
+        return Problem(subscripts, bound, operands, target, Route.ZEROS, None, copied, notes)
+    return _native_problem(subscripts, bound, operands, target, result, out is not None)
+
+
+def _native_problem(
+    subscripts: Subscripts,
+    bound: BoundEinsum,
+    operands: tuple[OperandType, ...],
+    out: OperandType,
+    result: DataType,
+    out_is_given: bool,
+) -> Problem:
+    terms = bound.einsum.inputs
+    notes: list[str] = []
+    used: list[OperandType] = []
+    for number, operand in enumerate(operands):
+        reason = _copy_reason(operand, result)
+        if reason is not None:
+            notes.append(f"operand {number} is copied first: {reason}")
+            operand = contiguous(operand.data_type or result, operand.shape)
+        used.append(operand)
+    strides = [
+        _index_strides(term, operand, bound.extents)
+        for term, operand in zip(terms, used, strict=True)
+    ]
+    out_strides = _index_strides(bound.einsum.output, out, bound.extents)
+    if out_is_given:
+        _require_writable_layout(out, out_strides, bound.extents)
+    for number in _backward_operands(strides, out_strides):
+        notes.append(f"operand {number} is copied first: strides of both signs meet on an axis")
+        used[number] = contiguous(used[number].data_type or result, used[number].shape)
+        strides[number] = _index_strides(terms[number], used[number], bound.extents)
+    _require_out_order(strides, out_strides)
+    _require_size([*used, out])
+    factors = tuple(
+        _factor(f"in{number}", operand, walk, bound.extents)
+        for number, (operand, walk) in enumerate(zip(used, strides, strict=True))
+    )
+    output = _factor("out", out, out_strides, bound.extents)
+    output = Factor(Tensor(name="out", data_type=result), output.strides, output.offsets)
+    if result is DataType.TF32:
+        factors = tuple(_as_tf32(factor) for factor in factors)
+    contraction = Contraction(_program_name(subscripts), factors, output, bound.extents)
+    copied = tuple(before is not after for before, after in zip(operands, used, strict=True))
+    return Problem(
+        subscripts, bound, operands, out, Route.NATIVE, contraction, copied, tuple(notes)
+    )
+
+
+def _as_tf32(factor: Factor) -> Factor:
+    if factor.tensor.data_type is not DataType.FP32:
+        return factor
+    tensor = Tensor(name=factor.tensor.name, data_type=DataType.TF32)
+    return Factor(tensor, factor.strides, factor.offsets)
+
+
+_NAME_BYTES = 200
+
+
+def _program_name(subscripts: Subscripts) -> str:
+    text = str(subscripts)
+    return text if len(text.encode()) <= _NAME_BYTES else f"einsum of {len(subscripts.inputs)}"
+
+
+def _copy_reason(operand: OperandType, result: DataType) -> str | None:
+    if operand.data_type is None:
+        return f"{operand.dtype} is converted to {result.value} by NumPy"
+    width = operand.data_type.width
+    if any(stride % width for stride in operand.strides_bytes):
+        return "its strides are no multiples of the element width"
+    return None
+
+
+def _index_strides(
+    term: Sequence[str], operand: OperandType, extents: dict[str, int]
+) -> dict[str, int]:
+    """Bytes per index: repeated indices add up, axes of extent 1 stand still or are left out."""
+    strides: dict[str, int] = {}
+    for index, extent, stride in zip(term, operand.shape, operand.strides_bytes, strict=True):
+        if extents[index] > 1 and extent > 1:
+            strides[index] = strides.get(index, 0) + stride
+    return strides
+
+
+def _backward_operands(strides: Sequence[dict[str, int]], out: dict[str, int]) -> list[int]:
+    """Operands to copy so that no index is walked in both directions."""
+    copied: list[int] = []
+    changed = True
+    while changed:
+        changed = False
+        for number, walk in enumerate(strides):
+            if number in copied or all(stride >= 0 for stride in walk.values()):
+                continue
+            for index, stride in walk.items():
+                others = [
+                    other.get(index, 0) if place not in copied else 1
+                    for place, other in enumerate(strides)
+                    if index in other
+                ]
+                if stride < 0 and (out.get(index, 0) > 0 or max(others) > 0):
+                    copied.append(number)
+                    changed = True
+                    break
+    return copied
+
+
+def _require_out_order(strides: Sequence[dict[str, int]], out: dict[str, int]) -> None:
+    for index, stride in out.items():
+        if stride < 0 and any(walk.get(index, 0) > 0 for walk in strides):
+            raise _out_refusal(
+                OUT_ORDER,
+                f"a forward axis for {index!r}",
+                f"a stride of {stride} bytes",
+                "reverse the other operands as well, or pass a forward out and reverse the result",
+            )
+
+
+def _require_writable_layout(
+    out: OperandType, strides: dict[str, int], extents: dict[str, int]
+) -> None:
+    width = out.dtype.itemsize
+    if any(stride % width for stride in strides.values()):
+        raise _out_refusal(OUT_WIDTH, f"multiples of {width}", f"strides {out.strides_bytes}")
+    reach = width
+    for stride, extent in sorted((abs(step), extents[index]) for index, step in strides.items()):
+        if stride < reach:
+            raise _out_refusal(
+                OUT_OVERLAP,
+                "elements that lie apart",
+                f"shape {out.shape} with strides {out.strides_bytes} bytes",
+            )
+        reach += stride * (extent - 1)
+
+
+def _out_refusal(rule: Rule, expected: str, found: str, hint: str | None = None) -> TeirError:
+    place = ArgumentPlace(name="out")
+    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+    return TeirError((finding,))
+
+
+def _require_size(operands: Sequence[OperandType]) -> None:
+    for number, operand in enumerate(operands):
+        reach = sum(
+            abs(stride) * (extent - 1)
+            for stride, extent in zip(operand.strides_bytes, operand.shape, strict=True)
+        )
+        if max(reach, prod(operand.shape)) + operand.dtype.itemsize >= LIMIT:
+            name = "result" if number == len(operands) - 1 else f"operand {number}"
+            raise TeirError(
+                (
+                    Finding(
+                        rule=SIZE,
+                        place=ArgumentPlace(name=name),
+                        expected="less than 2^62 bytes",
+                        found=f"{reach} bytes",
+                    ),
+                )
+            )
+
+
+def _factor(
+    name: str, operand: OperandType, strides: dict[str, int], extents: dict[str, int]
+) -> Factor:
+    data_type = operand.data_type
+    assert data_type is not None
+    offsets = {
+        index: stride * (extents[index] - 1) for index, stride in strides.items() if stride < 0
+    }
+    forward = {index: abs(stride) for index, stride in strides.items()}
+    return Factor(Tensor(name=name, data_type=data_type), forward, offsets)

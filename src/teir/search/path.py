@@ -1,0 +1,96 @@
+"""The order in which the operands of an einsum meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.search.tree import Path
+
+OPTIMIZE = Rule(
+    code="TEIR612",
+    sentence="optimize is True, False, the name of an opt_einsum path finder, a path finder, a "
+    "cotengra tree, or a path: tuples of operand positions that end in one operand.",
+    source="opt_einsum, contract_path",
+)
+
+
+def find_path(
+    inputs: Sequence[Sequence[str]],
+    output: Sequence[str],
+    extents: Mapping[str, int],
+    optimize: object,
+) -> Path:
+    """The contraction path for these terms. Raises TeirError for a path that is none."""
+    count = len(inputs)
+    if count == 1:
+        return ((0,),)
+    if count == 2 and (optimize is True or optimize is False or isinstance(optimize, str)):
+        if isinstance(optimize, str):
+            _finder(optimize)
+        return ((0, 1),)
+    if optimize is False:
+        return ((0, 1), *((0, count - 2 - done) for done in range(count - 2)))
+    if optimize is True or isinstance(optimize, str):
+        finder = _finder("auto" if optimize is True else str(optimize))
+        return _called(finder, inputs, output, extents)
+    if hasattr(optimize, "get_path"):
+        return _checked(optimize.get_path(), count)
+    if callable(optimize):
+        return _called(optimize, inputs, output, extents)
+    return _checked(optimize, count)
+
+
+def _finder(name: str) -> Callable[..., Any]:
+    from opt_einsum import paths
+
+    try:
+        return paths.get_path_fn(name)  # type: ignore[no-any-return]
+    except KeyError:
+        raise _refusal(repr(name)) from None
+
+
+def _called(
+    finder: Callable[..., Any],
+    inputs: Sequence[Sequence[str]],
+    output: Sequence[str],
+    extents: Mapping[str, int],
+) -> Path:
+    sets = [frozenset(term) for term in inputs]
+    path = finder(sets, frozenset(output), dict(extents))
+    return _checked(path, len(inputs))
+
+
+def _checked(path: object, count: int) -> Path:
+    if not isinstance(path, Sequence) or isinstance(path, str):
+        raise _refusal(repr(path))
+    steps = [step for step in path if step != "einsum_path"]
+    left = count
+    for step in steps:
+        if not _is_step(step, left):
+            raise _refusal(f"{step!r} where {left} operands are left")
+        left -= len(step) - 1
+    if left != 1:
+        raise _refusal(f"a path that leaves {left} operands")
+    return tuple(tuple(int(place) for place in step) for step in steps)
+
+
+def _is_step(step: object, left: int) -> bool:
+    if not isinstance(step, Sequence) or not 1 <= len(step) <= left:
+        return False
+    places = [place for place in step if isinstance(place, int) and 0 <= place < left]
+    return len(set(places)) == len(step)
+
+
+def _refusal(found: str) -> TeirError:
+    return TeirError(
+        (
+            Finding(
+                rule=OPTIMIZE,
+                place=ArgumentPlace(name="optimize"),
+                expected="a path finder or a path",
+                found=found,
+            ),
+        )
+    )
