@@ -220,7 +220,7 @@ def read_node(cursor: Cursor, references: References) -> NodeLine:
     cursor.expect(":" if policy is None else "over")
     space = NameSpace.PRIMITIVE if policy is None else NameSpace.AXIS
     target = _reference(cursor, references, space)
-    guard = _guard(cursor, references) if cursor.skip("if") else ()
+    guard = read_guard(cursor, references) if cursor.skip("if") else ()
     return NodeLine(
         name=name, place=place, indent=indent, policy=policy, target=target, guard=guard
     )
@@ -236,7 +236,8 @@ def _policy(cursor: Cursor) -> Policy | None:
     return None
 
 
-def _guard(cursor: Cursor, references: References) -> tuple[GuardTerm, ...]:
+def read_guard(cursor: Cursor, references: References) -> tuple[GuardTerm, ...]:
+    """``first(axis) and last(axis)``, behind the word if."""
     terms = [_guard_term(cursor, references)]
     while cursor.skip("and"):
         terms.append(_guard_term(cursor, references))

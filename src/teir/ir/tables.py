@@ -89,7 +89,7 @@ def _label(node: Node) -> str:
 
 
 def _tensor_rows(program: Program) -> list[Row]:
-    rows = [(tensor.name, tensor.data_type.value, "") for tensor in program.tensors]
+    rows: list[Row] = [(tensor.name, tensor.data_type.value, "") for tensor in program.tensors]
     rows += [(tensor.name, tensor.data_type.value, "the whole run") for tensor in program.scratch]
     for node in program.nodes():
         if isinstance(node, IterationNode):
