@@ -1,0 +1,54 @@
+"""Figure 7: every kernel with every remainder, its operands against inaccessible pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from teir.backends.llvm.emit_kernel import kernel_symbol
+from teir.ir.nodes import Operation
+from teir.lower.kernel_program import Call, KernelNode
+from teir.soak.kernel_programs import family_program, kernel_families
+from teir.soak.operands import differences, draw_images, tight_images
+from teir.soak.pages import on_guarded_pages
+from teir.soak.running import as_operands, compiled, evaluated, host_variants
+
+
+def kernel_items() -> int:
+    """The number of items: families times instruction sets."""
+    return len(kernel_families()) * len(host_variants())
+
+
+def press_one(item: int, remainders: int) -> dict[str, Any]:
+    """Run one family on one instruction set with 1 to ``remainders`` elements, at both ends."""
+    variants = host_variants()
+    isa = variants[item % len(variants)]
+    family = kernel_families()[item // len(variants)]
+    symbols: set[str] = set()
+    wrong: list[str] = []
+    runs = 0
+    for remainder in range(1, remainders + 1):
+        program = family_program(family, remainder)
+        divisors = frozenset({"in1"} if family.operation is Operation.DIV else ())
+        images = tight_images(draw_images(program, remainder, 3, divisors), program)
+        expected = evaluated(program, images)
+        executable = compiled(program, isa, 1)
+        calls = _calls(executable.kernel_program.roots)
+        symbols.update(kernel_symbol(call.kernel, isa) for call in calls)
+        for at_end in (True, False):
+            ours = on_guarded_pages(images, at_end=at_end)
+            executable.run(as_operands(ours))
+            runs += 1
+            wrong += [
+                f"{family}, {isa.value}, {remainder} elements: {text}"
+                for text in differences(ours, expected)
+            ]
+    return {"kernels": sorted(symbols), "runs": runs, "wrong": wrong[:3]}
+
+
+def _calls(nodes: Iterable[KernelNode]) -> Iterator[Call]:
+    for node in nodes:
+        if isinstance(node, Call):
+            yield node
+        else:
+            yield from _calls(node.body)
