@@ -76,8 +76,11 @@ def hulls(resolved: Resolved, positions: Positions | None = None) -> Hulls:
     moves: dict[str, list[Move]] = {}
     tiles: dict[str, list[Move]] = {}
     active: list[list[Move]] = []
+    never: list[Iteration] = []
     for event in resolved.events:
         if event is None:
+            if never and len(active) == never[-1].depth + 1:
+                never.pop()
             for tensor, down, up in active.pop():
                 low[tensor] -= down
                 high[tensor] -= up
@@ -87,13 +90,16 @@ def hulls(resolved: Resolved, positions: Positions | None = None) -> Hulls:
             step = moves.get(axis.name)
             if step is None:
                 step = moves[axis.name] = _axis_moves(axis, positions, found.unknown)
-            if axis.segments:
+            if axis.segments and not never:
                 _touch(found, event, _pos_reads(resolved, axis), low, high)
             for tensor, down, up in step:
                 low[tensor] += down
                 high[tensor] += up
             if axis.segments:
-                _touch(found, event, _crd_reads(resolved, axis), low, high)
+                if _is_empty(axis, positions):
+                    never.append(event)
+                if not never:
+                    _touch(found, event, _crd_reads(resolved, axis), low, high)
             active.append(step)
         else:
             primitive = event.primitive
@@ -101,8 +107,15 @@ def hulls(resolved: Resolved, positions: Positions | None = None) -> Hulls:
             tile = tiles.get(primitive.name)
             if tile is None:
                 tile = tiles[primitive.name] = _tile_moves(resolved, primitive)
-            _touch(found, event, tile, low, high)
+            if not never:
+                _touch(found, event, tile, low, high)
     return found
+
+
+def _is_empty(axis: Axis, positions: Positions | None) -> bool:
+    """True where bound index arrays show that the loop never runs."""
+    ranges = () if positions is None else positions.get(axis.name, ())
+    return any(begin == end for begin, end in ranges)
 
 
 def _touch(
@@ -180,22 +193,23 @@ def _tile_moves(resolved: Resolved, primitive: Primitive) -> list[Move]:
 
 
 def addresses_limited(found: Hulls) -> list[Finding]:
-    """Findings of the rule ADDRESS_LIMIT."""
-    findings = []
+    """Findings of the rule ADDRESS_LIMIT, one per node at most."""
+    findings: dict[Place, Finding] = {}
     for tensor, low in found.low.items():
         if low <= -LIMIT:
-            text = f"byte {low} of {tensor}"
             place = found.low_place[tensor]
-            findings.append(_at(ADDRESS_LIMIT, place, "bytes above -2^62", text))
-        if found.high[tensor] >= LIMIT:
-            text = f"byte {found.high[tensor] - 1} of {tensor}"
+            text = f"byte {low} of {tensor}"
+            findings.setdefault(place, _at(ADDRESS_LIMIT, place, "bytes above -2^62", text))
+        high = found.high[tensor]
+        if high >= LIMIT:
             place = found.high_place[tensor]
-            findings.append(_at(ADDRESS_LIMIT, place, "bytes below 2^62", text))
-    return findings
+            text = f"byte {high - 1} of {tensor}"
+            findings.setdefault(place, _at(ADDRESS_LIMIT, place, "bytes below 2^62", text))
+    return list(findings.values())
 
 
-def _at(rule: Rule, place: Place, expected: str, found: str, hint: str | None = None) -> Finding:
-    return blame(rule, Part.NODE, place.node.name, expected, found, hint)
+def _at(rule: Rule, place: Place, expected: str, found: str) -> Finding:
+    return blame(rule, Part.NODE, place.node.name, expected, found)
 
 
 def operands_known(resolved: Resolved, operands: Mapping[str, BoundOperand]) -> list[Finding]:
@@ -244,12 +258,20 @@ def written_tensors(resolved: Resolved) -> dict[str, None]:
     )
 
 
-def operands_cover(found: Hulls, operands: Mapping[str, BoundOperand]) -> list[Finding]:
-    """Findings of the rule IN_BOUNDS."""
+def operands_cover(
+    resolved: Resolved, found: Hulls, operands: Mapping[str, BoundOperand]
+) -> list[Finding]:
+    """Findings of the rule IN_BOUNDS; index arrays have their own rules."""
     findings = []
+    index_arrays = {
+        name
+        for axis in resolved.program.axes
+        for segment in axis.segments
+        for name in (segment.pos, segment.crd)
+    }
     for tensor, operand in operands.items():
         low = found.low.get(tensor)
-        if low is None or tensor in found.unknown:
+        if low is None or tensor in found.unknown or tensor in index_arrays:
             continue
         if low < -operand.before_bytes:
             findings.append(

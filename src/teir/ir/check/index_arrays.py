@@ -155,8 +155,8 @@ def _segment(
     if finding is not None:
         return finding, (0, 0)
     offset = sum(above.offsets[segment.crd] for above in (axis, *_axes_above(step)))
-    visited = (int(first.min()), int(last.max()))
-    return _coordinates(axis, segment, crd, offset, bases, first, last), visited
+    finding = _coordinates(axis, segment, crd, offset, bases, first, last)
+    return finding, (0, 0) if finding else (int(first.min()), int(last.max()))
 
 
 def _bytes(resolved: Resolved, operand: BoundOperand) -> _Bytes:

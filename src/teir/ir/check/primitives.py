@@ -204,18 +204,13 @@ def numbers(resolved: Resolved) -> list[Finding]:
     indices = {name for name, tensor in tensors.items() if tensor.data_type in _INDEX}
     if not indices:
         return []
-    operands = [
-        blame(
-            NUMBERS,
-            Part.PRIMITIVE,
-            primitive.name,
-            "operands of a floating-point type",
-            f"{name} of type {tensors[name].data_type.value}",
-        )
-        for primitive in resolved.program.primitives
-        for name in dict.fromkeys(primitive.operands)
-        if name in indices
-    ]
+    operands = []
+    for primitive in resolved.program.primitives:
+        wrong = [name for name in dict.fromkeys(primitive.operands) if name in indices]
+        if wrong:
+            found = ", ".join(f"{name} of type {tensors[name].data_type.value}" for name in wrong)
+            expected = "operands of a floating-point type"
+            operands.append(blame(NUMBERS, Part.PRIMITIVE, primitive.name, expected, found))
     scratch = [
         blame(NUMBERS, Part.SCRATCH, name, "a floating-point type", tensors[name].data_type.value)
         for name in resolved.scratch

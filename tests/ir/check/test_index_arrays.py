@@ -1,0 +1,104 @@
+"""Bound index arrays: each hostile array gets its rule, right ones give exact bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from teir.arrays.operand import bind_operand
+from teir.ir.check import Report, check
+from teir.ir.parsing import parse_program
+
+SPMV = """teir 1 "sparse matrix times vector"
+tensor Bp: I32
+tensor Bc: I64
+tensor B: FP64
+tensor x: FP64
+tensor out: FP64
+axis i = 3: Bp 4, out 8
+axis j = 5: Bc 8, B 8, x 8; segment pos Bp crd Bc by_position [B]
+primitive dot = Contraction(B, x -> out; M=[], N=[], K=[])
+parallel rows over i
+  sequential row over j
+    add: dot
+"""
+
+
+def checked(pos: list[int], crd: list[int], stored: int | None = None) -> Report:
+    program = parse_program(SPMV)
+    values = {
+        "Bp": np.array(pos, np.int32),
+        "Bc": np.array(crd, np.int64),
+        "B": np.zeros(len(crd) if stored is None else stored),
+        "x": np.zeros(5),
+        "out": np.zeros(3),
+    }
+    operands = {
+        tensor.name: bind_operand(tensor.name, values[tensor.name], tensor.data_type, True)
+        for tensor in program.tensors
+    }
+    return check(program, operands)
+
+
+def test_right_arrays_give_the_bytes_of_what_is_addressed_by_position() -> None:
+    report = checked([0, 2, 2, 5], [1, 4, 0, 2, 3])
+    assert report.ok
+    assert report.needs["B"].after_bytes == 40
+    assert report.needs["Bp"].after_bytes == 16
+    assert "B" not in check(parse_program(SPMV)).needs
+
+
+def test_empty_rows_pass() -> None:
+    assert checked([0, 0, 0, 0], []).ok
+
+
+@pytest.mark.parametrize(
+    ("code", "pos", "crd", "witness"),
+    [
+        ("TEIR410", [0, 2, 2], [1, 4], "bytes 0 to 11"),
+        ("TEIR411", [0, 2, 1, 2], [1, 4], "holds 2 at byte 4 and 1 at byte 8"),
+        ("TEIR411", [-1, 2, 2, 2], [1, 4], "holds -1"),
+        ("TEIR412", [0, 2, 2, 3], [1, 4], "bytes 0 to 15"),
+        ("TEIR412", [0, 2, 2, 2**31 - 1], [1, 4], "bytes 0 to 15"),
+        ("TEIR413", [0, 2, 2, 2], [1, 5], "5 at position 1"),
+        ("TEIR413", [0, 2, 2, 2], [-1, 4], "-1 at position 0"),
+        ("TEIR413", [0, 0, 0, 1], [2**62], f"{2**62} at position 0"),
+        ("TEIR414", [0, 2, 2, 2], [4, 1], "1 after 4 at position 1"),
+        ("TEIR414", [0, 1, 3, 3], [4, 2, 2], "2 after 2 at position 2"),
+    ],
+)
+def test_hostile_arrays(code: str, pos: list[int], crd: list[int], witness: str) -> None:
+    report = checked(pos, crd)
+    assert [finding.code for finding in report.findings] == [code]
+    assert witness in report.findings[0].found
+    assert (report.findings[0].line or "").startswith("axis j")
+
+
+def test_too_few_stored_values() -> None:
+    report = checked([0, 2, 2, 5], [1, 4, 0, 2, 3], stored=4)
+    assert [finding.code for finding in report.findings] == ["TEIR402"]
+
+
+SDDMM = """teir 1 "sampled product"
+tensor Bp: I32
+tensor Bc: I32
+tensor C: FP64
+tensor D: FP64
+tensor out: FP64
+axis i = 4: Bp {pos}, C 64
+axis j = 5: Bc 4, D 64, out 8; segment pos Bp crd Bc by_position [out]
+axis k = 8: C 8, D 8
+primitive dot = Contraction(C, D -> out; M=[], N=[], K=[k])
+parallel rows over i
+  sequential row over j
+    add: dot
+"""
+
+
+def test_outputs_by_position_are_apart_because_segments_are() -> None:
+    assert check(parse_program(SDDMM.format(pos=4))).ok
+
+
+def test_one_segment_for_all_iterations_is_a_race() -> None:
+    report = check(parse_program(SDDMM.format(pos=0).replace("Bp 0, ", "")))
+    assert [finding.code for finding in report.findings] == ["TEIR403"]
