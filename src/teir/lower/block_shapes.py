@@ -15,8 +15,8 @@ from teir.target import Isa
 _WIDE_FILE: dict[DataType, tuple[int, ...]] = {
     DataType.FP64: (24, 13, 8, 6),
     DataType.FP32: (24, 13, 8, 6),
-    DataType.TF32: (16, 8, 5, 4),
-    DataType.BF16: (16, 12, 8, 6),
+    DataType.TF32: (9, 7, 5, 4),
+    DataType.BF16: (14, 12, 8, 6),
     DataType.FP16: (16, 12, 8, 6),
     DataType.C64: (18, 11, 6, 4),
     DataType.C128: (18, 11, 6, 4),
@@ -27,14 +27,14 @@ _AVX512 = _WIDE_FILE | {
     DataType.FP64: (24, 13, 9, 6),
     DataType.FP32: (24, 13, 9, 6),
     DataType.TF32: (16, 12, 8, 5),
-    DataType.C64: (20, 12, 7, 5),
-    DataType.C128: (20, 12, 7, 5),
+    DataType.C64: (20, 11, 7, 5),
+    DataType.C128: (20, 11, 7, 5),
 }
 
 _AVX2: dict[DataType, tuple[int, ...]] = {
     DataType.FP64: (11, 6, 4),
     DataType.FP32: (11, 6, 4),
-    DataType.TF32: (3, 3, 2),
+    DataType.TF32: (7, 4, 2),
     DataType.BF16: (9, 5, 3),
     DataType.FP16: (10, 5, 3),
     DataType.C64: (7, 5, 2),

@@ -3,7 +3,7 @@
 The three loops (outer, batch, k) are one loop with three exits, so that every accumulator is one
 phi and the code stays small:
 
-    loop:    k left >= 4 -> four steps -> loop
+    loop:    k left >= 4 (large blocks: 2) -> so many steps -> loop
              k left >= 1 -> one step -> loop
              else next (outer, batch) -> loop, or store
 """
@@ -31,7 +31,8 @@ from teir.dtypes import DataType
 from teir.lower.kernels import Access, GemmBlock
 from teir.target import Isa
 
-_UNROLLED = 4
+_LARGE_BLOCK = 16
+"""Accumulators from which two steps of k hide the loop's own instructions as well as four do."""
 _COLUMNS_PER_BASE = 9
 """Columns 0 to 8 are one base plus 1, 2, 4 or 8 times an odd multiple of the column stride."""
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
@@ -180,14 +181,14 @@ def _emit_loop(text: FunctionText, block: _Block, first: Accumulators) -> None:
         (text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh()),
         [[text.fresh() for _ in rows] for rows in first],
     )
-    four = _emit_steps(text, block, state, "four", _UNROLLED)
+    many = _emit_steps(text, block, state, "many", _steps_at_once(kernel))
     text.label("few")
     last = text.value(f"icmp eq i64 {state.k_left}, 0")
     text.effect(f"br i1 {last}, label %segment, label %one")
     one = _emit_steps(text, block, state, "one", 1)
     following = _emit_segment(text, state)
     _emit_store(text, block, state.sums)
-    _emit_loop_head(text, block, state, first, four, one, following)
+    _emit_loop_head(text, block, state, first, many, one, following)
 
 
 def _emit_loop_head(
@@ -195,7 +196,7 @@ def _emit_loop_head(
     block: _Block,
     state: _State,
     first: Accumulators,
-    four: _State,
+    many: _State,
     one: _State,
     following: _State,
 ) -> None:
@@ -206,13 +207,17 @@ def _emit_loop_head(
     begin = _begin(block, first)
     zero = _begin(block, [["zeroinitializer"] * len(rows) for rows in first])
     sources = (
-        ("entry", zero), ("preload", begin), ("four", four), ("one", one), ("segment", following)
+        ("entry", zero), ("preload", begin), ("many", many), ("one", one), ("segment", following)
     )  # fmt: skip
     for number, name in enumerate(_flat(state)):
         incoming = ", ".join(f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources)
         text.define(name, f"phi {_types(state, kind)[number]} {incoming}")
-    many = text.value(f"icmp sge i64 {state.k_left}, {_UNROLLED}")
-    text.effect(f"br i1 {many}, label %four, label %few, {_MOSTLY}")
+    enough = text.value(f"icmp sge i64 {state.k_left}, {_steps_at_once(block.kernel)}")
+    text.effect(f"br i1 {enough}, label %many, label %few, {_MOSTLY}")
+
+
+def _steps_at_once(kernel: GemmBlock) -> int:
+    return 2 if kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
 
 
 def _begin(block: _Block, sums: Accumulators) -> _State:

@@ -83,8 +83,12 @@ def round_factor(text: FunctionText, data_type: DataType, computed: str, count: 
     bits = _bits(text, computed, count)
     rounded = _round_bits_to_even(text, bits, count, dropped=13)
     kept = _integer(text, "and", rounded, count, -(1 << 13))
-    number = _float(text, kept, count)
-    return _keep_nan(text, computed, computed, number, count)
+    if count == 1:
+        # A single number stays in the integer registers, away from the multiply-adds.
+        exponent = _integer(text, "and", bits, count, 0x7F800000)
+        special = _compare(text, "eq", exponent, count, 0x7F800000)
+        return _float(text, _choose(text, special, bits, kept, "i32", count), count)
+    return _keep_nan(text, computed, computed, _float(text, kept, count), count)
 
 
 def round_to_odd_float(text: FunctionText, wide: str, count: int) -> str:
