@@ -6,6 +6,7 @@ Tables are drawn by rich on a terminal and are plain aligned columns everywhere 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -14,9 +15,18 @@ from teir.errors import Finding, RecordPlace, TextPlace
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 
+BROKEN_PIPE = 141
+"""The exit code of a command whose reader has gone, as shells report it."""
+
+
 def say(text: str = "") -> None:
-    """One or more lines of the result."""
-    print(text)
+    """One or more lines of the result. Ends the command quietly when nobody reads them."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end, and must not complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(BROKEN_PIPE) from None
 
 
 def complain(text: str) -> None:
@@ -26,18 +36,25 @@ def complain(text: str) -> None:
 
 def say_json(value: Json) -> None:
     """The whole result as one JSON document."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; columns whose cells all start with a digit are aligned to the right."""
+    """A table; columns of numbers, with or without a unit, are aligned to the right."""
     cells = [tuple(row) for row in rows]
-    right = [all(row[column][:1].isdigit() for row in cells) for column in range(len(header))]
+    right = [all(_is_number(row[column]) for row in cells) for column in range(len(header))]
     if sys.stdout.isatty():
         _say_rich_table(header, cells, right)
         return
-    for line in plain_table(header, cells, right):
-        print(line)
+    say("\n".join(plain_table(header, cells, right)))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.split(" ")[0].replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def plain_table(

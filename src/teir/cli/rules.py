@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Never
 
-from teir.arrays.operand import OPERAND_RULES
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.reading_rules import ENCODING, INPUT_SIZE, JSON_SYNTAX, KIND, READABLE_FILE
 from teir.target import KNOWN_ISA
@@ -13,42 +12,42 @@ from teir.target import KNOWN_ISA
 _SOURCE = "documentation, command line"
 
 OPERAND_OPTION = Rule(
-    code="TEIR702",
+    code="TEIR802",
     sentence="--operand gives a tensor of the program a file: NAME=FILE.npy.",
     source=_SOURCE,
 )
 ARRAY_FILE = Rule(
-    code="TEIR703",
+    code="TEIR803",
     sentence="An operand file is a .npy file of numbers; pickled objects are not read.",
     source=_SOURCE,
 )
 EVERY_OPERAND = Rule(
-    code="TEIR704",
+    code="TEIR804",
     sentence="Every tensor the program reads is given by --operand, or drawn by --random.",
     source=_SOURCE,
 )
 SIZES = Rule(
-    code="TEIR705",
+    code="TEIR805",
     sentence="--sizes gives every index of the expression one extent: a=4,b=5.",
     source=_SOURCE,
 )
 DATA_TYPE_NAME = Rule(
-    code="TEIR706",
+    code="TEIR806",
     sentence="--dtype is one of FP64, FP32, TF32, BF16, FP16, C64, C128.",
     source=_SOURCE,
 )
 OUTPUT_FILE = Rule(
-    code="TEIR707",
+    code="TEIR807",
     sentence="A result file can be written where it is asked for.",
     source=_SOURCE,
 )
 DRAWABLE = Rule(
-    code="TEIR708",
+    code="TEIR808",
     sentence="A figure shows an invocation below at least one tensor with two dimensions.",
     source=_SOURCE,
 )
 MEMORY = Rule(
-    code="TEIR709",
+    code="TEIR809",
     sentence="The operands fit in memory.",
     source=_SOURCE,
 )
@@ -77,11 +76,14 @@ class ExitCode(IntEnum):
 
 
 def exit_code(error: TeirError) -> ExitCode:
-    """UNUSABLE where the input is no program or the arguments are wrong, else FINDINGS."""
+    """UNUSABLE where the input is no program or an argument is wrong, else FINDINGS."""
     from teir.expr.rules import RULES as EXPRESSION_RULES
 
-    unusable = {*NOT_A_PROGRAM, *COMMAND_RULES, *OPERAND_RULES, *EXPRESSION_RULES}
-    if any(finding.rule in unusable for finding in error.findings):
+    unusable = {*NOT_A_PROGRAM, *EXPRESSION_RULES}
+    if any(
+        finding.rule in unusable or isinstance(finding.place, ArgumentPlace)
+        for finding in error.findings
+    ):
         return ExitCode.UNUSABLE
     return ExitCode.FINDINGS
 

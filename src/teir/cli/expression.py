@@ -1,0 +1,164 @@
+"""A program file or an einsum on the command line, made ready to explain and to run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from teir.cli.operands import draw_numbers, gather_arrays
+from teir.cli.rules import DATA_TYPE_NAME, MEMORY, SIZES, refuse
+from teir.dtypes import DataType
+from teir.expr.nodes import Subscripts
+from teir.expr.parsing import parse_subscripts
+from teir.ir.check import check as check_program
+from teir.ir.load import load
+from teir.ir.nodes import Program
+from teir.ir.printing import print_program
+from teir.lower.explanation import explain_lowering
+from teir.target import usable_threads
+
+if TYPE_CHECKING:
+    from teir.pipeline.executable import Executable
+
+SizesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--sizes",
+        metavar="a=4,b=5",
+        help="The extent of every index of an expression; may be repeated.",
+        show_default=False,
+    ),
+]
+DtypeOption = Annotated[
+    str, typer.Option("--dtype", help="Element type: FP64, FP32, TF32, BF16, FP16, C64, C128.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A program, how many threads it may use, its explanation, and a way to make it runnable.
+
+    ``ready`` draws operands from a seed and returns a call that runs the program once on them.
+    """
+
+    program: Program
+    threads: int
+    explain: Callable[[], str]
+    ready: Callable[[int], Callable[[], object]]
+
+
+def load_or_plan(what: str, sizes: Sequence[str], dtype: str, threads: int | None) -> Job:
+    """A job from a file if there is one of that name, else from an expression with sizes."""
+    looks_like_expression = bool(sizes) or ("->" in what) or ("," in what)
+    if looks_like_expression and not Path(what).exists():
+        return _expression_job(what, sizes, data_type_named(dtype), threads)
+    return _file_job(Path(what), threads)
+
+
+def _file_job(file: Path, threads: int | None) -> Job:
+    from teir.pipeline.executable import compile_program
+
+    program = load(file)
+    report = check_program(program)
+    report.raise_if_wrong()
+    executable = compile_program(program, threads=threads)
+
+    def ready(seed: int) -> Callable[[], object]:
+        operands = gather_arrays(report, {}, draw=True, seed=seed).operands()
+        return lambda: executable.run(operands)
+
+    return Job(program, executable.threads, lambda: _explain_executable(executable), ready)
+
+
+def _explain_executable(executable: Executable) -> str:
+    threads = executable.threads
+    return "\n".join(
+        (
+            print_program(executable.program).text,
+            f"runs as {executable.isa.value} code on {threads} "
+            f"{'thread' if threads == 1 else 'threads'}",
+            explain_lowering(executable.program, executable.kernel_program),
+        )
+    )
+
+
+def _expression_job(
+    text: str, sizes: Sequence[str], data_type: DataType, threads: int | None
+) -> Job:
+    from teir.pipeline.einsum import plan
+
+    shapes = operand_shapes(parse_subscripts(text), sizes)
+    count = usable_threads(os.environ) if threads is None else threads
+    made = plan(text, *shapes, dtype=data_type, threads=count)
+
+    def ready(seed: int) -> Callable[[], object]:
+        arrays = draw_operands(shapes, data_type, seed)
+        out = made(*arrays)
+        return lambda: made(*arrays, out=out)
+
+    return Job(made.program, count, made.explain, ready)
+
+
+def data_type_named(name: str) -> DataType:
+    """The floating-point type of that name, in any case. Raises TeirError (TEIR806)."""
+    known = {one.value: one for one in DataType if not one.is_index}
+    if name.upper() not in known:
+        refuse(DATA_TYPE_NAME, "--dtype", " or ".join(known), repr(name))
+    return known[name.upper()]
+
+
+def parse_sizes(sizes: Sequence[str]) -> dict[str, int]:
+    """``a=4,b=5`` options as a mapping. Raises TeirError (TEIR805)."""
+    extents: dict[str, int] = {}
+    for entry in (entry for option in sizes for entry in option.split(",") if entry.strip()):
+        found = re.fullmatch(r"\s*(\w)\s*=\s*([0-9]{1,18})\s*", entry)
+        if found is None or int(found.group(2)) == 0:
+            refuse(SIZES, "--sizes", "INDEX=EXTENT with a positive extent", repr(entry))
+        if found.group(1) in extents:
+            refuse(SIZES, "--sizes", f"index {found.group(1)} once", "it twice")
+        extents[found.group(1)] = int(found.group(2))
+    return extents
+
+
+def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[int, ...]]:
+    """The shape of every operand. Raises TeirError (TEIR805, TEIR809)."""
+    extents = parse_sizes(sizes)
+    if any(term.ellipsis is not None for term in subscripts.inputs):
+        refuse(SIZES, "expression", "an index for every axis", "an ellipsis, whose rank is open")
+    used = dict.fromkeys(index for term in subscripts.inputs for index in term.symbols)
+    missing = [index for index in used if index not in extents]
+    if missing:
+        hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
+        refuse(SIZES, "--sizes", "an extent for every index", f"none for {missing}", hint)
+    extra = [index for index in extents if index not in used]
+    if extra:
+        refuse(SIZES, "--sizes", f"indices of the expression ({''.join(used)})", f"{extra}")
+    return [tuple(extents[index] for index in term.symbols) for term in subscripts.inputs]
+
+
+def draw_operands(
+    shapes: Sequence[tuple[int, ...]], data_type: DataType, seed: int
+) -> list[np.ndarray[Any, np.dtype[Any]]]:
+    """Arrays of the given shapes, uniform in [-1, 1). Raises TeirError (TEIR809)."""
+    require_memory(shapes, data_type)
+    generator = np.random.default_rng(seed)
+    return [
+        draw_numbers(generator, int(np.prod(shape, dtype=object)), data_type).reshape(shape)
+        for shape in shapes
+    ]
+
+
+def require_memory(shapes: Sequence[tuple[int, ...]], data_type: DataType) -> None:
+    """Refuse operands that are larger than the machine's memory. Raises TeirError (TEIR809)."""
+    wanted = sum(int(np.prod(shape, dtype=object)) for shape in shapes) * data_type.width
+    if hasattr(os, "sysconf"):
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if wanted > there:
+            refuse(MEMORY, "--sizes", f"at most {there:,} bytes", f"{wanted:,} bytes")

@@ -1,0 +1,94 @@
+"""The entry point of the command line.
+
+Exit codes: 0 done, 1 findings or a wrong result, 2 unusable input, 130 interrupted. A user's
+mistake is told on standard error, never with a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from teir.cli.bench import bench
+from teir.cli.check import check
+from teir.cli.console import complain
+from teir.cli.demo import demo
+from teir.cli.einsum import einsum
+from teir.cli.explain import explain
+from teir.cli.info import info
+from teir.cli.rules import ExitCode, exit_code
+from teir.cli.run import run as run_file
+from teir.cli.show import show
+from teir.cli.soak import soak
+from teir.cli.warm import warm
+from teir.errors import TeirError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="teir",
+    help="One compiler stack for tensor operations: check, read, run and measure programs.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from teir import __version__
+
+        typer.echo(f"teir {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    del version
+
+
+for _name, _command in (
+    ("check", check),
+    ("show", show),
+    ("run", run_file),
+    ("einsum", einsum),
+    ("explain", explain),
+    ("bench", bench),
+    ("demo", demo),
+    ("info", info),
+    ("warm", warm),
+    ("soak", soak),
+):
+    app.command(_name)(_command)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        app(args=list(arguments), prog_name="teir")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else ExitCode.DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except TeirError as error:
+        complain(str(error))
+        return exit_code(error)
+    except MemoryError:
+        complain("not enough memory")
+        return ExitCode.UNUSABLE
+    return ExitCode.DONE
+
+
+def main() -> None:
+    """The console script ``teir``."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""Run a program on arrays, time it, and take the machine's peak beside it in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
+from teir.cli.timing import Speed, seconds_per_call, speed
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.lower.work import program_work
+from teir.target import Peaks
+
+
+def measure_peaks() -> Peaks:
+    """The peaks of one core, about a tenth of a second."""
+    isa = host_isa()
+    return Peaks(
+        fp32_flops_per_second=measure_fma_peak(isa, DataType.FP32),
+        fp64_flops_per_second=measure_fma_peak(isa, DataType.FP64),
+        copy_bytes_per_second=measure_copy_bandwidth(),
+    )
+
+
+def measure_speed(
+    program: Program, call: Callable[[], object], peaks: Peaks, threads: int = 1
+) -> Speed:
+    """The median speed of ``call``, which runs ``program``, beside the peak of ``threads`` cores.
+
+    The arithmetic peak is taken right before and right after, as the clock moves.
+    """
+    work = program_work(program)
+    isa, data_type = host_isa(), accumulator(program)
+    before = measure_fma_peak(isa, data_type)
+    seconds = seconds_per_call(call)
+    peak = max(before, measure_fma_peak(isa, data_type))
+    return speed(work, seconds, threads * peak, peaks)
+
+
+def accumulator(program: Program) -> DataType:
+    """The widest type in which the program keeps its sums."""
+    outputs = {primitive.output for primitive in program.primitives}
+    types = [tensor.data_type.accumulator for tensor in program.tensors if tensor.name in outputs]
+    return max(types, key=lambda data_type: data_type.width, default=DataType.FP32)

@@ -1,0 +1,45 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ProgramFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A program: text form, JSON records, flat form or etops configuration.",
+        show_default=False,
+    ),
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        max=1024,
+        help="Threads for parallel nodes; all usable cores by default.",
+        show_default=False,
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of drawn operands.")]
+CompareFlag = Annotated[
+    bool, typer.Option("--compare", help="Compare with the reference; exit 1 where they differ.")
+]
+OperandOption = Annotated[
+    list[str],
+    typer.Option(
+        "--operand",
+        metavar="NAME=FILE.npy",
+        help="The array of one tensor; may be repeated.",
+        show_default=False,
+    ),
+]
+RandomFlag = Annotated[
+    bool,
+    typer.Option("--random", help="Draw every operand that is not given, uniform in [-1, 1)."),
+]

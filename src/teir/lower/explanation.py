@@ -1,0 +1,108 @@
+"""What a program becomes, as text: its work, the table row of every Contraction, kernels called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import assert_never
+
+from teir.ir.nodes import Program
+from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
+from teir.lower.parameters import contraction_parameters
+from teir.lower.work import program_work
+
+
+def explain_lowering(program: Program, kernel_program: KernelProgram) -> str:
+    """The work, the rows of Tables 10.6.1 and 10.6.2, the kernel calls, and the scratch memory."""
+    work = program_work(program)
+    rows = [
+        "work",
+        f"  {work.flops:,} floating-point operations, "
+        f"{work.bytes_read:,} bytes read, {work.bytes_written:,} bytes written",
+    ]
+    contractions = contraction_parameters(program)
+    if contractions:
+        rows += ["contractions (Tables 10.6.1 and 10.6.2; strides in elements)"]
+        rows += [f"  {parameters}" for parameters in contractions]
+    rows += ["kernel calls"]
+    calls = count_calls(kernel_program.roots)
+    rows += [f"  {count:>12,} × {describe_kernel(kernel)}" for kernel, count in calls.items()]
+    grids = [node for node in _nodes(kernel_program.roots) if isinstance(node, Grid)]
+    for grid in grids:
+        extents = "×".join(str(axis.extent) for axis in grid.axes)
+        rows.append(f"  parallel grid of {extents} tasks")
+    scratch = kernel_program.run_scratch_bytes, kernel_program.thread_scratch_bytes
+    if any(scratch):
+        rows += [f"scratch: {scratch[0]:,} bytes, and {scratch[1]:,} bytes for every thread"]
+    return "\n".join(rows)
+
+
+def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int]:
+    """How often each kernel is called, guards counted as one pass, most often first."""
+    counter: Counter[Kernel] = Counter()
+    stack: list[tuple[KernelNode, int, frozenset[int]]]
+    stack = [(node, times, frozenset()) for node in nodes]
+    extents: dict[int, int] = {}
+    while stack:
+        node, count, guarded = stack.pop()
+        match node:
+            case Call():
+                passing = count
+                for index in guarded:
+                    passing //= extents[index]
+                counter[node.kernel] += passing
+            case Guarded():
+                tests = guarded | {test.index for test in node.tests}
+                stack.extend((child, count, tests) for child in node.body)
+            case Loop() | Grid():
+                for axis in (node,) if isinstance(node, Loop) else node.axes:
+                    count *= axis.extent
+                    if axis.index is not None:
+                        extents[axis.index] = axis.extent
+                stack.extend((child, count, guarded) for child in node.body)
+            case _:
+                assert_never(node)
+    return dict(counter.most_common())
+
+
+def _nodes(roots: Iterable[KernelNode]) -> Iterable[KernelNode]:
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, Call):
+            stack.extend(node.body)
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """A kernel in one line: shape of its block, types, how it reaches memory."""
+    match kernel:
+        case GemmBlock():
+            rows = f"{kernel.vectors * kernel.lanes}" + ("-" if kernel.masked else "")
+            access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
+            return (
+                f"GemmBlock {kernel.in_type.value} {rows}×{kernel.columns} "
+                f"({kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} columns; {access}"
+                f"{', masked' if kernel.masked else ''})"
+            )
+        case ProductSum():
+            accesses = ", ".join(access.value for access in kernel.accesses)
+            return (
+                f"ProductSum {kernel.in_type.value} of {kernel.inputs} "
+                f"{'input' if kernel.inputs == 1 else 'inputs'} "
+                f"({kernel.lanes} lanes; {accesses})"
+            )
+        case Elementwise():
+            accesses = ", ".join(access.value for access in kernel.accesses)
+            types = kernel.out_type.value
+            if kernel.in_type is not kernel.out_type:
+                types = f"{kernel.in_type.value} to {types}"
+            return f"{kernel.operation.value} {types} ({kernel.lanes} lanes; {accesses})"
+        case TransposeCopy():
+            return (
+                f"TransposeCopy of {kernel.element_bytes}-byte elements "
+                f"({kernel.lanes}×{kernel.lanes} in registers)"
+            )
+        case _:
+            assert_never(kernel)
