@@ -218,7 +218,7 @@ def _other_view(name: str, value: Any) -> ArrayView:
     if hasattr(value, "__array__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.NUMBER, value)
-    _refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
+    return _refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
 
 
 def _protocol(name: str, value: Any, ask: Any) -> Any:

@@ -13,6 +13,7 @@ from teir.errors import Finding, TeirError
 from teir.expr.nodes import Subscripts, Term
 from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
 
+_BLANKS = " \t\n\r\f\v"
 _FIRST_FREE = 0xC0
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -43,7 +44,7 @@ def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Ter
     place = start
     while place < end:
         character = text[place]
-        if character.isspace():
+        if character in _BLANKS:
             place += 1
             continue
         if character == "." and text.startswith("...", place, end) and ellipsis is None:
@@ -75,11 +76,8 @@ def _character_finding(text: str, place: int, ellipsis: int | None) -> Finding:
 
 def is_symbol(character: str) -> bool:
     """True for what a subscript may be: a letter, or what opt_einsum.get_symbol makes."""
-    return character.isalpha() or (
-        ord(character) >= _FIRST_FREE
-        and ord(character) not in _SURROGATES
-        and not character.isspace()
-    )
+    code = ord(character)
+    return character.isalpha() or (code >= _FIRST_FREE and code not in _SURROGATES)
 
 
 def symbol_of(number: int) -> str:

@@ -9,7 +9,7 @@ _LANGUAGE = "language reference, einsum"
 
 CHARACTER = Rule(
     code="TEIR601",
-    sentence="A subscript is a letter, or any visible character from U+00C0 upwards.",
+    sentence="A subscript is a letter, or any character from U+00C0 upwards.",
     source=_LANGUAGE,
 )
 ELLIPSIS = Rule(

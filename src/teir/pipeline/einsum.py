@@ -28,6 +28,7 @@ from teir.pipeline.problem import (
     contiguous,
     contiguous_numpy,
     state_problem,
+    stored_type,
 )
 from teir.runtime.runtime import current
 from teir.search.machine import Machine
@@ -48,6 +49,8 @@ SHAPES = Rule(
 )
 
 _KEPT_PLANS = 4096
+_THREADED_WORK = 2**16
+"""Products or elements below which a second thread costs more than it brings."""
 _ndarray = np.ndarray
 
 
@@ -135,8 +138,7 @@ def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
         raise TeirError((finding,))
     wanted = DataType.FP64 if dtype is None else asked_type(dtype)
     if isinstance(wanted, DataType):
-        stored = DataType.FP32 if wanted is DataType.TF32 else wanted
-        return contiguous(stored, shape)
+        return contiguous(stored_type(wanted), shape)
     return contiguous_numpy(wanted, shape)
 
 
@@ -254,6 +256,7 @@ def _machine(threads: int) -> Machine:
         l1_bytes=target.caches.l1_bytes,
         l2_bytes=target.caches.l2_bytes,
         threads=threads,
+        threaded_work=_THREADED_WORK,
     )
 
 

@@ -60,10 +60,15 @@ class Plan:
         Raises TeirError before anything is written: operands that do not fit the plan (TEIR641),
         an ``out`` that cannot be written directly (TEIR630 to TEIR636).
         """
-        if self.entry is not None and out is not None:
-            if self.entry(*operands, out) is not NotImplemented:
-                return out
+        entry = self.entry
+        if entry is not None and out is not None and entry(*operands, out) is not NotImplemented:
+            return out
         return run_plan(self, operands, out)
+
+    @property
+    def threads(self) -> int:
+        """How many threads may run at once."""
+        return 1 if self.executable is None else self.executable.threads
 
     @property
     def program(self) -> Program:
@@ -190,7 +195,7 @@ def _overlaps(view: ArrayView, out: ArrayView) -> bool:
     if view.array is None or out.array is None:
         return True
     try:
-        return bool(np.shares_memory(view.array, out.array, max_work=_OVERLAP_WORK))
+        return bool(np.shares_memory(view.array, out.array, max_work=_OVERLAP_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -104,6 +104,11 @@ def _dense(data_type: DataType | None, dtype: np.dtype[Any], shape: Sequence[int
     return OperandType(data_type, dtype, tuple(shape), tuple(reversed(strides)))
 
 
+def stored_type(data_type: DataType) -> DataType:
+    """The type arrays have: TF32 is computed with, never stored."""
+    return DataType.FP32 if data_type is DataType.TF32 else data_type
+
+
 def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np.dtype[Any]:
     """The type of the result: as asked for, else as NumPy promotes the operands' types.
 
@@ -177,7 +182,7 @@ def state_problem(
             (False,) * len(operands),
             (f"NumPy computes this: {result} is no type of the generated code",),
         )
-    target = out or contiguous(result, shape)
+    target = out or contiguous(stored_type(result), shape)
     if 0 in bound.extents.values():
         notes = ("an extent is 0: the result is zero or empty",)
         copied = (False,) * len(operands)
@@ -200,7 +205,7 @@ def _native_problem(
         reason = _copy_reason(operand, result)
         if reason is not None:
             notes.append(f"operand {number} is copied first: {reason}")
-            operand = contiguous(operand.data_type or result, operand.shape)
+            operand = contiguous(operand.data_type or stored_type(result), operand.shape)
         used.append(operand)
     strides = [
         _index_strides(term, operand, bound.extents)
@@ -211,7 +216,7 @@ def _native_problem(
         _require_writable_layout(out, out_strides, bound.extents)
     for number in _backward_operands(strides, out_strides):
         notes.append(f"operand {number} is copied first: strides of both signs meet on an axis")
-        used[number] = contiguous(used[number].data_type or result, used[number].shape)
+        used[number] = contiguous(used[number].data_type or stored_type(result), used[number].shape)
         strides[number] = _index_strides(terms[number], used[number], bound.extents)
     _require_out_order(strides, out_strides)
     _require_size([*used, out])

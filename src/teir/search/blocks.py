@@ -28,8 +28,6 @@ _COLUMNS = 12
 """Columns are cut in multiples of this where they must be cut."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
-_THREADED_WORK = 2**16
-"""Products below which a second thread costs more than it brings."""
 
 
 class Sharing(Enum):
@@ -42,15 +40,23 @@ class Sharing(Enum):
 
 def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     """Rows or columns, whichever has more tiles; none where the batch axes are enough."""
-    if machine.threads == 1 or extent_of(shape.c) >= machine.threads:
-        return Sharing.NONE
-    if shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c) < _THREADED_WORK:
+    if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
         return Sharing.NONE
     panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
     columns = shape.columns // _COLUMNS
     if max(panels, columns) < machine.threads:
         return Sharing.NONE
     return Sharing.ROWS if panels >= min(columns, 4 * machine.threads) else Sharing.COLUMNS
+
+
+def shares_batch(shape: ProductShape, machine: Machine) -> bool:
+    """True where the batch axes alone give every thread something to do."""
+    return _is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
+
+
+def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+    work = shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c)
+    return machine.threads > 1 and work >= machine.threaded_work
 
 
 def depth_of(out: DataType) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from teir.ir.nodes import Tensor
-from teir.search.blocks import ProductBlocks, depth_of, sharing_of
+from teir.search.blocks import ProductBlocks, depth_of, shares_batch, sharing_of
 from teir.search.elementwise import emit_copy, emit_lanes, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine, even_block
@@ -38,13 +38,14 @@ def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
 def emit_contraction(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
     """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
     outside, inside = cut_reductions(shape)
-    depth = even_block(inside[-1].extent, depth_of(shape.out.data_type))
-    is_cut = len(inside) == 1 and 2 * inside[0].extent > 3 * depth
+    limit = depth_of(shape.out.data_type)
+    depth = even_block(inside[-1].extent, limit)
+    is_cut = len(inside) == 1 and 2 * inside[0].extent > 3 * limit
     is_narrow = shape.out.data_type.accumulator is not shape.out.data_type
     if is_narrow and (outside or is_cut):
         return _through_wide_output(emission, shape, machine)
     blocks = ProductBlocks(emission, shape, machine, sharing_of(shape, machine))
-    batch_parallel = machine.threads > 1 and extent_of(shape.c) >= machine.threads
+    batch_parallel = shares_batch(shape, machine)
     return emission.loops(
         shape.c,
         lambda: blocks.reductions(outside, inside, depth if is_cut else None, ()),

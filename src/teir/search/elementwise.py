@@ -17,10 +17,6 @@ from teir.search.step import Span, Step
 
 _SIDE = 64
 """Elements of one side of a transposing tile."""
-_THREADED = 2**16
-"""Elements below which a second thread costs more than it brings."""
-_SUM_REDUCTIONS = 2
-"""Reduction loops a Contraction runs inside its kernel when no axis separates the inputs."""
 
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -99,10 +95,16 @@ def _emit_tiles(
     across = _across(rest, along, step.inputs)
     outer = [axis for axis in rest if axis is not across]
     work = extent_of(axes)
+    is_shared = machine.threads > 1 and work >= machine.threaded_work
     side = _SIDE if across is not None and _is_unit(across, step.inputs) else None
     if side is None or along.extent * _extent_or_one(across) * 8 <= machine.l1_bytes:
         tile = Roles(m=(along,), n=() if across is None else (across,))
-        if machine.threads > 1 and work >= _THREADED and not outer and across is not None:
+        if (
+            machine.threads > 1
+            and work >= machine.threaded_work
+            and not outer
+            and across is not None
+        ):
             return _loops(emission, machine, [across], work, lambda: leaf(Roles(m=(along,))))
         return _loops(emission, machine, outer, work, lambda: leaf(tile))
     assert across is not None
@@ -121,15 +123,16 @@ def _extent_or_one(axis: Span | None) -> int:
 
 def _square(
     emission: Emission,
-    machine: Machine,
     along: Span,
     across: Span,
     leaf: Callable[[Roles], Body],
-    share: bool,
+    is_parallel: bool,
 ) -> Body:
     """Tiles of a transposition: blocks of both axes, those across outermost."""
     body = Body()
-    is_parallel = share and machine.threads > 1 and along.extent * across.extent >= _THREADED
+    is_parallel = (
+        share and machine.threads > 1 and along.extent * across.extent >= machine.threaded_work
+    )
     for row in cut(across, even_block(across.extent, _SIDE, 16)):
 
         def columns(row_tile: Span | None = row.tile) -> Body:
@@ -170,7 +173,7 @@ def _loops(
     body: Callable[[], Body],
 ) -> Body:
     """The outer axes as loops; threads share the outermost ones when there is enough work."""
-    if machine.threads == 1 or work < _THREADED:
+    if machine.threads == 1 or work < machine.threaded_work:
         return emission.loops(outer, body, parallel=False)
     shared = 0
     while shared < len(outer) and extent_of(outer[:shared]) < 4 * machine.threads:

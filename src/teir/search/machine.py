@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Vector width and cache sizes of one core, in bytes, and the threads a program may use."""
+    """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
+
+    A second thread is used where there are at least ``threaded_work`` products or elements.
+    """
 
     vector_bytes: int
     l1_bytes: int
     l2_bytes: int
     threads: int
+    threaded_work: int
 
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""

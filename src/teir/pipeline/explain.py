@@ -1,0 +1,78 @@
+"""What a plan does, for people: route, operands, copies, steps, program, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from teir.backends.llvm.compile_ir import assembly, inlined_text, module_text
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.ir.printing import print_program
+from teir.lower.kernel_program import Call, KernelNode
+from teir.lower.kernels import Kernel
+from teir.lower.parameters import contraction_parameters
+from teir.pipeline.executable import Executable
+from teir.pipeline.plan import Plan
+from teir.pipeline.problem import OperandType, Route
+
+
+def explain_plan(plan: Plan) -> str:
+    """The whole story of a plan as text."""
+    problem = plan.problem
+    lines = [f"einsum {problem.subscripts}"]
+    for place, operand in enumerate(problem.operands):
+        lines.append(f"  operand {place}: {_operand_text(operand)}")
+    lines.append(f"  out: {_operand_text(problem.out)}")
+    lines += [f"  note: {note}" for note in problem.notes]
+    if problem.route is not Route.NATIVE or plan.executable is None:
+        lines.append(f"  computed by: {'NumPy' if problem.route is Route.NUMPY else 'filling'}")
+        return "\n".join(lines)
+    executable = plan.executable
+    lines.append(f"  computed by: native code ({executable.isa.value}), {plan.threads} thread(s)")
+    lines.append("steps (products formed):")
+    lines += [
+        f"  {place}. {step.text}  ({step.products:,})"
+        for place, step in enumerate(plan.steps, start=1)
+    ]
+    lines.append("contractions (Tables 10.6.1 and 10.6.2):")
+    lines += [f"  {row}" for row in contraction_parameters(executable.program)]
+    lines.append("kernels:")
+    lines += [f"  {kernel_symbol(kernel, executable.isa)}" for kernel in _kernels(executable)]
+    lines.append("program:")
+    lines += [f"  {line}" for line in print_program(executable.program).text.splitlines()]
+    return "\n".join(lines)
+
+
+def _operand_text(operand: OperandType) -> str:
+    return f"{operand.dtype} of shape {operand.shape}, strides {operand.strides_bytes} bytes"
+
+
+def plan_llvm(executable: Executable) -> str:
+    """The LLVM IR of the kernels, as LLVM prints it after inlining."""
+    text, symbols = _module(executable)
+    return inlined_text(text, executable.isa, symbols)
+
+
+def plan_assembly(executable: Executable) -> str:
+    """The assembly text of the kernels."""
+    text, symbols = _module(executable)
+    return assembly(text, executable.isa, symbols)
+
+
+def _module(executable: Executable) -> tuple[str, tuple[str, ...]]:
+    kernels = _kernels(executable)
+    isa = executable.isa
+    symbols = tuple(kernel_symbol(kernel, isa) for kernel in kernels)
+    return module_text([emit_kernel(kernel, isa) for kernel in kernels], isa), symbols
+
+
+def _kernels(executable: Executable) -> tuple[Kernel, ...]:
+    """Every kernel the program calls, once, in program order."""
+    return tuple(dict.fromkeys(_called(executable.kernel_program.roots)))
+
+
+def _called(nodes: Iterable[KernelNode]) -> Iterator[Kernel]:
+    for node in nodes:
+        if isinstance(node, Call):
+            yield node.kernel
+        else:
+            yield from _called(node.body)
