@@ -12,9 +12,11 @@ from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine, even_block
 from teir.search.packing import cut
-from teir.search.shape import extent_of
+from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 
+_CHUNKS = 4
+"""Pieces of work per thread, so that an uneven machine still shares evenly."""
 _SIDE = 64
 """Elements of one side of a transposing tile."""
 
@@ -95,30 +97,37 @@ def _emit_tiles(
     across = _across(rest, along, step.inputs)
     outer = [axis for axis in rest if axis is not across]
     work = extent_of(axes)
-    is_shared = machine.threads > 1 and work >= machine.threaded_work
-    side = _SIDE if across is not None and _is_unit(across, step.inputs) else None
-    if side is None or along.extent * _extent_or_one(across) * 8 <= machine.l1_bytes:
-        tile = Roles(m=(along,), n=() if across is None else (across,))
-        if (
-            machine.threads > 1
-            and work >= machine.threaded_work
-            and not outer
-            and across is not None
-        ):
-            return _loops(emission, machine, [across], work, lambda: leaf(Roles(m=(along,))))
+    is_shared = machine.threads > 1 and work >= machine.threaded_work and not outer
+    if across is None or not _is_unit(across, step.inputs) or _fits(along, across, machine):
+        if is_shared:
+            return _shared_runs(emission, machine, along, across, leaf)
+        tile = Roles(m=(along,), n=some(across))
         return _loops(emission, machine, outer, work, lambda: leaf(tile))
-    assert across is not None
-    return _loops(
-        emission,
-        machine,
-        outer,
-        work,
-        lambda: _square(emission, machine, along, across, leaf, not outer),
-    )
+    square = partial(_square, emission, along, across, leaf, is_shared)
+    return _loops(emission, machine, outer, work, square)
 
 
-def _extent_or_one(axis: Span | None) -> int:
-    return 1 if axis is None else axis.extent
+def _fits(along: Span, across: Span, machine: Machine) -> bool:
+    """True where a transposing tile stays in L1, whatever the type."""
+    return along.extent * across.extent * 16 <= machine.l1_bytes
+
+
+def _shared_runs(
+    emission: Emission,
+    machine: Machine,
+    along: Span,
+    across: Span | None,
+    leaf: Callable[[Roles], Body],
+) -> Body:
+    """Pieces of one or two axes, shared among the threads."""
+    if across is not None and across.extent >= machine.threads:
+        return emission.loops((across,), lambda: leaf(Roles(m=(along,))), parallel=True)
+    chunk = even_block(along.extent, max(1, along.extent // (_CHUNKS * machine.threads)), 16)
+    body = Body()
+    for piece in cut(along, chunk):
+        roles = Roles(m=some(piece.tile), n=some(across))
+        body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
+    return body
 
 
 def _square(
@@ -130,9 +139,6 @@ def _square(
 ) -> Body:
     """Tiles of a transposition: blocks of both axes, those across outermost."""
     body = Body()
-    is_parallel = (
-        share and machine.threads > 1 and along.extent * across.extent >= machine.threaded_work
-    )
     for row in cut(across, even_block(across.extent, _SIDE, 16)):
 
         def columns(row_tile: Span | None = row.tile) -> Body:
