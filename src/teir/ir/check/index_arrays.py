@@ -206,11 +206,11 @@ def _indices(
 def _monotone(
     axis: Axis, segment: Segment, begins: Integers, first: Integers, last: Integers, width: int
 ) -> Finding | None:
-    moved = begins[1:] != begins[:-1]
-    ordered = np.concatenate((last >= first, ~moved | (first[1:] >= last[:-1]), first >= 0))
+    ordered = (first >= 0) & (last >= first)
+    ordered[:-1] &= (begins[1:] == begins[:-1]) | (first[1:] >= last[:-1])
     if ordered.all():
         return None
-    number = int(np.argmin(ordered)) % first.size
+    number = int(np.argmin(ordered))
     if first[number] < 0:
         found = f"{segment.pos} holds {first[number]} at byte {begins[number]}"
     elif last[number] < first[number]:

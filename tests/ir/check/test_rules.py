@@ -1,0 +1,185 @@
+"""Rules that no text can break, and what hostile programs in memory get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from teir.dtypes import DataType
+from teir.errors import TeirError
+from teir.ir.check import check
+from teir.ir.nodes import (
+    Axis,
+    Bytes,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+    Segment,
+    Tensor,
+)
+
+
+def tensor(name: str, data_type: DataType = DataType.FP32) -> Tensor:
+    return Tensor(name=name, data_type=data_type)
+
+
+def axis(name: str, extent: int, **strides: int) -> Axis:
+    return Axis(name=name, extent=extent, strides=Bytes(strides))
+
+
+def leaf(name: str, primitive: str = "row") -> InvocationNode:
+    return InvocationNode(name=name, primitive=primitive)
+
+
+def loop(name: str, over: str, *children: Node, scratch: tuple[Tensor, ...] = ()) -> IterationNode:
+    return IterationNode(
+        name=name, axis=over, policy=Policy.SEQUENTIAL, children=children, scratch=scratch
+    )
+
+
+ROW = Primitive(name="row", operation=Operation.COPY, inputs=("in0",), output="out", m=("m",))
+GOOD = Program(
+    name="copy",
+    tensors=(tensor("in0"), tensor("out")),
+    axes=(axis("m", 4, in0=4, out=4), axis("n", 4, in0=16, out=16)),
+    primitives=(ROW,),
+    roots=(loop("rows", "n", leaf("copy")),),
+)
+
+
+def codes(program: Program) -> list[str]:
+    return [finding.code for finding in check(program).findings]
+
+
+def with_axis(**changes: Any) -> Program:
+    return replace(GOOD, axes=(replace(GOOD.axes[0], **changes), GOOD.axes[1]))
+
+
+def test_a_good_program_has_exact_needs() -> None:
+    report = check(GOOD)
+    assert report.ok
+    assert {name: (need.low, need.high) for name, need in report.needs.items()} == {
+        "in0": (0, 64),
+        "out": (0, 64),
+    }
+    report.raise_if_wrong()
+
+
+BROKEN = {
+    "TEIR301": replace(GOOD, tensors=(*GOOD.tensors, tensor("in0"))),
+    "TEIR302": replace(GOOD, axes=(*GOOD.axes, GOOD.axes[0])),
+    "TEIR303": replace(GOOD, primitives=(ROW, ROW)),
+    "TEIR304": replace(GOOD, roots=(*GOOD.roots, leaf("rows", "row"))),
+    "TEIR305": with_axis(extent=np.int64(4)),
+    "TEIR308": with_axis(extent=0),
+    "TEIR309": with_axis(strides=Bytes({"in0": -4, "out": 4})),
+    "TEIR310": with_axis(offsets=Bytes({"in0": 2**62})),
+    "TEIR311": with_axis(strides=Bytes({"in0": 6, "out": 4})),
+    "TEIR312": with_axis(strides=Bytes({"in0": 4, "out": 4, "oyt": 4})),
+    "TEIR313": replace(GOOD, roots=(loop("rows", "N", leaf("copy")),)),
+    "TEIR314": replace(GOOD, roots=(leaf("copy", "rows"),)),
+    "TEIR315": replace(GOOD, primitives=(replace(ROW, inputs=("in1",)),)),
+    "TEIR316": replace(GOOD, primitives=(replace(ROW, n=("x",)),)),
+    "TEIR317": replace(GOOD, roots=(*GOOD.roots, loop("empty", "m"))),
+    "TEIR334": with_axis(segments=(Segment(pos="p", crd="in0"),)),
+}
+
+
+@pytest.mark.parametrize(("code", "program"), BROKEN.items(), ids=BROKEN.keys())
+def test_one_broken_rule(code: str, program: Program) -> None:
+    report = check(program)
+    found = [finding.code for finding in report.findings]
+    assert code in found
+    assert found.count(code) == 1 or code == "TEIR334"
+    with pytest.raises(TeirError, match=code):
+        report.raise_if_wrong()
+    for finding in report.findings:
+        assert finding.line is not None
+
+
+def test_every_broken_rule_is_found_at_once_in_program_order() -> None:
+    program = Program(
+        name="many",
+        tensors=(tensor("in0"), tensor("out")),
+        axes=(axis("m", 0, in0=4, out=4), axis("n", 4, in0=18, out=16)),
+        primitives=(replace(ROW, k=("n",)),),
+        roots=(loop("rows", "n", leaf("copy")),),
+    )
+    report = check(program)
+    assert [finding.code for finding in report.findings] == [
+        "TEIR308",
+        "TEIR311",
+        "TEIR323",
+        "TEIR321",
+    ]
+    lines = [finding.line_number for finding in report.findings]
+    assert lines == sorted(lines, key=lambda line: line or 0)
+
+
+def test_a_misspelt_name_gets_a_hint() -> None:
+    (finding,) = check(BROKEN["TEIR312"]).findings
+    assert finding.hint == "did you mean 'out'?"
+
+
+def test_shared_subtrees_do_not_explode() -> None:
+    node: Node = leaf("copy")
+    for level in range(60):
+        node = loop(f"l{level}", "n", node, node)
+    assert codes(replace(GOOD, roots=(node,))) == ["TEIR306"]
+
+
+def test_deep_schedules_are_refused() -> None:
+    axes = tuple(axis(f"d{level}", 1) for level in range(10_000))
+    node: Node = leaf("copy")
+    for level in range(10_000):
+        node = loop(f"l{level}", f"d{level}", node)
+    assert codes(replace(GOOD, axes=(*GOOD.axes, *axes), roots=(node,))) == ["TEIR307"]
+
+
+def test_many_nodes_are_checked_in_linear_time() -> None:
+    leaves = tuple(leaf(f"copy{number}") for number in range(50_000))
+    assert check(replace(GOOD, roots=(loop("rows", "n", *leaves),))).ok
+
+
+def test_many_different_tiles_below_a_parallel_node_end_with_the_budget() -> None:
+    axes = [axis("p", 2, out=4), axis("m", 2, out=8)]
+    primitives, leaves = [], []
+    for number in range(3_000):
+        axes.append(Axis(name=f"o{number}", extent=1, offsets=Bytes({"out": 4 * 7919 * number})))
+        name = f"p{number}"
+        primitives.append(
+            Primitive(
+                name=name, operation=Operation.ZERO, inputs=(), output="out", m=("m", f"o{number}")
+            )
+        )
+        leaves.append(leaf(f"n{number}", name))
+    root = IterationNode(name="rows", axis="p", policy=Policy.PARALLEL, children=tuple(leaves))
+    program = Program(
+        name="many tiles",
+        tensors=(tensor("out"),),
+        axes=tuple(axes),
+        primitives=tuple(primitives),
+        roots=(root,),
+    )
+    assert codes(program) == ["TEIR404"]
+
+
+def test_notes_say_that_out_arrives_with_values() -> None:
+    add = Primitive(
+        name="add", operation=Operation.CONTRACTION, inputs=("in0",), output="out", m=("m",)
+    )
+    zero = Primitive(name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("m",))
+    program = replace(GOOD, primitives=(add, zero), roots=(loop("rows", "n", leaf("sum", "add")),))
+    assert check(program).notes == (
+        "out arrives with the caller's values: node sum reads it before the program has written "
+        "all of it",
+    )
+    first = loop("rows", "n", leaf("clear", "zero"), leaf("sum", "add"))
+    assert check(replace(program, roots=(first,))).notes == ()
