@@ -136,7 +136,7 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
-            return emit_transpose_body(kernel, isa).text()
+            return emit_transpose_body(kernel).text()
         case _:
             assert_never(kernel)
 

@@ -1,4 +1,4 @@
-"""Transposing copies: square tiles in registers, edges masked or element by element.
+"""Transposing copies: square tiles in registers, edges by a tile that overlaps its neighbour.
 
 A tile of L rows of L elements is transposed in log2(L) stages of two-vector shuffles: stages
 inside 128-bit parts interleave neighbouring rows with ever larger elements, then stages that move
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
+from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, vector
 from teir.lower.kernels import TransposeCopy
-from teir.target import Isa
 
 TRANSPOSE_ARGUMENTS = ("m", "n", "in_n", "out_m")
 
@@ -21,51 +20,48 @@ _PIECE_PARTS = 2
 """128-bit parts one load brings; a load places them for free where a shuffle would cost."""
 
 
-def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
+def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
     """The body for operands %A (adjacent along m), %B (adjacent along n), `TransposeCopy`."""
     side = _tile_side(kernel)
     text = FunctionText()
     text.label("entry")
-    text.effect("br label %row")
-    text.label("row")
-    text.effect("%m_done = phi i64 [ 0, %entry ], [ %m_next, %row_end ]")
-    text.effect("%m_left = sub i64 %m, %m_done")
-    text.effect(f"%a_start = mul i64 %m_done, {kernel.element_bytes}")
-    text.effect("%a_row = getelementptr i8, ptr %A, i64 %a_start")
-    text.effect("%b_start = mul i64 %m_done, %out_m")
-    text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
-    text.effect("br label %tile")
-    text.label("tile")
-    text.effect("%n_done = phi i64 [ 0, %row ], [ %n_next, %tile_end ]")
-    text.effect("%n_left = sub i64 %n, %n_done")
-    text.effect("%a_across = mul i64 %n_done, %in_n")
-    text.effect("%a = getelementptr i8, ptr %a_row, i64 %a_across")
-    text.effect(f"%b_across = mul i64 %n_done, {kernel.element_bytes}")
-    text.effect("%b = getelementptr i8, ptr %b_row, i64 %b_across")
-    text.effect(f"%m_full = icmp sge i64 %m_left, {side}")
-    text.effect(f"%n_full = icmp sge i64 %n_left, {side}")
-    text.effect("%full = and i1 %m_full, %n_full")
-    text.effect("br i1 %full, label %whole, label %edge")
-    text.label("whole")
-    _emit_whole_tile(text, kernel.element_bytes, side)
-    text.effect("br label %tile_end")
-    text.label("edge")
-    if isa.has_masks and kernel.element_bytes < _PART_BYTES:
-        _emit_masked_tile(text, kernel.element_bytes, side)
-        text.effect("br label %tile_end")
-    else:
-        _emit_scalar_tile(text, kernel.element_bytes, side)
-    text.label("tile_end")
-    text.effect(f"%n_next = add i64 %n_done, {side}")
-    text.effect("%n_more = icmp slt i64 %n_next, %n")
-    text.effect("br i1 %n_more, label %tile, label %row_end")
-    text.label("row_end")
-    text.effect(f"%m_next = add i64 %m_done, {side}")
-    text.effect("%m_more = icmp slt i64 %m_next, %m")
-    text.effect("br i1 %m_more, label %row, label %exit")
+    text.effect(f"%m_last = sub i64 %m, {side}")
+    text.effect(f"%n_last = sub i64 %n, {side}")
+    text.effect("%shorter = call i64 @llvm.smin.i64(i64 %m_last, i64 %n_last)")
+    text.effect("%narrow = icmp slt i64 %shorter, 0")
+    text.effect("br i1 %narrow, label %element_row, label %row")
+    _emit_tile_loops(text, kernel.element_bytes, side)
+    _emit_element_loops(text, kernel.element_bytes)
     text.label("exit")
     text.effect("ret void")
     return text
+
+
+def _emit_tile_loops(text: FunctionText, element_bytes: int, side: int) -> None:
+    """Blocks %row and %tile; a last tile that would stick out is moved back over its neighbour."""
+    text.label("row")
+    text.effect("%i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]")
+    text.effect("%i_tile = call i64 @llvm.smin.i64(i64 %i, i64 %m_last)")
+    text.effect(f"%a_start = mul i64 %i_tile, {element_bytes}")
+    text.effect("%a_row = getelementptr i8, ptr %A, i64 %a_start")
+    text.effect("%b_start = mul i64 %i_tile, %out_m")
+    text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
+    text.effect("br label %tile")
+    text.label("tile")
+    text.effect("%j = phi i64 [ 0, %row ], [ %j_next, %tile ]")
+    text.effect("%j_tile = call i64 @llvm.smin.i64(i64 %j, i64 %n_last)")
+    text.effect("%a_across = mul i64 %j_tile, %in_n")
+    text.effect("%a = getelementptr i8, ptr %a_row, i64 %a_across")
+    text.effect(f"%b_across = mul i64 %j_tile, {element_bytes}")
+    text.effect("%b = getelementptr i8, ptr %b_row, i64 %b_across")
+    _emit_tile(text, element_bytes, side)
+    text.effect(f"%j_next = add i64 %j, {side}")
+    text.effect("%j_more = icmp slt i64 %j_next, %n")
+    text.effect("br i1 %j_more, label %tile, label %row_end")
+    text.label("row_end")
+    text.effect(f"%i_next = add i64 %i, {side}")
+    text.effect("%i_more = icmp slt i64 %i_next, %m")
+    text.effect("br i1 %i_more, label %row, label %exit")
 
 
 def _tile_side(kernel: TransposeCopy) -> int:
@@ -79,7 +75,7 @@ def _element(element_bytes: int) -> str:
     return {2: "i16", 4: "i32", 8: "i64", 16: "i64"}[element_bytes]
 
 
-def _emit_whole_tile(text: FunctionText, element_bytes: int, side: int) -> None:
+def _emit_tile(text: FunctionText, element_bytes: int, side: int) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
     tile = _Registers(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
@@ -89,69 +85,31 @@ def _emit_whole_tile(text: FunctionText, element_bytes: int, side: int) -> None:
         text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
 
 
-def _emit_masked_tile(text: FunctionText, element_bytes: int, side: int) -> None:
-    """As the whole tile; rows and lanes beyond the edges have an empty mask."""
-    tile = _Registers(text, element_bytes, side)
-    kind = tile.kind
-    suffix = f"v{side}{_element(element_bytes)}.p0"
-    rows = []
-    for row in range(side):
-        mask = _edge_mask(text, "%m_left", "%n_left", row, side)
-        place = _row_place(text, "%a", "%in_n", row)
-        rows.append(
-            text.value(
-                f"call {kind} @llvm.masked.load.{suffix}(ptr {place}, i32 1, {mask}, "
-                f"{kind} zeroinitializer)"
-            )
-        )
-    columns = tile.transposed([tile.gathered(tile.as_words(group)) for group in tile.across(rows)])
-    for row, value in enumerate(columns):
-        mask = _edge_mask(text, "%n_left", "%m_left", row, side)
-        place = _row_place(text, "%b", "%out_m", row)
-        text.effect(
-            f"call void @llvm.masked.store.{suffix}({kind} {value}, ptr {place}, i32 1, {mask})"
-        )
-
-
-def _edge_mask(text: FunctionText, lanes_left: str, rows_left: str, row: int, side: int) -> str:
-    """Lanes below ``lanes_left`` if ``row`` exists, else none (type included)."""
-    exists = text.value(f"icmp sgt i64 {rows_left}, {row}")
-    lanes = text.value(f"select i1 {exists}, i64 {lanes_left}, i64 0")
-    capped = text.value(f"call i64 @llvm.smin.i64(i64 {lanes}, i64 {side})")
-    short = text.value(f"trunc i64 {capped} to i32")
-    wide = splat(text, "i32", short, side)
-    mask = text.value(f"icmp ult {vector('i32', side)} {constants('i32', range(side))}, {wide}")
-    return f"{vector('i1', side)} {mask}"
-
-
-def _emit_scalar_tile(text: FunctionText, element_bytes: int, side: int) -> None:
-    """Element by element over what exists of the tile; ends in a branch to %tile_end."""
+def _emit_element_loops(text: FunctionText, element_bytes: int) -> None:
+    """Blocks %element_row and %element: one element at a time, for less than a tile."""
     element = vector("i64", 2) if element_bytes == _PART_BYTES else _element(element_bytes)
-    text.effect(f"%m_some = call i64 @llvm.smin.i64(i64 %m_left, i64 {side})")
-    text.effect(f"%n_some = call i64 @llvm.smin.i64(i64 %n_left, i64 {side})")
-    text.effect("br label %edge_row")
-    text.label("edge_row")
-    text.effect("%i = phi i64 [ 0, %edge ], [ %i_next, %edge_row_end ]")
-    text.effect(f"%a_i = mul i64 %i, {element_bytes}")
-    text.effect("%b_i = mul i64 %i, %out_m")
-    text.effect("br label %edge_element")
-    text.label("edge_element")
-    text.effect("%j = phi i64 [ 0, %edge_row ], [ %j_next, %edge_element ]")
-    text.effect("%a_j = mul i64 %j, %in_n")
-    text.effect("%a_ij = add i64 %a_i, %a_j")
-    text.effect("%from = getelementptr i8, ptr %a, i64 %a_ij")
-    text.effect(f"%b_j = mul i64 %j, {element_bytes}")
-    text.effect("%b_ij = add i64 %b_i, %b_j")
-    text.effect("%to = getelementptr i8, ptr %b, i64 %b_ij")
+    text.label("element_row")
+    text.effect("%r = phi i64 [ 0, %entry ], [ %r_next, %element_row_end ]")
+    text.effect(f"%a_r = mul i64 %r, {element_bytes}")
+    text.effect("%b_r = mul i64 %r, %out_m")
+    text.effect("br label %element")
+    text.label("element")
+    text.effect("%s = phi i64 [ 0, %element_row ], [ %s_next, %element ]")
+    text.effect("%a_s = mul i64 %s, %in_n")
+    text.effect("%a_rs = add i64 %a_r, %a_s")
+    text.effect("%from = getelementptr i8, ptr %A, i64 %a_rs")
+    text.effect(f"%b_s = mul i64 %s, {element_bytes}")
+    text.effect("%b_rs = add i64 %b_r, %b_s")
+    text.effect("%to = getelementptr i8, ptr %B, i64 %b_rs")
     text.effect(f"%moved = load {element}, ptr %from, align 1")
     text.effect(f"store {element} %moved, ptr %to, align 1")
-    text.effect("%j_next = add i64 %j, 1")
-    text.effect("%j_more = icmp slt i64 %j_next, %n_some")
-    text.effect("br i1 %j_more, label %edge_element, label %edge_row_end")
-    text.label("edge_row_end")
-    text.effect("%i_next = add i64 %i, 1")
-    text.effect("%i_more = icmp slt i64 %i_next, %m_some")
-    text.effect("br i1 %i_more, label %edge_row, label %tile_end")
+    text.effect("%s_next = add i64 %s, 1")
+    text.effect("%s_more = icmp slt i64 %s_next, %n")
+    text.effect("br i1 %s_more, label %element, label %element_row_end")
+    text.label("element_row_end")
+    text.effect("%r_next = add i64 %r, 1")
+    text.effect("%r_more = icmp slt i64 %r_next, %m")
+    text.effect("br i1 %r_more, label %element_row, label %exit")
 
 
 def _row_place(text: FunctionText, start: str, stride: str, row: int) -> str:
@@ -181,9 +139,6 @@ class _Registers:
     def across(self, rows: Sequence[str]) -> list[list[str]]:
         """For every row of a part, that row and the ones a multiple of ``inside`` below it."""
         return [list(rows[row :: self.inside]) for row in range(self.inside)]
-
-    def as_words(self, rows: Sequence[str]) -> list[str]:
-        return [self._cast(row, self.kind, self.words) for row in rows]
 
     def loaded_parts(self, places: Sequence[str]) -> list[str]:
         """Result p is part p of the row at every place, as words; one place per part."""
