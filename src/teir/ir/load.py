@@ -121,11 +121,12 @@ def _read_file(path: str) -> bytes:
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)
         raise TeirError((_argument(READABLE_FILE, path, "a readable file", found),)) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        kind = _kind_of(status.st_mode)
+        raise TeirError((_argument(READABLE_FILE, path, "a regular file", kind),))
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = _kind_of(status.st_mode)
-            raise TeirError((_argument(READABLE_FILE, path, "a regular file", kind),))
         data = file.read(INPUT_BYTES.largest + 1)
     if len(data) > INPUT_BYTES.largest:
         size = max(status.st_size, len(data))
