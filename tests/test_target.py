@@ -63,7 +63,7 @@ def test_a_narrower_instruction_set_may_be_asked_for() -> None:
 def test_an_instruction_set_the_machine_lacks_is_refused(wanted: str) -> None:
     with pytest.raises(TeirError) as caught:
         choose_isa("x86_64", AVX2_FEATURES, wanted)
-    assert caught.value.findings[0].code == "TEIR701"
+    assert caught.value.findings[0].code == "TEIR801"
     assert "avx2 or plain" in str(caught.value)
 
 

@@ -22,9 +22,9 @@ def bench(
     as_json: JsonFlag = False,
 ) -> None:
     """Time a program on drawn operands: median of five rounds, compiling not counted."""
+    job = load_or_plan(what, sizes, dtype, threads)
     from teir.cli.measuring import measure_peaks, measure_speed
 
-    job = load_or_plan(what, sizes, dtype, threads)
     call = job.ready(seed)
     used = job.threads
     speed = measure_speed(job.program, call, measure_peaks(), used)

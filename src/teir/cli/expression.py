@@ -63,11 +63,11 @@ def load_or_plan(what: str, sizes: Sequence[str], dtype: str, threads: int | Non
 
 
 def _file_job(file: Path, threads: int | None) -> Job:
-    from teir.pipeline.executable import compile_program
-
     program = load(file)
     report = check_program(program)
     report.raise_if_wrong()
+    from teir.pipeline.executable import compile_program
+
     executable = compile_program(program, threads=threads)
 
     def ready(seed: int) -> Callable[[], object]:
@@ -92,9 +92,9 @@ def _explain_executable(executable: Executable) -> str:
 def _expression_job(
     text: str, sizes: Sequence[str], data_type: DataType, threads: int | None
 ) -> Job:
+    shapes = operand_shapes(parse_subscripts(text), sizes)
     from teir.pipeline.einsum import plan
 
-    shapes = operand_shapes(parse_subscripts(text), sizes)
     count = usable_threads(os.environ) if threads is None else threads
     made = plan(text, *shapes, dtype=data_type, threads=count)
 

@@ -50,11 +50,11 @@ def run(
 
     Exits 1 where --compare finds a difference, 2 where an operand is unusable.
     """
-    from teir.pipeline.executable import run as run_program
-
     program = load(file)
     report = check_program(program)
     report.raise_if_wrong()
+    from teir.pipeline.executable import run as run_program
+
     arrays = gather_arrays(report, parse_pairs(operand), random, seed)
     before = arrays.copy() if compare else arrays
     backend = "reference" if reference else "cpu"

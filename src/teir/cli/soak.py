@@ -1,47 +1,44 @@
-"""``teir soak``: the figures of the safety page, made anew on this machine."""
+"""``teir soak``: the figures of the safety page, on many random programs."""
 
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from teir.cli.console import complain, say
+from teir.cli.console import complain, say, say_json
 from teir.cli.rules import ExitCode
 from teir.target import host_target
 
 
 def soak(
     programs: Annotated[
-        int, typer.Option("--programs", min=0, help="Random programs, native against evaluator.")
-    ] = 10_000,
-    mutants: Annotated[int, typer.Option("--mutants", min=0, help="Hostile programs.")] = 20_000,
+        int, typer.Option(min=0, help="Random programs, native code against the evaluator.")
+    ] = 200,
+    mutants: Annotated[int, typer.Option(min=0, help="Hostile programs.")] = 400,
     enumerations: Annotated[
-        int, typer.Option("--enumerations", min=0, help="Programs whose bytes are enumerated.")
-    ] = 20_000,
+        int, typer.Option(min=0, help="Small programs whose every byte is enumerated.")
+    ] = 200,
     remainders: Annotated[
-        int, typer.Option("--remainders", min=0, help="Largest remainder on guard pages.")
-    ] = 64,
+        int, typer.Option(min=0, max=64, help="Kernels on guard pages with 1 to so many elements.")
+    ] = 0,
     tests: Annotated[
-        Path | None,
-        typer.Option("--tests", help="The tests folder of the repository, to count its catalogue."),
+        Path | None, typer.Option(help="Count and run the bad-input tests in this directory.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for soak.json and soak.md.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="First seed.")] = 0,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes at once.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Number of the first program.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 2,
+    out: Annotated[Path | None, typer.Option(help="Directory for soak.json and soak.md.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Draw random and hostile programs, run them, and count what went wrong.
+    """Run random and hostile programs in child processes and report what went wrong."""
+    from dataclasses import asdict
 
-    A count of 0 leaves that figure out. Exits 1 when anything went wrong.
-    """
     from teir.soak.campaign import Campaign, run_campaign
     from teir.soak.figures import figures_table, write_figures
 
-    target = host_target(os.environ)
     campaign = Campaign(
         programs=programs,
         mutants=mutants,
@@ -49,16 +46,16 @@ def soak(
         remainders=remainders,
         tests=tests,
         seed=seed,
-        jobs=target.threads if jobs is None else jobs,
+        jobs=jobs,
     )
     figures = run_campaign(campaign, complain)
-    machine = f"{target.cpu}, {target.isa.value}, {target.threads} cores"
-    say(figures_table(figures, machine).rstrip("\n"))
+    target = host_target(os.environ)
+    machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}"
     if out is not None:
         write_figures(figures, machine, out)
-        say(f"wrote {out / 'soak.json'} and {out / 'soak.md'}")
-    wrong = [case for figure in figures for case in figure.wrong]
-    for case in wrong:
-        complain(case)
-    if wrong:
+    if as_json:
+        say_json({"machine": machine, "figures": [asdict(figure) for figure in figures]})
+    else:
+        say(figures_table(figures, machine).rstrip())
+    if not all(figure.ok for figure in figures):
         raise typer.Exit(ExitCode.FINDINGS)
