@@ -237,7 +237,7 @@ def test_transposing_copy_takes_the_transposing_kernel() -> None:
     subject = program(DataType.FP32, "in0 out", axes, (copy,), leaf("copy"))
     (call,) = lower(subject, Isa.AVX512).roots
     assert isinstance(call, Call)
-    assert call.kernel == TransposeCopy(element_bytes=4, lanes=16)
+    assert call.kernel == TransposeCopy(element_bytes=4, lanes=8)
     same_as_evaluated(subject, Isa.AVX512, {"in0": 300, "out": 300})
 
 

@@ -112,7 +112,11 @@ def _transpose_call(
     width: int,
     isa: Isa,
 ) -> Call:
-    kernel = TransposeCopy(element_bytes=width, lanes=max(1, isa.vector_bytes // width))
+    shorter = min(along_input.extent, along_output.extent)
+    # Square tiles of a power of two that fit, so that an edge can overlap its neighbour.
+    fitting = 1 << (shorter.bit_length() - 1)
+    lanes = max(1, min(isa.vector_bytes // width, fitting))
+    kernel = TransposeCopy(element_bytes=width, lanes=lanes)
     arguments = (
         along_input.extent,
         along_output.extent,
