@@ -13,7 +13,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Never
+from operator import index
+from typing import Any, Never, SupportsIndex
 
 import numpy as np
 
@@ -253,10 +254,11 @@ def _refuse_read_only(name: str, found: str) -> Never:
 
 
 def _require_base(name: str, base_bytes: object, size_bytes: int) -> int:
-    is_integer = isinstance(base_bytes, (int, np.integer)) and not isinstance(base_bytes, bool)
-    if not is_integer or not 0 <= int(base_bytes) <= size_bytes:  # type: ignore[call-overload]
+    is_integer = isinstance(base_bytes, SupportsIndex) and not isinstance(base_bytes, bool)
+    base = index(base_bytes) if is_integer else -1  # type: ignore[arg-type]
+    if not 0 <= base <= size_bytes:
         _refuse(BASE, name, f"base_bytes from 0 to {size_bytes}", f"{base_bytes!r}")
-    return int(base_bytes)  # type: ignore[call-overload,no-any-return]
+    return base
 
 
 def _is_torch(value: Any) -> bool:

@@ -108,12 +108,16 @@ def _repeated(rule: Rule, part: Part, names: Sequence[str]) -> list[Finding]:
 
 def step_tensors(resolved: Resolved) -> list[Finding]:
     tensors = resolved.tensors
-    return [
-        _unknown(STEP_TENSOR, Part.AXIS, axis.name, "tensor", tensor, tensors)
+    unknown = {
+        (axis.name, tensor): None
         for axis in resolved.program.axes
-        if not (axis.strides.keys() <= tensors.keys() and axis.offsets.keys() <= tensors.keys())
-        for tensor in sorted({*axis.strides, *axis.offsets})
+        for steps in (axis.strides, axis.offsets)
+        for tensor, _ in steps.items()
         if tensor not in tensors
+    }
+    return [
+        _unknown(STEP_TENSOR, Part.AXIS, axis, "tensor", tensor, tensors)
+        for axis, tensor in unknown
     ]
 
 

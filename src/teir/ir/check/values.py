@@ -46,15 +46,18 @@ WIDTH_MULTIPLE = Rule(
 
 
 def integers(resolved: Resolved) -> list[Finding]:
-    findings = []
+    found = []
     for axis in resolved.program.axes:
-        steps = (axis.extent, *axis.strides.values(), *axis.offsets.values())
-        findings += [
-            blame(INTEGERS, Part.AXIS, axis.name, "an int", f"{value!r} ({type(value).__name__})")
-            for value in steps
-            if type(value) is not int
-        ]
-    return findings
+        if type(axis.extent) is not int:
+            found.append((axis.name, axis.extent))
+        for steps in (axis.strides, axis.offsets):
+            for _, value in steps.items():
+                if type(value) is not int:
+                    found.append((axis.name, value))
+    return [
+        blame(INTEGERS, Part.AXIS, name, "an int", f"{value!r} ({type(value).__name__})")
+        for name, value in found
+    ]
 
 
 def node_limit(resolved: Resolved) -> list[Finding]:
