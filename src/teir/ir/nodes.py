@@ -223,6 +223,20 @@ class Program:
     roots: tuple[Node, ...]
     scratch: tuple[Tensor, ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        """Node by node: comparing a deep schedule needs no deep stack."""
+        if not isinstance(other, Program):
+            return NotImplemented
+        return self is other or (
+            self.name == other.name
+            and self.tensors == other.tensors
+            and self.axes == other.axes
+            and self.primitives == other.primitives
+            and self.scratch == other.scratch
+            and len(self.roots) == len(other.roots)
+            and all(map(_same_but_children, self.nodes(), other.nodes()))
+        )
+
     def axis_table(self) -> dict[str, Axis]:
         return {axis.name: axis for axis in self.axes}
 
@@ -258,3 +272,20 @@ class Program:
                 case IterationNode():
                     inner = (*path, node)
                     stack.extend((inner, child) for child in reversed(node.children))
+
+
+def _same_but_children(left: Node, right: Node) -> bool:
+    match left, right:
+        case IterationNode(), IterationNode():
+            return (
+                left.name == right.name
+                and left.axis == right.axis
+                and left.policy is right.policy
+                and left.guard == right.guard
+                and left.scratch == right.scratch
+                and len(left.children) == len(right.children)
+            )
+        case InvocationNode(), InvocationNode():
+            return left == right
+        case _:
+            return False
