@@ -59,7 +59,7 @@ def loads(data: str | bytes) -> Program:
     text = decode_text(raw)
     first = _FIRST_WORD.match(text)
     word = first.group(1) if first else ""
-    if word.startswith("{") and text.lstrip(" \t\r\n").startswith("{"):
+    if word.startswith(("{", "[")) and text.lstrip(" \t\r\n").startswith(("{", "[")):
         return _from_json(raw)
     if word.startswith("teir"):
         return parse_program(text)
@@ -73,15 +73,15 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
     The file is replaced as a whole or not at all. Raises `TeirError` where it cannot be written.
     """
-    target = os.path.realpath(os.fspath(path))
+    target = os.fspath(path)
     if target.endswith(".json"):
         data = dumps_records(program)
     else:
         data = print_program(program).text.encode()
     try:
-        _replace(target, data)
-    except OSError as error:
-        found = error.strerror or str(error)
+        _replace(os.path.realpath(target), data)
+    except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or str(error)
         raise TeirError((_argument(READABLE_FILE, target, "a file to write", found),)) from error
 
 

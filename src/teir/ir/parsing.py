@@ -51,6 +51,8 @@ from teir.ir.reading_rules import (
 )
 
 _Part = TypeVar("_Part")
+_DECLARING = (["tensor"], ["scratch"], ["axis"], ["primitive"])
+"""The first words of declarations, as splitting a line gives them."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ class Lines:
     declarations: list[Mention] = field(default_factory=list)
     references: dict[tuple[NameSpace, str], TextPlace] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    schedule_is_whole: bool = True
+    """False after a line that is no declaration could not be read."""
 
 
 def parse_program(text: str) -> Program:
@@ -82,6 +86,7 @@ def parse_program(text: str) -> Program:
             _read_line(lines, row.removesuffix("\r"), number)
         except LineError as error:
             lines.findings.append(error.finding)
+            lines.schedule_is_whole &= row.split(maxsplit=1)[:1] in _DECLARING
     if lines.name is None and not lines.findings:
         lines.findings.append(_no_header())
     return _assemble(lines)
@@ -89,7 +94,9 @@ def parse_program(text: str) -> Program:
 
 def _assemble(lines: Lines) -> Program:
     roots, tree_findings = grow(tuple(lines.nodes))
-    findings = [*lines.findings, *tree_findings, *duplicate_names(lines.declarations)]
+    findings = [*lines.findings, *duplicate_names(lines.declarations)]
+    if lines.schedule_is_whole:
+        findings += tree_findings
     if not lines.findings:
         findings += _unknown(lines)
     if findings:
@@ -176,7 +183,7 @@ def _read_declaration_or_node(lines: Lines, cursor: Cursor) -> None:
 
 def _declaring_word(cursor: Cursor) -> str | None:
     """The declaration's first word; None for a node, which may have that word as its name."""
-    if cursor.kind != "name" or cursor.token not in ("tensor", "scratch", "axis", "primitive"):
+    if cursor.kind != "name" or [cursor.token] not in _DECLARING:
         return None
     after = cursor.text[cursor.end :].lstrip(" \t")
     return None if after.startswith(":") else cursor.token
