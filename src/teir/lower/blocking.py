@@ -18,6 +18,10 @@ from teir.target import Isa
 _CHAINS = 8
 _CALL_COST = 24
 """Cost of one more block call, in fused multiply-adds of one vector."""
+_NEAR_BYTES = 24 << 10
+"""Tiles up to this size stay in the first-level cache while their blocks run."""
+_SCATTERED = 5
+"""Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,15 @@ def choose_blocking(
     """
     lanes = _lanes_for(rows, full_lanes(isa, in_type, out_type))
     vectors = -(-rows // lanes)
+    tile = _TileBytes(rows, columns, depth * in_type.width)
+    streams = (rows + columns) * tile.depth_bytes > _NEAR_BYTES
     best: tuple[float, int, int] | None = None
     for height, width in block_shapes(isa, in_type, out_type):
         if height > vectors or width > columns:
             continue
         cost = _cost(vectors, columns, height, width, depth)
+        if streams:
+            cost += _traffic(tile, height * lanes, width)
         if best is None or cost < best[0]:
             best = (cost, height, width)
     assert best is not None
@@ -74,6 +82,21 @@ def choose_blocking(
         tuple(_even_cuts(columns, width)),
         rows - (vectors - 1) * lanes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _TileBytes:
+    rows: int
+    columns: int
+    depth_bytes: int
+
+
+def _traffic(tile: _TileBytes, block_rows: int, block_columns: int) -> float:
+    """What reading A once per column of blocks, and B once per row of blocks, costs beyond L1."""
+    passes_a = -(-tile.columns // block_columns)
+    passes_b = -(-tile.rows // block_rows)
+    lines = tile.depth_bytes / 64
+    return lines * (tile.rows * passes_a + _SCATTERED * tile.columns * passes_b)
 
 
 def _lanes_for(rows: int, full: int) -> int:

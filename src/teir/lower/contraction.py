@@ -39,7 +39,8 @@ class ContractionTile:
     """One Contraction invocation: axes by kind, operand addresses and types, inputs first.
 
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
-    counts as zero before the invocation, whatever it holds.
+    counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
+    to the tile that comes next, in bytes.
     """
 
     free: tuple[TileAxis, ...]
@@ -48,6 +49,7 @@ class ContractionTile:
     in_type: DataType
     out_type: DataType
     from_zero: bool
+    ahead: tuple[int, ...]
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -64,11 +66,14 @@ def contraction_tile(
     in_type: DataType,
     out_type: DataType,
     from_zero: bool,
+    ahead: tuple[int, ...],
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
     free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
     reductions = fuse_adjacent([axis for axis in axes if not axis.strides[-1]])
-    return ContractionTile(tuple(free), tuple(reductions), operands, in_type, out_type, from_zero)
+    return ContractionTile(
+        tuple(free), tuple(reductions), operands, in_type, out_type, from_zero, ahead
+    )
 
 
 def reduction_room(inputs: int) -> int:
@@ -292,6 +297,7 @@ class _GemmBlocks:
             last_lanes,
             lane_strides[0],
             c_m,
+            self.tile.ahead[0 if self.axes.swapped else 1],
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
 

@@ -244,9 +244,16 @@ def _lower_invocation(
         axes = tile_axes(consumed, names)
         return lower_elementwise(primitive.operation, axes, operands, types, context.isa)
     axes = tile_axes([*path.absorbed, *consumed], names)
-    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero)
+    ahead = _distances_to_next_tile(primitive, path)
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead)
     wide = context.accumulator if needs_accumulator(tile) else None
     return lower_contraction(tile, context.isa, wide)
+
+
+def _distances_to_next_tile(primitive: Primitive, path: _Path) -> tuple[int, ...]:
+    """How far each operand moves from one tile to the next, in bytes."""
+    inner = next((axis for axis in reversed(path.axes) if axis.extent > 1), None)
+    return tuple(0 if inner is None else inner.strides[name] for name in primitive.operands)
 
 
 def _operand_names(primitive: Primitive) -> tuple[str, ...]:
@@ -328,7 +335,7 @@ def _tile_of(
     operands, types = _operands(primitive, replace(path, absorbed=absorbed), context)
     consumed = [context.axes[name] for name in primitive.axes]
     axes = tile_axes([*absorbed, *consumed], primitive.operands)
-    return contraction_tile(axes, operands, types[0], types[-1], from_zero=True)
+    return contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
 
 
 def _covers(

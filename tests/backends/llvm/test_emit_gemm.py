@@ -119,7 +119,7 @@ class Problem:
         self.arguments = (
             *(sizes.k, a_k, b_k, sizes.batch, a_batch, b_axes[2][1]),
             *(sizes.outer, a_axes[1][1], b_axes[1][1]),
-            *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m),
+            *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m, 0),
         )
 
     def operand(

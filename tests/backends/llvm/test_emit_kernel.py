@@ -128,7 +128,7 @@ def test_arguments_follow_the_documented_order() -> None:
     kernel = kernels_of(DataType.FP32, Isa.PLAIN)
     assert kernel_arguments(kernel[0]) == (
         *("k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer"),
-        *("b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m"),
+        *("b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead"),
     )
     assert kernel_arguments(kernel[4]) == (
         *("m", "k", "batch", "accumulate", "m_stride0", "m_stride1", "m_stride2"),
@@ -157,7 +157,7 @@ def test_odd_addresses(isa: Isa, data_type: DataType, masked: bool) -> None:
     wanted = (c.astype(wide) + b.astype(wide) @ a.astype(wide)).astype(dtype)
     arguments = (
         *(k, a.strides[0], width, 1, 0, 0, 1, 0, 0, b.strides[0], c.strides[0]),
-        *(1, last, width, width),
+        *(1, last, width, width, 0),
     )
     addresses = [memory.ctypes.data + start for start in (1, 8193, 16385)]
     Compiled([kernel], isa).call(kernel, arguments, addresses)

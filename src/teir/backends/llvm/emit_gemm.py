@@ -43,7 +43,7 @@ Accumulators = list[list[str]]
 def gemm_arguments() -> tuple[str, ...]:
     return (
         "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
-        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m",
+        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead",
     )  # fmt: skip
 
 
@@ -241,6 +241,8 @@ def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, st
     """A basic block of ``steps`` values of k, back to the loop's head."""
     text.label(label)
     a, b, sums = state.a, state.b, state.sums
+    if steps > 1:
+        _emit_prefetch(text, block, b)
     for _ in range(steps):
         sums = _emit_step(text, block, a, b, sums)
         a = shift_pointer(text, a, "%a_k")
@@ -248,6 +250,13 @@ def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, st
     k_left = text.value(f"sub i64 {state.k_left}, {steps}")
     text.effect("br label %loop")
     return _State(a, b, k_left, state.segment, sums)
+
+
+def _emit_prefetch(text: FunctionText, block: _Block, b: tuple[str, ...]) -> None:
+    """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows."""
+    for column in range(block.kernel.columns):
+        address = shift_pointer(text, _column_of_b(text, block, b, column), "%b_ahead")
+        text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
 
 def _emit_step(
