@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine, even_block
@@ -35,12 +36,16 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
 def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
     """An element-wise or outer product: nothing is summed, so nothing is zeroed."""
     names = tuple(tensor.name for tensor in step.inputs)
-    return _emit_tiles(
-        emission,
-        step,
-        machine,
-        lambda tile: emission.leaf(Operation.MUL, names, step.output.name, tile),
-    )
+    output, data_type = step.output.name, step.inputs[0].data_type
+
+    def leaf(tile: Roles) -> Body:
+        if data_type is not DataType.TF32:
+            return emission.leaf(Operation.MUL, names, output, tile)
+        # Only a Contraction rounds the inputs of its products to TF32.
+        zero = emission.leaf(Operation.ZERO, (), output, tile)
+        return zero + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
+
+    return _emit_tiles(emission, step, machine, leaf)
 
 
 def emit_sum(emission: Emission, step: Step, machine: Machine) -> Body:

@@ -1,0 +1,611 @@
+"""einsum, tensordot, transpose and plan on arrays: results, and what bad input gets."""
+
+from __future__ import annotations
+
+import random
+
+import ml_dtypes
+import numpy as np
+import opt_einsum
+import pytest
+
+import teir
+from teir.dtypes import DataType
+from teir.errors import TeirError
+from teir.expr.evaluate import evaluate_einsum
+from teir.expr.parsing import parse_subscripts
+from teir.ir.accuracy import PASS, error_bound, error_ratio
+
+
+def integers(*shape: int, dtype: object = "float32", seed: int = 0) -> np.ndarray:
+    """Small integers, so that every sum is exact."""
+    rng = np.random.default_rng((seed, *shape))
+    return rng.integers(-3, 4, shape).astype(dtype)
+
+
+def agrees(text: str, *arrays: np.ndarray, **keywords: object) -> None:
+    result = teir.einsum(text, *arrays, **keywords)
+    expected = np.einsum(text, *arrays)
+    np.testing.assert_array_equal(result, expected, err_msg=text)
+    assert np.shape(result) == np.shape(expected)
+
+
+def code_of(call: object) -> str:
+    with pytest.raises(TeirError) as caught:
+        call()  # type: ignore[operator]
+    assert str(caught.value)
+    return caught.value.findings[0].code
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij,jk", [(3, 4), (4, 5)]),
+        ("ij,jk->ki", [(33, 40), (40, 50)]),
+        ("ij,kj->ik", [(33, 40), (50, 40)]),
+        ("ji,kj->ik", [(40, 33), (50, 40)]),
+        ("trus,pqtu->pqrs", [(2, 3, 4, 17), (3, 2, 2, 4)]),
+        ("bij,bjk->bik", [(3, 4, 5), (3, 5, 6)]),
+        ("ijb,jkb->ikb", [(4, 5, 7), (5, 6, 7)]),
+        ("ij,j->i", [(9, 12), (12,)]),
+        ("i,ij->j", [(9,), (9, 12)]),
+        ("i,i->", [(9,), (9,)]),
+        ("i,j->ij", [(9,), (5,)]),
+        ("ij,ij->ij", [(5, 6), (5, 6)]),
+        ("ij,ij->", [(5, 6), (5, 6)]),
+        ("ij->ji", [(5, 6)]),
+        ("abcd->dcba", [(3, 4, 5, 6)]),
+        ("ij->", [(5, 6)]),
+        ("ij->j", [(5, 6)]),
+        ("ij->i", [(5, 6)]),
+        ("ii", [(5, 5)]),
+        ("ii->i", [(5, 5)]),
+        ("iij->j", [(5, 5, 3)]),
+        ("ii,i->i", [(5, 5), (5,)]),
+        ("ijk,kl->il", [(3, 4, 5), (5, 6)]),
+        ("ij,kl->", [(3, 4), (5, 6)]),
+        ("...ij,...jk->...ik", [(2, 1, 3, 4), (7, 4, 5)]),
+        ("...,...", [(2, 3), (4, 1, 3)]),
+        ("ij,jk", [(2, 1), (4, 5)]),
+        (",", [(), ()]),
+        (",ij->ji", [(), (3, 4)]),
+        ("->", [()]),
+        ("", [()]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)]),
+        ("ab,bc,ac->", [(3, 4), (4, 5), (3, 5)]),
+        ("i,j,k->kij", [(3,), (4,), (5,)]),
+        ("ab,bc,cd,de,ef->af", [(2, 3), (3, 4), (4, 5), (5, 6), (6, 2)]),
+        ("abcdefghij->jihgfedcba", [(1, 2) * 5]),
+        ("ab,ab->", [(1, 1), (1, 1)]),
+        ("abc,cd->abd", [(1, 1, 1), (1, 1)]),
+    ],
+)
+def test_agrees_with_numpy(text: str, shapes: list) -> None:
+    agrees(text, *[integers(*shape, seed=place) for place, shape in enumerate(shapes)])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex64", "complex128"])
+def test_types(dtype: str) -> None:
+    a, b = integers(5, 7, dtype=dtype), integers(7, 18, dtype=dtype)
+    result = teir.einsum("ij,jk->ik", a, b)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, a @ b)
+
+
+def test_bfloat16() -> None:
+    a, b = integers(5, 7, dtype=ml_dtypes.bfloat16), integers(7, 18, dtype=ml_dtypes.bfloat16)
+    result = teir.einsum("ij,jk->ik", a, b)
+    assert result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result.astype("f4"), a.astype("f4") @ b.astype("f4"))
+
+
+def test_mixed_types_are_promoted_as_numpy_does() -> None:
+    a, b = integers(3, 4), integers(4, 5, dtype="complex128")
+    result = teir.einsum("ij,jk", a, b)
+    assert result.dtype == np.complex128
+    np.testing.assert_array_equal(result, a @ b)
+    mixed = teir.einsum("ij,jk", integers(3, 4, dtype="int32"), integers(4, 5))
+    assert mixed.dtype == np.result_type("int32", "float32")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, "f8", DataType.FP64, "complex64", "bfloat16"])
+def test_dtype_is_the_type_of_the_result(dtype: object) -> None:
+    a, b = integers(3, 4), integers(4, 5)
+    result = teir.einsum("ij,jk->ik", a, b, dtype=dtype)
+    wanted = {DataType.FP64: "float64", "bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype)
+    assert result.dtype == np.dtype(wanted)
+    np.testing.assert_array_equal(result.astype("complex64"), (a @ b).astype("complex64"))
+
+
+def test_tf32_rounds_the_inputs_of_products() -> None:
+    one = np.array([1 + 2.0**-12], "float32")
+    for text in ("i,i->i", "i,i->", "i,j->ij"):
+        result = teir.einsum(text, one, one, dtype="TF32")
+        assert result.dtype == np.float32
+        assert np.all(result == 1)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint16", "bool"])
+def test_integers_go_through_numpy(dtype: str) -> None:
+    a, b = integers(3, 4).astype(dtype), integers(4, 5).astype(dtype)
+    result = teir.einsum("ij,jk->ik", a, b)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, np.einsum("ij,jk->ik", a, b))
+    assert "NumPy" in teir.plan("ij,jk->ik", a, b).explain()
+
+
+def test_objects_go_through_numpy() -> None:
+    a = np.array([[1, 2], [3, 10**30]], object)
+    np.testing.assert_array_equal(teir.einsum("ij,jk->ik", a, a), a.dot(a))
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "shape"),
+    [
+        ("ij,jk->ik", [(0, 4), (4, 5)], (0, 5)),
+        ("ij,jk->ik", [(3, 4), (4, 0)], (3, 0)),
+        ("ij,jk->ik", [(3, 0), (0, 5)], (3, 5)),
+        ("bij,bjk->bik", [(0, 2, 3), (0, 3, 4)], (0, 2, 4)),
+        ("i,i", [(0,), (0,)], ()),
+        ("i,i", [(0,), (1,)], ()),
+    ],
+)
+def test_empty_extents(text: str, shapes: list, shape: tuple[int, ...]) -> None:
+    arrays = [np.ones(one, "float32") for one in shapes]
+    result = teir.einsum(text, *arrays)
+    assert np.shape(result) == shape
+    assert not np.any(result)
+    out = np.full(shape, 7, "float32")
+    assert teir.einsum(text, *arrays, out=out) is out
+    assert not out.any()
+
+
+def view(name: str, array: np.ndarray) -> np.ndarray:
+    """The same values in another layout."""
+    rows, columns = array.shape
+    match name:
+        case "fortran":
+            return np.asfortranarray(array)
+        case "reversed rows":
+            return array[::-1].copy()[::-1]
+        case "reversed":
+            return array[::-1, ::-1].copy()[::-1, ::-1]
+        case "sliced":
+            wide = np.zeros((2 * rows, 3 * columns), array.dtype)
+            wide[::2, 1::3] = array
+            return wide[::2, 1::3]
+        case "misaligned":
+            raw = np.zeros(array.nbytes + 1, np.uint8)
+            skewed = raw[1:].view(array.dtype).reshape(array.shape)
+            skewed[...] = array
+            return skewed
+        case "odd strides":
+            record = np.zeros((rows, columns), np.dtype([("x", array.dtype), ("y", "u1")]))
+            record["x"] = array
+            return record["x"]
+        case "read-only":
+            array = array.copy()
+            array.flags.writeable = False
+            return array
+        case _:
+            return array
+
+
+LAYOUTS = (
+    "plain",
+    "fortran",
+    "reversed rows",
+    "reversed",
+    "sliced",
+    "misaligned",
+    "odd strides",
+    "read-only",
+)
+
+
+@pytest.mark.parametrize("one", LAYOUTS)
+@pytest.mark.parametrize("two", LAYOUTS)
+def test_layouts(one: str, two: str) -> None:
+    a, b = integers(6, 7), integers(7, 9, seed=1)
+    agrees("ij,jk->ik", view(one, a), view(two, b))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("text", ["ij->ji", "ij->", "ij->i", "ij->ij", "ii->i", "ii"])
+def test_layouts_of_one_operand(layout: str, text: str) -> None:
+    agrees(text, view(layout, integers(7, 7)))
+
+
+def test_a_copied_operand_is_explained() -> None:
+    a, b = integers(6, 7)[::-1], integers(7, 9)
+    assert "operand 0 is copied" in teir.plan("ij,jk->ik", a, b).explain()
+    assert "copied" not in teir.plan("ij,jk->", a[:, ::-1], b[::-1]).explain()
+
+
+def test_zero_strides_on_inputs() -> None:
+    a = np.broadcast_to(integers(1, 7), (6, 7))
+    agrees("ij,jk->ik", a, integers(7, 9))
+    agrees("ij->i", a)
+    agrees("ij->", a)
+    agrees("ij->ji", a)
+    agrees("ij,ij->ij", a, a)
+
+
+def test_a_huge_virtual_operand() -> None:
+    huge = np.lib.stride_tricks.as_strided(np.ones(1, "f4"), (2**40, 1), (0, 0))
+    assert teir.einsum("ij,j->j", huge[:4], np.ones(1, "f4")) == 4
+    assert teir.plan("ij->ij", huge).problem.bound.output_shape == (2**40, 1)
+
+
+@pytest.mark.parametrize("shape", [(2**31, 2**31), (2**32, 2**31), (2**62,), (2**64,)])
+def test_extents_beyond_the_limit(shape: tuple[int, ...]) -> None:
+    text = "ij"[: len(shape)]
+    assert code_of(lambda: teir.plan(f"{text}->{text}", shape)) == "TEIR614"
+    assert code_of(lambda: teir.plan(f"{text}->", shape)) == "TEIR614"
+
+
+def test_a_result_beyond_the_limit() -> None:
+    long = np.lib.stride_tricks.as_strided(np.ones(1, "f4"), (2**31,), (0,))
+    assert code_of(lambda: teir.einsum("i,j->ij", long, long)) == "TEIR614"
+
+
+def test_many_operands_and_indices() -> None:
+    chain = [integers(2, 2, seed=place) for place in range(60)]
+    flat = [part for place, one in enumerate(chain) for part in (one / 2, [place, place + 1])]
+    result = teir.einsum(*flat, [0, 60])
+    expected = np.linalg.multi_dot([one.astype("f8") / 2 for one in chain])
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_thousand_operands() -> None:
+    one = np.eye(2, dtype="float64")
+    flat = [part for place in range(1000) for part in (one, [place, place + 1])]
+    np.testing.assert_array_equal(teir.einsum(*flat, [0, 1000]), one)
+
+
+def test_a_64_dimensional_tensor() -> None:
+    shape = tuple(2 if place % 8 == 0 else 1 for place in range(64))
+    a = integers(*shape)
+    numbers = list(range(64))
+    result = teir.einsum(a, numbers, numbers[::-1])
+    np.testing.assert_array_equal(result, a.transpose())
+
+
+def test_unicode_and_blanks() -> None:
+    a, b = integers(3, 4), integers(4, 5)
+    np.testing.assert_array_equal(teir.einsum(" éß , ßж -> éж ", a, b), a @ b)
+
+
+def test_random_expressions_stay_within_the_bound() -> None:
+    rng = random.Random(5)
+    worst = 0.0
+    for _ in range(150):
+        worst = max(worst, _random_ratio(rng))
+    assert worst < PASS
+
+
+def _random_ratio(rng: random.Random) -> float:
+    letters = "abcde"[: rng.randint(1, 5)]
+    extents = {letter: rng.choice((1, 2, 3, 7, 9)) for letter in letters}
+    count = rng.randint(1, 3)
+    terms = ["".join(rng.choices(letters, k=rng.randint(0, 3))) for _ in range(count)]
+    used = sorted(set("".join(terms)))
+    output = "".join(rng.sample(used, rng.randint(0, len(used))))
+    text = f"{','.join(terms)}->{output}"
+    draw = np.random.default_rng(rng.randint(0, 2**30))
+    data_type = rng.choice((DataType.FP32, DataType.FP64, DataType.C64))
+    arrays = []
+    for term in terms:
+        array = draw.uniform(-1, 1, [extents[letter] for letter in term])
+        array = array.astype(data_type.numpy_dtype())
+        arrays.append(np.asarray(array.T if rng.random() < 0.3 and len(set(term)) == 1 else array))
+    result = teir.einsum(text, *arrays)
+    exact = evaluate_einsum(parse_subscripts(text), arrays)
+    size = evaluate_einsum(parse_subscripts(text), [np.abs(array) for array in arrays])
+    terms_summed = int(np.prod([extents[letter] for letter in used if letter not in output]))
+    permitted = max(1, count - 1) * error_bound(
+        size, terms=terms_summed, invocations=1, input_type=data_type, output_type=data_type
+    )
+    return error_ratio(np.asarray(result).astype("complex128"), exact, np.asarray(permitted))
+
+
+# --- special values -------------------------------------------------------------------------
+
+
+def test_special_values_behave_as_ieee_says() -> None:
+    a = np.array([[np.nan, 1], [np.inf, 1], [1, 1]], "float32")
+    b = np.array([[1.0], [1.0]], "float32")
+    result = teir.einsum("ij,jk->ik", a, b)
+    assert np.isnan(result[0, 0])
+    assert result[1, 0] == np.inf
+    assert result[2, 0] == 2
+    largest = np.full((1, 2), np.finfo("float32").max)
+    assert teir.einsum("ij->i", largest)[0] == np.inf
+    tiny = np.full((1, 1), 1e-45, "float32")
+    assert teir.einsum("ij,jk->ik", tiny, np.ones((1, 1), "float32"))[0, 0] == tiny[0, 0]
+
+
+# --- out ------------------------------------------------------------------------------------
+
+
+def test_out_is_written_directly() -> None:
+    a, b = integers(3, 4), integers(4, 5)
+    out = np.full((3, 5), np.nan, "float32")
+    assert teir.einsum("ij,jk->ik", a, b, out=out) is out
+    np.testing.assert_array_equal(out, a @ b)
+
+
+@pytest.mark.parametrize("layout", ["fortran", "sliced", "misaligned"])
+def test_out_may_have_any_forward_layout(layout: str) -> None:
+    a, b = integers(6, 4), integers(4, 9)
+    out = view(layout, np.zeros((6, 9), "float32"))
+    assert teir.einsum("ij,jk->ik", a, b, out=out) is out
+    np.testing.assert_array_equal(out, a @ b)
+
+
+def test_out_walked_backwards() -> None:
+    a = integers(5, 6)
+    out = np.zeros((5, 6), "float32")
+    assert code_of(lambda: teir.einsum("ij->ij", a, out=out[::-1])) == "TEIR634"
+    teir.einsum("ij->ij", a[::-1], out=out[::-1])
+    np.testing.assert_array_equal(out, a)
+
+
+def test_out_that_cannot_be_written() -> None:
+    a, b = integers(3, 4), integers(4, 5)
+
+    def refused(out: object) -> str:
+        return code_of(lambda: teir.einsum("ij,jk->ik", a, b, out=out))
+
+    frozen = np.zeros((3, 5), "float32")
+    frozen.flags.writeable = False
+    assert refused(frozen) == "TEIR632"
+    assert refused([[0.0] * 5] * 3) == "TEIR632"
+    assert refused(np.zeros((5, 3), "float32")) == "TEIR630"
+    assert refused(np.zeros((3, 5), "float64")) == "TEIR631"
+    assert refused(np.zeros((3, 5), ">f4")) == "TEIR623"
+    assert refused(np.broadcast_to(np.zeros(5, "float32"), (3, 5)).view()) == "TEIR632"
+    overlapping = np.lib.stride_tricks.as_strided(np.zeros(9, "float32"), (3, 5), (4, 4))
+    assert refused(overlapping) == "TEIR633"
+    still = np.lib.stride_tricks.as_strided(np.zeros(5, "float32"), (3, 5), (0, 4))
+    assert refused(still) == "TEIR633"
+    assert not frozen.any()
+
+
+def test_out_apart_from_the_operands() -> None:
+    a = integers(4, 4)
+    before = a.copy()
+    assert code_of(lambda: teir.einsum("ij,jk->ik", a, a, out=a)) == "TEIR635"
+    assert code_of(lambda: teir.einsum("ij->ij", a, out=a)) == "TEIR635"
+    raw = np.zeros(31, np.uint8)
+    low, high = raw[:16].view("float32"), raw[15:31].view("float32")
+    assert code_of(lambda: teir.einsum("i->i", low, out=high)) == "TEIR635"
+    np.testing.assert_array_equal(a, before)
+    memory = integers(4, 8)
+    expected = memory[:, ::2].copy()
+    teir.einsum("ij->ij", memory[:, ::2], out=memory[:, 1::2])
+    np.testing.assert_array_equal(memory[:, 1::2], expected)
+
+
+# --- operands that are refused --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operand", "code"),
+    [
+        (None, "TEIR621"),
+        (object(), "TEIR621"),
+        ([[1.0, 2.0], [3.0]], "TEIR621"),
+        (np.zeros((2, 2), ">f4"), "TEIR623"),
+        (np.zeros((2, 2), "datetime64[s]"), "TEIR622"),
+        (np.zeros((2, 2), "timedelta64[s]"), "TEIR622"),
+        (np.zeros((2, 2), [("x", "f4")]), "TEIR622"),
+        (np.zeros((2, 2), "U3"), "TEIR622"),
+        (np.ma.masked_array(np.zeros((2, 2)), mask=True), "TEIR624"),
+        (np.asmatrix(np.zeros((2, 2))), "TEIR624"),
+        (np.zeros((2, 2)).view(np.recarray), "TEIR624"),
+    ],
+)
+def test_operands_that_are_refused(operand: object, code: str) -> None:
+    assert code_of(lambda: teir.einsum("ij,jk->ik", np.ones((2, 2)), operand)) == code
+    assert code_of(lambda: teir.plan("ij,jk->ik", np.ones((2, 2)), operand)) == code
+
+
+def test_wrong_keywords() -> None:
+    a = integers(3, 3)
+    assert code_of(lambda: teir.einsum("ij,jk", a, a, dtype="nonsense")) == "TEIR613"
+    assert code_of(lambda: teir.einsum("ij,jk", a + 1j, a, dtype="f4")) == "TEIR613"
+    assert code_of(lambda: teir.einsum("ij,jk", a, a, dtype=">f4")) == "TEIR613"
+    assert code_of(lambda: teir.einsum("ij,jk", a, a, threads=0)) == "TEIR703"
+    assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize="nonsense")) == "TEIR612"
+    assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize=[(0, 1)])) == "TEIR612"
+    assert code_of(lambda: teir.einsum("ij,jk", a, a, optimize=[(0, 0)])) == "TEIR612"
+    assert code_of(lambda: teir.einsum(a, "ij")) == "TEIR611"
+    assert code_of(lambda: teir.einsum(5)) == "TEIR611"
+
+
+# --- plan -----------------------------------------------------------------------------------
+
+
+def test_a_plan_is_called_often() -> None:
+    a, b = integers(3, 4), integers(4, 5)
+    made = teir.plan("ij,jk->ik", a, b)
+    out = np.empty((3, 5), "float32")
+    for _ in range(3):
+        assert made(a, b, out=out) is out
+        np.testing.assert_array_equal(out, a @ b)
+        np.testing.assert_array_equal(made(a, b), a @ b)
+    np.testing.assert_array_equal(made(np.asfortranarray(a), b[:, ::-1]), a @ b[:, ::-1])
+    assert "Contraction" in made.explain()
+    assert made.program.tensors[-1].name == "out"
+    assert "define" in made.llvm()
+    assert made.assembly()
+
+
+def test_a_plan_of_shapes() -> None:
+    made = teir.plan("ij,jk->ik", (3, 4), (4, 5), dtype="float32", threads=1)
+    a, b = integers(3, 4), integers(4, 5)
+    np.testing.assert_array_equal(made(a, b), a @ b)
+    assert teir.plan("i->", (3,))(np.ones(3)) == 3
+    assert code_of(lambda: teir.plan("i->", (-1,))) == "TEIR616"
+
+
+def test_a_plan_refuses_other_arrays() -> None:
+    made = teir.plan("ij,jk->ik", (3, 4), (4, 5), dtype="float32")
+    a, b = integers(3, 4), integers(4, 5)
+    assert code_of(lambda: made(a)) == "TEIR641"
+    assert code_of(lambda: made(a.astype("f8"), b)) == "TEIR641"
+    assert code_of(lambda: made(a.T, b)) == "TEIR641"
+    assert code_of(lambda: made(a, b, out=np.zeros((5, 3), "f4"))) == "TEIR630"
+    integral = teir.plan("ij->ji", np.zeros((2, 2), "int64"))
+    assert code_of(lambda: integral.program) == "TEIR642"
+
+
+def test_a_plan_is_saved(tmp_path: object) -> None:
+    made = teir.plan("ij,jk->ik", (3, 4), (4, 5), dtype="float32")
+    path = tmp_path / "product.json"  # type: ignore[operator]
+    made.save(path)
+    assert teir.load(path) == made.program
+
+
+# --- the other functions, and the libraries that call ours ------------------------------------
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, ([1, 0], [0, 1]), (1, 0), ([-1], [0])])
+def test_tensordot(axes: object) -> None:
+    shape = {0: (2, 3), 1: (3, 4), 2: (2, 3)}.get(axes if isinstance(axes, int) else -1, (3, 2))
+    a, b = integers(2, 3), integers(*shape)
+    np.testing.assert_array_equal(teir.tensordot(a, b, axes), np.tensordot(a, b, axes))
+
+
+def test_tensordot_refuses_axes() -> None:
+    a = integers(2, 3)
+    assert code_of(lambda: teir.tensordot(a, a, 3)) == "TEIR615"
+    assert code_of(lambda: teir.tensordot(a, a, ([0, 0], [0, 1]))) == "TEIR615"
+    assert code_of(lambda: teir.tensordot(a, a, "x")) == "TEIR615"
+    assert code_of(lambda: teir.tensordot(a, a, ([5], [0]))) == "TEIR615"
+
+
+@pytest.mark.parametrize("axes", [None, (0, 1, 2), (2, 0, 1), (-1, 0, 1)])
+def test_transpose(axes: tuple[int, ...] | None) -> None:
+    a = integers(3, 17, 20)
+    result = teir.transpose(a, axes)
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, np.transpose(a, axes))
+
+
+def test_transpose_refuses_axes() -> None:
+    assert code_of(lambda: teir.transpose(integers(2, 3), (0, 0))) == "TEIR615"
+    assert code_of(lambda: teir.transpose(integers(2, 3), (0, 2))) == "TEIR615"
+
+
+@pytest.mark.parametrize("optimize", [True, False, "greedy", [(1, 2), (0, 1)]])
+def test_paths(optimize: object) -> None:
+    arrays = integers(3, 4), integers(4, 5), integers(5, 6)
+    result = teir.einsum("ij,jk,kl->il", *arrays, optimize=optimize)
+    np.testing.assert_array_equal(result, arrays[0] @ arrays[1] @ arrays[2])
+
+
+def test_opt_einsum_runs_on_us() -> None:
+    arrays = integers(3, 4, 2), integers(4, 5), integers(5, 6, 2), integers(6)
+    text = "iab,aj,jkb,k->ib"
+    result = opt_einsum.contract(text, *arrays, backend="teir")
+    np.testing.assert_allclose(result, np.einsum(text, *arrays), rtol=1e-6)
+
+
+def test_cotengra_runs_on_us() -> None:
+    cotengra = pytest.importorskip("cotengra")
+    arrays = integers(3, 4), integers(4, 5), integers(5, 6)
+    result = cotengra.einsum("ij,jk,kl->il", *arrays, implementation=(teir.einsum, teir.tensordot))
+    np.testing.assert_array_equal(result, arrays[0] @ arrays[1] @ arrays[2])
+    shapes = [array.shape for array in arrays]
+    tree = cotengra.einsum_tree("ij,jk,kl->il", *shapes)
+    planned = teir.einsum("ij,jk,kl->il", *arrays, optimize=tree)
+    np.testing.assert_array_equal(planned, result)
+
+
+class TestTorch:
+    torch = pytest.importorskip("torch")
+
+    def test_results_are_tensors(self) -> None:
+        torch = self.torch
+        a, b = torch.arange(12.0).reshape(3, 4), torch.arange(20.0).reshape(4, 5)
+        result = teir.einsum("ij,jk->ik", a, b)
+        assert isinstance(result, torch.Tensor)
+        assert torch.equal(result, a @ b)
+        assert torch.equal(teir.einsum("ij,jk->ik", b.T, a.T), (a @ b).T)
+        out = torch.zeros(3, 5)
+        assert teir.einsum("ij,jk->ik", a, b, out=out) is out
+        assert torch.equal(out, a @ b)
+
+    @pytest.mark.parametrize("name", ["bfloat16", "float16", "float64", "complex64", "int64"])
+    def test_types(self, name: str) -> None:
+        torch = self.torch
+        dtype = getattr(torch, name)
+        a = torch.arange(6).reshape(2, 3).to(dtype)
+        result = teir.einsum("ij,kj->ik", a, a)
+        assert result.dtype == dtype
+        assert result.tolist() == [[5, 14], [14, 50]]
+
+    def test_tensors_that_are_refused(self) -> None:
+        torch = self.torch
+        a = torch.ones(2, 2)
+        for tensor in (
+            torch.ones(2, 2, requires_grad=True),
+            torch.ones(2, 2, dtype=torch.complex64).conj(),
+            torch.ones(2, 2).to_sparse(),
+        ):
+            assert code_of(lambda one=tensor: teir.einsum("ij,jk", a, one)) == "TEIR624"
+        assert code_of(lambda: teir.einsum("ij,jk", a, torch.ones(2, 2, device="meta"))) in (
+            "TEIR625",
+        )
+        assert code_of(lambda: teir.einsum("ij->ij", a, out=a)) == "TEIR635"
+
+
+class Producer:
+    """An array that speaks DLPack only, on a device of one's choice."""
+
+    def __init__(self, array: np.ndarray, device: tuple[int, int]) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, **keywords: object) -> object:
+        return self.array.__dlpack__(**keywords)  # type: ignore[arg-type]
+
+
+def test_dlpack() -> None:
+    a = integers(3, 4)
+    np.testing.assert_array_equal(teir.einsum("ij->ji", Producer(a, (1, 0))), a.T)
+    assert code_of(lambda: teir.einsum("ij->ji", Producer(a, (2, 0)))) == "TEIR625"
+    read_only = a.copy()
+    read_only.flags.writeable = False
+    np.testing.assert_array_equal(teir.einsum("ij->ji", Producer(read_only, (1, 0))), a.T)
+
+
+def test_a_broken_producer_is_a_finding() -> None:
+    class Closed(Producer):
+        def __dlpack__(self, **keywords: object) -> object:
+            raise BufferError("the capsule is closed")
+
+    assert code_of(lambda: teir.einsum("ij->ji", Closed(integers(2, 2), (1, 0)))) == "TEIR621"
+
+
+def test_array_interface_and_memory_maps(tmp_path: object) -> None:
+    class Wrapped:
+        def __init__(self, array: np.ndarray) -> None:
+            self.__array_interface__ = array.__array_interface__
+            self.kept = array
+
+    a = integers(3, 4)
+    np.testing.assert_array_equal(teir.einsum("ij->ji", Wrapped(a)), a.T)
+    np.save(tmp_path / "a.npy", a)  # type: ignore[operator]
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")  # type: ignore[operator]
+    np.testing.assert_array_equal(teir.einsum("ij->ji", mapped), a.T)
+
+
+def test_numbers_and_sequences() -> None:
+    assert teir.einsum(",->", 2.0, 3.0) == 6
+    np.testing.assert_array_equal(teir.einsum("i,i->i", [1.0, 2.0], (3.0, 4.0)), [3, 8])
