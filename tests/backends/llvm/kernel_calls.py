@@ -48,8 +48,10 @@ class Compiled:
         self._code = load_object(compile_object(text, isa, symbols), symbols)
 
     def call(self, kernel: Kernel, arguments: Sequence[int], addresses: Sequence[int]) -> None:
-        """Run the kernel's node function on a record of its own."""
-        assert len(arguments) == len(kernel_arguments(kernel))
+        """Run the kernel's node function on a record of its own; hints may be left out."""
+        names = kernel_arguments(kernel)[len(arguments) :]
+        assert all(name.endswith("_ahead") for name in names)
+        arguments = (*arguments, *(0 for _ in names))
         if len(addresses) > 3:
             self._call_through_frame(kernel, arguments, addresses)
             return

@@ -118,18 +118,19 @@ def _emit_sum(
     )
     text.label(f"{label}_step")
     totals = _emit_products(text, kernel, kind, piece, now)
-    after = _emit_next(text, label, now, totals)
-    zero = _Pass(starts, starts, "%k", "%batch", ["zeroinitializer"] * len(first))
-    begin = _Pass(starts, starts, "%k", "%batch", first)
+    within = _emit_next_k(text, label, now, totals)
+    beyond = _emit_next_batch(text, label, now, totals)
+    sources = (
+        (label, _Pass(starts, starts, "%k", "%batch", ["zeroinitializer"] * len(first))),
+        (f"{label}_preload", _Pass(starts, starts, "%k", "%batch", first)),
+        (f"{label}_step", within),
+        (f"{label}_next", beyond),
+    )
     kinds = ["ptr"] * (2 * len(starts)) + ["i64"] * 2 + [kind.kind] * len(first)
     text.label(f"{label}_sum")
     for number, (name, value_kind) in enumerate(zip(now.names(), kinds, strict=True)):
-        text.define(
-            name,
-            f"phi {value_kind} [ {zero.names()[number]}, %{label} ], "
-            f"[ {begin.names()[number]}, %{label}_preload ], "
-            f"[ {after.names()[number]}, %{label}_step ]",
-        )
+        incoming = ", ".join(f"[ {came.names()[number]}, %{source} ]" for source, came in sources)
+        text.define(name, f"phi {value_kind} {incoming}")
     text.effect(f"br label %{label}_step")
     return totals
 
@@ -176,22 +177,25 @@ def _emit_inputs(
     return vectors * (chunk.vectors // distinct)
 
 
-def _emit_next(text: FunctionText, label: str, now: _Pass, totals: list[str]) -> _Pass:
-    """Move to the next k, or to the next batch, or leave the loop."""
-    same_batch = text.value(f"icmp sgt i64 {now.k_left}, 1")
+def _emit_next_k(text: FunctionText, label: str, now: _Pass, totals: list[str]) -> _Pass:
+    """The end of %<chunk>_step: back to the head with the next k, or to %<chunk>_next."""
+    places = [
+        shift_pointer(text, place, f"%k_stride{number}") for number, place in enumerate(now.places)
+    ]
+    k_left = text.value(f"sub i64 {now.k_left}, 1")
+    ended = text.value(f"icmp eq i64 {k_left}, 0")
+    text.effect(f"br i1 {ended}, label %{label}_next, label %{label}_sum")
+    return _Pass(places, now.batch_places, k_left, now.batch_left, totals)
 
-    def choose(kind: str, within: str, beyond: str) -> str:
-        return text.value(f"select i1 {same_batch}, {kind} {within}, {kind} {beyond}")
 
-    places, batch_places = [], []
-    for number, (place, batch_place) in enumerate(zip(now.places, now.batch_places, strict=True)):
-        next_k = shift_pointer(text, place, f"%k_stride{number}")
-        next_batch = shift_pointer(text, batch_place, f"%batch_stride{number}")
-        places.append(choose("ptr", next_k, next_batch))
-        batch_places.append(choose("ptr", batch_place, next_batch))
-    k_left = choose("i64", text.value(f"sub i64 {now.k_left}, 1"), "%k")
-    fewer = text.value(f"sub i64 {now.batch_left}, 1")
-    batch_left = choose("i64", now.batch_left, fewer)
+def _emit_next_batch(text: FunctionText, label: str, now: _Pass, totals: list[str]) -> _Pass:
+    """The block %<chunk>_next: back to the head with the next batch, or to %<chunk>_store."""
+    text.label(f"{label}_next")
+    places = [
+        shift_pointer(text, place, f"%batch_stride{number}")
+        for number, place in enumerate(now.batch_places)
+    ]
+    batch_left = text.value(f"sub i64 {now.batch_left}, 1")
     ended = text.value(f"icmp eq i64 {batch_left}, 0")
     text.effect(f"br i1 {ended}, label %{label}_store, label %{label}_sum")
-    return _Pass(places, batch_places, k_left, batch_left, totals)
+    return _Pass(places, places, "%k", batch_left, totals)
