@@ -48,7 +48,10 @@ def is_covered(read: Region, written: Sequence[Region], width: int, budget: Budg
     near = [box for box in written if box.begin <= high and box.end >= low]
     if not near:
         return False
-    begins, ends = _union([run for box in near for run in _runs(box, width, budget)])
+    joined = _joined(near)
+    if any(_contains(read, box) for box in joined):
+        return True
+    begins, ends = _union([run for box in joined for run in _runs(box, width, budget)])
     for begin, end in _runs(read, width, budget):
         position = bisect_right(begins, begin) - 1
         if position < 0 or ends[position] < end:
@@ -78,6 +81,41 @@ def _contains(read: Region, box: Region) -> bool:
         else:
             return False
     return True
+
+
+def _joined(boxes: list[Region]) -> list[Region]:
+    """The same elements in fewer boxes: each is joined to the one before it where they touch."""
+    joined: list[Region] = []
+    for box in sorted(boxes):
+        both = _join(joined[-1], box) if joined else None
+        if both is None:
+            joined.append(box)
+        else:
+            joined[-1] = both
+    return joined
+
+
+def _join(first: Region, second: Region) -> Region | None:
+    """Two boxes as one that has exactly their elements, None where they do not fit together.
+
+    They fit if they differ along one stride only, and the second begins inside or right after the
+    first: main and remainder branches, and the halves of a split axis.
+    """
+    mine, theirs = dict(first.dims), dict(second.dims)
+    if len(mine) != len(first.dims) or len(theirs) != len(second.dims):
+        return None
+    different = [
+        stride for stride in {**mine, **theirs} if mine.get(stride, 1) != theirs.get(stride, 1)
+    ]
+    distance = second.begin - first.begin
+    if len(different) > 1:
+        return None
+    for stride in different or [*mine, distance]:
+        steps = distance // stride if stride else 0
+        if steps * stride == distance and steps <= mine.get(stride, 1):
+            extent = max(mine.get(stride, 1), steps + theirs.get(stride, 1))
+            return region(first.begin, {**mine, stride: extent}.items())
+    return None
 
 
 def _runs(box: Region, width: int, budget: Budget) -> list[tuple[int, int]]:

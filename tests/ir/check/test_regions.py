@@ -1,0 +1,41 @@
+"""Regions against sets of bytes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teir.ir.check.collision import Budget
+from teir.ir.check.regions import Region, is_covered, region
+
+BOXES = st.builds(
+    region,
+    st.integers(0, 12).map(lambda element: 4 * element),
+    st.lists(
+        st.tuples(st.integers(0, 8).map(lambda element: 4 * element), st.integers(1, 4)),
+        max_size=3,
+    ),
+)
+
+
+def elements(box: Region) -> set[int]:
+    points = product(*(range(extent) for _, extent in box.dims))
+    strides = [stride for stride, _ in box.dims]
+    return {box.begin + sum(map(int.__mul__, strides, point)) for point in points}
+
+
+@given(BOXES, st.lists(BOXES, max_size=4))
+def test_covering_is_exact(read: Region, written: list[Region]) -> None:
+    together = set().union(*map(elements, written))
+    assert is_covered(read, written, 4, Budget(10_000)) == (elements(read) <= together)
+
+
+def test_main_and_remainder_columns_join_without_listing_rows() -> None:
+    main = region(0, [(400_000, 1_000_000), (4, 64)])
+    rest = region(256, [(400_000, 1_000_000), (4, 7)])
+    whole = region(0, [(400_000, 1_000_000), (4, 71)])
+    assert is_covered(whole, [main, rest], 4, Budget(100))
+    beyond = region(0, [(400_000, 1_000), (4, 72)])
+    assert not is_covered(beyond, [region(0, [(400_000, 1_000), (4, 71)])], 4, Budget(10_000))
