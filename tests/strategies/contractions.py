@@ -42,6 +42,24 @@ def draw(seed: int, data_type: DataType, operands: int, size: int = 60_000) -> D
         shared = [letter for letter in used if letter not in once and extents[letter] <= 4]
         once += shared[:1]
         output = "".join(rng.sample(once, len(once)))
+    return _drawn(rng, data_type, terms, output, extents)
+
+
+def draw_terms(
+    seed: int, data_type: DataType, terms: list[str], output: str, extents: dict[str, int]
+) -> Drawn:
+    """A contraction of given terms, its operands in random layouts."""
+    return _drawn(random.Random(seed), data_type, terms, output, extents)
+
+
+def _drawn(
+    rng: random.Random,
+    data_type: DataType,
+    terms: list[str],
+    output: str,
+    extents: dict[str, int],
+) -> Drawn:
+    operands = len(terms)
     memory: dict[str, np.ndarray] = {}
     factors = []
     arrays = []

@@ -87,7 +87,17 @@ def _emit_reduction(
         )
 
     work = extent_of(step.axes)
+    if lanes is not None and not outer and machine.threads > 1 and work >= machine.threaded_work:
+        body = Body()
+        for piece in cut(lanes, _chunk(lanes, machine)):
+            body += emission.loops(piece.loops, partial(leaf, piece.tile), parallel=True)
+        return body
     return _loops(emission, machine, outer, work, lambda: leaf(lanes))
+
+
+def _chunk(axis: Span, machine: Machine) -> int:
+    """The indices of one piece of an axis that the threads share."""
+    return even_block(axis.extent, max(1, axis.extent // (_CHUNKS * machine.threads)), 16)
 
 
 def _emit_tiles(
@@ -127,9 +137,8 @@ def _shared_runs(
     """Pieces of one or two axes, shared among the threads."""
     if across is not None and across.extent >= machine.threads:
         return emission.loops((across,), lambda: leaf(Roles(m=(along,))), parallel=True)
-    chunk = even_block(along.extent, max(1, along.extent // (_CHUNKS * machine.threads)), 16)
     body = Body()
-    for piece in cut(along, chunk):
+    for piece in cut(along, _chunk(along, machine)):
         roles = Roles(m=some(piece.tile), n=some(across))
         body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
     return body

@@ -36,4 +36,4 @@ def even_block(extent: int, largest: int, granule: int = 1) -> int:
         if extent % count == 0 and (extent // count) % granule == 0:
             return extent // count
     even = -(-extent // fewest)
-    return min(max(granule, -(-even // granule) * granule), max(granule, largest))
+    return max(granule, min(-(-even // granule), largest // granule) * granule)

@@ -1,0 +1,67 @@
+"""Axes while a program is made: splitting, fusing, choosing blocks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teir.search.machine import even_block
+from teir.search.step import Span, fuse
+
+BOTH = {"in0": 4, "out": 4}
+
+
+def test_a_split_walks_the_same_indices() -> None:
+    span = Span("i", 10, {"in0": 8}, {"in0": 100})
+    outer, inner = span.split(3)
+    rest = span.rest(9)
+    walked = [
+        100 + outer.strides["in0"] * block + inner.strides["in0"] * index
+        for block in range(outer.extent)
+        for index in range(inner.extent)
+    ]
+    walked += [rest.offsets["in0"] + 8 * index for index in range(rest.extent)]
+    assert walked == [100 + 8 * index for index in range(10)]
+    assert not inner.offsets
+
+
+@pytest.mark.parametrize(
+    ("axes", "fused"),
+    [
+        ([Span("i", 3, {"in0": 16, "out": 16}, {}), Span("j", 4, BOTH, {})], [("ij", 12)]),
+        ([Span("j", 4, BOTH, {}), Span("i", 3, {"in0": 16, "out": 16}, {})], [("ij", 12)]),
+        ([Span("i", 3, {"in0": 16, "out": 20}, {}), Span("j", 4, BOTH, {})], [("i", 3), ("j", 4)]),
+        ([Span("i", 3, {"in0": 16}, {}), Span("j", 4, BOTH, {})], [("i", 3), ("j", 4)]),
+        (
+            [
+                Span("i", 2, {"in0": 48, "out": 48}, {}),
+                Span("j", 3, {"in0": 16, "out": 16}, {}),
+                Span("k", 4, BOTH, {}),
+            ],
+            [("ijk", 24)],
+        ),
+    ],
+)
+def test_axes_fuse_where_every_tensor_allows(axes: list[Span], fused: list) -> None:
+    assert [(axis.label, axis.extent) for axis in fuse(axes)] == fused
+
+
+def test_fused_axes_keep_their_offsets() -> None:
+    outer = Span("i", 3, {"in0": 16}, {"in0": -32})
+    (axis,) = fuse([outer, Span("j", 4, {"in0": 4}, {"in0": -12})])
+    assert axis.offsets == {"in0": -44}
+
+
+@given(st.integers(1, 5000), st.integers(1, 600), st.sampled_from((1, 4, 16, 64)))
+def test_a_block_fits_and_is_even(extent: int, largest: int, granule: int) -> None:
+    block = even_block(extent, largest, granule)
+    assert 1 <= block <= max(largest, granule)
+    if extent > largest and block < extent:
+        assert block % granule == 0 or extent % block == 0
+
+
+def test_a_prime_is_cut_evenly() -> None:
+    assert even_block(1009, 256) == 253
+    assert even_block(1000, 256) == 250
+    assert even_block(1000, 524, 64) == 512
