@@ -36,7 +36,7 @@ _AVX2: dict[DataType, tuple[int, ...]] = {
     DataType.FP32: (11, 6, 4),
     DataType.TF32: (7, 4, 2),
     DataType.BF16: (9, 5, 3),
-    DataType.FP16: (10, 5, 3),
+    DataType.FP16: (8, 5, 3),
     DataType.C64: (7, 5, 2),
     DataType.C128: (7, 5, 2),
 }

@@ -254,8 +254,9 @@ def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, st
 
 def _emit_prefetch(text: FunctionText, block: _Block, b: tuple[str, ...]) -> None:
     """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows."""
+    ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
     for column in range(block.kernel.columns):
-        address = shift_pointer(text, _column_of_b(text, block, b, column), "%b_ahead")
+        address = _column_of_b(text, block, ahead, column)
         text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
 
