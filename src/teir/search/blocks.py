@@ -25,7 +25,7 @@ from teir.search.step import Span
 DEPTH = 256
 """Products per reduction block: a panel of A of this depth stays near the L1 cache."""
 _COLUMNS = 12
-"""Columns are cut in multiples of this where they must be cut."""
+"""The fewest columns of a block."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
 
@@ -172,7 +172,7 @@ class ProductBlocks:
         if self.sharing is Sharing.COLUMNS:
             shares = -(-_CHUNKS * self.machine.threads // extent_of(shape.n_outer))
             largest = min(largest, max(_COLUMNS, shape.n.extent // shares))
-        return even_block(shape.n.extent, largest, _COLUMNS)
+        return even_block(shape.n.extent, largest)
 
     def _columns(self, k: tuple[Span, ...]) -> tuple[Body, _Side, tuple[Span, ...]]:
         shape = self.shape
