@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from teir.ir.check.collision import Budget
 
+_PASSES = 8
+"""Joining stops here; what is left is compared run by run."""
+
 
 class Region(NamedTuple):
     """The elements at begin + sum of stride * index; ``dims`` has (stride, extent), descending."""
@@ -84,14 +87,21 @@ def _contains(read: Region, box: Region) -> bool:
 
 
 def _joined(boxes: list[Region]) -> list[Region]:
-    """The same elements in fewer boxes: each is joined to the one before it where they touch."""
-    joined: list[Region] = []
-    for box in sorted(boxes):
-        both = _join(joined[-1], box) if joined else None
-        if both is None:
-            joined.append(box)
-        else:
-            joined[-1] = both
+    """The same elements in fewer boxes: each is joined to the one before it where they fit.
+
+    Repeated while it helps: four quarters first make two halves.
+    """
+    joined = sorted(boxes)
+    for _ in range(_PASSES):
+        before, joined = joined, []
+        for box in before:
+            both = _join(joined[-1], box) if joined else None
+            if both is None:
+                joined.append(box)
+            else:
+                joined[-1] = both
+        if len(joined) == len(before):
+            break
     return joined
 
 
