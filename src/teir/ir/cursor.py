@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import string
 
 import msgspec
 
@@ -13,16 +13,10 @@ from teir.ir.name_rules import shown
 from teir.ir.reading_rules import IDENTIFIER_LENGTH, NUMBER_LENGTH, TEXT_SYNTAX
 from teir.ir.spelling import PLAIN_NAME
 
-_TOKEN = re.compile(
-    rf"""[ \t]*(?:
-        (?P<name>{PLAIN_NAME.pattern})
-      | (?P<integer>[0-9]+)
-      | (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<mark>->|[^\s#])
-    )""",
-    re.VERBOSE,
-)
-_SPACE = re.compile(r"[ \t]*")
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(rf"[ \t]*+({PLAIN_NAME.pattern}|[0-9]+|{_STRING}|->|[^ \t])")
+_NAME_STARTS = frozenset(f"{string.ascii_letters}_")
+_WITHOUT_COMMENT = re.compile(rf'(?:[^"#]++|{_STRING}|")*+')
 
 
 class LineError(Exception):
@@ -33,51 +27,69 @@ class LineError(Exception):
         self.finding = finding
 
 
-@dataclass(slots=True)
 class Cursor:
-    """``text[position:]`` of line ``number`` is still to be read."""
+    """Stands at ``token`` of line ``number``; at the end of the line the token is empty.
 
-    text: str
-    number: int
-    position: int = 0
-    kind: str = field(init=False)
-    """name, integer, string, mark, or end: what stands at the cursor."""
-    token: str = field(init=False)
-    start: int = field(init=False)
-    end: int = field(init=False)
+    A token is a plain name, digits, a JSON string, ``->`` or one other character. Columns are
+    worked out only when a finding or a new name asks for them.
+    """
 
-    def __post_init__(self) -> None:
-        self._look()
+    __slots__ = ("_at", "_starts", "_tokens", "number", "text", "token")
 
-    def _look(self) -> None:
-        found = _TOKEN.match(self.text, self.position)
-        if found is None:
-            space = _SPACE.match(self.text, self.position)
-            self.start = self.end = space.end() if space else self.position
-            self.kind, self.token = "end", ""
-            return
-        self.kind = found.lastgroup or "end"
-        self.start, self.end = found.span(self.kind)
-        self.token = self.text[self.start : self.end]
+    def __init__(self, row: str, number: int) -> None:
+        self.text = _without_comment(row) if "#" in row else row
+        self.number = number
+        self._tokens: list[str] = _TOKEN.findall(self.text)
+        self._tokens.append("")
+        self._at = 0
+        self._starts: list[int] | None = None
+        self.token = self._tokens[0]
 
     def step(self) -> None:
         """Moves behind the token at the cursor."""
-        self.position = self.end
-        self._look()
+        self._at += 1
+        self.token = self._tokens[self._at]
+
+    @property
+    def index(self) -> int:
+        """The number of the token in its line."""
+        return self._at
+
+    @property
+    def start(self) -> int:
+        """Where the token starts in the line, counted from 0."""
+        return self._start_of(self._at)
 
     @property
     def place(self) -> TextPlace:
-        return TextPlace(line=self.number, column=self.start + 1)
+        return self.place_of(self._at)
 
-    def at(self, token: str) -> bool:
-        """Whether the cursor stands at this word or mark."""
-        return self.token == token and self.kind in ("name", "mark")
+    def place_of(self, index: int) -> TextPlace:
+        """The place of a token of this line."""
+        return TextPlace(line=self.number, column=self._start_of(index) + 1)
+
+    def _start_of(self, index: int) -> int:
+        if self._starts is None:
+            self._starts = [found.start(1) for found in _TOKEN.finditer(self.text)]
+            self._starts.append(len(self.text.rstrip(" \t")))
+        return self._starts[index]
+
+    @property
+    def following(self) -> str:
+        """The token after this one; empty at the end."""
+        return self._tokens[self._at + 1] if self.token else ""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether a plain name stands at the cursor."""
+        return self.token[:1] in _NAME_STARTS
 
     def skip(self, token: str) -> bool:
         """Moves behind ``token`` if it stands at the cursor."""
-        if not self.at(token):
+        if self.token != token:
             return False
-        self.step()
+        self._at += 1
+        self.token = self._tokens[self._at]
         return True
 
     def expect(self, token: str) -> None:
@@ -87,22 +99,22 @@ class Cursor:
 
     def name(self, what: str) -> str:
         """A plain or quoted name."""
-        if self.kind == "name":
-            name = self.token
-        elif self.kind == "string":
+        name = self.token
+        if name[:1] == '"' and len(name) > 1:
             name = self._string()
-        else:
+        elif not self.is_name:
             raise self.error(what)
-        size = len(name.encode())
-        if size > IDENTIFIER_BYTES.largest:
-            expected = f"at most {IDENTIFIER_BYTES.largest} bytes"
-            raise self.error(expected, rule=IDENTIFIER_LENGTH, found=f"{size} bytes")
+        if len(name) > IDENTIFIER_BYTES.largest // 4:
+            size = len(name.encode())
+            if size > IDENTIFIER_BYTES.largest:
+                expected = f"at most {IDENTIFIER_BYTES.largest} bytes"
+                raise self.error(expected, rule=IDENTIFIER_LENGTH, found=f"{size} bytes")
         self.step()
         return name
 
     def string(self, what: str) -> str:
         """A quoted text of any length."""
-        if self.kind != "string":
+        if self.token[:1] != '"' or len(self.token) == 1:
             raise self.error(what)
         text = self._string()
         self.step()
@@ -111,32 +123,33 @@ class Cursor:
     def integer(self, what: str) -> int:
         """An integer with an optional minus sign."""
         sign = -1 if self.skip("-") else 1
-        if self.kind != "integer":
+        digits = self.token
+        if not "0" <= digits[:1] <= "9":
             raise self.error(what)
-        digits = len(self.token)
-        if digits > NUMBER_CHARACTERS.largest:
+        if len(digits) > NUMBER_CHARACTERS.largest:
             expected = f"at most {NUMBER_CHARACTERS.largest} digits"
-            raise self.error(expected, rule=NUMBER_LENGTH, found=f"{digits} digits")
-        value = sign * int(self.token)
+            raise self.error(expected, rule=NUMBER_LENGTH, found=f"{len(digits)} digits")
         self.step()
-        return value
+        return sign * int(digits)
+
+    def skip_characters(self, count: int) -> None:
+        """Moves to the first token that starts ``count`` or more characters behind this one."""
+        end = self.start + count
+        while self.token and self.start < end:
+            self.step()
 
     def finish(self) -> None:
         """Nothing but a comment may follow."""
-        if self.kind != "end":
+        if self.token:
             raise self.error("the end of the line")
 
     def error(self, expected: str, *, rule: Rule = TEXT_SYNTAX, found: str = "") -> LineError:
         """The error that ``expected`` does not stand at the cursor."""
         witness = found or (f"`{_short(self.token)}`" if self.token else "the end of the line")
+        line = _short(self.text)
         return LineError(
-            Finding(rule=rule, place=self.place, expected=expected, found=witness, line=self.line)
+            Finding(rule=rule, place=self.place, expected=expected, found=witness, line=line)
         )
-
-    @property
-    def line(self) -> str:
-        """The line as a finding quotes it."""
-        return _short(self.text)
 
     def _string(self) -> str:
         try:
@@ -144,6 +157,11 @@ class Cursor:
         except (msgspec.DecodeError, UnicodeError) as error:
             raise self.error("a JSON string", found=shown(self.token)) from error
         return text
+
+
+def _without_comment(row: str) -> str:
+    found = _WITHOUT_COMMENT.match(row)
+    return found.group() if found else row
 
 
 def _short(text: str) -> str:

@@ -97,12 +97,17 @@ def duplicate_names(declarations: Iterable[Mention]) -> Iterator[Finding]:
     for mention in declarations:
         place = first.setdefault((mention.space, mention.name), mention.place)
         if place is not mention.place:
-            yield Finding(
-                rule=UNIQUE[mention.space],
-                place=mention.place,
-                expected=f"a new {mention.space.value} identifier",
-                found=f"{shown(mention.name)}, which is declared at {place}",
-            )
+            yield name_again(mention.space, mention.name, mention.place, str(place))
+
+
+def name_again(space: NameSpace, name: str, place: Place, first: str) -> Finding:
+    """The finding for a name declared at ``place`` and before that at ``first``."""
+    return Finding(
+        rule=UNIQUE[space],
+        place=place,
+        expected=f"a new {space.value} identifier",
+        found=f"{shown(name)}, which is declared at {first}",
+    )
 
 
 def unknown_names(

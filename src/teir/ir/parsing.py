@@ -30,7 +30,7 @@ from typing import TypeVar
 from teir.errors import Finding, TeirError, TextPlace
 from teir.ir.cursor import Cursor, LineError
 from teir.ir.limits import ENTRIES, LINE_CHARACTERS, LISTED_FINDINGS
-from teir.ir.name_rules import Mention, NameSpace, duplicate_names, unknown_names
+from teir.ir.name_rules import Mention, NameSpace, name_again, unknown_names
 from teir.ir.nodes import Axis, Primitive, Program, Tensor
 from teir.ir.parsing_lines import (
     NodeLine,
@@ -55,6 +55,10 @@ _DECLARING = (["tensor"], ["scratch"], ["axis"], ["primitive"])
 """The first words of declarations, as splitting a line gives them."""
 
 
+def _no_names() -> dict[NameSpace, dict[str, int]]:
+    return {space: {} for space in NameSpace}
+
+
 @dataclass(slots=True)
 class Lines:
     """What the lines read so far declare; local to one call of `parse_program`."""
@@ -65,7 +69,10 @@ class Lines:
     axes: list[Axis] = field(default_factory=list)
     primitives: list[Primitive] = field(default_factory=list)
     nodes: list[NodeLine] = field(default_factory=list)
-    declarations: list[Mention] = field(default_factory=list)
+    declared: dict[NameSpace, dict[str, int]] = field(default_factory=_no_names)
+    """Every declared name with the number of its line."""
+    again: list[Finding] = field(default_factory=list)
+    """Findings about names declared a second time."""
     references: dict[tuple[NameSpace, str], TextPlace] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     schedule_is_whole: bool = True
@@ -80,7 +87,7 @@ def parse_program(text: str) -> Program:
     """
     lines = Lines()
     for number, row in enumerate(text.split("\n"), start=1):
-        if len(lines.findings) >= LISTED_FINDINGS.largest:
+        if len(lines.findings) + len(lines.again) >= LISTED_FINDINGS.largest:
             break
         try:
             _read_line(lines, row.removesuffix("\r"), number)
@@ -94,7 +101,7 @@ def parse_program(text: str) -> Program:
 
 def _assemble(lines: Lines) -> Program:
     roots, tree_findings = grow(tuple(lines.nodes))
-    findings = [*lines.findings, *duplicate_names(lines.declarations)]
+    findings = [*lines.findings, *lines.again]
     if lines.schedule_is_whole:
         findings += tree_findings
     if not lines.findings:
@@ -113,14 +120,11 @@ def _assemble(lines: Lines) -> Program:
 
 def _unknown(lines: Lines) -> list[Finding]:
     """Only asked when every line was read: a line not understood may hold the declaration."""
-    declared: dict[NameSpace, list[str]] = {space: [] for space in NameSpace}
-    for mention in lines.declarations:
-        declared[mention.space].append(mention.name)
     references = (
         Mention(space=space, name=name, place=place)
         for (space, name), place in lines.references.items()
     )
-    return list(unknown_names(declared, references))
+    return list(unknown_names(lines.declared, references))
 
 
 def _listed(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -153,13 +157,13 @@ def _read_line(lines: Lines, row: str, number: int) -> None:
             )
         )
     cursor = Cursor(row, number)
-    if cursor.kind == "end":
+    if not cursor.token:
         return
     if lines.name is None:
         lines.name = ""
         lines.name = read_header(cursor)
     else:
-        if "\t" in row[: cursor.start]:
+        if "\t" in row and "\t" in row[: cursor.start]:
             raise cursor.error("spaces", rule=INDENTATION, found="a tab")
         _read_declaration_or_node(lines, cursor)
     cursor.finish()
@@ -171,7 +175,7 @@ def _read_declaration_or_node(lines: Lines, cursor: Cursor) -> None:
         _read_node_scratch(lines, cursor)
     elif word is None:
         _read_node(lines, cursor)
-    elif lines.nodes or cursor.start > 0:
+    elif lines.nodes or cursor.text[0] == " ":
         raise cursor.error(
             "declarations before the schedule, at the start of a line",
             rule=DECLARATIONS_FIRST,
@@ -183,38 +187,36 @@ def _read_declaration_or_node(lines: Lines, cursor: Cursor) -> None:
 
 def _declaring_word(cursor: Cursor) -> str | None:
     """The declaration's first word; None for a node, which may have that word as its name."""
-    if cursor.kind != "name" or [cursor.token] not in _DECLARING:
-        return None
-    after = cursor.text[cursor.end :].lstrip(" \t")
-    return None if after.startswith(":") else cursor.token
+    declares = [cursor.token] in _DECLARING and cursor.following != ":"
+    return cursor.token if declares else None
 
 
 def _read_declaration(lines: Lines, cursor: Cursor, word: str) -> None:
     cursor.step()
-    place = cursor.place
+    index = cursor.index
     match word:
         case "tensor":
             tensor = read_tensor(cursor)
             _append(cursor, lines.tensors, tensor)
-            _declare(lines, NameSpace.TENSOR, tensor.name, place)
+            _declare(lines, cursor, NameSpace.TENSOR, tensor.name, index)
         case "scratch":
             tensor = read_tensor(cursor)
             _append(cursor, lines.scratch, tensor)
-            _declare(lines, NameSpace.TENSOR, tensor.name, place)
+            _declare(lines, cursor, NameSpace.TENSOR, tensor.name, index)
         case "axis":
             axis = read_axis(cursor, lines.references)
             _append(cursor, lines.axes, axis)
-            _declare(lines, NameSpace.AXIS, axis.name, place)
+            _declare(lines, cursor, NameSpace.AXIS, axis.name, index)
         case _:
             primitive = read_primitive(cursor, lines.references)
             _append(cursor, lines.primitives, primitive)
-            _declare(lines, NameSpace.PRIMITIVE, primitive.name, place)
+            _declare(lines, cursor, NameSpace.PRIMITIVE, primitive.name, index)
 
 
 def _read_node(lines: Lines, cursor: Cursor) -> None:
     node = read_node(cursor, lines.references)
     _append(cursor, lines.nodes, node)
-    _declare(lines, NameSpace.NODE, node.name, node.place)
+    _declare(lines, cursor, NameSpace.NODE, node.name, node.index)
 
 
 def _read_node_scratch(lines: Lines, cursor: Cursor) -> None:
@@ -227,14 +229,16 @@ def _read_node_scratch(lines: Lines, cursor: Cursor) -> None:
             found=f"`scratch` {indent} spaces deep",
         )
     cursor.step()
-    place = cursor.place
+    index = cursor.index
     tensor = read_tensor(cursor)
     _append(cursor, owner.scratch, tensor)
-    _declare(lines, NameSpace.TENSOR, tensor.name, place)
+    _declare(lines, cursor, NameSpace.TENSOR, tensor.name, index)
 
 
-def _declare(lines: Lines, space: NameSpace, name: str, place: TextPlace) -> None:
-    lines.declarations.append(Mention(space=space, name=name, place=place))
+def _declare(lines: Lines, cursor: Cursor, space: NameSpace, name: str, index: int) -> None:
+    first = lines.declared[space].setdefault(name, cursor.number)
+    if first != cursor.number:
+        lines.again.append(name_again(space, name, cursor.place_of(index), f"line {first}"))
 
 
 def _append(cursor: Cursor, parts: list[_Part], part: _Part) -> None:

@@ -38,6 +38,11 @@ References = dict[tuple[NameSpace, str], TextPlace]
 """The first use of every name that is used."""
 
 
+_WANTED = {space: f"the name of a {space.value}" for space in NameSpace}
+_POLICIES = {policy.value: policy for policy in Policy}
+_DATA_TYPES = {data_type.value: data_type for data_type in DataType}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLine:
     """A node without its children; ``policy`` is None for an invocation.
@@ -46,12 +51,18 @@ class NodeLine:
     """
 
     name: str
-    place: TextPlace
+    number: int
+    index: int
+    """The token of its line that is the name."""
     indent: int
     policy: Policy | None
     target: str
     guard: tuple[GuardTerm, ...]
     scratch: list[Tensor] = field(default_factory=list)
+
+    @property
+    def place(self) -> TextPlace:
+        return TextPlace(line=self.number, column=self.indent + 1)
 
 
 def read_header(cursor: Cursor) -> str:
@@ -65,7 +76,7 @@ def read_header(cursor: Cursor) -> str:
 
 
 def read_tensor(cursor: Cursor) -> Tensor:
-    """``name: type``, behind the word tensor or scratch."""
+    """``name: type`` behind the word tensor or scratch."""
     name = cursor.name("the name of a tensor")
     cursor.expect(":")
     return Tensor(name=name, data_type=_data_type(cursor))
@@ -97,14 +108,12 @@ def read_axis(cursor: Cursor, references: References) -> Axis:
 def _read_step(
     cursor: Cursor, references: References, strides: dict[str, int], offsets: dict[str, int]
 ) -> None:
-    place = cursor.place
-    tensor = cursor.name("the name of a tensor")
+    tensor = _reference(cursor, references, NameSpace.TENSOR)
     if tensor in strides:
         raise cursor.error("each tensor once", found=f"{tensor} again")
-    references.setdefault((NameSpace.TENSOR, tensor), place)
     strides[tensor] = cursor.integer("a stride in bytes")
-    if cursor.at("+") or cursor.at("-"):
-        sign = -1 if cursor.at("-") else 1
+    if cursor.token in ("+", "-"):
+        sign = -1 if cursor.token == "-" else 1
         cursor.step()
         offsets[tensor] = sign * cursor.integer("an offset in bytes")
 
@@ -126,7 +135,7 @@ def read_primitive(cursor: Cursor, references: References) -> Primitive:
     name = cursor.name("the name of a primitive")
     cursor.expect("=")
     operation = _operation(cursor)
-    data_type = None if cursor.at("(") else _data_type(cursor)
+    data_type = None if cursor.token == "(" else _data_type(cursor)
     cursor.expect("(")
     inputs, output = _operands(cursor, references)
     cursor.expect(";")
@@ -142,7 +151,7 @@ def read_primitive(cursor: Cursor, references: References) -> Primitive:
         n=roles.get(Role.N, ()),
         k=roles.get(Role.K, ()),
         data_type=data_type,
-        metadata=_metadata(cursor) if cursor.at("with") else (),
+        metadata=_metadata(cursor) if cursor.token == "with" else (),
     )
 
 
@@ -161,7 +170,7 @@ def _roles(
     cursor: Cursor, references: References, operation: Operation
 ) -> dict[Role, tuple[str, ...]]:
     roles: dict[Role, tuple[str, ...]] = {}
-    while cursor.kind == "name":
+    while cursor.is_name:
         role = _role(cursor)
         if role in roles:
             raise cursor.error(f"role {role.value} once")
@@ -204,36 +213,36 @@ def _metadata(cursor: Cursor) -> tuple[tuple[str, str], ...]:
     for key in ("data_type", "operands"):
         if key in entries:
             raise cursor.error("other keys", rule=METADATA_KEY, found=f"`{key}`")
-    cursor.end = cursor.start + scanned.end
-    cursor.step()
+    cursor.skip_characters(scanned.end)
     return tuple((key, msgspec.json.encode(entries[key]).decode()) for key in sorted(entries))
 
 
 def read_node(cursor: Cursor, references: References) -> NodeLine:
     """``policy node over axis if guard`` or ``node: primitive if guard``."""
-    indent = cursor.start
+    indent = len(cursor.text) - len(cursor.text.lstrip(" "))
     policy = _policy(cursor)
     if policy is not None:
         cursor.step()
-    place = cursor.place
+    index = cursor.index
     name = cursor.name("a node: `name: primitive`, or `sequential` or `parallel` `name over axis`")
     cursor.expect(":" if policy is None else "over")
     space = NameSpace.PRIMITIVE if policy is None else NameSpace.AXIS
     target = _reference(cursor, references, space)
     guard = read_guard(cursor, references) if cursor.skip("if") else ()
     return NodeLine(
-        name=name, place=place, indent=indent, policy=policy, target=target, guard=guard
+        name=name,
+        number=cursor.number,
+        index=index,
+        indent=indent,
+        policy=policy,
+        target=target,
+        guard=guard,
     )
 
 
 def _policy(cursor: Cursor) -> Policy | None:
     """The policy, None where the word is the name of an invocation node."""
-    if cursor.text[cursor.end :].lstrip(" \t").startswith(":"):
-        return None
-    for policy in Policy:
-        if cursor.at(policy.value):
-            return policy
-    return None
+    return None if cursor.following == ":" else _POLICIES.get(cursor.token)
 
 
 def read_guard(cursor: Cursor, references: References) -> tuple[GuardTerm, ...]:
@@ -268,9 +277,10 @@ def _names(cursor: Cursor, references: References, space: NameSpace) -> tuple[st
 
 
 def _reference(cursor: Cursor, references: References, space: NameSpace) -> str:
-    place = cursor.place
-    name = cursor.name(f"the name of a {space.value}")
-    references.setdefault((space, name), place)
+    index = cursor.index
+    name = cursor.name(_WANTED[space])
+    if (space, name) not in references:
+        references[space, name] = cursor.place_of(index)
     return name
 
 
