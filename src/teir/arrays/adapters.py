@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, Never
 
 import numpy as np
@@ -127,9 +128,8 @@ def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
 
 def _numpy_view(name: str, array: np.ndarray[Any, Any], kind: Kind, owner: Any) -> ArrayView:
     dtype = array.dtype
-    data_type = data_type_of(dtype)
-    if data_type is None or data_type.is_index:
-        data_type = None
+    data_type = _computed_type(dtype)
+    if data_type is None:
         _require_numpy_elements(name, dtype)
     return ArrayView(
         array.__array_interface__["data"][0],
@@ -142,6 +142,13 @@ def _numpy_view(name: str, array: np.ndarray[Any, Any], kind: Kind, owner: Any) 
         array,
         owner,
     )
+
+
+@cache
+def _computed_type(dtype: np.dtype[Any]) -> DataType | None:
+    """The type of elements that generated code computes with."""
+    data_type = data_type_of(dtype)
+    return None if data_type is None or data_type.is_index else data_type
 
 
 def _require_numpy_elements(name: str, dtype: np.dtype[Any]) -> None:

@@ -120,11 +120,10 @@ def run_plan(plan: Plan, operands: Sequence[Any], out: Any) -> Any:
 def run_views(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     """As `run_plan`, for arrays already viewed."""
     types = tuple(operand_type(view) for view in views)
-    _require_planned(plan.problem, types)
-    out_type = None if out is None else operand_type(out)
-    planned_out = plan.problem.out
-    if types != plan.problem.operands or (out_type is not None and out_type != planned_out):
-        plan = plan.replan(types, out_type)
+    out_type = plan.problem.out if out is None else operand_type(out)
+    if types != plan.problem.operands or out_type != plan.problem.out:
+        _require_planned(plan.problem, types)
+        plan = plan.replan(types, None if out is None else out_type)
     if out is not None:
         _require_apart(views, out)
     match plan.problem.route:
