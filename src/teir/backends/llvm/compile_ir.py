@@ -222,6 +222,7 @@ def _llvm() -> Any:
 
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    binding.initialize_native_asmparser()
     return binding
 
 
