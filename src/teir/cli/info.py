@@ -45,7 +45,7 @@ def _say_machine(target: Target, peaks: Peaks) -> None:
     caches = target.caches
     kib = [str(size // 1024) for size in (caches.l1_bytes, caches.l2_bytes, caches.l3_bytes)]
     rows = [
-        ("processor", f"{target.cpu} ({target.architecture})"),
+        ("processor", f"{target.cpu} ({target.architecture}, {microarchitecture()})"),
         ("instruction set", f"{target.isa.value}, vectors of {target.isa.vector_bytes} bytes"),
         ("usable cores", str(target.threads)),
         ("caches L1d, L2, L3", f"{', '.join(kib)} KiB ({caches.source})"),
@@ -61,6 +61,7 @@ def _as_json(target: Target, peaks: Peaks, versions: dict[str, str | None]) -> J
     return {
         "cpu": target.cpu,
         "architecture": target.architecture,
+        "microarchitecture": microarchitecture(),
         "isa": target.isa.value,
         "vector_bytes": target.isa.vector_bytes,
         "threads": target.threads,
@@ -78,6 +79,13 @@ def _as_json(target: Target, peaks: Peaks, versions: dict[str, str | None]) -> J
         "limits": {limit.of: limit.largest for limit in LIMITS},
         "versions": {"teir": __version__, "python": platform.python_version(), **versions},
     }
+
+
+def microarchitecture() -> str:
+    """The name archspec gives the processor, for reports; no choice of code depends on it."""
+    import archspec.cpu
+
+    return str(archspec.cpu.host().name)
 
 
 def _version(name: str) -> str | None:

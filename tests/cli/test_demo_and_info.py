@@ -1,0 +1,69 @@
+"""``teir demo`` and ``teir info``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cli.command_line import Teir
+from teir.cli import demo as demo_module
+from teir.cli.demo import MODES, cosine_modes, read_stiffness
+from teir.ir.limits import LIMITS
+
+FAST = ("batched-product-scalar", "contraction-brgemm")
+
+
+def test_every_row_is_compared_and_measured(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "EXAMPLES", FAST)
+    done = teir("demo", "--json")
+    assert done.code == 0, done.err
+    rows = done.json()["rows"]
+    assert [row["name"] for row in rows] == [*FAST, "stiffness-galerkin"]
+    for row in rows:
+        assert row["ok"] is True
+        assert row["per_second"] > 0
+        assert row["peak_per_second"] > 0
+
+
+def test_the_table_and_a_wrong_row(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:
+    from teir.cli import comparison
+
+    monkeypatch.setattr(demo_module, "EXAMPLES", FAST[:1])
+    monkeypatch.setattr(comparison, "error_ratio", lambda *_: 2.0)
+    done = teir("demo")
+    assert done.code == 1
+    assert "WRONG" in done.out
+    assert "GFLOP/s" in done.out
+    assert "wrong: batched-product-scalar" in done.err
+
+
+def test_examples_in_the_package_are_all_run() -> None:
+    from importlib.resources import files
+
+    shipped = {
+        entry.name.removesuffix(".teir")
+        for entry in files("teir").joinpath("examples").iterdir()
+        if entry.name.endswith(".teir")
+    }
+    assert shipped == set(demo_module.EXAMPLES)
+
+
+def test_the_shipped_matrix_is_a_stiffness_matrix() -> None:
+    stiffness = read_stiffness()
+    assert stiffness.shape == (1024, 1024)
+    assert np.array_equal(stiffness, stiffness.T)
+    assert np.linalg.eigvalsh(stiffness)[0] > 0
+    modes = cosine_modes(MODES, len(stiffness))
+    assert np.allclose(modes @ modes.T, np.eye(MODES), atol=1e-12)
+
+
+def test_info(teir: Teir) -> None:
+    done = teir("info", "--json")
+    assert done.code == 0, done.err
+    answer = done.json()
+    assert answer["threads"] >= 1
+    assert set(answer["limits"].values()) == {limit.largest for limit in LIMITS}
+    assert all(value > 0 for value in answer["peaks"].values())
+    text = teir("info").out
+    assert "limits of inputs" in text
+    assert "measured" in text

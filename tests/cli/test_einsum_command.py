@@ -1,0 +1,94 @@
+"""``teir einsum``, ``bench`` and ``explain`` on expressions and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import Teir
+
+SIZES = ("--sizes", "a=9,b=33", "--sizes", "c=17")
+
+
+def test_an_expression_is_run_and_compared(teir: Teir) -> None:
+    done = teir("einsum", "ab,bc->ac", *SIZES, "--compare", "--threads", "1")
+    assert done.code == 0, done.err
+    assert done.out.startswith("ab,bc->ac, FP32: 9×33, 33×17 -> 9×17\n1 thread: ")
+    assert "GFLOP/s" in done.out
+    assert "compared with NumPy: OK" in done.out
+
+
+@pytest.mark.parametrize("data_type", ["FP64", "tf32", "BF16", "FP16", "C64", "C128"])
+def test_every_type(teir: Teir, data_type: str) -> None:
+    done = teir("einsum", "ab,bc->ac", *SIZES, "--compare", "--json", "--dtype", data_type)
+    assert done.code == 0, done.err
+    answer = done.json()
+    assert answer["ok"] is True
+    assert answer["shape"] == [9, 17]
+    assert answer["dtype"] == data_type.upper()
+
+
+def test_the_program_is_shown(teir: Teir) -> None:
+    done = teir("einsum", "ab,bc->ac", *SIZES, "--show")
+    assert done.out.startswith("teir 1 ")
+    assert "Contraction" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("ab,bc->ac",), "TEIR805"),
+        (("ab,bc->ac", "--sizes", "a=9,b=33"), "TEIR805"),
+        (("ab,bc->ac", *SIZES, "--sizes", "z=3"), "TEIR805"),
+        (("ab,bc->ac", *SIZES, "--sizes", "a=3"), "TEIR805"),
+        (("ab,bc->ac", "--sizes", "a=0,b=1,c=1"), "TEIR805"),
+        (("ab,bc->ac", "--sizes", "a=-1,b=1,c=1"), "TEIR805"),
+        (("ab,bc->ac", "--sizes", "a=x"), "TEIR805"),
+        (("...a->a", "--sizes", "a=3"), "TEIR805"),
+        (("ab,bc->ad", *SIZES), "TEIR60"),
+        (("a$,bc->ac", *SIZES), "TEIR60"),
+        (("ab,bc->ac", *SIZES, "--dtype", "FP8"), "TEIR806"),
+        (("ab,bc->ac", "--sizes", f"a={10**12},b={10**12},c=1"), "TEIR809"),
+    ],
+)
+def test_unusable_expressions_exit_2(teir: Teir, arguments: tuple[str, ...], code: str) -> None:
+    done = teir("einsum", *arguments)
+    assert done.code == 2
+    assert code in done.err
+    assert done.out == ""
+
+
+def test_threads_are_positive(teir: Teir) -> None:
+    done = teir("einsum", "ab,bc->ac", *SIZES, "--threads", "0")
+    assert done.code == 2
+    assert "threads" in done.err
+
+
+def test_a_file_is_explained(teir: Teir, product: Path) -> None:
+    done = teir("explain", product)
+    assert done.code == 0, done.err
+    assert "gemm: GEMM, M = 5, N = 3, K = 7, lda = 5, ldb = 7, ldc = 5" in done.out
+    assert "210 floating-point operations, 224 bytes read, 60 bytes written" in done.out
+    assert "GemmBlock FP32" in done.out
+
+
+def test_an_expression_is_explained(teir: Teir) -> None:
+    done = teir("explain", "ab,bc->ac", *SIZES)
+    assert done.code == 0, done.err
+    assert "Contraction" in done.out
+
+
+def test_a_file_and_an_expression_are_measured(teir: Teir, product: Path) -> None:
+    done = teir("bench", product, "--json")
+    assert done.code == 0, done.err
+    answer = done.json()
+    assert answer["unit"] == "GFLOP/s"
+    assert answer["share"] == pytest.approx(answer["per_second"] / answer["peak_per_second"])
+    assert teir("bench", "ab->ba", "--sizes", "a=40,b=50").out.count("GB/s") == 2
+
+
+def test_a_missing_file_is_no_expression(teir: Teir) -> None:
+    done = teir("bench", "nothing.teir")
+    assert done.code == 2
+    assert done.err.startswith("TEIR100")
