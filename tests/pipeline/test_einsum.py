@@ -15,6 +15,7 @@ from teir.errors import TeirError
 from teir.expr.evaluate import evaluate_einsum
 from teir.expr.parsing import parse_subscripts
 from teir.ir.accuracy import PASS, error_bound, error_ratio
+from teir.pipeline.einsum import EINSUM_RULES
 
 
 def integers(*shape: int, dtype: object = "float32", seed: int = 0) -> np.ndarray:
@@ -307,7 +308,7 @@ def _random_ratio(rng: random.Random) -> float:
     permitted = max(1, count - 1) * error_bound(
         size, terms=terms_summed, invocations=1, input_type=data_type, output_type=data_type
     )
-    return error_ratio(np.asarray(result).astype("complex128"), exact, np.asarray(permitted))
+    return error_ratio(np.asarray(result), exact, np.asarray(permitted))
 
 
 # --- special values -------------------------------------------------------------------------
@@ -609,3 +610,9 @@ def test_array_interface_and_memory_maps(tmp_path: object) -> None:
 def test_numbers_and_sequences() -> None:
     assert teir.einsum(",->", 2.0, 3.0) == 6
     np.testing.assert_array_equal(teir.einsum("i,i->i", [1.0, 2.0], (3.0, 4.0)), [3, 8])
+
+
+def test_every_rule_has_its_own_code() -> None:
+    codes = [rule.code for rule in EINSUM_RULES]
+    assert len(set(codes)) == len(codes)
+    assert all(code.startswith("TEIR6") for code in codes)

@@ -14,14 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.adapters import view_array
+from teir.arrays.adapters import ADAPTER_RULES, view_array
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_sublists, parse_subscripts, symbol_of
+from teir.expr.rules import RULES as EXPRESSION_RULES
 from teir.pipeline.executable import compile_program, default_threads
+from teir.pipeline.plan import RULES as PLAN_RULES
 from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
 from teir.pipeline.problem import (
+    OUT_ORDER,
+    OUT_OVERLAP,
+    OUT_WIDTH,
+    RESULT_TYPE,
+    SIZE,
     OperandType,
     Route,
     asked_type,
@@ -32,7 +39,7 @@ from teir.pipeline.problem import (
 )
 from teir.runtime.runtime import current
 from teir.search.machine import Machine
-from teir.search.path import find_path
+from teir.search.path import OPTIMIZE, find_path
 from teir.search.tree import contraction_program
 from teir.target import Target, host_target
 
@@ -47,6 +54,26 @@ SHAPES = Rule(
     sentence="plan takes an array or a shape (a tuple of non-negative integers) per operand.",
     source="language reference, plan",
 )
+
+EINSUM_RULES = tuple(
+    sorted(
+        (
+            *EXPRESSION_RULES,
+            OPTIMIZE,
+            RESULT_TYPE,
+            SIZE,
+            AXES,
+            SHAPES,
+            *ADAPTER_RULES,
+            *PLAN_RULES,
+            OUT_OVERLAP,
+            OUT_ORDER,
+            OUT_WIDTH,
+        ),
+        key=lambda rule: rule.code,
+    )
+)
+"""Every rule of the functions on arrays, in the order of the codes."""
 
 _KEPT_PLANS = 4096
 _THREADED_WORK = 2**16
