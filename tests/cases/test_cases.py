@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cases.case_file import Case, Operands, read_case
-from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.compile_ir import runs_here
 from teir.ir.evaluate import evaluate
 from teir.ir.load import loads
 from teir.ir.nodes import Program
@@ -21,12 +21,7 @@ from teir.target import Isa
 PATHS = sorted(
     path for path in Path(__file__).parent.iterdir() if path.suffix in (".teir", ".json")
 )
-NARROWER = {
-    Isa.AVX512: (Isa.AVX512, Isa.AVX2, Isa.PLAIN),
-    Isa.AVX2: (Isa.AVX2, Isa.PLAIN),
-    Isa.NEON: (Isa.NEON,),
-    Isa.PLAIN: (Isa.PLAIN,),
-}
+VARIANTS = tuple(isa for isa in Isa if runs_here(isa))
 CASES = {path.name: read_case(path) for path in PATHS}
 
 
@@ -66,7 +61,7 @@ def test_evaluator(case: Case) -> None:
     check_result(case, before, after)
 
 
-@pytest.mark.parametrize("isa", NARROWER[host_isa()])
+@pytest.mark.parametrize("isa", VARIANTS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_native(case: Case, isa: Isa, threads: int) -> None:
     before = case.operands()
@@ -105,7 +100,7 @@ def permutation(t: int, r: int, u: int, s: int) -> Program:
     return loads(json.dumps(record))
 
 
-@pytest.mark.parametrize("isa", [None, *NARROWER[host_isa()]])
+@pytest.mark.parametrize("isa", [None, *VARIANTS])
 def test_permutation_of_section_5_6_2(isa: Isa | None) -> None:
     assert len(PERMUTATION_SIZES) == 81
     for t, r, u, s in PERMUTATION_SIZES:

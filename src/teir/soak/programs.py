@@ -43,6 +43,8 @@ BINARY = (
     Operation.MIN,
     Operation.MAX,
 )
+SUMMED, FREE = "kluvw", "mnpqr"
+"""Names of axes."""
 ORDERED = (Operation.MIN, Operation.MAX, Operation.RELU)
 """Operations that complex numbers do not have."""
 
@@ -184,7 +186,7 @@ class _TwoStages:
     def drawn(self, work: int) -> DrawnProgram:
         draw = self.draw
         narrow = min(exact_integers(kind) for kind in (*self.types.values(), self.middle))
-        extents, summed = _draw_axes(draw, work // 2, narrow // 4)
+        extents, summed = _draw_axes(draw, work // 2, min(narrow // 4, work // 2))
         order = tuple(extents)
         inner = summed if self.first is Operation.CONTRACTION else ()
         late: tuple[str, ...] = ()
@@ -348,16 +350,16 @@ class _TwoStages:
 
 def _draw_axes(draw: DrawInt, work: int, sum_budget: int) -> tuple[dict[str, int], tuple[str, ...]]:
     """Extents by name in a random order, and the names of the axes that are summed over."""
-    sums = draw_extents(draw, draw(0, 3), sum_budget)
+    sums = draw_extents(draw, choose(draw, (1, 0, 2, 1, 3, 4, 5)), sum_budget)
     product = 1
     for extent in sums:
         product *= extent
-    frees = draw_extents(draw, draw(0, 4), max(1, work // product))
+    frees = draw_extents(draw, choose(draw, (2, 1, 0, 3, 2, 4, 5)), max(1, work // product))
     named = {
-        **dict(zip("kluv", sums, strict=False)),
-        **dict(zip("mnpq", frees, strict=False)),
+        **dict(zip(SUMMED, sums, strict=False)),
+        **dict(zip(FREE, frees, strict=False)),
     }
-    return {name: named[name] for name in shuffled(draw, tuple(named))}, tuple("kluv"[: len(sums)])
+    return {name: named[name] for name in shuffled(draw, tuple(named))}, tuple(SUMMED[: len(sums)])
 
 
 def _holders(draw: DrawInt, inputs: tuple[str, ...], is_reduced: bool) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from teir.arrays.operand import Operand
-from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.compile_ir import runs_here
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable, compile_program
@@ -16,15 +16,7 @@ from teir.target import Isa
 
 def host_variants() -> tuple[Isa, ...]:
     """The instruction sets that this machine can run, the widest first."""
-    match host_isa():
-        case Isa.AVX512:
-            return (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
-        case Isa.AVX2:
-            return (Isa.AVX2, Isa.PLAIN)
-        case Isa.NEON:
-            return (Isa.NEON,)
-        case Isa.PLAIN:
-            return (Isa.PLAIN,)
+    return tuple(isa for isa in Isa if runs_here(isa))
 
 
 def evaluated(program: Program, images: Mapping[str, Image], seed: int = 0) -> dict[str, Image]:
