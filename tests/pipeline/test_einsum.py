@@ -404,7 +404,7 @@ def test_out_apart_from_the_operands() -> None:
         (np.zeros((2, 2), [("x", "f4")]), "TEIR622"),
         (np.zeros((2, 2), "U3"), "TEIR622"),
         (np.ma.masked_array(np.zeros((2, 2)), mask=True), "TEIR624"),
-        (np.asmatrix(np.zeros((2, 2))), "TEIR624"),
+        (np.zeros((2, 2)).view(np.matrix), "TEIR624"),
         (np.zeros((2, 2)).view(np.recarray), "TEIR624"),
     ],
 )

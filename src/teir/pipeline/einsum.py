@@ -20,7 +20,7 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_sublists, parse_subscripts, symbol_of
 from teir.expr.rules import RULES as EXPRESSION_RULES
-from teir.pipeline.executable import compile_program, default_threads
+from teir.pipeline.executable import Executable, compile_program, default_threads
 from teir.pipeline.plan import RULES as PLAN_RULES
 from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
 from teir.pipeline.problem import (
@@ -30,6 +30,7 @@ from teir.pipeline.problem import (
     RESULT_TYPE,
     SIZE,
     OperandType,
+    Problem,
     Route,
     asked_type,
     contiguous,
@@ -256,7 +257,23 @@ def _make_plan(
     count = default_threads() if threads is None else threads
     tree = contraction_program(contraction, path, _machine(count))
     executable = compile_program(tree.program, threads=threads)
+    _require_inside(executable, problem)
     return Plan(problem=problem, steps=tree.steps, executable=executable, entry=None, replan=replan)
+
+
+def _require_inside(executable: Executable, problem: Problem) -> None:
+    """The second look at the bounds: what the check proved must lie inside the arrays.
+
+    The strides come from the arrays, so this cannot fail unless this package is wrong.
+    """
+    for tensor, array in zip(executable.program.tensors, problem.tensor_types(), strict=True):
+        need = executable.report.needs.get(tensor.name)
+        low, high = array.span_bytes
+        if need is not None and (need.low < low or need.high > high):
+            raise RuntimeError(
+                f"the program of {problem.subscripts} needs bytes {need.low} to {need.high} of "
+                f"{tensor.name}, which has {low} to {high}: please report this"
+            )
 
 
 def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:

@@ -66,6 +66,16 @@ class OperandType:
     shape: tuple[int, ...]
     strides_bytes: tuple[int, ...]
 
+    @property
+    def span_bytes(self) -> tuple[int, int]:
+        """Lowest and one past the highest byte of the elements, relative to the first one."""
+        reaches = [
+            stride * (extent - 1)
+            for stride, extent in zip(self.strides_bytes, self.shape, strict=True)
+        ]
+        low = sum(reach for reach in reaches if reach < 0)
+        return low, sum(reach for reach in reaches if reach > 0) + self.dtype.itemsize
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -83,6 +93,17 @@ class Problem:
     contraction: Contraction | None
     copied: tuple[bool, ...]
     notes: tuple[str, ...]
+
+    def tensor_types(self) -> tuple[OperandType, ...]:
+        """What the program's tensors stand for: the operands, copied ones as their copies, out."""
+        assert self.contraction is not None
+        used = [
+            contiguous(factor.tensor.data_type, operand.shape) if copied else operand
+            for operand, copied, factor in zip(
+                self.operands, self.copied, self.contraction.inputs, strict=True
+            )
+        ]
+        return (*used, self.out)
 
 
 def contiguous(data_type: DataType, shape: Sequence[int]) -> OperandType:
