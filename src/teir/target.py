@@ -60,7 +60,7 @@ class Isa(Enum):
 
 
 KNOWN_ISA = Rule(
-    code="TEIR701",
+    code="TEIR801",
     sentence="TEIR_ISA names an instruction set (avx512, avx2, neon, plain) that this machine has.",
     source="documentation, command line",
 )
@@ -115,7 +115,7 @@ def host_target(environment: Mapping[str, str], root: Path = Path("/")) -> Targe
     """The machine this process runs on.
 
     ``environment`` may set TEIR_ISA to a narrower instruction set and OMP_NUM_THREADS to fewer
-    threads. ``root`` is where ``proc`` and ``sys`` are found. Raises TeirError (TEIR701).
+    threads. ``root`` is where ``proc`` and ``sys`` are found. Raises TeirError (TEIR801).
     """
     architecture = platform.machine()
     cpuinfo = _read(root / "proc/cpuinfo")
@@ -144,7 +144,7 @@ def widest_isa(architecture: str, features: frozenset[str]) -> Isa:
 def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) -> Isa:
     """The widest instruction set, or the ``wanted`` one where the machine has it.
 
-    Raises TeirError (TEIR701).
+    Raises TeirError (TEIR801).
     """
     widest = widest_isa(architecture, features)
     if not wanted:

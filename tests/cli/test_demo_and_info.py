@@ -52,7 +52,7 @@ def test_the_shipped_matrix_is_a_stiffness_matrix() -> None:
     stiffness = read_stiffness()
     assert stiffness.shape == (1024, 1024)
     assert np.array_equal(stiffness, stiffness.T)
-    assert np.linalg.eigvalsh(stiffness)[0] > 0
+    np.linalg.cholesky(stiffness)  # raises unless it is positive definite
     modes = cosine_modes(MODES, len(stiffness))
     assert np.allclose(modes @ modes.T, np.eye(MODES), atol=1e-12)
 

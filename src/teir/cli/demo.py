@@ -128,7 +128,7 @@ def _rows(peaks: Peaks, threads: int) -> Iterator[Row]:
 
 def _example_row(name: str, peaks: Peaks, threads: int) -> Row:
     from teir.cli.comparison import compare_with_evaluator
-    from teir.cli.measuring import measure_speed
+    from teir.cli.measuring import bound_call, measure_speed
     from teir.cli.operands import gather_arrays
     from teir.ir.check import check as check_program
     from teir.ir.load import loads
@@ -143,7 +143,7 @@ def _example_row(name: str, peaks: Peaks, threads: int) -> Row:
     operands = after.operands()
     executable.run(operands)
     comparison = compare_with_evaluator(program, before, after)
-    speed = measure_speed(program, lambda: executable.run(operands), peaks, threads)
+    speed = measure_speed(program, bound_call(executable, operands), peaks, threads)
     return Row(name=name, what=program.name, speed=speed, ratio=comparison.worst)
 
 

@@ -71,8 +71,9 @@ def _file_job(file: Path, threads: int | None) -> Job:
     executable = compile_program(program, threads=threads)
 
     def ready(seed: int) -> Callable[[], object]:
-        operands = gather_arrays(report, {}, draw=True, seed=seed).operands()
-        return lambda: executable.run(operands)
+        from teir.cli.measuring import bound_call
+
+        return bound_call(executable, gather_arrays(report, {}, draw=True, seed=seed).operands())
 
     return Job(program, executable.threads, lambda: _explain_executable(executable), ready)
 

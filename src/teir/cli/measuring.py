@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from teir.arrays.operand import bind_operand
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
 from teir.cli.timing import Speed, seconds_per_call, speed
@@ -11,6 +13,9 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.lower.work import program_work
 from teir.target import Peaks
+
+if TYPE_CHECKING:
+    from teir.pipeline.executable import Executable
 
 
 def measure_peaks() -> Peaks:
@@ -26,7 +31,7 @@ def measure_peaks() -> Peaks:
 def measure_speed(
     program: Program, call: Callable[[], object], peaks: Peaks, threads: int = 1
 ) -> Speed:
-    """The median speed of ``call``, which runs ``program``, beside the peak of ``threads`` cores.
+    """The best speed of ``call``, which runs ``program``, beside the peak of ``threads`` cores.
 
     The arithmetic peak is taken right before and right after, as the clock moves.
     """
@@ -36,6 +41,22 @@ def measure_speed(
     seconds = seconds_per_call(call)
     peak = max(before, measure_fma_peak(isa, data_type))
     return speed(work, seconds, threads * peak, peaks)
+
+
+def bound_call(executable: Executable, operands: Mapping[str, Any]) -> Callable[[], None]:
+    """A call that runs ``executable`` on these very operands, which are checked here, once."""
+    executable.run(operands)
+    written = executable.written
+    bound = [
+        bind_operand(tensor.name, operands[tensor.name], tensor.data_type, tensor.name in written)
+        for tensor in executable.program.tensors
+    ]
+    addresses = tuple(operand.address for operand in bound)
+
+    def call() -> None:
+        executable.run_addresses(addresses)
+
+    return call
 
 
 def accumulator(program: Program) -> DataType:
