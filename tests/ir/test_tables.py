@@ -126,7 +126,7 @@ two   c          last(i)
 TEIR-Primitives
 
 Primitive  Operation    Operands     Axes                           Metadata
----------  -----------  -----------  -----------------------------  ----------------------------
+---------  -----------  -----------  -----------------------------  ---------------------------
 z          Zero         out          {M: [], N: [i]}                {data_type: FP32, lanes: 8}
 c          Contraction  out, w -> t  {C: [i], M: [], N: [], K: []}  {}
 """

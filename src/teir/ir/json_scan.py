@@ -18,6 +18,10 @@ from teir.ir.reading_rules import COUNTS, DUPLICATE_KEY, JSON_DEPTH, NUMBER_LENG
 from teir.ir.spelling import PLAIN_NAME, quote
 
 _TOKEN = re.compile(r'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"|"|[^\s{}\[\],":]++', re.DOTALL)
+_QUICK_TOKEN = re.compile(
+    r'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"(?:\s*+:)?|"|[^\s{}\[\],":]{33,}+', re.DOTALL
+)
+"""Brackets, keys, texts, what looks like a number that is too long; nothing else matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,40 @@ def path_step(key: str) -> str:
 
 def scan(text: str) -> Scanned:
     """Scans the JSON value at the start of ``text``; time is linear in its length."""
+    end = end_without_fault(text)
+    return Scanned(end=end, faults=()) if end is not None else scan_with_paths(text)
+
+
+def end_without_fault(text: str) -> int | None:
+    """Where the first value ends, None if it may have a fault: quick, and without paths."""
+    if text.lstrip(" \t\r\n")[:1] not in ("{", "["):
+        return None
+    levels: list[set[str] | None] = []
+    containers = 0
+    for found in _QUICK_TOKEN.finditer(text):
+        token = found.group()
+        first = token[0]
+        if first in "{[":
+            levels.append(set() if first == "{" else None)
+            containers += 1
+            if len(levels) > JSON_NESTING.largest or containers > JSON_CONTAINERS.largest:
+                return None
+        elif first in "}]":
+            levels.pop()
+            if not levels:
+                return found.end()
+        elif first != '"' or token == '"':
+            return None
+        elif token[-1] == ":":
+            keys = levels[-1]
+            if keys is None or "\\" in token or token in keys:
+                return None
+            keys.add(token)
+    return None
+
+
+def scan_with_paths(text: str) -> Scanned:
+    """What `scan` gives, with the path of every fault."""
     state = _Scan()
     end = len(text)
     for token in _TOKEN.finditer(text):

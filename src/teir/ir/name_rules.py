@@ -91,15 +91,6 @@ KNOWN: Mapping[NameSpace, Rule] = {
 NAME_RULES = (*UNIQUE.values(), *KNOWN.values())
 
 
-def duplicate_names(declarations: Iterable[Mention]) -> Iterator[Finding]:
-    """A finding for every declaration of a name that was declared before."""
-    first: dict[tuple[NameSpace, str], Place] = {}
-    for mention in declarations:
-        place = first.setdefault((mention.space, mention.name), mention.place)
-        if place is not mention.place:
-            yield name_again(mention.space, mention.name, mention.place, str(place))
-
-
 def name_again(space: NameSpace, name: str, place: Place, first: str) -> Finding:
     """The finding for a name declared at ``place`` and before that at ``first``."""
     return Finding(

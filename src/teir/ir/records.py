@@ -18,7 +18,7 @@ from teir.ir.limits import LISTED_FINDINGS
 from teir.ir.name_rules import (
     Mention,
     NameSpace,
-    duplicate_names,
+    name_again,
     unknown_names,
 )
 from teir.ir.nodes import Program
@@ -84,31 +84,39 @@ def program_from_records(document: dict[str, Any]) -> Program:
     entries = read_entries(document, findings)
     for _, broken in RECORD_RULE_FUNCTIONS:
         findings.extend(_first(broken(entries)))
-    findings.extend(_first(duplicate_names(_declarations(entries))))
+    findings.extend(_first(_again(entries)))
     findings.extend(_first(_unknown(entries)))
     if findings:
         raise TeirError(_listed(findings))
     return build_program(entries)
 
 
-def _declarations(entries: Entries) -> Iterator[Mention]:
-    sections: tuple[tuple[NameSpace, tuple[Entry[Any], ...]], ...] = (
+def _sections(entries: Entries) -> tuple[tuple[NameSpace, tuple[Entry[Any], ...]], ...]:
+    return (
         (NameSpace.TENSOR, entries.tensors),
         (NameSpace.AXIS, entries.axes),
         (NameSpace.NODE, entries.nodes),
         (NameSpace.PRIMITIVE, entries.primitives),
     )
-    for space, section in sections:
+
+
+def _again(entries: Entries) -> Iterator[Finding]:
+    """Names declared a second time."""
+    for space, section in _sections(entries):
+        first: dict[str, Entry[Any]] = {}
         for entry in section:
-            yield Mention(space=space, name=str(entry.record.id), place=entry.place(".id"))
+            known = first.setdefault(str(entry.record.id), entry)
+            if known is not entry:
+                name = str(entry.record.id)
+                yield name_again(space, name, entry.place(".id"), f"{known.path}.id")
 
 
 def _unknown(entries: Entries) -> Iterator[Finding]:
     """Unknown names, in the sections that could be read in full."""
-    declared: dict[NameSpace, list[str]] = {space: [] for space in NameSpace}
-    for mention in _declarations(entries):
-        declared[mention.space].append(mention.name)
-    known = {space: frozenset(names) for space, names in declared.items()}
+    known = {
+        space: frozenset(str(entry.record.id) for entry in section)
+        for space, section in _sections(entries)
+    }
     wrong = (
         Mention(space=space, name=name, place=RecordPlace(path=path))
         for space, name, path in _references(entries)
