@@ -21,7 +21,7 @@ def bench(
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Time a program on drawn operands: best of nine rounds, compiling not counted."""
+    """Time a program on drawn operands: best of many rounds, compiling not counted."""
     job = load_or_plan(what, sizes, dtype, threads)
     from teir.cli.measuring import measure_peaks, measure_speed
 

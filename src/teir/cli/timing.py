@@ -9,12 +9,12 @@ from time import perf_counter
 from teir.lower.work import Work
 from teir.target import Peaks
 
-
-ROUNDS = 9
+ROUND_SECONDS = 0.002
+"""Long enough for the clock, short enough to fall between two interruptions."""
 
 
 def seconds_per_call(call: Callable[[], object], total_seconds: float = 0.3) -> float:
-    """The time of one call in the best of nine rounds, after two calls to warm up.
+    """The time of one call in the best of many short rounds, after two calls to warm up.
 
     The best, because the peaks it stands beside are the best of several rounds too: what else
     runs on the machine then disturbs neither.
@@ -22,10 +22,9 @@ def seconds_per_call(call: Callable[[], object], total_seconds: float = 0.3) -> 
     call()
     start = perf_counter()
     call()
-    once = max(perf_counter() - start, 1e-7)
-    repeats = max(1, int(total_seconds / ROUNDS / once))
-    best = float("inf")
-    for _ in range(ROUNDS):
+    repeats = max(1, int(ROUND_SECONDS / max(perf_counter() - start, 1e-7)))
+    best, end = float("inf"), perf_counter() + total_seconds
+    while perf_counter() < end:
         start = perf_counter()
         for _ in range(repeats):
             call()
