@@ -1,0 +1,20 @@
+"""The module of control code every plan needs, whatever its kernels: nest, pool, entry point."""
+
+from __future__ import annotations
+
+from teir.backends.llvm import nest, pool_ir
+from teir.backends.llvm.compile_ir import machine_for
+from teir.target import Isa
+
+CONTROL_SYMBOLS = (*nest.CONTROL_SYMBOLS, *pool_ir.POOL_SYMBOLS)
+
+
+def emit_control(isa: Isa) -> str:
+    """The definitions of all control functions."""
+    return "\n".join((nest.emit_nest(), pool_ir.emit_pool(_pause(isa))))
+
+
+def _pause(isa: Isa) -> str:
+    """The instruction that tells the processor a thread is spinning."""
+    word = "pause" if machine_for(isa).triple.startswith("x86_64") else "yield"
+    return f'call void asm sideeffect "{word}", ""()'

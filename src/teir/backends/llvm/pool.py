@@ -1,0 +1,189 @@
+"""The process's thread pool: grids share their points among its threads.
+
+On Linux the pool is generated code (`pool_ir`) in threads that Python does not know. Elsewhere
+the standard library's executor stands behind the same `fork` function. A caller that finds the
+pool in use runs its grid alone, so callers never wait for each other. Results do not depend on
+which thread does what: every point of a grid writes bytes of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+from teir.backends.llvm import pool_ir
+from teir.backends.llvm.library import CodeLibrary
+from teir.runtime.runtime import Runtime
+
+_FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
+_ALIGNMENT = 64
+
+
+class ThreadPool(Protocol):
+    """What a run needs of a pool."""
+
+    @property
+    def address(self) -> int:
+        """Where frames point: a word that holds the `fork` function, then the pool's own data."""
+        ...
+
+    def ensure_running(self, workers: int) -> None:
+        """Start threads until ``workers`` of them stand by."""
+        ...
+
+
+def thread_pool(runtime: Runtime, library: CodeLibrary) -> ThreadPool:
+    """The process's pool."""
+    return runtime.once("thread pool", lambda: _new_pool(library))
+
+
+def _new_pool(library: CodeLibrary) -> ThreadPool:
+    if sys.platform == "linux" and platform.machine() in _FUTEX_NUMBERS:
+        return NativePool(library)
+    return ExecutorPool()
+
+
+class NativePool:
+    """Threads that run generated code; they sleep on a futex when there is nothing to do."""
+
+    __slots__ = ("_library", "_lock", "_memory", "_starts", "address", "workers")
+
+    def __init__(self, library: CodeLibrary) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._memory = ctypes.create_string_buffer(pool_ir.POOL_STRUCT_BYTES + _ALIGNMENT)
+        start = ctypes.addressof(self._memory)
+        self.address = start + -start % _ALIGNMENT
+        self._starts: list[Any] = []
+        self.workers = 0
+        self._reset()
+
+    def ensure_running(self, workers: int) -> None:
+        if self.workers >= workers:
+            return
+        with self._lock:
+            while self.workers < workers:
+                self._start(self.workers + 1)
+                self.workers += 1
+                self._word(pool_ir.WORKERS_BYTES).value = self.workers
+
+    def after_fork_in_child(self) -> None:
+        """The parent's threads are not here: forget them, and whatever job they were at."""
+        self._lock = threading.Lock()
+        self.workers = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        ctypes.memset(self.address, 0, pool_ir.POOL_STRUCT_BYTES)
+        libc = ctypes.CDLL(None)
+        syscall = ctypes.cast(libc.syscall, ctypes.c_void_p).value or 0
+        self._word(pool_ir.FORK_BYTES).value = self._library.control()[pool_ir.FORK]
+        self._word(pool_ir.SYSCALL_BYTES).value = syscall
+        self._word(pool_ir.FUTEX_NUMBER_BYTES).value = _FUTEX_NUMBERS[platform.machine()]
+
+    def _word(self, at: int) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self.address + at)
+
+    def _start(self, participant: int) -> None:
+        """Start one worker with all signals blocked: they belong to Python's threads."""
+        start = (ctypes.c_int64 * 3)(self.address, participant, self._generation())
+        self._starts.append(start)
+        thread = ctypes.c_ulong()
+        libc = ctypes.CDLL(None)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            failed = libc.pthread_create(
+                ctypes.byref(thread),
+                None,
+                ctypes.c_void_p(self._library.control()[pool_ir.WORKER]),
+                ctypes.c_void_p(ctypes.addressof(start)),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if failed:
+            raise OSError(failed, "no thread could be started")
+        libc.pthread_detach(thread)
+
+    def _generation(self) -> int:
+        return (self._word(pool_ir.TICKET_BYTES).value >> 32) & 0xFFFFFFFF
+
+
+_ForkFunction = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+)
+_Job = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+class ExecutorPool:
+    """The standard library's threads behind the pool's interface."""
+
+    __slots__ = ("_busy", "_executor", "_fork", "_lock", "_word", "address", "workers")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = threading.Lock()
+        self._fork = _ForkFunction(self._share)
+        self._word = ctypes.c_void_p(ctypes.cast(self._fork, ctypes.c_void_p).value)
+        self.address = ctypes.addressof(self._word)
+        self._executor: ThreadPoolExecutor | None = None
+        self.workers = 0
+
+    def ensure_running(self, workers: int) -> None:
+        if self.workers >= workers:
+            return
+        with self._lock:
+            if self.workers < workers:
+                with self._busy:
+                    self._executor = ThreadPoolExecutor(workers, "teir")
+                    self.workers = workers
+
+    def after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = threading.Lock()
+        self._executor = None
+        self.workers = 0
+
+    def _share(self, pool: int, job: int, node: int, frame: int, chunks: int, threads: int) -> int:
+        del pool
+        executor = self._executor
+        if executor is None or not self._busy.acquire(blocking=False):
+            return 0
+        try:
+            shares = _shares(_Job(job), node, frame, chunks)
+            others = min(threads, self.workers + 1)
+            futures = [executor.submit(shares, number) for number in range(1, others)]
+            shares(0)
+            wait(futures)
+        finally:
+            self._busy.release()
+        return 1
+
+
+def _shares(job: Any, node: int, frame: int, chunks: int) -> Callable[[int], None]:
+    """A function of the participant's number that runs chunks until none is left."""
+    left = iter(range(chunks))
+    lock = threading.Lock()
+
+    def take(participant: int) -> None:
+        while True:
+            with lock:
+                chunk = next(left, None)
+            if chunk is None:
+                return
+            job(node, frame, participant, chunk, chunks)
+
+    return take

@@ -1,0 +1,247 @@
+"""The thread pool's code: share a job among threads, wait for work, wait for the end.
+
+One 64-bit ticket says everything about the job on offer: generation (32 bits), chunks (16) and
+the next chunk nobody has taken (16). A thread takes a chunk by a compare-and-swap of the whole
+ticket, so what it read of the job before belongs to the generation it took the chunk from: the
+job's fields change only after all chunks of the generation before are done.
+
+Both sides spin shortly, then sleep on a futex, so a thread that lost its processor holds nobody
+up: chunks it has not taken are taken by others.
+
+    byte 0    fork: i64 (ptr pool, ptr job, ptr node, ptr frame, i64 chunks, i64 threads)
+    byte 8    the C library's `syscall`
+    byte 16   the number of the futex system call
+    byte 24   workers started
+    byte 64   ticket
+    byte 128  job, node, frame, threads
+    byte 192  chunks not yet done (i32), whether the caller sleeps (i32)
+    byte 256  workers asleep (i32)
+    byte 320  1 while a caller uses the pool (i32)
+"""
+
+from __future__ import annotations
+
+from teir.backends.llvm.nest import JOB_TYPE
+
+FORK = "teir_pool_fork"
+WORKER = "teir_pool_worker"
+POOL_SYMBOLS = (FORK, WORKER)
+
+FORK_BYTES = 0
+SYSCALL_BYTES = 8
+FUTEX_NUMBER_BYTES = 16
+WORKERS_BYTES = 24
+TICKET_BYTES = 64
+JOB_BYTES = 128
+UNDONE_BYTES = 192
+CALLER_SLEEPS_BYTES = 196
+SLEEPERS_BYTES = 256
+BUSY_BYTES = 320
+POOL_STRUCT_BYTES = 384
+
+MOST_CHUNKS = 0xFFFF
+"""A ticket counts chunks in 16 bits."""
+
+_SPINS = 1000
+"""Looks at the ticket before a thread sleeps: some ten microseconds."""
+
+_FUTEX_WAIT_PRIVATE = 128
+_FUTEX_WAKE_PRIVATE = 129
+
+
+def emit_pool(pause: str) -> str:
+    """The definitions of the pool's functions; ``pause`` is the instruction of a spinning thread."""
+    text = "\n".join((_HELPERS_TEXT, _TAKE_TEXT, _FORK_TEXT, _WORKER_TEXT))
+    return text.replace("PAUSE", pause)
+
+
+_HELPERS_TEXT = f"""
+define internal void @teir_futex_wait(ptr %pool, ptr %word, i32 %seen) noinline nounwind {{
+  %syscall_at = getelementptr i8, ptr %pool, i64 {SYSCALL_BYTES}
+  %syscall = load ptr, ptr %syscall_at
+  %number_at = getelementptr i8, ptr %pool, i64 {FUTEX_NUMBER_BYTES}
+  %number = load i64, ptr %number_at
+  %seen64 = zext i32 %seen to i64
+  call i64 (i64, ...) %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAIT_PRIVATE}, i64 %seen64, ptr null, ptr null, i64 0)
+  ret void
+}}
+
+define internal void @teir_futex_wake(ptr %pool, ptr %word, i64 %count) noinline nounwind {{
+  %syscall_at = getelementptr i8, ptr %pool, i64 {SYSCALL_BYTES}
+  %syscall = load ptr, ptr %syscall_at
+  %number_at = getelementptr i8, ptr %pool, i64 {FUTEX_NUMBER_BYTES}
+  %number = load i64, ptr %number_at
+  call i64 (i64, ...) %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAKE_PRIVATE}, i64 %count, ptr null, ptr null, i64 0)
+  ret void
+}}
+"""
+
+_TAKE_TEXT = f"""
+define internal void @teir_take_chunks(ptr %pool, i64 %participant) nounwind {{
+entry:
+  %ticket_at = getelementptr i8, ptr %pool, i64 {TICKET_BYTES}
+  %job_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES}
+  %node_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 8}
+  %frame_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 16}
+  %threads_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 24}
+  %undone_at = getelementptr i8, ptr %pool, i64 {UNDONE_BYTES}
+  %sleeps_at = getelementptr i8, ptr %pool, i64 {CALLER_SLEEPS_BYTES}
+  br label %look
+look:
+  %ticket = load atomic i64, ptr %ticket_at seq_cst, align 8
+  %next = and i64 %ticket, 65535
+  %shifted = lshr i64 %ticket, 16
+  %chunks = and i64 %shifted, 65535
+  %left = icmp ult i64 %next, %chunks
+  br i1 %left, label %read, label %exit
+read:
+  %job_word = load atomic i64, ptr %job_at monotonic, align 8
+  %node_word = load atomic i64, ptr %node_at monotonic, align 8
+  %frame_word = load atomic i64, ptr %frame_at monotonic, align 8
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %invited = icmp ult i64 %participant, %threads
+  br i1 %invited, label %take, label %exit
+take:
+  %taken_ticket = add i64 %ticket, 1
+  %swap = cmpxchg ptr %ticket_at, i64 %ticket, i64 %taken_ticket seq_cst seq_cst
+  %taken = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %taken, label %work, label %look
+work:
+  %job = inttoptr i64 %job_word to ptr
+  %node = inttoptr i64 %node_word to ptr
+  %frame = inttoptr i64 %frame_word to ptr
+  call {JOB_TYPE} %job(ptr %node, ptr %frame, i64 %participant, i64 %next, i64 %chunks)
+  %before = atomicrmw sub ptr %undone_at, i32 1 seq_cst
+  %last = icmp eq i32 %before, 1
+  br i1 %last, label %finish, label %look
+finish:
+  %sleeps = load atomic i32, ptr %sleeps_at seq_cst, align 4
+  %asleep = icmp ne i32 %sleeps, 0
+  br i1 %asleep, label %wake, label %exit
+wake:
+  call void @teir_futex_wake(ptr %pool, ptr %undone_at, i64 1)
+  br label %exit
+exit:
+  ret void
+}}
+"""
+
+_FORK_TEXT = f"""
+define i64 @{FORK}(ptr %pool, ptr %job, ptr %node, ptr %frame, i64 %chunks, i64 %threads) nounwind {{
+entry:
+  %busy_at = getelementptr i8, ptr %pool, i64 {BUSY_BYTES}
+  %busy_swap = cmpxchg ptr %busy_at, i32 0, i32 1 seq_cst seq_cst
+  %free = extractvalue {{ i32, i1 }} %busy_swap, 1
+  br i1 %free, label %publish, label %refuse
+refuse:
+  ret i64 0
+publish:
+  %job_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES}
+  %job_word = ptrtoint ptr %job to i64
+  store atomic i64 %job_word, ptr %job_at monotonic, align 8
+  %node_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 8}
+  %node_word = ptrtoint ptr %node to i64
+  store atomic i64 %node_word, ptr %node_at monotonic, align 8
+  %frame_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 16}
+  %frame_word = ptrtoint ptr %frame to i64
+  store atomic i64 %frame_word, ptr %frame_at monotonic, align 8
+  %threads_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 24}
+  store atomic i64 %threads, ptr %threads_at monotonic, align 8
+  %undone_at = getelementptr i8, ptr %pool, i64 {UNDONE_BYTES}
+  %chunks32 = trunc i64 %chunks to i32
+  store atomic i32 %chunks32, ptr %undone_at monotonic, align 4
+  %ticket_at = getelementptr i8, ptr %pool, i64 {TICKET_BYTES}
+  %old_ticket = load atomic i64, ptr %ticket_at monotonic, align 8
+  %old_generation = lshr i64 %old_ticket, 32
+  %generation = add i64 %old_generation, 1
+  %high = shl i64 %generation, 32
+  %count = shl i64 %chunks, 16
+  %ticket = or i64 %high, %count
+  store atomic i64 %ticket, ptr %ticket_at seq_cst, align 8
+  %sleepers_at = getelementptr i8, ptr %pool, i64 {SLEEPERS_BYTES}
+  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4
+  %nobody = icmp eq i32 %sleepers, 0
+  br i1 %nobody, label %work, label %wake
+wake:
+  %generation_at = getelementptr i8, ptr %ticket_at, i64 4
+  call void @teir_futex_wake(ptr %pool, ptr %generation_at, i64 2147483647)
+  br label %work
+work:
+  call void @teir_take_chunks(ptr %pool, i64 0)
+  br label %spin
+spin:
+  %spins = phi i64 [ 0, %work ], [ %spins_next, %pause ]
+  %undone = load atomic i32, ptr %undone_at seq_cst, align 4
+  %done = icmp eq i32 %undone, 0
+  br i1 %done, label %release, label %count_spin
+count_spin:
+  %spins_next = add i64 %spins, 1
+  %patient = icmp ult i64 %spins_next, {_SPINS}
+  br i1 %patient, label %pause, label %settle
+pause:
+  PAUSE
+  br label %spin
+settle:
+  %sleeps_at = getelementptr i8, ptr %pool, i64 {CALLER_SLEEPS_BYTES}
+  store atomic i32 1, ptr %sleeps_at seq_cst, align 4
+  br label %recheck
+recheck:
+  %rest = load atomic i32, ptr %undone_at seq_cst, align 4
+  %rest_done = icmp eq i32 %rest, 0
+  br i1 %rest_done, label %awake, label %sleep
+sleep:
+  call void @teir_futex_wait(ptr %pool, ptr %undone_at, i32 %rest)
+  br label %recheck
+awake:
+  store atomic i32 0, ptr %sleeps_at seq_cst, align 4
+  br label %release
+release:
+  store atomic i32 0, ptr %busy_at seq_cst, align 4
+  ret i64 1
+}}
+"""
+
+_WORKER_TEXT = f"""
+define ptr @{WORKER}(ptr %start) nounwind {{
+entry:
+  %pool = load ptr, ptr %start
+  %participant_at = getelementptr i8, ptr %start, i64 8
+  %participant = load i64, ptr %participant_at
+  %seen_at = getelementptr i8, ptr %start, i64 16
+  %first_seen = load i64, ptr %seen_at
+  %first_seen32 = trunc i64 %first_seen to i32
+  %ticket_at = getelementptr i8, ptr %pool, i64 {TICKET_BYTES}
+  %generation_at = getelementptr i8, ptr %ticket_at, i64 4
+  %sleepers_at = getelementptr i8, ptr %pool, i64 {SLEEPERS_BYTES}
+  br label %wait
+wait:
+  %seen = phi i32 [ %first_seen32, %entry ], [ %generation, %done ]
+  br label %spin
+spin:
+  %spins = phi i64 [ 0, %wait ], [ %spins_next, %pause ], [ 0, %slept ]
+  %ticket = load atomic i64, ptr %ticket_at seq_cst, align 8
+  %high = lshr i64 %ticket, 32
+  %generation = trunc i64 %high to i32
+  %new = icmp ne i32 %generation, %seen
+  br i1 %new, label %work, label %count_spin
+count_spin:
+  %spins_next = add i64 %spins, 1
+  %patient = icmp ult i64 %spins_next, {_SPINS}
+  br i1 %patient, label %pause, label %sleep
+pause:
+  PAUSE
+  br label %spin
+sleep:
+  %s0 = atomicrmw add ptr %sleepers_at, i32 1 seq_cst
+  call void @teir_futex_wait(ptr %pool, ptr %generation_at, i32 %seen)
+  %s1 = atomicrmw sub ptr %sleepers_at, i32 1 seq_cst
+  br label %slept
+slept:
+  br label %spin
+work:
+  call void @teir_take_chunks(ptr %pool, i64 %participant)
+  br label %done
+done:
+  br label %wait
+}}
+"""

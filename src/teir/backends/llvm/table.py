@@ -1,0 +1,309 @@
+"""A kernel program as a table: the words the control functions of `nest` walk.
+
+Pointers travel in three registers where they can: a subtree that uses at most three slots, calls
+no kernel of more than three operands and holds no grid is entered once, and everything below it
+passes its pointers on. Above such subtrees the pointers live in the frame. Constant offsets move
+up to the nearest node that can add them, so a kernel below a plain loop costs no extra node.
+
+    loop over frame slots
+      enter A = slot 0 + 64, B = slot 1, C = slot 3     <- the offsets of the kernel below
+        walk
+          kernel leaf
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import assert_never
+
+from teir.backends.llvm import nest
+from teir.backends.llvm.layout import (
+    IGNORED_INDEX_BYTES,
+    REGISTER_OPERANDS,
+    WORD_BYTES,
+    index_bytes,
+    slot_bytes,
+)
+from teir.lower.kernel_program import (
+    Call,
+    Grid,
+    GridAxis,
+    Guarded,
+    KernelNode,
+    KernelProgram,
+    Loop,
+    Step,
+    Storage,
+)
+from teir.lower.kernels import Kernel
+
+CHUNKS_PER_THREAD = 8
+"""A grid is cut into this many shares per thread, so that threads that start late cost little."""
+
+Offsets = tuple[int, int, int]
+"""What must be added to A, B and C before a node is called."""
+
+Placed = tuple[int, Offsets]
+"""A node's place in the table in bytes, and the offsets its caller must add."""
+
+_NO_OFFSETS: Offsets = (0, 0, 0)
+_IN_FRAME = 1
+"""Bit of a reach: the subtree needs its pointers in the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The words of a table, where its root lies, and how many index cells its frames need."""
+
+    words: array[int]
+    root_bytes: int
+    index_cells: int
+
+    @property
+    def address(self) -> int:
+        return self.words.buffer_info()[0]
+
+
+def build_table(
+    program: KernelProgram,
+    control: Mapping[str, int],
+    kernels: Mapping[Kernel, int],
+    threads: int,
+) -> Table:
+    """The table of ``program``.
+
+    ``control`` holds the addresses of the control functions by symbol, ``kernels`` those of the
+    kernels' leaf functions.
+    """
+    return _Builder(program, control, kernels, threads).build()
+
+
+class _Builder:
+    """One table while it is built; children are appended before the node that holds them."""
+
+    __slots__ = (
+        "_cells",
+        "_control",
+        "_kernels",
+        "_program",
+        "_reach_of",
+        "_slots",
+        "_thread_slots",
+        "_threads",
+        "_words",
+    )
+
+    def __init__(
+        self,
+        program: KernelProgram,
+        control: Mapping[str, int],
+        kernels: Mapping[Kernel, int],
+        threads: int,
+    ) -> None:
+        self._program = program
+        self._control = control
+        self._kernels = kernels
+        self._threads = threads
+        self._slots = len(program.slots)
+        self._cells = program.index_cells
+        self._words: list[int] = []
+        self._reach_of: dict[int, int] = {}
+        self._thread_slots = [
+            slot_bytes(number)
+            for number, slot in enumerate(program.slots)
+            if slot.storage is Storage.THREAD
+        ]
+
+    def build(self) -> Table:
+        root = self._in_frame(self._program.roots)
+        return Table(array("q", self._words), root, self._cells)
+
+    def _reach(self, node: KernelNode) -> int:
+        """The slots used below a node: bit 1 + slot for each, and bit `_IN_FRAME`."""
+        known = self._reach_of.get(id(node))
+        if known is not None:
+            return known
+        if isinstance(node, Call):
+            reach = _IN_FRAME if len(node.operands) > REGISTER_OPERANDS else 0
+            for operand in node.operands:
+                reach |= 2 << operand.slot
+        else:
+            reach = _IN_FRAME if isinstance(node, Grid) else 0
+            for child in node.body:
+                reach |= self._reach(child)
+        self._reach_of[id(node)] = reach
+        return reach
+
+    def _reach_all(self, nodes: tuple[KernelNode, ...]) -> int:
+        reach = 0
+        for node in nodes:
+            reach |= self._reach(node)
+        return reach
+
+    def _append(self, words: list[int]) -> int:
+        at = WORD_BYTES * len(self._words)
+        self._words += words
+        return at
+
+    @property
+    def _next(self) -> int:
+        return WORD_BYTES * len(self._words)
+
+    # Above the enter nodes: pointers live in the frame.
+
+    def _in_frame(self, nodes: tuple[KernelNode, ...]) -> int:
+        reach = self._reach_all(nodes)
+        if reach and not reach & _IN_FRAME and reach.bit_count() <= REGISTER_OPERANDS:
+            return self._enter(nodes, reach)
+        if len(nodes) == 1:
+            return self._node_in_frame(nodes[0])
+        members = [(self._in_frame((node,)), _NO_OFFSETS) for node in nodes]
+        return self._sequence(members)
+
+    def _node_in_frame(self, node: KernelNode) -> int:
+        match node:
+            case Loop():
+                child = self._in_frame(node.body)
+                cell = IGNORED_INDEX_BYTES if node.index is None else self._cell(node.index)
+                distance = child - self._next
+                head = [self._control[nest.FRAME_WALK], distance, node.extent, cell]
+                return self._append(head + self._steps(node.steps, self._reach(node)))
+            case Guarded():
+                return self._guarded(node, self._in_frame(node.body))
+            case Grid():
+                return self._grid(node)
+            case Call():
+                words = [self._kernels[node.kernel], *node.arguments]
+                for operand in node.operands:
+                    words += (operand.slot, operand.offset_bytes)
+                return self._append(words)
+            case _:
+                assert_never(node)
+
+    def _grid(self, node: Grid) -> int:
+        child = self._in_frame(node.body)
+        reach = self._reach(node)
+        points = prod(axis.extent for axis in node.axes)
+        chunks = min(points, CHUNKS_PER_THREAD * self._threads)
+        axes: list[int] = []
+        for axis in reversed(node.axes):
+            axes += (axis.extent, self._grid_cell(axis))
+            axes += self._steps(axis.steps, reach)
+        head = [self._control[nest.GRID], child - self._next, points, chunks]
+        counts = [len(self._thread_slots), len(node.axes)]
+        return self._append(head + counts + self._thread_slots + axes)
+
+    def _grid_cell(self, axis: GridAxis) -> int:
+        if axis.index is not None:
+            return self._cell(axis.index)
+        self._cells += 1
+        return self._cell(self._cells - 1)
+
+    def _steps(self, steps: tuple[Step, ...], reach: int) -> list[int]:
+        used = [step for step in steps if reach & (2 << step.slot)]
+        words = [len(used)]
+        for step in used:
+            words += (slot_bytes(step.slot), step.stride_bytes)
+        return words
+
+    def _cell(self, index: int) -> int:
+        return index_bytes(self._slots, index)
+
+    def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
+        registers = _registers(nodes, reach)
+        child, offsets = self._in_registers(nodes, registers)
+        slot_of = dict(zip(registers.values(), registers, strict=True))
+        words = [self._control[nest.ENTER], child - self._next]
+        for register, offset in enumerate(offsets):
+            slot = slot_of.get(register)
+            words += (slot_bytes(0 if slot is None else slot), offset)
+        return self._append(words)
+
+    # Below the enter nodes: pointers live in A, B and C.
+
+    def _in_registers(self, nodes: tuple[KernelNode, ...], registers: dict[int, int]) -> Placed:
+        if len(nodes) == 1:
+            return self._node_in_registers(nodes[0], registers)
+        members = [self._node_in_registers(node, registers) for node in nodes]
+        return self._sequence(members), _NO_OFFSETS
+
+    def _node_in_registers(self, node: KernelNode, registers: dict[int, int]) -> Placed:
+        match node:
+            case Call():
+                return self._leaf(node, registers)
+            case Loop():
+                child, offsets = self._in_registers(node.body, registers)
+                strides = [0, 0, 0]
+                for step in node.steps:
+                    if step.slot in registers:
+                        strides[registers[step.slot]] = step.stride_bytes
+                symbol = nest.WALK if node.index is None else nest.INDEXED_WALK
+                distance = child - self._next
+                words = [self._control[symbol], distance, node.extent, *strides]
+                if node.index is not None:
+                    words.append(self._cell(node.index))
+                return self._append(words), offsets
+            case Guarded():
+                child, offsets = self._in_registers(node.body, registers)
+                return self._guarded(node, child), offsets
+            case Grid():
+                raise AssertionError("a grid keeps its pointers in the frame")
+            case _:
+                assert_never(node)
+
+    def _leaf(self, call: Call, registers: dict[int, int]) -> Placed:
+        leaf = self._append([self._kernels[call.kernel], *call.arguments])
+        sources = [registers[operand.slot] for operand in call.operands]
+        offsets = [operand.offset_bytes for operand in call.operands]
+        missing = REGISTER_OPERANDS - len(offsets)
+        if sources == [0, 1, 2][: len(sources)]:
+            return leaf, (*offsets, *(0,) * missing)  # type: ignore[return-value]
+        words = [self._control[nest.ROUTE], leaf - self._next]
+        for source, offset in zip(sources + [0] * missing, offsets + [0] * missing, strict=True):
+            words += (source, offset)
+        return self._append(words), _NO_OFFSETS
+
+    # Either way.
+
+    def _sequence(self, members: list[Placed]) -> int:
+        at = self._next
+        words = [self._control[nest.SEQUENCE], len(members)]
+        for child, offsets in members:
+            words += (child - at, *offsets)
+        return self._append(words)
+
+    def _guarded(self, node: Guarded, child: int) -> int:
+        words = [self._control[nest.GUARDED], child - self._next, len(node.tests)]
+        for test in node.tests:
+            words += (self._cell(test.index), test.value)
+        return self._append(words)
+
+
+def _registers(nodes: tuple[KernelNode, ...], reach: int) -> dict[int, int]:
+    """The register of every slot of a subtree: as the subtree's widest kernel wants them."""
+    registers: dict[int, int] = {}
+    widest = _widest(nodes)
+    for position, operand in enumerate(() if widest is None else widest.operands):
+        registers.setdefault(operand.slot, position)
+    free = [number for number in range(REGISTER_OPERANDS) if number not in registers.values()]
+    slot = 0
+    while reach >> (slot + 1):
+        if reach & (2 << slot) and slot not in registers:
+            registers[slot] = free.pop()
+        slot += 1
+    return registers
+
+
+def _widest(nodes: tuple[KernelNode, ...]) -> Call | None:
+    """The first call with the most operands, None where bodies are empty."""
+    best: Call | None = None
+    for node in nodes:
+        call = node if isinstance(node, Call) else _widest(node.body)
+        if call is None:
+            continue
+        if best is None or len(call.operands) > len(best.operands):
+            best = call
+    return best

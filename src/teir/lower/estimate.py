@@ -1,0 +1,58 @@
+"""A rough estimate of how long a kernel program runs, from counts alone.
+
+It decides between ways to run that cost nothing when it is wrong by a factor of ten: keep the
+interpreter's lock, watch for Ctrl-C, share a grid.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import assert_never
+
+from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
+from teir.lower.kernels import Elementwise, GemmBlock, ProductSum, TransposeCopy
+
+_SECONDS_PER_STEP = 0.3e-9
+"""One vector multiply-add, or one vector loaded and stored, with some waiting for memory."""
+
+_SECONDS_PER_CALL = 5e-9
+
+
+def estimate_seconds(program: KernelProgram) -> float:
+    """Seconds of one run on one thread."""
+    return sum(_seconds(node) for node in program.roots)
+
+
+def _seconds(node: KernelNode) -> float:
+    match node:
+        case Call():
+            return _SECONDS_PER_CALL + _SECONDS_PER_STEP * _steps(node)
+        case Loop():
+            return node.extent * sum(_seconds(child) for child in node.body)
+        case Grid():
+            points = prod(axis.extent for axis in node.axes)
+            return points * sum(_seconds(child) for child in node.body)
+        case Guarded():
+            return sum(_seconds(child) for child in node.body)
+        case _:
+            assert_never(node)
+
+
+def _steps(call: Call) -> float:
+    """Vector instructions a kernel call executes."""
+    kernel = call.kernel
+    match kernel:
+        case GemmBlock():
+            depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
+            return kernel.vectors * kernel.columns * (2 + depth * batch * outer)
+        case ProductSum():
+            rows, depth, batch = call.arguments[:3]
+            return kernel.inputs * (2 + rows * depth * batch / kernel.lanes)
+        case Elementwise():
+            rows, columns = call.arguments[:2]
+            return len(kernel.accesses) * columns * (1 + rows / kernel.lanes)
+        case TransposeCopy():
+            rows, columns = call.arguments[:2]
+            return 4 * (1 + rows * columns / kernel.lanes)
+        case _:
+            assert_never(kernel)
