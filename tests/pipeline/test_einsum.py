@@ -616,3 +616,17 @@ def test_every_rule_has_its_own_code() -> None:
     codes = [rule.code for rule in EINSUM_RULES]
     assert len(set(codes)) == len(codes)
     assert all(code.startswith("TEIR6") for code in codes)
+
+
+def test_repeated_calls_look_at_their_own_arrays() -> None:
+    for seed in range(4):
+        a, b = integers(3, 4, seed=seed), integers(4, 5, seed=seed + 9)
+        out = np.empty((3, 5), "float32")
+        np.testing.assert_array_equal(teir.einsum("ij,jk->ik", a, b), a @ b)
+        assert teir.einsum("ij,jk->ik", a, b, out=out) is out
+        np.testing.assert_array_equal(out, a @ b)
+        backwards = teir.einsum("ij,jk->ik", a[::-1], b)
+        np.testing.assert_array_equal(backwards, a[::-1] @ b)
+        scalar = teir.einsum("ij,ij->", a, a)
+        assert isinstance(scalar, np.float32)
+        assert scalar == (a * a).sum()

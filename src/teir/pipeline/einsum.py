@@ -121,18 +121,20 @@ def einsum(
 
 
 def _call_known(plan: Plan, operands: tuple[Any, ...], out: Any) -> Any:
-    entry = plan.entry
-    if entry is None:
+    """Operands are NumPy arrays of the types, shapes and strides the plan was made for."""
+    entry, direct = plan.entry, plan.direct
+    if out is not None:
+        if entry is not None and entry(*operands, out) is not NotImplemented:
+            return out
         return run_plan(plan, operands, out)
-    if out is None:
-        planned = plan.problem.out
-        result = np.empty(planned.shape, planned.dtype)
-        if entry(*operands, result) is not NotImplemented:
-            return result if planned.shape else result[()]
+    if direct is None:
         return run_plan(plan, operands, None)
-    if entry(*operands, out) is not NotImplemented:
-        return out
-    return run_plan(plan, operands, out)
+    planned = plan.problem.out
+    result = np.empty(planned.shape, planned.dtype)
+    if entry is None or entry(*operands, result) is NotImplemented:
+        addresses = [operand.__array_interface__["data"][0] for operand in operands]
+        direct((*addresses, result.__array_interface__["data"][0]))
+    return result if planned.shape else result[()]
 
 
 def plan(
@@ -246,7 +248,9 @@ def _make_plan(
     if problem.contraction is None:
         if problem.route is Route.NUMPY:
             _require_numpy_size(subscripts, problem.bound.einsum.indices)
-        return Plan(problem=problem, steps=(), executable=None, entry=None, replan=replan)
+        return Plan(
+            problem=problem, steps=(), executable=None, entry=None, direct=None, replan=replan
+        )
     contraction = problem.contraction
     path = find_path(
         [tuple(factor.strides) for factor in contraction.inputs],
@@ -258,7 +262,14 @@ def _make_plan(
     tree = contraction_program(contraction, path, _machine(count))
     executable = compile_program(tree.program, threads=threads)
     _require_inside(executable, problem)
-    return Plan(problem=problem, steps=tree.steps, executable=executable, entry=None, replan=replan)
+    return Plan(
+        problem=problem,
+        steps=tree.steps,
+        executable=executable,
+        entry=None,
+        direct=None if any(problem.copied) else executable.run_addresses,
+        replan=replan,
+    )
 
 
 def _require_inside(executable: Executable, problem: Problem) -> None:

@@ -52,6 +52,9 @@ class Plan:
     steps: tuple[StepNote, ...]
     executable: Executable | None
     entry: Callable[..., Any] | None
+    """Native call ``entry(*operands, out)``: NotImplemented for arrays it was not made for."""
+    direct: Callable[[tuple[int, ...]], None] | None
+    """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
