@@ -5,6 +5,7 @@ The parent itself never runs native code, so a fork finds it without threads.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import select
@@ -147,6 +148,7 @@ class _Child:
 
 def _work_through(work: Work, items: Sequence[int], pipe: int) -> None:
     """The child's life: one JSON line per item, then the end without any clean-up."""
+    faulthandler.disable()
     for item in items:
         try:
             record: dict[str, Any] = {"result": work(item)}

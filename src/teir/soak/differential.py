@@ -13,13 +13,20 @@ from teir.errors import TeirError
 from teir.soak.draws import seeded
 from teir.soak.operands import differences, draw_images, tight_images
 from teir.soak.pages import on_guarded_pages
-from teir.soak.programs import draw_program
+from teir.soak.programs import DrawnProgram, draw_program
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
 
 
 def compare_one(seed: int) -> dict[str, Any]:
-    """What is wrong with the program of ``seed``: refusals of a right program, differences."""
-    drawn = draw_program(seeded(seed))
+    """What is wrong with the program of ``seed``."""
+    return compare_runs(draw_program(seeded(seed)), seed)
+
+
+def compare_runs(drawn: DrawnProgram, seed: int) -> dict[str, Any]:
+    """The number of native runs and what is wrong: a refusal, or differences from the evaluator.
+
+    ``seed`` draws the operands and chooses on which side they touch an inaccessible page.
+    """
     program = drawn.program
     images = draw_images(program, seed, drawn.largest, drawn.divisors)
     wrong: list[str] = []
