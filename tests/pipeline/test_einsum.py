@@ -630,3 +630,17 @@ def test_repeated_calls_look_at_their_own_arrays() -> None:
         scalar = teir.einsum("ij,ij->", a, a)
         assert isinstance(scalar, np.float32)
         assert scalar == (a * a).sum()
+
+
+@pytest.mark.parametrize("rows", [70, 600])
+@pytest.mark.parametrize("columns", [90, 300])
+@pytest.mark.parametrize("text", ["ij,jk->ik", "ji,jk->ik", "ij,kj->ki"])
+def test_both_operands_packed(text: str, rows: int, columns: int) -> None:
+    """Neither operand has adjacent elements anywhere, so both are packed."""
+    extents = {"i": columns, "j": 290, "k": rows}
+    one, two = (
+        view("sliced", integers(*[extents[index] for index in term]))
+        for term in text.split("->")[0].split(",")
+    )
+    assert "Copy(in0" in teir.plan(text, one, two).explain()
+    agrees(text, one, two)
