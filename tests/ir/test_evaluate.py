@@ -428,3 +428,82 @@ def test_rounded_results_pass_the_bound(drawn: DrawnProgram) -> None:
     after = {name: image.copy().content for name, image in images.items()}
     evaluate(drawn.program, after, bases=bases)
     assert worst_ratio(drawn.program, before, after, bases=bases) < PASS
+
+
+@pytest.mark.parametrize("operation", [Operation.ADD, Operation.SUB, Operation.MUL, Operation.DIV])
+@pytest.mark.parametrize("data_type", FLOATS)
+def test_binary_operations_are_rounded_once(operation: Operation, data_type: DataType) -> None:
+    inputs = ("in0", "in1")
+    primitive = Primitive(name="p", operation=operation, inputs=inputs, output="out", m=("m",))
+    strides = dict.fromkeys((*inputs, "out"), data_type.width)
+    program = one_call(
+        primitive, dict.fromkeys((*inputs, "out"), data_type), (axis("m", 40, strides),)
+    )
+    numbers = np.random.default_rng(8)
+    parts = 2 if data_type.is_complex else 1
+    before = {}
+    for name in (*inputs, "out"):
+        values = numbers.uniform(1, 2, 40 * parts) * numbers.choice([-1, 1], 40 * parts)
+        wide = values.view(np.complex128) if data_type.is_complex else values
+        before[name] = wide.astype(data_type.numpy_dtype())
+    after = {name: array.copy() for name, array in before.items()}
+    evaluate(program, after)
+    assert worst_ratio(program, before, after) < PASS
+    after["out"][7] = after["out"][7] * after["out"].dtype.type(1.02)
+    assert worst_ratio(program, before, after) > PASS
+    after["out"][7] = np.nan
+    assert worst_ratio(program, before, after) == np.inf
+
+
+def test_a_complex_number_has_no_real_copy() -> None:
+    program = unary(Operation.COPY, DataType.C64, DataType.FP32, 2)
+    with pytest.raises(ValueError, match="no value"):
+        evaluate(program, {"in0": np.ones(2, np.complex64), "out": np.ones(2, np.float32)})
+
+
+def test_wrong_number_of_inputs_is_refused() -> None:
+    primitive = Primitive(name="p", operation=Operation.ADD, inputs=("in0",), output="out")
+    program = one_call(primitive, dict.fromkeys(("in0", "out"), DataType.FP64), ())
+    with pytest.raises(ValueError, match="does not take 1 inputs"):
+        evaluate(program, {"in0": np.ones(1), "out": np.ones(1)})
+
+
+def test_exact_results_need_their_operands() -> None:
+    program = unary(Operation.COPY, DataType.FP32, DataType.FP32, 3)
+    with pytest.raises(IndexError):
+        evaluate_exact(program, {"in0": np.ones(2, np.float32), "out": np.ones(3, np.float32)})
+
+
+def test_scratch_may_be_addressed_by_position() -> None:
+    """t holds one value per stored element of a row, addressed by its position."""
+    fill = Primitive(name="fill", operation=Operation.MUL, inputs=("B", "c"), output="t")
+    drain = Primitive(name="drain", operation=Operation.CONTRACTION, inputs=("t",), output="y")
+    kinds = {"p": DataType.I32, "j": DataType.I32} | dict.fromkeys("Bcy", DataType.FP64)
+    stored = Axis(
+        name="j",
+        extent=9,
+        strides=Bytes({"j": 4, "B": 8, "c": 8, "t": 8}),
+        segments=(Segment(pos="p", crd="j", by_position=("B", "t")),),
+    )
+    program = Program(
+        name="",
+        tensors=tuple(Tensor(name=n, data_type=t) for n, t in kinds.items()),
+        axes=(stored,),
+        primitives=(fill, drain),
+        roots=(
+            loop("j", leaf("fill")),
+            IterationNode(
+                name="again", axis="j", policy=Policy.SEQUENTIAL, children=(leaf("drain"),)
+            ),
+        ),
+        scratch=(Tensor(name="t", data_type=DataType.FP64),),
+    )
+    y = np.zeros(1)
+    operands = {
+        "p": np.array([0, 3], np.int32),
+        "j": np.array([2, 5, 8], np.int32),
+        "B": np.array([1.0, 2, 3]),
+        "c": np.arange(9.0),
+    }
+    evaluate(program, {**operands, "y": y})
+    assert y[0] == 1 * 2 + 2 * 5 + 3 * 8
