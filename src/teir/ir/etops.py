@@ -9,7 +9,8 @@ is read as parallel, as its order is free. ``backend`` is ignored.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -75,8 +76,8 @@ def program_from_etops(document: dict[str, Any]) -> Program:
     record = read_record(document, EtopsRecord, "$", findings)
     if record is None:
         raise TeirError(tuple(findings[: LISTED_FINDINGS.largest]))
-    findings.extend(_domain_findings(record))
-    findings.extend(_curves_on_k(record))
+    findings.extend(islice(_domain_findings(record), LISTED_FINDINGS.largest))
+    findings.extend(islice(_curves_on_k(record), LISTED_FINDINGS.largest))
     if not record.strides:
         findings.append(_finding(LEVEL_ZERO, "$.strides", "at least one level", "none"))
     if findings:
@@ -104,36 +105,33 @@ def _flat(record: EtopsRecord) -> Flat:
     )
 
 
-def _domain_findings(record: EtopsRecord) -> list[Finding]:
-    fields: list[tuple[Rule, str, str, Mapping[str, str]]] = [
+def _domain_findings(record: EtopsRecord) -> Iterator[Finding]:
+    fields: tuple[tuple[Rule, str, str, Mapping[str, str]], ...] = (
         (FLAT_DATA_TYPE, "$.data_type", record.data_type, _DATA_TYPES),
         (PRIM_FIRST, "$.prim_first", record.prim_first, _PRIMITIVES),
         (PRIM_MAIN, "$.prim_main", record.prim_main, _PRIMITIVES),
         (PRIM_LAST, "$.prim_last", record.prim_last, _PRIMITIVES),
-    ]
-    fields += (
-        (DIM_TYPE, f"$.dim_types[{index}]", type_, _DIM_TYPES)
-        for index, type_ in enumerate(record.dim_types)
     )
-    fields += (
-        (EXEC_TYPE, f"$.exec_types[{index}]", type_, _EXEC_TYPES)
-        for index, type_ in enumerate(record.exec_types)
+    vectors: tuple[tuple[Rule, str, tuple[str, ...], Mapping[str, str]], ...] = (
+        (DIM_TYPE, "$.dim_types", record.dim_types, _DIM_TYPES),
+        (EXEC_TYPE, "$.exec_types", record.exec_types, _EXEC_TYPES),
     )
-    return [
-        _finding(rule, path, f"one of {', '.join(known)}", shown(value))
-        for rule, path, value, known in fields
-        if value not in known
-    ]
+    for rule, path, value, known in fields:
+        if value not in known:
+            yield _finding(rule, path, f"one of {', '.join(known)}", shown(value))
+    for rule, path, values, known in vectors:
+        for index, value in enumerate(values):
+            if value not in known:
+                expected = f"one of {', '.join(known)}"
+                yield _finding(rule, f"{path}[{index}]", expected, shown(value))
 
 
-def _curves_on_k(record: EtopsRecord) -> list[Finding]:
-    return [
-        _finding(CURVE_ON_K, f"$.exec_types[{index}]", "seq or prim on an axis of type k", "sfc")
-        for index, (policy, type_) in enumerate(
-            zip(record.exec_types, record.dim_types, strict=False)
-        )
-        if policy == "sfc" and type_ == "k"
-    ]
+def _curves_on_k(record: EtopsRecord) -> Iterator[Finding]:
+    axes = zip(record.exec_types, record.dim_types, strict=False)
+    for index, (policy, type_) in enumerate(axes):
+        if policy == "sfc" and type_ == "k":
+            expected = "seq or prim on an axis of type k"
+            yield _finding(CURVE_ON_K, f"$.exec_types[{index}]", expected, "sfc")
 
 
 def _finding(rule: Rule, path: str, expected: str, found: str) -> Finding:

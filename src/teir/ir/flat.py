@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -86,7 +87,7 @@ def program_of(flat: Flat, findings: Iterable[Finding] = ()) -> Program:
     """The program of a configuration; ``findings`` of an earlier step are raised with its own."""
     broken = [*findings]
     for _, rule in FLAT_RULES:
-        broken.extend(rule(flat))
+        broken.extend(islice(rule(flat), LISTED_FINDINGS.largest))
     iterated = sum(policy != "prim" for policy in flat.exec_types)
     if iterated >= SCHEDULE_DEPTH.largest:
         broken.append(

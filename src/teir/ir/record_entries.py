@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -140,7 +140,7 @@ def _roots(schedule: dict[str, Any], findings: list[Finding]) -> tuple[tuple[str
     if "roots" not in schedule:
         return (), False
     read = read_record({"roots": schedule["roots"]}, RootsRecord, "$.schedule", findings)
-    return (tuple(map(str, read.roots)), True) if read is not None else ((), False)
+    return (cast(tuple[str, ...], read.roots), True) if read else ((), False)
 
 
 def _metadata(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -167,6 +167,8 @@ def _check_fields(
                 _finding(FIELD_REQUIRED, f"{path}.{field}", f"the field {field}", "none")
             )
     for field in holder:
+        if len(findings) > LISTED_FINDINGS.largest:
+            return
         if field not in known:
             expected = f"one of the fields {', '.join(known)}"
             findings.append(

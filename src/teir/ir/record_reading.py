@@ -128,12 +128,19 @@ def _read_array(
         return _misfit("an array", value, path, findings)
     if isinstance(type_.item_type, shape.IntType) and all(type(item) is int for item in value):
         return tuple(value)
+    if isinstance(type_.item_type, shape.UnionType | shape.StrType) and all(map(_is_short, value)):
+        return tuple(value)
     items: list[Any] = []
     for index, item in enumerate(value):
         if len(findings) > LISTED_FINDINGS.largest:
             break
         items.append(_read(item, type_.item_type, f"{path}[{index}]", findings))
     return tuple(items)
+
+
+def _is_short(item: object) -> bool:
+    """Whether this is a text that no rule on identifiers can refuse."""
+    return isinstance(item, str) and len(item) <= IDENTIFIER_BYTES.largest // 4
 
 
 def _read_map(value: object, type_: shape.DictType, path: str, findings: list[Finding]) -> Any:
