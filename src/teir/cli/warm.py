@@ -1,12 +1,44 @@
-"""``teir warm``: compile the blocks that native code is put together from, once, to the cache."""
+"""``teir warm``: compile the kernels most programs need, once, into the cache on disk."""
 
 from __future__ import annotations
 
-from teir.cli.console import say
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from teir.cli.console import complain, say, say_json
+from teir.cli.expression import data_type_named
+from teir.cli.options import JsonFlag
+from teir.cli.rules import ExitCode
 
 
-def warm() -> None:
-    """Compile what is usually needed and keep it, so that first calls are fast."""
-    from teir.backends.llvm.native import warm as warm_blocks
+WarmTypes = Annotated[list[str], typer.Option("--dtype", help="Element types; may be repeated.")]
 
-    say(f"{warm_blocks()} pieces of code are in the cache")
+
+def warm(
+    dtype: WarmTypes = ["FP32", "FP64"],  # noqa: B006  (typer copies it)
+    as_json: JsonFlag = False,
+) -> None:
+    """Compile the kernels most programs need and keep them, so that first calls are fast.
+
+    Exits 1 where the cache cannot be written.
+    """
+    data_types = [data_type_named(name) for name in dtype]
+    from teir.backends.llvm.compile_ir import host_isa
+    from teir.backends.llvm.library import code_library
+    from teir.lower.usual_kernels import usual_kernels
+    from teir.runtime import runtime
+
+    start = perf_counter()
+    isa = host_isa()
+    kernels = usual_kernels(isa, data_types)
+    kept = code_library(runtime.current(), isa).warm(kernels)
+    seconds = perf_counter() - start
+    if as_json:
+        say_json({"kernels": len(kernels), "isa": isa.value, "seconds": seconds, "kept": kept})
+    else:
+        say(f"compiled {len(kernels)} kernels for {isa.value} in {seconds:.1f} s")
+    if not kept:
+        complain("the cache could not be written: is its directory yours, private and not full?")
+        raise typer.Exit(ExitCode.FINDINGS)

@@ -1,0 +1,108 @@
+"""The kernels most programs call: what products and element-wise tiles of many extents lower to.
+
+Compiling them ahead (``teir warm``) spares first calls the compiler. Nothing depends on the list
+being complete: a kernel that is not on it is compiled when a program first needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import Kernel
+from teir.lower.lower import lower
+from teir.target import Isa
+
+DEPTH = 64
+"""The contracted extent of the products; kernels do not depend on it."""
+COLUMNS = range(1, 33)
+_UNARY = (Operation.COPY, Operation.RELU)
+_BINARY = (
+    Operation.ADD,
+    Operation.SUB,
+    Operation.MUL,
+    Operation.DIV,
+    Operation.MIN,
+    Operation.MAX,
+)
+
+
+def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]:
+    """The kernels of products and element-wise tiles of ``data_types``, all layouts."""
+    kernels: set[Kernel] = set()
+    for data_type in data_types:
+        for program in (*_products(isa, data_type), *_tiles(data_type)):
+            kernels.update(count_calls(lower(program, isa).roots))
+    return frozenset(kernels)
+
+
+def _products(isa: Isa, data_type: DataType) -> Iterator[Program]:
+    """Products with a leading Zero, m up to some vectors, every unit axis on every operand."""
+    width = data_type.width
+    lanes = max(1, isa.vector_bytes // data_type.accumulator.width)
+    rows = {1, 2, 3, *(lanes * count + rest for count in range(1, 9) for rest in (-1, 0, 1))}
+    for m, n, m_first, k_first in product(
+        sorted(rows - {0}), COLUMNS, (True, False), (True, False)
+    ):
+        a = (width, width * m) if m_first else (width * DEPTH, width)
+        b = (width, width * DEPTH) if k_first else (width * n, width)
+        yield _program(
+            data_type,
+            (
+                Axis(name="m", extent=m, strides=Bytes({"in0": a[0], "out": width})),
+                Axis(name="n", extent=n, strides=Bytes({"in1": b[1], "out": width * m})),
+                Axis(name="k", extent=DEPTH, strides=Bytes({"in0": a[1], "in1": b[0]})),
+            ),
+            (
+                _primitive(Operation.ZERO, ()),
+                _primitive(Operation.CONTRACTION, ("in0", "in1"), k=("k",)),
+            ),
+        )
+
+
+def _tiles(data_type: DataType) -> Iterator[Program]:
+    """Element-wise operations on a tile, the input as the output lies and turned."""
+    width, extent = data_type.width, 80
+    operations: dict[Operation, tuple[str, ...]] = {Operation.ZERO: ()}
+    operations |= dict.fromkeys(_UNARY, ("in0",))
+    if not data_type.is_complex:
+        operations |= dict.fromkeys(_BINARY, ("in0", "in1"))
+    for (operation, inputs), turned in product(operations.items(), (False, True)):
+        near, far = (width * extent, width) if turned else (width, width * extent)
+        strides = {"in0": near, "in1": width, "out": width}
+        across = {"in0": far, "in1": width * extent, "out": width * extent}
+        yield _program(
+            data_type,
+            (
+                Axis(name="m", extent=extent, strides=Bytes(strides)),
+                Axis(name="n", extent=extent, strides=Bytes(across)),
+            ),
+            (_primitive(operation, inputs),),
+        )
+
+
+def _primitive(operation: Operation, inputs: tuple[str, ...], k: tuple[str, ...] = ()) -> Primitive:
+    return Primitive(
+        name=operation.value,
+        operation=operation,
+        inputs=inputs,
+        output="out",
+        m=("m",),
+        n=("n",),
+        k=k,
+    )
+
+
+def _program(
+    data_type: DataType, axes: tuple[Axis, ...], primitives: tuple[Primitive, ...]
+) -> Program:
+    return Program(
+        name="usual",
+        tensors=tuple(Tensor(name=name, data_type=data_type) for name in ("in0", "in1", "out")),
+        axes=axes,
+        primitives=primitives,
+        roots=tuple(InvocationNode(name=one.name, primitive=one.name) for one in primitives),
+    )

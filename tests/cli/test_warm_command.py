@@ -1,0 +1,51 @@
+"""``teir warm`` and the kernels it compiles."""
+
+from __future__ import annotations
+
+import pytest
+from cli.command_line import Teir
+
+from teir.dtypes import DataType
+from teir.lower import usual_kernels
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.target import Isa
+
+
+@pytest.mark.parametrize("isa", list(Isa))
+def test_usual_kernels_cover_blocks_element_wise_work_and_transposes(
+    isa: Isa, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 8))
+    kernels = usual_kernels.usual_kernels(isa, [DataType.FP32])
+    kinds = {type(kernel) for kernel in kernels}
+    assert {GemmBlock, Elementwise} <= kinds
+    assert TransposeCopy in kinds or isa is Isa.PLAIN
+    assert kernels == usual_kernels.usual_kernels(isa, [DataType.FP32])
+
+
+def test_what_is_compiled_is_told_and_kept(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:
+    from teir.backends.llvm.library import CodeLibrary
+
+    given: list[frozenset[Kernel]] = []
+    monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 7))
+    monkeypatch.setattr(CodeLibrary, "warm", lambda _, kernels: given.append(kernels) or True)
+    done = teir("warm", "--dtype", "fp64", "--json")
+    assert done.code == 0, done.err
+    assert done.json()["kernels"] == len(given[0])
+    assert done.json()["kept"] is True
+
+
+def test_a_cache_that_cannot_be_written_exits_1(
+    teir: Teir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from teir.backends.llvm.library import CodeLibrary
+
+    monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 7))
+    monkeypatch.setattr(CodeLibrary, "warm", lambda *_: False)
+    done = teir("warm", "--dtype", "FP32")
+    assert done.code == 1
+    assert "cache" in done.err
+
+
+def test_a_type_that_is_none_exits_2(teir: Teir) -> None:
+    assert teir("warm", "--dtype", "FP8").code == 2
