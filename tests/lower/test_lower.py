@@ -148,6 +148,17 @@ def test_zero_and_reduction_loop_become_one_block_call() -> None:
     assert call.arguments[11] == 0, "starts from zero instead of a Zero kernel"
 
 
+def test_endless_reduction_loop_stays_a_loop_that_can_be_interrupted() -> None:
+    axes = (axis("k", 1 << 21), axis("m", 3, in0=4, out=4))
+    add = Primitive(
+        name="add", operation=Operation.CONTRACTION, inputs=("in0",), output="out", m=("m",)
+    )
+    subject = program(DataType.FP32, "in0 out", axes, (add,), loop("k", leaf("add")))
+    (outer,) = lower(subject, Isa.AVX2).roots
+    assert isinstance(outer, Loop)
+    assert outer.extent == 1 << 21
+
+
 def test_partial_last_vector_is_masked_and_full_panels_are_not() -> None:
     subject = matrix_product(DataType.FP32, (100, 6, 8, 1), False, False)
     kernels = {

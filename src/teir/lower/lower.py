@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from teir.dtypes import DataType
 from teir.ir.nodes import (
@@ -54,6 +55,9 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.slots import SlotTable, assign_slots
 from teir.target import Isa
+
+_LONGEST_REDUCTION = 1 << 20
+"""A loop is not absorbed beyond this many products, for a kernel cannot be interrupted."""
 
 
 def lower(program: Program, isa: Isa) -> KernelProgram:
@@ -295,6 +299,8 @@ def _absorbed_leaf(node: Node, context: _Context) -> tuple[InvocationNode, tuple
     consumed = [context.axes[name] for name in primitive.axes]
     reductions = [axis for axis in consumed if not axis.strides[primitive.output]]
     long = [axis for axis in (*axes, *reductions) if axis.extent > 1]
+    if prod(axis.extent for axis in long) > _LONGEST_REDUCTION:
+        return None
     if output_type.accumulator is output_type or len(long) <= reduction_room(len(primitive.inputs)):
         return node, tuple(axes)
     return None
