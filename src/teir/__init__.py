@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from teir.pipeline.einsum import transpose as transpose
     from teir.pipeline.executable import Executable as Executable
     from teir.pipeline.executable import check as check
-    from teir.pipeline.executable import compile_program as compile
+    from teir.pipeline.executable import compile_program as compile  # noqa: F401 (public)
     from teir.pipeline.executable import run as run
     from teir.pipeline.plan import Plan as Plan
 
@@ -50,7 +50,7 @@ _HOMES = {
     "transpose": ("teir.pipeline.einsum", "transpose"),
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cli.command_line import Teir
 
+from cli.command_line import Teir
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
 from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy

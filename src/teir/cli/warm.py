@@ -12,7 +12,6 @@ from teir.cli.expression import data_type_named
 from teir.cli.options import JsonFlag
 from teir.cli.rules import ExitCode
 
-
 WarmTypes = Annotated[list[str], typer.Option("--dtype", help="Element types; may be repeated.")]
 
 

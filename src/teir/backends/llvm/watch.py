@@ -14,7 +14,7 @@ from collections.abc import Callable
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
 TIMEOUT_RULE = Rule(
-    code="run-timeout",
+    code="TEIR705",
     sentence="A run ends within the time limit the caller gave.",
     source="teir, entry points",
 )
