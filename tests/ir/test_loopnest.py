@@ -142,3 +142,28 @@ for i in 0 .. |i|-1
     (out[i][m] - 8 bytes) = max((out[i][m] - 8 bytes), 0)
 """
     )
+
+
+def test_element_wise_operations_and_intersections() -> None:
+    program = parse_program("""\
+teir 1 "signs"
+tensor pos: I32
+tensor crd: I32
+tensor in0: FP32
+tensor in1: FP32
+tensor out: FP32
+axis j = 5: in0 4; segment pos pos crd crd; segment pos pos crd crd by_position [in1]
+primitive add = Add(in0, in1 -> out; M=[], N=[])
+primitive min = Min(in0, in1 -> out; M=[], N=[])
+sequential j over j
+  add: add
+  min: min
+""")
+    assert (
+        print_loopnest(program).partition("\n\n")[2]
+        == """\
+for j in crd[pos .. next pos - 1] and crd[pos .. next pos - 1]
+  out[0] = in0[j] + in1[0]
+  out[0] = min(in0[j], in1[0])
+"""
+    )

@@ -221,3 +221,53 @@ def test_the_schema_describes_what_is_read() -> None:
     assert definitions["Policy"]["enum"] == ["parallel", "sequential"]
     assert definitions["AxisRecord"]["additionalProperties"] is False
     assert "additionalProperties" not in definitions["MetadataRecord"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path"),
+    [
+        ("name", 3, "$.name"),
+        ("tensors", {}, "$.tensors"),
+        ("axes", None, "$.axes"),
+        ("schedule", [], "$.schedule"),
+        ("primitives", "none", "$.primitives"),
+    ],
+)
+def test_a_section_of_the_wrong_type(field: str, value: object, path: str) -> None:
+    assert faults(DESIGN | {field: value}) == [("TEIR140", path)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("primitives", 0, "axes"), []),
+        (("primitives", 0, "axes", "M"), "s"),
+        (("primitives", 0, "axes", "M"), [True]),
+        (("primitives", 0, "metadata"), "FP32"),
+        (("primitives", 1, "metadata", "operands"), []),
+        (("primitives", 1, "metadata", "operands", "in"), "in0"),
+        (("schedule", "roots"), "p"),
+        (("schedule", "roots"), [None]),
+        (("schedule", "iterations", 0, "children"), "t"),
+        (("schedule", "invocations", 0, "guard"), {"first": "t"}),
+        (("axes", 0, "segments"), {}),
+        (("tensors", 0, "scratch"), 1.5),
+        (("tensors", 0), None),
+    ],
+)
+def test_a_field_of_the_wrong_type(keys: tuple[str | int, ...], value: object) -> None:
+    def edit(document: dict[str, Any]) -> None:
+        holder: Any = document
+        for key in keys[:-1]:
+            holder = holder.setdefault(key, {}) if isinstance(key, str) else holder[key]
+        holder[keys[-1]] = value
+
+    path = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    ((code, found),) = faults(edited(edit))
+    assert (code, found.removesuffix("[0]")) == ("TEIR140", path.removesuffix("[0]"))
+
+
+def test_many_unknown_fields_are_cut_short() -> None:
+    many = {f"field{number}": 1 for number in range(5_000)}
+    assert len(faults(DESIGN | many)) <= 1_001
+    assert len(faults(edited(lambda document: document["axes"][0].update(many)))) <= 1_001
