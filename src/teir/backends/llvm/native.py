@@ -64,7 +64,7 @@ class NativeProgram:
     seconds: float
     """Rough estimate of one run."""
     _call: Callable[[int], None]
-    _pool: ThreadPool | None
+    pool: ThreadPool | None
     _operands: tuple[int, ...]
     _pack: struct.Struct
     _idle: list[Context] = field(default_factory=list)
@@ -76,8 +76,8 @@ class NativeProgram:
         overlap inputs. Raises RunTimeoutError after ``timeout`` seconds, and KeyboardInterrupt in
         the main thread; the output's values are unspecified then.
         """
-        if self._pool is not None:
-            self._pool.ensure_running(self.threads - 1)
+        if self.pool is not None:
+            self.pool.ensure_running(self.threads - 1)
         context = self.take_context()
         pointers = list(context.pointers)
         for slot, address in zip(self._operands, addresses, strict=True):
@@ -86,17 +86,22 @@ class NativeProgram:
         ctypes.memmove(slots, self._pack.pack(*pointers), self._pack.size)
         context.cancel.value = 0
         if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
-            run_watched(self._call, context.frame, context.cancel, timeout)
+            run_watched(self._call, context.frame, context.cancel, context, timeout)
         else:
             self._call(context.frame)
         self._idle.append(context)
+
+    def place_scratch(self, context: Context) -> None:
+        """Write the pointers that do not depend on the operands into the context's frame."""
+        slots = context.frame + layout.SLOTS_BYTES
+        ctypes.memmove(slots, self._pack.pack(*context.pointers), self._pack.size)
 
     def take_context(self) -> Context:
         """An idle context or a new one; give it back by appending it after the run."""
         try:
             return self._idle.pop()
         except IndexError:
-            pool = 0 if self._pool is None else self._pool.address
+            pool = 0 if self.pool is None else self.pool.address
             return _context(self.program, self.root, self.threads, pool)
 
 
@@ -166,7 +171,9 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
     head[layout.ARENA_STRIDE_BYTES // 8] = arena_stride
     head[layout.IGNORED_INDEX_BYTES // 8] = 0
     head[layout.ROOT_BYTES // 8] = root.address
-    return Context(memory, ctypes.c_int64.from_address(base), frame, pointers)
+    cancel = ctypes.c_int64.from_address(base)
+    cancel.value = 0
+    return Context(memory, cancel, frame, pointers)
 
 
 def _round_up(size: int, unit: int) -> int:

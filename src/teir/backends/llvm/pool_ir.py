@@ -45,12 +45,16 @@ MOST_CHUNKS = 0xFFFF
 _SPINS = 1000
 """Looks at the ticket before a thread sleeps: some ten microseconds."""
 
+_SYSCALL_TYPE = "i64 (i64, ...)"
 _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
 
 
 def emit_pool(pause: str) -> str:
-    """The definitions of the pool's functions; ``pause`` is the instruction of a spinning thread."""
+    """The definitions of the pool's functions.
+
+    ``pause`` is the instruction by which a thread tells its processor that it spins.
+    """
     text = "\n".join((_HELPERS_TEXT, _TAKE_TEXT, _FORK_TEXT, _WORKER_TEXT))
     return text.replace("PAUSE", pause)
 
@@ -62,7 +66,8 @@ define internal void @teir_futex_wait(ptr %pool, ptr %word, i32 %seen) noinline 
   %number_at = getelementptr i8, ptr %pool, i64 {FUTEX_NUMBER_BYTES}
   %number = load i64, ptr %number_at
   %seen64 = zext i32 %seen to i64
-  call i64 (i64, ...) %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAIT_PRIVATE}, i64 %seen64, ptr null, ptr null, i64 0)
+  call {_SYSCALL_TYPE} %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAIT_PRIVATE},
+      i64 %seen64, ptr null, ptr null, i64 0)
   ret void
 }}
 
@@ -71,7 +76,8 @@ define internal void @teir_futex_wake(ptr %pool, ptr %word, i64 %count) noinline
   %syscall = load ptr, ptr %syscall_at
   %number_at = getelementptr i8, ptr %pool, i64 {FUTEX_NUMBER_BYTES}
   %number = load i64, ptr %number_at
-  call i64 (i64, ...) %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAKE_PRIVATE}, i64 %count, ptr null, ptr null, i64 0)
+  call {_SYSCALL_TYPE} %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAKE_PRIVATE},
+      i64 %count, ptr null, ptr null, i64 0)
   ret void
 }}
 """
@@ -127,7 +133,8 @@ exit:
 """
 
 _FORK_TEXT = f"""
-define i64 @{FORK}(ptr %pool, ptr %job, ptr %node, ptr %frame, i64 %chunks, i64 %threads) nounwind {{
+define i64 @{FORK}(ptr %pool, ptr %job, ptr %node, ptr %frame,
+                   i64 %chunks, i64 %threads) nounwind {{
 entry:
   %busy_at = getelementptr i8, ptr %pool, i64 {BUSY_BYTES}
   %busy_swap = cmpxchg ptr %busy_at, i32 0, i32 1 seq_cst seq_cst

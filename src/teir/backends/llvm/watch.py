@@ -25,35 +25,53 @@ class RunTimeoutError(TeirError, TimeoutError):
 
 
 def run_watched(
-    call: Callable[[int], None], frame: int, cancel: ctypes.c_int64, timeout: float | None
+    call: Callable[[int], None],
+    frame: int,
+    cancel: ctypes.c_int64,
+    owner: object,
+    timeout: float | None,
 ) -> None:
     """``call(frame)``, stopped by KeyboardInterrupt or after ``timeout`` seconds.
 
-    Raises RunTimeoutError where the time was over first.
+    ``owner`` is what keeps the frame's memory. Raises RunTimeoutError where the time was over
+    first.
     """
+    claim = threading.Lock()
     ended = threading.Event()
-    threading.Thread(target=_run, args=(call, frame, ended), daemon=True).start()
+
+    def run() -> None:
+        if claim.acquire(blocking=False):
+            _run_keeping(call, frame, owner)
+            ended.set()
+
     try:
+        threading.Thread(target=run, daemon=True).start()
         in_time = ended.wait(timeout)
     except BaseException:
-        _stop(cancel, ended)
+        _stop(cancel, claim, ended)
         raise
     if not in_time:
-        _stop(cancel, ended)
+        _stop(cancel, claim, ended)
         raise RunTimeoutError((_timeout_finding(timeout),))
 
 
-def _run(call: Callable[[int], None], frame: int, ended: threading.Event) -> None:
+def _run_keeping(call: Callable[[int], None], frame: int, owner: object) -> None:
+    """``owner`` outlives the call even where the caller does not wait for it."""
     call(frame)
-    ended.set()
+    del owner
 
 
-def _stop(cancel: ctypes.c_int64, ended: threading.Event) -> None:
-    """Set the flag and wait; further interrupts wait too, for the run still writes."""
-    cancel.value = 1
-    while not ended.is_set():
+def _stop(cancel: ctypes.c_int64, claim: threading.Lock, ended: threading.Event) -> None:
+    """Set the flag and wait; further interrupts wait too, for the run still writes.
+
+    Whoever takes the claim first decides whether the run begins at all.
+    """
+    while True:
         try:
-            ended.wait()
+            cancel.value = 1
+            if not claim.acquire(blocking=False):
+                ended.wait()
+            return
         except KeyboardInterrupt:
             continue
 

@@ -1,0 +1,153 @@
+"""A native program as a built-in Python function of its arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from teir.backends.llvm import entry_ir, layout
+from teir.backends.llvm.library import CodeLibrary, code_library
+from teir.backends.llvm.native import LONG_RUN_SECONDS, NativeProgram
+from teir.backends.llvm.pool import NativePool
+from teir.dtypes import DataType
+from teir.runtime import runtime
+
+_UNLOCK_SECONDS = 20e-6
+"""Runs estimated longer release the interpreter's lock."""
+
+_FORMATS = {
+    DataType.FP32: b"f",
+    DataType.TF32: b"f",
+    DataType.FP64: b"d",
+    DataType.FP16: b"e",
+    DataType.C64: b"Zf",
+    DataType.C128: b"Zd",
+}
+"""Buffer protocol formats; BF16 has none."""
+
+_BUFFER_FLAGS = 0x10 | 0x08 | 0x04
+"""PyBUF_STRIDES and PyBUF_FORMAT."""
+
+_METH_FASTCALL = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryOperand:
+    """The array the entry point expects for one slot: shape, strides in bytes."""
+
+    slot: int
+    data_type: DataType
+    shape: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    writable: bool
+
+
+class _MethodDefinition(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+def bind_entry(
+    native: NativeProgram, operands: tuple[EntryOperand, ...]
+) -> Callable[..., Any] | None:
+    """A function of one array per operand that runs ``native`` and returns None.
+
+    It returns NotImplemented and touches nothing when an argument is not exactly as expected,
+    when an output overlaps another operand, or when the program is running already. None where
+    there can be no such function: a type without buffer format, runs so long that Ctrl-C must be
+    watched for, another Python than CPython.
+    """
+    if sys.implementation.name != "cpython" or native.seconds > LONG_RUN_SECONDS:
+        return None
+    if len(operands) > entry_ir.MOST_OPERANDS:
+        return None
+    if any(operand.data_type not in _FORMATS for operand in operands):
+        return None
+    if native.pool is not None and not isinstance(native.pool, NativePool):
+        return None
+    library = code_library(runtime.current(), native.isa)
+    runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
+    context = native.take_context()
+    native.place_scratch(context)
+    record = _record(native, operands, context.frame)
+    definition = _MethodDefinition(
+        b"run", library.control()[entry_ir.ENTRY], _METH_FASTCALL, b"Run the compiled program."
+    )
+    return _new_function(definition, record, (native, context))
+
+
+def _record(native: NativeProgram, operands: tuple[EntryOperand, ...], frame: int) -> Any:
+    pool = native.pool
+    words = [
+        len(operands),
+        0,
+        frame,
+        int(native.seconds > _UNLOCK_SECONDS),
+        0 if pool is None else pool.address,
+        native.threads - 1,
+        0,
+        0,
+    ]
+    pairs_at = entry_ir.OPERANDS_BYTES + entry_ir.OPERAND_BYTES * len(operands)
+    pairs: list[int] = []
+    for operand in operands:
+        before, after = _span(operand)
+        words += (
+            _BUFFER_FLAGS | (entry_ir.WRITABLE_FLAG if operand.writable else 0),
+            len(operand.shape),
+            operand.data_type.width,
+            int.from_bytes(_FORMATS[operand.data_type], "little"),
+            layout.slot_bytes(operand.slot),
+            before,
+            after,
+            pairs_at + 8 * len(pairs),
+        )
+        for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
+            pairs += (extent, stride)
+    return (ctypes.c_int64 * (len(words) + len(pairs)))(*words, *pairs)
+
+
+def _span(operand: EntryOperand) -> tuple[int, int]:
+    """Bytes used before the buffer's start and from it on."""
+    before = 0
+    after = operand.data_type.width
+    for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
+        reach = stride * (extent - 1)
+        before -= min(reach, 0)
+        after += max(reach, 0)
+    return before, after
+
+
+def _fill_table(library: CodeLibrary) -> bool:
+    python = ctypes.pythonapi
+    words = (ctypes.c_void_p * (len(entry_ir.PYTHON_FUNCTIONS) + 2)).from_address(
+        library.control()[entry_ir.PYTHON_TABLE]
+    )
+    for place, name in enumerate(entry_ir.PYTHON_FUNCTIONS):
+        words[place] = ctypes.cast(getattr(python, name), ctypes.c_void_p).value
+    words[len(entry_ir.PYTHON_FUNCTIONS)] = id(None)
+    words[len(entry_ir.PYTHON_FUNCTIONS) + 1] = id(NotImplemented)
+    return True
+
+
+def _new_function(
+    definition: _MethodDefinition, record: Any, owners: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """The built-in function; as its module it holds everything its code points to."""
+    new_capsule = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )(("PyCapsule_New", ctypes.pythonapi))
+    new_function = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+    )(("PyCFunction_NewEx", ctypes.pythonapi))
+    capsule = new_capsule(ctypes.addressof(record), None, None)
+    kept = (definition, record, owners)
+    function: Callable[..., Any] = new_function(ctypes.addressof(definition), capsule, kept)
+    return function

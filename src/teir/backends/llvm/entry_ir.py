@@ -1,0 +1,318 @@
+"""The entry point's code: one Python call to one run, without a line of Python between.
+
+``teir_entry`` has the signature of a METH_FASTCALL function. Its ``self`` is a capsule with the
+record of a plan. It asks every argument for its buffer, compares what it gets with the record, and
+runs; whatever it did not expect makes it return NotImplemented, and Python takes the way that
+explains. Only stable-ABI functions are called, through the addresses in ``teir_python``.
+
+    record   byte 0   number of operands
+             byte 8   1 while a run is using the frame (i32)
+             byte 16  the frame
+             byte 24  1 where the interpreter's lock is released during a run
+             byte 32  the pool, null where the run has one thread
+             byte 40  workers the pool must have
+             byte 64  the operands, 64 bytes each
+
+    operand  byte 0   flags for PyObject_GetBuffer
+             byte 8   dimensions
+             byte 16  item size
+             byte 24  format, its characters from the lowest byte on
+             byte 32  byte of the slot in the frame
+             byte 40  bytes used before the start of the buffer
+             byte 48  bytes used from the start of the buffer on
+             byte 56  byte in the record of its (extent, stride) pairs
+"""
+
+from __future__ import annotations
+
+from teir.backends.llvm.nest import RUN
+from teir.backends.llvm.pool_ir import WORKERS_BYTES
+
+ENTRY = "teir_entry"
+PYTHON_TABLE = "teir_python"
+ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
+
+PYTHON_FUNCTIONS = (
+    "PyCapsule_GetPointer",
+    "PyObject_GetBuffer",
+    "PyBuffer_Release",
+    "PyErr_Clear",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "Py_IncRef",
+)
+"""The order of ``teir_python``; after them the addresses of None and NotImplemented."""
+
+OPERANDS_BYTES = 64
+OPERAND_BYTES = 64
+MOST_OPERANDS = 16
+WRITABLE_FLAG = 1
+
+_VIEW_BYTES = 80
+"""Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
+
+_NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
+_TABLE_WORDS = len(PYTHON_FUNCTIONS) + 2
+
+
+def emit_entry() -> str:
+    """The definition of the entry point and of its table of Python's functions."""
+    return f"@{PYTHON_TABLE} = global [{_TABLE_WORDS} x ptr] zeroinitializer\n" + _ENTRY_TEXT
+
+
+def _python(name: str) -> str:
+    """Instructions that load a Python function's address into ``%<name>``."""
+    place = 8 * PYTHON_FUNCTIONS.index(name)
+    return (
+        f"  %{name}_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {place}\n"
+        f"  %{name} = load ptr, ptr %{name}_at"
+    )
+
+
+_ENTRY_TEXT = f"""
+define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
+entry:
+  %views = alloca [{MOST_OPERANDS * _VIEW_BYTES} x i8], align 16
+{_python("PyCapsule_GetPointer")}
+{_python("PyObject_GetBuffer")}
+{_python("PyBuffer_Release")}
+  %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
+  %wanted = load i64, ptr %record
+  %count_fits = icmp eq i64 %given, %wanted
+  br i1 %count_fits, label %pool_test, label %unexpected
+pool_test:
+  %frame_at = getelementptr i8, ptr %record, i64 16
+  %frame = load ptr, ptr %frame_at
+  %busy_at = getelementptr i8, ptr %record, i64 8
+  %pool_at = getelementptr i8, ptr %record, i64 32
+  %pool = load ptr, ptr %pool_at
+  %no_pool = icmp eq ptr %pool, null
+  br i1 %no_pool, label %operand, label %workers_test
+workers_test:
+  %workers_at = getelementptr i8, ptr %pool, i64 {WORKERS_BYTES}
+  %workers = load i64, ptr %workers_at
+  %needed_at = getelementptr i8, ptr %record, i64 40
+  %needed = load i64, ptr %needed_at
+  %enough = icmp sge i64 %workers, %needed
+  br i1 %enough, label %operand, label %unexpected
+
+operand:
+  %number = phi i64 [ 0, %pool_test ], [ 0, %workers_test ], [ %number_next, %dims_fit ]
+  %operand_at = mul i64 %number, {OPERAND_BYTES}
+  %operand_byte = add i64 %operand_at, {OPERANDS_BYTES}
+  %expected = getelementptr i8, ptr %record, i64 %operand_byte
+  %view_byte = mul i64 %number, {_VIEW_BYTES}
+  %view = getelementptr i8, ptr %views, i64 %view_byte
+  %argument_at = getelementptr ptr, ptr %arguments, i64 %number
+  %argument = load ptr, ptr %argument_at
+  %flags = load i64, ptr %expected
+  %flags32 = trunc i64 %flags to i32
+  %failed = call i32 %PyObject_GetBuffer(ptr %argument, ptr %view, i32 %flags32)
+  %number_next = add i64 %number, 1
+  %got = icmp eq i32 %failed, 0
+  br i1 %got, label %size_test, label %no_buffer
+no_buffer:
+{_python("PyErr_Clear")}
+  call void %PyErr_Clear()
+  br label %release_unexpected
+size_test:
+  %ndim_at = getelementptr i8, ptr %view, i64 36
+  %ndim32 = load i32, ptr %ndim_at
+  %ndim = sext i32 %ndim32 to i64
+  %ndim_expected_at = getelementptr i8, ptr %expected, i64 8
+  %ndim_expected = load i64, ptr %ndim_expected_at
+  %ndim_fits = icmp eq i64 %ndim, %ndim_expected
+  %itemsize_at = getelementptr i8, ptr %view, i64 24
+  %itemsize = load i64, ptr %itemsize_at
+  %itemsize_expected_at = getelementptr i8, ptr %expected, i64 16
+  %itemsize_expected = load i64, ptr %itemsize_expected_at
+  %itemsize_fits = icmp eq i64 %itemsize, %itemsize_expected
+  %format_at = getelementptr i8, ptr %view, i64 40
+  %format = load ptr, ptr %format_at
+  %has_format = icmp ne ptr %format, null
+  %sizes_fit = and i1 %ndim_fits, %itemsize_fits
+  %all_fit = and i1 %sizes_fit, %has_format
+  %format_expected_at = getelementptr i8, ptr %expected, i64 24
+  %format_expected = load i64, ptr %format_expected_at
+  br i1 %all_fit, label %format_test, label %mismatch
+format_test:
+  %letter_at = phi ptr [ %format, %size_test ], [ %letter_next, %format_more ]
+  %letters = phi i64 [ %format_expected, %size_test ], [ %letters_next, %format_more ]
+  %letter = load i8, ptr %letter_at
+  %letter_expected = trunc i64 %letters to i8
+  %letter_fits = icmp eq i8 %letter, %letter_expected
+  br i1 %letter_fits, label %format_end, label %mismatch
+format_end:
+  %ended = icmp eq i8 %letter, 0
+  br i1 %ended, label %dims, label %format_more
+format_more:
+  %letter_next = getelementptr i8, ptr %letter_at, i64 1
+  %letters_next = lshr i64 %letters, 8
+  br label %format_test
+dims:
+  %shape_at = getelementptr i8, ptr %view, i64 48
+  %shape = load ptr, ptr %shape_at
+  %strides_at = getelementptr i8, ptr %view, i64 56
+  %strides = load ptr, ptr %strides_at
+  %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
+  %pairs_byte = load i64, ptr %pairs_byte_at
+  %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
+  br label %dim_test
+dim_test:
+  %dim = phi i64 [ 0, %dims ], [ %dim_next, %dim_fits ]
+  %more_dims = icmp slt i64 %dim, %ndim
+  br i1 %more_dims, label %dim_compare, label %dims_fit
+dim_compare:
+  %extent_at = getelementptr i64, ptr %shape, i64 %dim
+  %extent = load i64, ptr %extent_at
+  %stride_at = getelementptr i64, ptr %strides, i64 %dim
+  %stride = load i64, ptr %stride_at
+  %pair_byte = shl i64 %dim, 4
+  %pair = getelementptr i8, ptr %pairs, i64 %pair_byte
+  %extent_expected = load i64, ptr %pair
+  %stride_expected_at = getelementptr i8, ptr %pair, i64 8
+  %stride_expected = load i64, ptr %stride_expected_at
+  %extent_fits = icmp eq i64 %extent, %extent_expected
+  %stride_equal = icmp eq i64 %stride, %stride_expected
+  %one = icmp eq i64 %extent_expected, 1
+  %stride_fits = or i1 %stride_equal, %one
+  %both_fit = and i1 %extent_fits, %stride_fits
+  br i1 %both_fit, label %dim_fits, label %mismatch
+dim_fits:
+  %dim_next = add i64 %dim, 1
+  br label %dim_test
+dims_fit:
+  %more_operands = icmp slt i64 %number_next, %wanted
+  br i1 %more_operands, label %operand, label %overlap
+mismatch:
+  call void %PyBuffer_Release(ptr %view)
+  br label %release_unexpected
+
+release_unexpected:
+  %held = phi i64 [ %number, %no_buffer ], [ %number, %mismatch ],
+                  [ %wanted, %overlapping ], [ %wanted, %claim ]
+  br label %drop_test
+drop_test:
+  %dropped = phi i64 [ 0, %release_unexpected ], [ %dropped_next, %drop ]
+  %more_drops = icmp slt i64 %dropped, %held
+  br i1 %more_drops, label %drop, label %unexpected
+drop:
+  %drop_byte = mul i64 %dropped, {_VIEW_BYTES}
+  %drop_view = getelementptr i8, ptr %views, i64 %drop_byte
+  call void %PyBuffer_Release(ptr %drop_view)
+  %dropped_next = add i64 %dropped, 1
+  br label %drop_test
+
+overlap:
+  br label %written_test
+written_test:
+  %written = phi i64 [ 0, %overlap ], [ %written_next, %written_done ]
+  %written_at = mul i64 %written, {OPERAND_BYTES}
+  %written_byte = add i64 %written_at, {OPERANDS_BYTES}
+  %written_operand = getelementptr i8, ptr %record, i64 %written_byte
+  %written_flags = load i64, ptr %written_operand
+  %writable = and i64 %written_flags, {WRITABLE_FLAG}
+  %is_written = icmp ne i64 %writable, 0
+  br i1 %is_written, label %written_span, label %written_done
+written_span:
+  %written_view_byte = mul i64 %written, {_VIEW_BYTES}
+  %written_view = getelementptr i8, ptr %views, i64 %written_view_byte
+  %written_start = load i64, ptr %written_view
+  %written_before_at = getelementptr i8, ptr %written_operand, i64 40
+  %written_before = load i64, ptr %written_before_at
+  %written_low = sub i64 %written_start, %written_before
+  %written_after_at = getelementptr i8, ptr %written_operand, i64 48
+  %written_after = load i64, ptr %written_after_at
+  %written_high = add i64 %written_start, %written_after
+  br label %other_test
+other_test:
+  %other = phi i64 [ 0, %written_span ], [ %other_next, %other_done ]
+  %itself = icmp eq i64 %other, %written
+  br i1 %itself, label %other_done, label %other_span
+other_span:
+  %other_at = mul i64 %other, {OPERAND_BYTES}
+  %other_byte = add i64 %other_at, {OPERANDS_BYTES}
+  %other_operand = getelementptr i8, ptr %record, i64 %other_byte
+  %other_view_byte = mul i64 %other, {_VIEW_BYTES}
+  %other_view = getelementptr i8, ptr %views, i64 %other_view_byte
+  %other_start = load i64, ptr %other_view
+  %other_before_at = getelementptr i8, ptr %other_operand, i64 40
+  %other_before = load i64, ptr %other_before_at
+  %other_low = sub i64 %other_start, %other_before
+  %other_after_at = getelementptr i8, ptr %other_operand, i64 48
+  %other_after = load i64, ptr %other_after_at
+  %other_high = add i64 %other_start, %other_after
+  %below = icmp ult i64 %written_low, %other_high
+  %above = icmp ult i64 %other_low, %written_high
+  %overlaps = and i1 %below, %above
+  br i1 %overlaps, label %overlapping, label %other_done
+overlapping:
+  br label %release_unexpected
+other_done:
+  %other_next = add i64 %other, 1
+  %more_others = icmp slt i64 %other_next, %wanted
+  br i1 %more_others, label %other_test, label %written_done
+written_done:
+  %written_next = add i64 %written, 1
+  %more_written = icmp slt i64 %written_next, %wanted
+  br i1 %more_written, label %written_test, label %claim
+
+claim:
+  %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 seq_cst seq_cst
+  %claimed = extractvalue {{ i32, i1 }} %claim_swap, 1
+  br i1 %claimed, label %place, label %release_unexpected
+place:
+  %placed = phi i64 [ 0, %claim ], [ %placed_next, %place ]
+  %placed_at = mul i64 %placed, {OPERAND_BYTES}
+  %placed_byte = add i64 %placed_at, {OPERANDS_BYTES}
+  %placed_operand = getelementptr i8, ptr %record, i64 %placed_byte
+  %slot_byte_at = getelementptr i8, ptr %placed_operand, i64 32
+  %slot_byte = load i64, ptr %slot_byte_at
+  %slot = getelementptr i8, ptr %frame, i64 %slot_byte
+  %placed_view_byte = mul i64 %placed, {_VIEW_BYTES}
+  %placed_view = getelementptr i8, ptr %views, i64 %placed_view_byte
+  %start = load ptr, ptr %placed_view
+  store ptr %start, ptr %slot
+  %placed_next = add i64 %placed, 1
+  %more_places = icmp slt i64 %placed_next, %wanted
+  br i1 %more_places, label %place, label %lock_test
+lock_test:
+  %unlocks_at = getelementptr i8, ptr %record, i64 24
+  %unlocks = load i64, ptr %unlocks_at
+  %keeps_lock = icmp eq i64 %unlocks, 0
+  br i1 %keeps_lock, label %run_locked, label %run_unlocked
+run_locked:
+  call void @{RUN}(ptr %frame)
+  br label %finish
+run_unlocked:
+{_python("PyEval_SaveThread")}
+{_python("PyEval_RestoreThread")}
+  %thread = call ptr %PyEval_SaveThread()
+  call void @{RUN}(ptr %frame)
+  call void %PyEval_RestoreThread(ptr %thread)
+  br label %finish
+finish:
+  store atomic i32 0, ptr %busy_at seq_cst, align 4
+  br label %release
+release:
+  %released = phi i64 [ 0, %finish ], [ %released_next, %release ]
+  %released_byte = mul i64 %released, {_VIEW_BYTES}
+  %released_view = getelementptr i8, ptr %views, i64 %released_byte
+  call void %PyBuffer_Release(ptr %released_view)
+  %released_next = add i64 %released, 1
+  %more_releases = icmp slt i64 %released_next, %wanted
+  br i1 %more_releases, label %release, label %answer
+
+answer:
+  br label %return
+unexpected:
+  br label %return
+return:
+  %answer_byte = phi i64 [ {_NONE_BYTES}, %answer ], [ {_NONE_BYTES + 8}, %unexpected ]
+  %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
+  %result = load ptr, ptr %result_at
+{_python("Py_IncRef")}
+  call void %Py_IncRef(ptr %result)
+  ret ptr %result
+}}
+"""
