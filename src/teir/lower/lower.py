@@ -31,14 +31,12 @@ from teir.ir.nodes import (
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
 from teir.lower.block_shapes import block_shapes
 from teir.lower.contraction import (
-    Accumulator,
-    ContractionTile,
-    contraction_tile,
     lower_contraction,
     needs_accumulator,
     reduction_room,
     reductions_inside,
 )
+from teir.lower.contraction_tile import Accumulator, ContractionTile, contraction_tile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import (
     Address,

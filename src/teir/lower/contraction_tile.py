@@ -1,0 +1,60 @@
+"""One Contraction invocation as lowering sees it: axes sorted by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.dtypes import DataType
+from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order
+from teir.lower.kernel_program import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A scratch slot that holds one block of a narrow output while its reduction runs."""
+
+    slot: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionTile:
+    """One Contraction invocation: axes by kind, operand addresses and types, inputs first.
+
+    ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
+    counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
+    to the tile that comes next, in bytes.
+    """
+
+    free: tuple[TileAxis, ...]
+    reductions: tuple[TileAxis, ...]
+    operands: tuple[Address, ...]
+    in_type: DataType
+    out_type: DataType
+    from_zero: bool
+    ahead: tuple[int, ...]
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        return tuple(address.slot for address in self.operands)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (self.in_type.width,) * (len(self.operands) - 1) + (self.out_type.width,)
+
+
+def contraction_tile(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    in_type: DataType,
+    out_type: DataType,
+    from_zero: bool,
+    ahead: tuple[int, ...],
+) -> ContractionTile:
+    """Sort the axes into free ones and reductions, fused where memory allows."""
+    free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
+    reductions = fuse_adjacent([axis for axis in axes if not axis.strides[-1]])
+    return ContractionTile(
+        tuple(free), tuple(reductions), operands, in_type, out_type, from_zero, ahead
+    )

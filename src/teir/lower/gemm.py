@@ -1,0 +1,227 @@
+"""Lowering of GEMM-shaped tiles to register blocks.
+
+An axis is M-like when only in0 and the output move along it, N-like when only in1 and the output
+do, and a reduction when the output does not move (Table 10.6.1 looks at strides, never at the
+name of a role). Lanes run along the axis on which the output and one input are adjacent; if that
+input is in1, the inputs are swapped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.blocking import Blocking, Cut, choose_blocking
+from teir.lower.contraction_tile import Accumulator, ContractionTile
+from teir.lower.elementwise import lower_elementwise
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import Access, GemmBlock
+from teir.target import Isa
+
+BLOCK_REDUCTIONS = 3
+"""Reduction loops inside a GemmBlock: k, batch, outer."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmAxes:
+    """The axes of a GEMM-shaped tile; strides already in the order A, B, C."""
+
+    lanes: TileAxis
+    columns: TileAxis
+    loops: tuple[TileAxis, ...]
+    swapped: bool
+
+
+def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
+    """The axes a register block takes; None where no axis separates the two inputs."""
+    if len(tile.operands) != 3:
+        return None
+    candidates = [
+        (_lane_worth(axis, tile), -number, axis)
+        for number, axis in enumerate(tile.free)
+        if (axis.strides[0] == 0) != (axis.strides[1] == 0)
+    ]
+    if not candidates:
+        return None
+    lane_axis = max(candidates)[2]
+    swapped = lane_axis.strides[0] == 0
+    rest = [axis for axis in tile.free if axis is not lane_axis]
+    still = 1 if swapped else 0
+    movable = [axis for axis in rest if axis.strides[still] == 0]
+    columns = max(movable, key=lambda axis: axis.extent, default=TileAxis(1, (0, 0, 0)))
+    loops = tuple(_in_order(axis, swapped) for axis in rest if axis is not columns)
+    return GemmAxes(_in_order(lane_axis, swapped), _in_order(columns, swapped), loops, swapped)
+
+
+def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
+    """Share of useful lanes times the ease of access; ties go to in0."""
+    width = tile.in_type.width
+    source = axis.strides[0] or axis.strides[1]
+    unit_input = source == width
+    unit_output = axis.strides[2] == tile.out_type.width
+    ease = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4, (False, False): 0.25}
+    prefer_in0 = 1.0 if axis.strides[0] else 0.999
+    return ease[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
+
+
+def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
+    if not swapped:
+        return axis
+    first, second, output = axis.strides
+    return TileAxis(axis.extent, (second, first, output))
+
+
+def lower_gemm(
+    tile: ContractionTile, axes: GemmAxes, isa: Isa, accumulator: Accumulator | None
+) -> tuple[KernelNode, ...]:
+    """Loops around `GemmBlock` calls; ``accumulator`` holds a narrow output between them."""
+    first, second, output = tile.operands
+    operands = (second, first, output) if axes.swapped else tile.operands
+    reductions = [_in_order(axis, axes.swapped) for axis in tile.reductions]
+    inside = tuple(reductions[-BLOCK_REDUCTIONS:])
+    outside = tuple(reductions[:-BLOCK_REDUCTIONS])
+    depth = 1
+    for axis in inside:
+        depth *= axis.extent
+    blocking = choose_blocking(
+        axes.lanes.extent, axes.columns.extent, depth, isa, tile.in_type, tile.out_type
+    )
+    blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator)
+    body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
+    return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
+
+
+@dataclass(frozen=True, slots=True)
+class _GemmBlocks:
+    """Everything the blocks of one tile share."""
+
+    tile: ContractionTile
+    axes: GemmAxes
+    operands: tuple[Address, ...]
+    inside: tuple[TileAxis, ...]
+    outside: tuple[TileAxis, ...]
+    blocking: Blocking
+    isa: Isa
+    accumulator: Accumulator | None
+
+    def row_panel(self, cut: Cut) -> tuple[KernelNode, ...]:
+        """The blocks of one cut of M: full panels in a loop, a partial last vector apart."""
+        lanes = self.blocking.lanes
+        is_last = cut is self.blocking.rows[-1]
+        partial = is_last and self.blocking.last_lanes < lanes
+        panel = TileAxis(
+            cut.count - partial,
+            tuple(stride * cut.size * lanes for stride in self.axes.lanes.strides),
+        )
+        nodes: tuple[KernelNode, ...] = ()
+        if panel.extent:
+            nodes = self._loop(panel, self._columns(cut, cut.start * lanes, masked=False))
+        if partial:
+            row = (cut.start + (cut.count - 1) * cut.size) * lanes
+            nodes += self._columns(cut, row, masked=True)
+        return nodes
+
+    def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
+        nodes: tuple[KernelNode, ...] = ()
+        for cut in self.blocking.columns:
+            block = TileAxis(
+                cut.count, tuple(stride * cut.size for stride in self.axes.columns.strides)
+            )
+            nodes += self._loop(block, self._block(rows.size, cut, row, masked))
+        return nodes
+
+    def _loop(self, axis: TileAxis, body: tuple[KernelNode, ...]) -> tuple[KernelNode, ...]:
+        if axis.extent == 1:
+            return body
+        return wrap_in_loops((axis,), [address.slot for address in self.operands], body)
+
+    def _block(self, vectors: int, cut: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
+        starts = zip(self.axes.lanes.strides, self.axes.columns.strides, strict=True)
+        a, b, c = (
+            Address(slot=address.slot, offset_bytes=address.offset_bytes + m * row + n * cut.start)
+            for address, (m, n) in zip(self.operands, starts, strict=True)
+        )
+        if self.accumulator is None or not self.outside:
+            accumulate = not (self.tile.from_zero and not self.outside)
+            return self._reduce(self._call(vectors, cut.size, masked, (a, b, c), None, accumulate))
+        return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))
+
+    def _reduce(self, call: Call) -> tuple[KernelNode, ...]:
+        return wrap_in_loops(self.outside, [address.slot for address in call.operands], (call,))
+
+    def _through_accumulator(
+        self,
+        accumulator: Accumulator,
+        vectors: int,
+        columns: int,
+        masked: bool,
+        block: tuple[Address, Address, Address],
+    ) -> tuple[KernelNode, ...]:
+        """Widen the block of C, add every product to the wide copy, round it once."""
+        a, b, c = block
+        wide = Address(slot=accumulator.slot, offset_bytes=0)
+        wide_type = self.tile.out_type.accumulator
+        valid = (vectors - 1) * self.blocking.lanes + (
+            self.blocking.last_lanes if masked else self.blocking.lanes
+        )
+        panel_bytes = vectors * self.blocking.lanes * wide_type.width
+        near = TileAxis(valid, (self.axes.lanes.strides[2], wide_type.width))
+        across = TileAxis(columns, (self.axes.columns.strides[2], panel_bytes))
+        load = lower_elementwise(
+            Operation.COPY, (near, across), (c, wide), (self.tile.out_type, wide_type), self.isa
+        )
+        turned = [TileAxis(axis.extent, axis.strides[::-1]) for axis in (near, across)]
+        store = lower_elementwise(
+            Operation.COPY, turned, (wide, c), (wide_type, self.tile.out_type), self.isa
+        )
+        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, accumulate=True)
+        return (*load, *self._reduce(call), *store)
+
+    def _call(
+        self,
+        vectors: int,
+        columns: int,
+        masked: bool,
+        operands: tuple[Address, Address, Address],
+        wide_column_bytes: int | None,
+        accumulate: bool,
+    ) -> Call:
+        """One block; ``wide_column_bytes`` is given when C is the wide accumulator."""
+        lane_strides = self.axes.lanes.strides
+        is_wide = wide_column_bytes is not None
+        out_type = self.tile.out_type.accumulator if is_wide else self.tile.out_type
+        c_m = out_type.width if is_wide else lane_strides[2]
+        c_n = self.axes.columns.strides[2] if wide_column_bytes is None else wide_column_bytes
+        kernel = GemmBlock(
+            in_type=self.tile.in_type,
+            out_type=out_type,
+            lanes=self.blocking.lanes,
+            vectors=vectors,
+            columns=columns,
+            a_access=_lane_access(lane_strides[0], self.tile.in_type),
+            c_access=_lane_access(c_m, out_type),
+            masked=masked,
+        )
+        missing = BLOCK_REDUCTIONS - len(self.inside)
+        loops = (TileAxis(1, (0, 0, 0)),) * missing + self.inside
+        reduction = tuple(
+            value for axis in reversed(loops) for value in (axis.extent, *axis.strides[:2])
+        )
+        last_lanes = self.blocking.last_lanes if masked else self.blocking.lanes
+        arguments = (
+            *reduction,
+            self.axes.columns.strides[1],
+            c_n,
+            int(accumulate),
+            last_lanes,
+            lane_strides[0],
+            c_m,
+            self.tile.ahead[0 if self.axes.swapped else 1],
+        )
+        return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+
+def _lane_access(stride_bytes: int, data_type: DataType) -> Access:
+    return Access.UNIT if stride_bytes == data_type.width else Access.STRIDED
