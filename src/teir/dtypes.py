@@ -100,7 +100,8 @@ class DataType(Enum):
             case DataType.BF16:
                 import ml_dtypes
 
-                return np.dtype(ml_dtypes.bfloat16)
+                bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+                return bfloat16
             case DataType.C64:
                 return np.dtype(np.complex64)
             case DataType.C128:

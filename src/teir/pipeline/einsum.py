@@ -9,12 +9,13 @@ threads. A call that was seen before is one look-up and one native call.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from teir.arrays.adapters import ADAPTER_RULES, view_array
+from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
@@ -266,10 +267,28 @@ def _make_plan(
         problem=problem,
         steps=tree.steps,
         executable=executable,
-        entry=None,
+        entry=None if any(problem.copied) else _entry(executable, problem),
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
     )
+
+
+def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:
+    """The native function of exactly the arrays the plan is made for, where there can be one."""
+    program = executable.program
+    operands = tuple(
+        EntryOperand(
+            slot=slot,
+            data_type=tensor.data_type,
+            shape=array.shape,
+            strides_bytes=array.strides_bytes,
+            writable=tensor.name in executable.written,
+        )
+        for slot, (tensor, array) in enumerate(
+            zip(program.tensors, problem.tensor_types(), strict=True)
+        )
+    )
+    return bind_entry(executable.native, operands)
 
 
 def _require_inside(executable: Executable, problem: Problem) -> None:

@@ -170,7 +170,7 @@ def _as_bytes(operand: BoundOperand) -> np.ndarray[Any, Any]:
     size = operand.before_bytes + operand.after_bytes
     start = operand.address - operand.before_bytes
     buffer = (ctypes.c_ubyte * size).from_address(start)
-    return np.frombuffer(buffer, np.uint8)
+    return np.ctypeslib.as_array(buffer)
 
 
 def _bind(

@@ -132,7 +132,7 @@ def test_same_bits_as_the_register_block(isa: Isa, data_type: DataType) -> None:
     steps = (lanes * width, width), (k * lanes * width, k * width)
     compiled.call(
         block,
-        (k, *steps[0], batch, *steps[1], 1, 0, 0, 0, 0, 1, lanes, width, width),
+        (k, *steps[0], batch, *steps[1], 1, 0, 0, 0, 0, 1, lanes, width, width, 0),
         [array.ctypes.data for array in (a, b, one)],
     )
     compiled.call(
