@@ -130,25 +130,26 @@ def with_symbol_table(text: str, symbols: tuple[str, ...]) -> str:
     return f"{text}\n@{_SYMBOL_TABLE} = constant [{len(symbols)} x ptr] [{entries}]\n"
 
 
-def compile_object(text: str, isa: Isa, symbols: tuple[str, ...]) -> bytes:
+def compile_object(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = False) -> bytes:
     """Object code of a module in which ``symbols`` may be looked up by `load_object`.
 
     Functions that are not in ``symbols`` are private: bodies marked ``alwaysinline`` vanish.
+    ``fold`` propagates constants into what was inlined; it changes no bit of any result.
     Raises RuntimeError where LLVM refuses the text.
     """
-    module, machine = _prepare(text, isa, symbols)
+    module, machine = _prepare(text, isa, symbols, fold)
     return bytes(machine.emit_object(module))
 
 
-def assembly(text: str, isa: Isa, symbols: tuple[str, ...]) -> str:
+def assembly(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = False) -> str:
     """The assembly text of a module; arguments as in `compile_object`."""
-    module, machine = _prepare(text, isa, symbols)
+    module, machine = _prepare(text, isa, symbols, fold)
     return str(machine.emit_assembly(module))
 
 
-def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...]) -> str:
+def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = False) -> str:
     """The module as LLVM prints it after inlining; arguments as in `compile_object`."""
-    module, _ = _prepare(text, isa, symbols)
+    module, _ = _prepare(text, isa, symbols, fold)
     return str(module)
 
 
@@ -165,7 +166,7 @@ def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
 
 
 def _prepare(
-    text: str, isa: Isa, symbols: tuple[str, ...]
+    text: str, isa: Isa, symbols: tuple[str, ...], fold: bool
 ) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     binding = _llvm()
     machine = _target_machine(isa)
@@ -178,6 +179,12 @@ def _prepare(
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
+    if fold:
+        # Nothing here reorders floating-point operations: the text carries no fast-math flags.
+        passes.add_sccp_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
     passes.run(module, binding.create_pass_builder(machine, _tuning()))
     return module, machine
 

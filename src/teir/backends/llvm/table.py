@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
-from teir.backends.llvm import nest
+from teir.backends.llvm import nest, pool_ir
 from teir.backends.llvm.layout import (
     IGNORED_INDEX_BYTES,
     REGISTER_OPERANDS,
@@ -187,7 +187,7 @@ class _Builder:
         child = self._in_frame(node.body)
         reach = self._reach(node)
         points = prod(axis.extent for axis in node.axes)
-        chunks = min(points, CHUNKS_PER_THREAD * self._threads)
+        chunks = min(points, CHUNKS_PER_THREAD * self._threads, pool_ir.MOST_CHUNKS)
         axes: list[int] = []
         for axis in reversed(node.axes):
             axes += (axis.extent, self._grid_cell(axis))
