@@ -7,8 +7,8 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from kernel_calls import HERE, TYPES, Compiled, Edge, Guarded, small_integers, strided
 
+from backends.llvm.kernel_calls import HERE, TYPES, Compiled, Edge, Guarded, small_integers, strided
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation

@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from kernel_calls import (
+
+from backends.llvm.kernel_calls import (
     HERE,
     TYPES,
     Compiled,
@@ -18,7 +19,6 @@ from kernel_calls import (
     small_integers,
     strided,
 )
-
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes

@@ -6,8 +6,15 @@ import re
 
 import numpy as np
 import pytest
-from kernel_calls import HERE, TYPES, Compiled, full_lanes, kernel_assembly, small_integers
 
+from backends.llvm.kernel_calls import (
+    HERE,
+    TYPES,
+    Compiled,
+    full_lanes,
+    kernel_assembly,
+    small_integers,
+)
 from teir.backends.llvm.emit_kernel import (
     emit_kernel,
     kernel_arguments,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_calls import (
+
+from backends.llvm.kernel_calls import (
     HERE,
     TYPES,
     Compiled,
@@ -14,7 +15,6 @@ from kernel_calls import (
     small_integers,
     strided,
 )
-
 from teir.dtypes import DataType
 from teir.lower.kernels import Access, GemmBlock, ProductSum
 from teir.target import Isa

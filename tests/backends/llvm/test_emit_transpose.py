@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_calls import HERE, Compiled, Edge, Guarded
 
+from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
 from teir.lower.kernels import TransposeCopy
 from teir.target import Isa
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from kernel_calls import HERE
 
+from backends.llvm.kernel_calls import HERE
 from teir.backends.llvm.compile_ir import assembly, module_text
 from teir.backends.llvm.peak import _CHAINS, _peak_function, measure_fma_peak
 from teir.dtypes import DataType
