@@ -507,3 +507,23 @@ def test_scratch_may_be_addressed_by_position() -> None:
     }
     evaluate(program, {**operands, "y": y})
     assert y[0] == 1 * 2 + 2 * 5 + 3 * 8
+
+
+def test_scratch_takes_room_for_its_bytes_only() -> None:
+    """A large offset on scratch moves its base away, it does not make it large."""
+    fill = Primitive(name="fill", operation=Operation.COPY, inputs=("in0",), output="T", m=("i",))
+    drain = Primitive(name="drain", operation=Operation.COPY, inputs=("T",), output="out", m=("i",))
+    program = Program(
+        name="",
+        tensors=tuple(Tensor(name=n, data_type=DataType.FP64) for n in ("in0", "out")),
+        axes=(axis("i", 3, {"in0": 8, "out": 8, "T": 16}, {"T": 2**61}),),
+        primitives=(fill, drain),
+        roots=(leaf("fill"), leaf("drain")),
+        scratch=(
+            Tensor(name="T", data_type=DataType.FP64),
+            Tensor(name="unused", data_type=DataType.FP32),
+        ),
+    )
+    out = np.zeros(3)
+    evaluate(program, {"in0": np.arange(3.0), "out": out})
+    assert out.tolist() == [0, 1, 2]

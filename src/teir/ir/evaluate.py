@@ -332,7 +332,7 @@ def _scratch(program: Program) -> Iterator[Tensor]:
 def _scratch_memory(program: Program, scratch: Tensor, memory: Mapping[str, _Memory]) -> _Memory:
     """Undefined memory that holds every byte the program may touch of ``scratch``."""
     axes, primitives = program.axis_table(), program.primitive_table()
-    low, high = 0, 0
+    spans: list[tuple[int, int]] = []
     for path, invocation in program.invocations():
         primitive = primitives[invocation.primitive]
         if scratch.name not in primitive.operands:
@@ -340,8 +340,9 @@ def _scratch_memory(program: Program, scratch: Tensor, memory: Mapping[str, _Mem
         named = (*(node.axis for node in path), *primitive.axes)
         lowest = sum(axes[name].offsets[scratch.name] for name in named)
         reach = sum(_reach(axes[name], scratch.name, memory) for name in named)
-        low = min(low, lowest)
-        high = max(high, lowest + reach + scratch.data_type.width)
+        spans.append((lowest, lowest + reach + scratch.data_type.width))
+    low = min((start for start, _ in spans), default=0)
+    high = max((end for _, end in spans), default=0)
     content = np.full(high - low, POISON, np.uint8)
     return _Memory(data_type=scratch.data_type, content=content, base=-low)
 
