@@ -39,7 +39,7 @@ def small(**changed: Any) -> Campaign:
 
 def test_figures_of_a_small_campaign(tmp_path: Path) -> None:
     said: list[str] = []
-    figures = run_campaign(small(programs=12, mutants=60, enumerations=40), said.append)
+    figures = tuple(run_campaign(small(programs=12, mutants=60, enumerations=40), said.append))
     assert [figure.number for figure in figures] == [1, 5, 6]
     assert all(figure.ok for figure in figures), said
     assert figures[0].runs >= 12

@@ -37,7 +37,7 @@ def soak(
     from dataclasses import asdict
 
     from teir.soak.campaign import Campaign, run_campaign
-    from teir.soak.figures import figures_table, write_figures
+    from teir.soak.figures import Figure, figures_table, write_figures
 
     campaign = Campaign(
         programs=programs,
@@ -48,11 +48,13 @@ def soak(
         seed=seed,
         jobs=jobs,
     )
-    figures = run_campaign(campaign, complain)
     target = host_target(os.environ)
     machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}"
-    if out is not None:
-        write_figures(figures, machine, out)
+    figures: list[Figure] = []
+    for figure in run_campaign(campaign, complain):
+        figures.append(figure)
+        if out is not None:
+            write_figures(figures, machine, out)
     if as_json:
         say_json({"machine": machine, "figures": [asdict(figure) for figure in figures]})
     else:

@@ -39,20 +39,21 @@ class Campaign:
     jobs: int
 
 
-def run_campaign(campaign: Campaign, say: Say) -> tuple[Figure, ...]:
-    """Every figure that ``campaign`` asks for; ``say`` gets a line of progress now and then."""
-    figures = []
+def run_campaign(campaign: Campaign, say: Say) -> Iterator[Figure]:
+    """Each figure that ``campaign`` asks for, as soon as it is done.
+
+    ``say`` gets a line of progress now and then, and every mistake.
+    """
     if campaign.programs:
-        figures.append(_differential(campaign, say))
+        yield _differential(campaign, say)
     if campaign.mutants:
-        figures.append(_hostile(campaign, say))
+        yield _hostile(campaign, say)
     if campaign.enumerations:
-        figures.append(_soundness(campaign, say))
+        yield _soundness(campaign, say)
     if campaign.remainders:
-        figures.append(_kernels(campaign, say))
+        yield _kernels(campaign, say)
     if campaign.tests is not None:
-        figures.append(_catalogue(campaign.tests))
-    return tuple(figures)
+        yield _catalogue(campaign.tests)
 
 
 @dataclass(slots=True)

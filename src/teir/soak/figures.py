@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class Figure:
         return not self.wrong
 
 
-def write_figures(figures: tuple[Figure, ...], machine: str, directory: Path) -> None:
+def write_figures(figures: Sequence[Figure], machine: str, directory: Path) -> None:
     """Write ``soak.json`` and ``soak.md`` into ``directory``, which is made if it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
@@ -33,7 +34,7 @@ def write_figures(figures: tuple[Figure, ...], machine: str, directory: Path) ->
     (directory / "soak.md").write_text(figures_table(figures, machine))
 
 
-def figures_table(figures: tuple[Figure, ...], machine: str) -> str:
+def figures_table(figures: Sequence[Figure], machine: str) -> str:
     """The figures as a Markdown table."""
     rows = [
         f"Measured on {machine}.",
