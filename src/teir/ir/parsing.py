@@ -24,7 +24,7 @@ JSON object: the open metadata of the primitive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from teir.errors import Finding, TeirError, TextPlace
@@ -59,6 +59,10 @@ def _no_names() -> dict[NameSpace, dict[str, int]]:
     return {space: {} for space in NameSpace}
 
 
+QUOTED_CHARACTERS = 200
+"""Of a long line, so many characters are quoted."""
+
+
 @dataclass(slots=True)
 class Lines:
     """What the lines read so far declare; local to one call of `parse_program`."""
@@ -86,7 +90,8 @@ def parse_program(text: str) -> Program:
     roles, guards and types are not judged here: `teir.ir.check` does that.
     """
     lines = Lines()
-    for number, row in enumerate(text.split("\n"), start=1):
+    rows = text.split("\n")
+    for number, row in enumerate(rows, start=1):
         if len(lines.findings) + len(lines.again) >= LISTED_FINDINGS.largest:
             break
         try:
@@ -96,10 +101,10 @@ def parse_program(text: str) -> Program:
             lines.schedule_is_whole &= row.split(maxsplit=1)[:1] in _DECLARING
     if lines.name is None and not lines.findings:
         lines.findings.append(_no_header())
-    return _assemble(lines)
+    return _assemble(lines, rows)
 
 
-def _assemble(lines: Lines) -> Program:
+def _assemble(lines: Lines, rows: list[str]) -> Program:
     roots, tree_findings = grow(tuple(lines.nodes))
     findings = [*lines.findings, *lines.again]
     if lines.schedule_is_whole:
@@ -107,7 +112,7 @@ def _assemble(lines: Lines) -> Program:
     if not lines.findings:
         findings += _unknown(lines)
     if findings:
-        raise TeirError(_listed(findings))
+        raise TeirError(tuple(_quoting(finding, rows) for finding in _listed(findings)))
     return Program(
         name=lines.name or "",
         tensors=tuple(lines.tensors),
@@ -116,6 +121,13 @@ def _assemble(lines: Lines) -> Program:
         primitives=tuple(lines.primitives),
         roots=roots,
     )
+
+
+def _quoting(finding: Finding, rows: list[str]) -> Finding:
+    """The finding with the line it blames, where it does not quote one already."""
+    if finding.line is not None or not isinstance(finding.place, TextPlace):
+        return finding
+    return replace(finding, line=rows[finding.place.line - 1][:QUOTED_CHARACTERS])
 
 
 def _unknown(lines: Lines) -> list[Finding]:
