@@ -25,7 +25,7 @@ from teir.backends.llvm.compile_ir import (
     load_object,
     module_text,
 )
-from teir.backends.llvm.emit_kernel import emit_body, kernel_symbol
+from teir.backends.llvm.emit_kernel import emit_body, kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.native import NativeProgram, Root, native_program, program_kernels
@@ -44,6 +44,11 @@ from teir.target import Isa
 
 PROGRAM = "teir_program"
 SYMBOLS = (PROGRAM,)
+
+_LANE_COUNTS = ("last_lanes", "m", "n")
+"""Arguments that kernels make lane masks from. LLVM 22 stores four bytes where a 16-bit vector is
+stored under a constant mask of one lane, so it must not know them; in a table it does not either.
+"""
 
 
 def bind_specialised(program: KernelProgram, isa: Isa, threads: int) -> NativeProgram:
@@ -150,7 +155,9 @@ class _Functions:
             for operand in call.operands
         ]
         arguments = [f"ptr {pointer}" for pointer in pointers]
-        arguments += [f"i64 {argument}" for argument in call.arguments]
+        for name, argument in zip(kernel_arguments(call.kernel), call.arguments, strict=True):
+            value = _hidden(text, argument) if name in _LANE_COUNTS else str(argument)
+            arguments.append(f"i64 {value}")
         symbol = kernel_symbol(call.kernel, self._isa)
         text.effect(f"call void @{symbol}({', '.join(arguments)})")
 
@@ -271,6 +278,11 @@ class _Functions:
     def _spill(self, slot: int) -> int:
         """Where a slot's pointer waits for a grid; the slot's own place keeps its start."""
         return self._index_cell(self._program.index_cells + slot)
+
+
+def _hidden(text: FunctionText, number: int) -> str:
+    """``number`` in a register, its value unknown to LLVM."""
+    return text.value(f'call i64 asm "", "=r,0"(i64 {number})')
 
 
 def _labels(text: FunctionText, count: int) -> list[str]:
