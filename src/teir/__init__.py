@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from teir.pipeline.einsum import transpose as transpose
     from teir.pipeline.executable import Executable as Executable
     from teir.pipeline.executable import check as check
-    from teir.pipeline.executable import compile_program as compile  # noqa: F401 (public)
+    from teir.pipeline.executable import compile_for as compile  # noqa: F401 (public)
     from teir.pipeline.executable import run as run
     from teir.pipeline.plan import Plan as Plan
 
@@ -39,7 +39,7 @@ _HOMES = {
     "Report": ("teir.ir.check", "Report"),
     "TeirError": ("teir.errors", "TeirError"),
     "check": ("teir.pipeline.executable", "check"),
-    "compile": ("teir.pipeline.executable", "compile_program"),
+    "compile": ("teir.pipeline.executable", "compile_for"),
     "einsum": ("teir.pipeline.einsum", "einsum"),
     "load": ("teir.ir.load", "load"),
     "loads": ("teir.ir.load", "loads"),

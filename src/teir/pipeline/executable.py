@@ -10,23 +10,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, assert_never
 
-import numpy as np
-
-from teir.arrays.operand import BoundOperand, bind_operand
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.native import NativeProgram, bind_native
+from teir.backends.llvm.specialise import bind_specialised
 from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
-from teir.ir.check import Report
+from teir.ir.check import Proof, Report, check_operands, prove
 from teir.ir.check import check as check_program
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Axis, IterationNode, Policy, Program
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import KernelProgram
 from teir.lower.lower import lower
+from teir.pipeline.operands import (
+    OPERANDS_MAPPED,
+    UNKNOWN_OPERAND,
+    bind_operands,
+    bytes_of,
+    written_tensors,
+)
 from teir.runtime.runtime import current
 from teir.target import Isa, usable_threads
 
@@ -38,6 +43,15 @@ class Backend(Enum):
     """Native code."""
     REFERENCE = "reference"
     """The evaluator, the definition of what a program means."""
+
+
+class Form(Enum):
+    """The form native code takes; both give the same bits."""
+
+    TABLE = "table"
+    """Precompiled blocks, walked by a table: ready at once."""
+    SPECIALISED = "specialised"
+    """One function for the whole program, every constant folded: compiled first."""
 
 
 UNKNOWN_BACKEND = Rule(
@@ -55,12 +69,12 @@ THREADS = Rule(
     sentence="The number of threads is a positive integer.",
     source="SAFETY G14",
 )
-UNKNOWN_OPERAND = Rule(
-    code="TEIR704",
-    sentence="Every operand given is a tensor of the program.",
-    source="section 10.6",
+PROGRAM = Rule(
+    code="TEIR706",
+    sentence="A program is a value of type teir.Program, as teir.load and teir.loads return it.",
+    source="section 10",
 )
-PIPELINE_RULES = (UNKNOWN_BACKEND, DENSE_ONLY, THREADS, UNKNOWN_OPERAND)
+PIPELINE_RULES = (UNKNOWN_BACKEND, DENSE_ONLY, THREADS, UNKNOWN_OPERAND, OPERANDS_MAPPED, PROGRAM)
 
 
 def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report:
@@ -71,8 +85,10 @@ def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report
     only for a value that is no operand at all.
     """
     if operands is None:
-        return check_program(program)
-    return check_program(program, _bind(program, operands, _written(program)))
+        return check_program(_program(program))
+    return check_program(
+        program, bind_operands(_program(program), operands, written_tensors(program))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +96,20 @@ class Executable:
     """A checked program bound to native code; immutable, usable from any thread."""
 
     program: Program
-    report: Report
+    proof: Proof
     kernel_program: KernelProgram
     isa: Isa
     threads: int
     native: NativeProgram
     written: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.program.name!r}: {self.isa.value}, {self.threads} thread(s)>"
+
+    @property
+    def report(self) -> Report:
+        """What the check found, and the bytes each tensor needs."""
+        return self.proof.report
 
     def run(self, operands: Mapping[str, Any], timeout: float | None = None) -> None:
         """Run on one contiguous array per tensor; the written ones are changed in place.
@@ -93,8 +117,8 @@ class Executable:
         ``timeout`` in seconds. Raises TeirError when an operand does not fit or overlaps another,
         TimeoutError when the time is over (the outputs are then unspecified).
         """
-        bound = _bind(self.program, operands, self.written)
-        check_program(self.program, bound).raise_if_wrong()
+        bound = bind_operands(self.program, operands, self.written)
+        check_operands(self.proof, bound).raise_if_wrong()
         addresses = tuple(bound[tensor.name].address for tensor in self.program.tensors)
         self.native.run(addresses, timeout)
 
@@ -102,36 +126,77 @@ class Executable:
         """Run on base addresses the caller has proved good, in the order of the tensors."""
         self.native.run(addresses, timeout)
 
+    def specialised(self) -> Executable:
+        """The same program as one specialised function, compiled now; it gives the same bits."""
+        native = bind_specialised(self.kernel_program, self.isa, self.native.threads)
+        return replace(self, native=native)
 
-def compile_program(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceExecutable:
+    """A checked program run by the evaluator."""
+
+    program: Program
+    written: frozenset[str]
+
+    def run(self, operands: Mapping[str, Any]) -> None:
+        """As `Executable.run`, slowly and for sparse programs too."""
+        bound = bind_operands(self.program, operands, self.written)
+        check_program(self.program, bound).raise_if_wrong()
+        memory = {name: bytes_of(operand) for name, operand in bound.items()}
+        evaluate(
+            self.program, memory, bases={name: one.before_bytes for name, one in bound.items()}
+        )
+
+
+def compile_for(
     program: Program,
     *,
     backend: str = "cpu",
     threads: int | None = None,
-    isa: Isa | None = None,
-) -> Executable:
-    """Check ``program``, prove it safe and bind it to native code.
+    form: Form = Form.TABLE,
+) -> Executable | ReferenceExecutable:
+    """Check ``program``, prove it safe and make it ready to ``run`` often.
 
-    ``threads`` is the number of threads its ``parallel`` nodes may use, all usable cores by
-    default. ``isa`` forces an instruction set, the host's widest by default. Raises TeirError.
+    ``backend`` is "cpu" (native code) or "reference" (the evaluator). ``threads`` is how many
+    threads its ``parallel`` nodes may use, all usable cores by default. Raises TeirError.
     """
-    if _backend(backend) is not Backend.CPU:
-        raise _refusal(UNKNOWN_BACKEND, "backend", "'cpu' to compile for", repr(backend))
+    match _backend(backend):
+        case Backend.CPU:
+            return compile_program(program, threads=threads, form=form)
+        case Backend.REFERENCE:
+            check_program(_program(program)).raise_if_wrong()
+            return ReferenceExecutable(program=program, written=written_tensors(program))
+        case unreachable:
+            assert_never(unreachable)
+
+
+def compile_program(
+    program: Program,
+    *,
+    threads: int | None = None,
+    isa: Isa | None = None,
+    form: Form = Form.TABLE,
+) -> Executable:
+    """As `compile_for` for native code; ``isa`` forces an instruction set, by default the host's.
+
+    Raises TeirError.
+    """
     count = _thread_count(threads)
-    report = check_program(program)
-    report.raise_if_wrong()
+    proof = prove(_program(program))
+    proof.report.raise_if_wrong()
     _refuse_sparse(program)
     target = isa if isa is not None else host_isa()
     kernel_program = lower(program, target)
-    native = bind_native(kernel_program, target, count if _is_parallel(program) else 1)
+    bind = bind_native if form is Form.TABLE else bind_specialised
     return Executable(
         program=program,
-        report=report,
+        proof=proof,
         kernel_program=kernel_program,
         isa=target,
         threads=count,
-        native=native,
-        written=_written(program),
+        native=bind(kernel_program, target, count if _is_parallel(program) else 1),
+        written=written_tensors(program),
     )
 
 
@@ -146,64 +211,20 @@ def run(
     """Run ``program`` on ``operands``, one contiguous array per tensor, in place.
 
     An array has the tensor's type, or is uint8 and then holds the tensor's bytes, whatever its
-    shape. Raises TeirError before anything is written, TimeoutError after ``timeout`` seconds.
+    shape. Raises TeirError before anything is written, TimeoutError after ``timeout`` seconds of
+    native code.
     """
-    match _backend(backend):
-        case Backend.CPU:
-            compile_program(program, threads=threads).run(operands, timeout)
-        case Backend.REFERENCE:
-            _run_reference(program, operands)
-        case unreachable:
-            assert_never(unreachable)
+    match compile_for(program, backend=backend, threads=threads):
+        case Executable() as executable:
+            executable.run(operands, timeout)
+        case ReferenceExecutable() as reference:
+            reference.run(operands)
 
 
-def _run_reference(program: Program, operands: Mapping[str, Any]) -> None:
-    bound = _bind(program, operands, _written(program))
-    check_program(program, bound).raise_if_wrong()
-    memory = {name: _as_bytes(operand) for name, operand in bound.items()}
-    evaluate(program, memory, bases={name: one.before_bytes for name, one in bound.items()})
-
-
-def _as_bytes(operand: BoundOperand) -> np.ndarray[Any, Any]:
-    import ctypes
-
-    size = operand.before_bytes + operand.after_bytes
-    start = operand.address - operand.before_bytes
-    buffer = (ctypes.c_ubyte * size).from_address(start)
-    return np.ctypeslib.as_array(buffer)
-
-
-def _bind(
-    program: Program, operands: Mapping[str, Any], written: frozenset[str]
-) -> dict[str, BoundOperand]:
-    """Every tensor's operand, all refusals collected."""
-    names = {tensor.name for tensor in program.tensors}
-    findings = [
-        Finding(
-            rule=UNKNOWN_OPERAND,
-            place=ArgumentPlace(name=str(name)),
-            expected="one of " + ", ".join(sorted(names)),
-            found=repr(name),
-        )
-        for name in operands
-        if name not in names
-    ]
-    bound: dict[str, BoundOperand] = {}
-    for tensor in program.tensors:
-        value = operands.get(tensor.name)
-        try:
-            bound[tensor.name] = bind_operand(
-                tensor.name, value, tensor.data_type, writable=tensor.name in written
-            )
-        except TeirError as error:
-            findings += error.findings
-    if findings:
-        raise TeirError(tuple(findings))
-    return bound
-
-
-def _written(program: Program) -> frozenset[str]:
-    return frozenset(primitive.output for primitive in program.primitives)
+def _program(program: Program) -> Program:
+    if isinstance(program, Program):
+        return program
+    raise _refusal(PROGRAM, "program", "a teir.Program", type(program).__name__)
 
 
 def _is_parallel(program: Program) -> bool:

@@ -15,6 +15,7 @@ The proofs are made only for a program whose structure is right: there is one fi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from teir.arrays.operand import BoundOperand
 from teir.errors import Finding, Rule
@@ -55,16 +56,39 @@ RULES: tuple[Rule, ...] = (
 """Every rule of this package, for the documentation; those of operands are in `teir.arrays`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A checked program and what was found on the way; operands can be checked against it.
+
+    ``hulls`` is None where the structure of the program is wrong.
+    """
+
+    report: Report
+    resolved: Resolved
+    hulls: bounds.Hulls | None
+
+
 def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Report:
     """All findings of ``program``, and the bytes each tensor needs.
 
     With ``operands`` it is also checked that every byte lies inside its operand, that written
     operands are writable, and that none overlaps another one wrongly. Raises nothing.
     """
+    proof = prove(program, operands)
+    return proof.report if operands is None else check_operands(proof, operands)
+
+
+def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Proof:
+    """Everything that can be proved of ``program`` by itself; its report has the findings.
+
+    Of ``operands`` only the index arrays of sparse axes are looked at.
+    """
     resolved = resolve(program)
     findings = _broken(resolved, LIMIT_RULES) or _broken(resolved, STRUCTURE_RULES)
     if findings:
-        return Report(program, on_the_printed_program(resolved, findings), {})
+        return Proof(
+            Report(program, on_the_printed_program(resolved, findings), {}), resolved, None
+        )
     positions: bounds.Positions | None = None
     if operands is not None and any(axis.segments for axis in program.axes):
         findings, positions = positions_of(resolved, operands)
@@ -73,14 +97,27 @@ def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
     findings += tiles_once(resolved, Budget(STEPS))
     findings += races(resolved, Budget(STEPS))
     findings += scratch_written_first(resolved, Budget(STEPS))
-    if operands is not None:
-        findings += bounds.operands_known(resolved, operands)
-        findings += bounds.operands_present(resolved, found, operands)
-        findings += bounds.operands_writable(resolved, operands)
-        findings += bounds.operands_cover(resolved, found, operands)
-        findings += overlaps(resolved, found, operands, Budget(STEPS))
+    return Proof(_report(resolved, found, findings), resolved, found)
+
+
+def check_operands(proof: Proof, operands: Mapping[str, BoundOperand]) -> Report:
+    """The findings of ``proof`` and those that ``operands`` add."""
+    resolved, found = proof.resolved, proof.hulls
+    if found is None:
+        return proof.report
+    findings = bounds.operands_known(resolved, operands)
+    findings += bounds.operands_present(resolved, found, operands)
+    findings += bounds.operands_writable(resolved, operands)
+    findings += bounds.operands_cover(resolved, found, operands)
+    findings += overlaps(resolved, found, operands, Budget(STEPS))
+    if not findings:
+        return proof.report
+    return _report(resolved, found, [*proof.report.findings, *findings])
+
+
+def _report(resolved: Resolved, found: bounds.Hulls, findings: list[Finding]) -> Report:
     blamed = on_the_printed_program(resolved, findings) if findings else ()
-    return Report(program, blamed, found.needs())
+    return Report(resolved.program, blamed, found.needs())
 
 
 def _broken(resolved: Resolved, rules: tuple[RuleCheck, ...]) -> list[Finding]:

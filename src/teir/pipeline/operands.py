@@ -1,0 +1,75 @@
+"""The caller's arrays as the operands of a program."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.operand import BoundOperand, bind_operand
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.ir.nodes import Program
+
+UNKNOWN_OPERAND = Rule(
+    code="TEIR704",
+    sentence="Every operand given is a tensor of the program.",
+    source="section 10.6",
+)
+OPERANDS_MAPPED = Rule(
+    code="TEIR705",
+    sentence="Operands are given as a mapping from tensor names to arrays.",
+    source="section 10.6",
+)
+
+
+def written_tensors(program: Program) -> frozenset[str]:
+    """The names of the tensors some primitive writes."""
+    return frozenset(primitive.output for primitive in program.primitives)
+
+
+def bind_operands(
+    program: Program, operands: Mapping[str, Any], written: frozenset[str]
+) -> dict[str, BoundOperand]:
+    """Every tensor's operand. Raises TeirError with all refusals."""
+    if not isinstance(operands, Mapping):
+        raise TeirError((_not_a_mapping(operands),))
+    names = {tensor.name for tensor in program.tensors}
+    findings = [_unknown(name, names) for name in operands if name not in names]
+    bound: dict[str, BoundOperand] = {}
+    for tensor in program.tensors:
+        try:
+            bound[tensor.name] = bind_operand(
+                tensor.name, operands.get(tensor.name), tensor.data_type, tensor.name in written
+            )
+        except TeirError as error:
+            findings += error.findings
+    if findings:
+        raise TeirError(tuple(findings))
+    return bound
+
+
+def bytes_of(operand: BoundOperand) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The operand's memory as an array, the room before its base included."""
+    size = operand.before_bytes + operand.after_bytes
+    start = operand.address - operand.before_bytes
+    return np.ctypeslib.as_array((ctypes.c_ubyte * size).from_address(start))
+
+
+def _unknown(name: object, names: set[str]) -> Finding:
+    return Finding(
+        rule=UNKNOWN_OPERAND,
+        place=ArgumentPlace(name=str(name)),
+        expected="one of " + ", ".join(sorted(names)),
+        found=repr(name),
+    )
+
+
+def _not_a_mapping(operands: object) -> Finding:
+    return Finding(
+        rule=OPERANDS_MAPPED,
+        place=ArgumentPlace(name="operands"),
+        expected="a mapping from tensor names to arrays",
+        found=type(operands).__name__,
+    )

@@ -1,0 +1,182 @@
+"""Compiling and running programs: backends, forms, and what every run checks again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teir
+from teir.pipeline.executable import Executable, Form, ReferenceExecutable, compile_program
+
+PRODUCT = """
+teir 1 "product"
+tensor in0: FP32
+tensor in1: FP32
+tensor out: FP32
+axis m = 8: in0 4, out 4
+axis n = 4: in1 64, out 32
+axis k = 16: in0 32, in1 4
+primitive z = Zero(out; M=[m], N=[n])
+primitive g = Contraction FP32 (in0, in1 -> out; M=[m], N=[n], K=[k])
+zero: z
+gemm: g
+"""
+SPARSE = """
+teir 1 "row sums"
+tensor pos: I64
+tensor crd: I64
+tensor in0: FP64
+tensor out: FP64
+axis i = 3: pos 8, out 8
+axis j = 4: crd 8, in0 8; segment pos pos crd crd by_position [in0]
+primitive z = Zero(out; M=[], N=[])
+primitive add = Contraction FP64 (in0 -> out; M=[], N=[], K=[])
+sequential i over i
+  zero: z
+  sequential j over j
+    sum: add
+"""
+
+
+def arrays() -> dict[str, Any]:
+    generator = np.random.default_rng(3)
+    return {
+        "in0": generator.standard_normal((16, 8)).astype(np.float32),
+        "in1": generator.standard_normal((4, 16)).astype(np.float32),
+        "out": np.full((4, 8), np.nan, np.float32),
+    }
+
+
+def codes(error: pytest.ExceptionInfo[teir.TeirError]) -> list[str]:
+    return [finding.code for finding in error.value.findings]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_every_backend_gives_the_product(backend: str) -> None:
+    operands = arrays()
+    teir.run(teir.loads(PRODUCT), operands, backend=backend)
+    np.testing.assert_allclose(operands["out"], operands["in1"] @ operands["in0"], rtol=1e-5)
+
+
+def test_compiled_programs_run_often_in_every_form() -> None:
+    program = teir.loads(PRODUCT)
+    table = teir.compile(program, threads=1)
+    reference = teir.compile(program, backend="reference")
+    assert isinstance(table, Executable)
+    assert isinstance(reference, ReferenceExecutable)
+    expected, first, second, slow = arrays(), arrays(), arrays(), arrays()
+    table.run(first)
+    table.specialised().run(second)
+    reference.run(slow)
+    assert first["out"].tobytes() == second["out"].tobytes()
+    np.testing.assert_allclose(slow["out"], expected["in1"] @ expected["in0"], rtol=1e-5)
+    compile_program(program, form=Form.SPECIALISED).run(expected)
+    assert expected["out"].tobytes() == first["out"].tobytes()
+
+
+def test_bytes_stand_for_a_tensor_whatever_their_shape() -> None:
+    operands = arrays()
+    expected = operands["in1"] @ operands["in0"]
+    operands["in0"] = operands["in0"].reshape(-1).view(np.uint8).reshape(2, -1)
+    teir.run(teir.loads(PRODUCT), operands)
+    np.testing.assert_allclose(operands["out"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_room_before_the_base_serves_negative_offsets(backend: str) -> None:
+    text = PRODUCT.replace("axis m = 8: in0 4, out 4", "axis m = 8: in0 4, out 4 + -32")
+    operands = arrays()
+    expected = operands["in1"] @ operands["in0"]
+    room = np.zeros(32, np.float32)
+    operands["out"] = teir.Operand(room, base_bytes=32)
+    teir.run(teir.loads(text), operands, backend=backend)
+    np.testing.assert_allclose(room.reshape(4, 8), expected, rtol=1e-5)
+
+
+def test_every_run_checks_its_operands_and_writes_nothing_when_one_is_wrong() -> None:
+    executable = teir.compile(teir.loads(PRODUCT))
+    operands = arrays()
+    short = operands | {"in0": operands["in0"].reshape(-1)[:127]}
+    with pytest.raises(teir.TeirError) as error:
+        executable.run(short)
+    assert codes(error) == ["TEIR402"]
+    shared = np.zeros(200, np.float32)
+    with pytest.raises(teir.TeirError) as error:
+        executable.run(operands | {"in0": shared[:128], "out": shared[127:159]})
+    assert codes(error) == ["TEIR407"]
+    assert np.isnan(operands["out"]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"in0": None}, "TEIR501"),
+        ({"in2": np.zeros(1, np.float32)}, "TEIR704"),
+        ({"in0": np.zeros(128)}, "TEIR504"),
+        ({"in0": np.zeros(256, np.float32)[::2]}, "TEIR503"),
+    ],
+)
+def test_operands_that_are_none(change: dict[str, Any], expected: str) -> None:
+    with pytest.raises(teir.TeirError) as error:
+        teir.run(teir.loads(PRODUCT), arrays() | change)
+    assert codes(error) == [expected]
+
+
+def test_all_wrong_operands_are_named_at_once() -> None:
+    with pytest.raises(teir.TeirError) as error:
+        teir.run(teir.loads(PRODUCT), {"in0": None, "other": 1})
+    assert codes(error) == ["TEIR704", "TEIR501", "TEIR501", "TEIR501"]
+
+
+def test_arguments_of_other_types_are_findings() -> None:
+    program = teir.loads(PRODUCT)
+    wrong: list[tuple[str, Any]] = [
+        ("TEIR701", lambda: teir.run(program, arrays(), backend="gpu")),
+        ("TEIR703", lambda: teir.run(program, arrays(), threads=0)),
+        ("TEIR703", lambda: teir.run(program, arrays(), threads=True)),
+        ("TEIR705", lambda: teir.run(program, [1, 2])),  # type: ignore[arg-type]
+        ("TEIR706", lambda: teir.run(PRODUCT, arrays())),  # type: ignore[arg-type]
+        ("TEIR706", lambda: teir.check(PRODUCT)),  # type: ignore[arg-type]
+        ("TEIR706", lambda: teir.compile(None)),  # type: ignore[arg-type]
+    ]
+    for code, call in wrong:
+        with pytest.raises(teir.TeirError) as error:
+            call()
+        assert codes(error) == [code]
+
+
+def test_a_program_that_is_not_safe_is_not_compiled() -> None:
+    guarded = PRODUCT.replace("zero: z", "zero: z if first(k)")
+    with pytest.raises(teir.TeirError) as error:
+        teir.compile(teir.loads(guarded))
+    assert codes(error) == ["TEIR318"]
+    (finding,) = error.value.findings
+    assert finding.line is not None
+    assert "first(k)" in finding.line
+
+
+def test_sparse_programs_run_on_the_evaluator_and_are_refused_by_native_code() -> None:
+    program = teir.loads(SPARSE)
+    operands = {
+        "pos": np.array([0, 2, 2, 3]),
+        "crd": np.array([1, 3, 0]),
+        "in0": np.array([1.0, 2.0, 4.0]),
+        "out": np.zeros(3),
+    }
+    teir.run(program, operands, backend="reference")
+    np.testing.assert_array_equal(operands["out"], [3, 0, 4])
+    with pytest.raises(teir.TeirError) as error:
+        teir.run(program, operands)
+    assert codes(error) == ["TEIR702"]
+    assert "axis j" in str(error.value)
+
+
+def test_check_reports_needs_and_looks_at_operands_when_given() -> None:
+    program = teir.loads(PRODUCT)
+    needs = teir.check(program).needs
+    assert (needs["in0"].low, needs["in0"].high) == (0, 512)
+    assert teir.check(program, arrays()).ok
+    short = arrays() | {"out": np.zeros(31, np.float32)}
+    assert [finding.code for finding in teir.check(program, short).findings] == ["TEIR402"]
