@@ -28,7 +28,7 @@ from teir.ir.nodes import (
     Tensor,
 )
 from teir.soak.operands import differences, draw_images
-from teir.soak.programs import DrawnProgram
+from teir.soak.parts import DrawnProgram
 
 FLOATS = tuple(kind for kind in DataType if not kind.is_index)
 

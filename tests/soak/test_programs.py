@@ -17,7 +17,8 @@ from teir.soak.differential import compare_runs
 from teir.soak.draws import chance, choose, seeded, shuffled, subset
 from teir.soak.layouts import EXTENTS, split
 from teir.soak.operands import differences, draw_images, intervals, tight_images
-from teir.soak.programs import DrawnProgram, draw_program, exact_integers
+from teir.soak.parts import DrawnProgram, exact_integers
+from teir.soak.programs import draw_program
 from teir.soak.running import evaluated
 
 

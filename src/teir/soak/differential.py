@@ -13,7 +13,8 @@ from teir.errors import TeirError
 from teir.soak.draws import seeded
 from teir.soak.operands import differences, draw_images, tight_images
 from teir.soak.pages import on_guarded_pages
-from teir.soak.programs import DrawnProgram, draw_program
+from teir.soak.parts import DrawnProgram
+from teir.soak.programs import draw_program
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
 
 

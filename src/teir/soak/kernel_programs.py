@@ -12,7 +12,7 @@ from itertools import product
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
-from teir.soak.programs import BINARY, FLOATS, ORDERED
+from teir.soak.parts import BINARY, FLOATS, ORDERED
 
 PRODUCT_TYPES = (
     *((data_type, data_type) for data_type in FLOATS),
