@@ -51,48 +51,48 @@ class BoundOperand:
 GIVEN = Rule(
     code="TEIR501",
     sentence="Every tensor of a program is given an array; None is not one.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 KIND = Rule(
     code="TEIR502",
     sentence="An operand exposes its bytes by the array interface, DLPack or the buffer protocol.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 CONTIGUOUS = Rule(
     code="TEIR503",
     sentence="An operand is contiguous; a program has its own strides.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 ELEMENT_TYPE = Rule(
     code="TEIR504",
     sentence="The elements of an operand have the tensor's data type, or are uint8.",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 BYTE_ORDER = Rule(
     code="TEIR505",
     sentence="The elements of an operand have the byte order of the machine.",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 WRITABLE = Rule(
     code="TEIR506",
     sentence="An operand the program writes is writable: results never go to a hidden copy.",
-    source="SAFETY G9",
+    source="docs/safety.md G9",
 )
 DEVICE = Rule(
     code="TEIR507",
     sentence="An operand lies in the memory of the CPU.",
-    source="SAFETY G9",
+    source="docs/safety.md G9",
 )
 BASE = Rule(
     code="TEIR508",
     sentence="base_bytes is an integer from 0 to the size of the buffer.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 PLAIN_VALUES = Rule(
     code="TEIR509",
     sentence="The bytes of an operand are its values: no mask, no lazy conjugate or negative, "
     "no recorded gradient, no sparse layout.",
-    source="SAFETY G9",
+    source="docs/safety.md G9",
 )
 
 OPERAND_RULES = (

@@ -57,17 +57,17 @@ class Form(Enum):
 UNKNOWN_BACKEND = Rule(
     code="TEIR701",
     sentence="A backend is one of: " + ", ".join(backend.value for backend in Backend) + ".",
-    source="DESIGN 4",
+    source="docs/design.md 4",
 )
 DENSE_ONLY = Rule(
     code="TEIR702",
     sentence="Native code runs dense programs; the evaluator runs sparse ones too.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 THREADS = Rule(
     code="TEIR703",
     sentence="The number of threads is a positive integer.",
-    source="SAFETY G14",
+    source="docs/safety.md G14",
 )
 PROGRAM = Rule(
     code="TEIR706",

@@ -18,7 +18,7 @@ UNKNOWN_OPERAND = Rule(
     source="section 10.6",
 )
 OPERANDS_MAPPED = Rule(
-    code="TEIR707",
+    code="TEIR705",
     sentence="Operands are given as a mapping from tensor names to arrays.",
     source="section 10.6",
 )

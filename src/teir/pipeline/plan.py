@@ -21,11 +21,15 @@ PLAN_OPERANDS = Rule(
     sentence="A plan is called with arrays of the types and shapes it was made for.",
     source="language reference, plan",
 )
-OUT_SHAPE = Rule(code="TEIR630", sentence="out has the shape of the result.", source="SAFETY G9")
-OUT_TYPE = Rule(code="TEIR631", sentence="out has the type of the result.", source="SAFETY G9")
-OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source="SAFETY G9")
+OUT_SHAPE = Rule(
+    code="TEIR630", sentence="out has the shape of the result.", source="docs/safety.md G9"
+)
+OUT_TYPE = Rule(
+    code="TEIR631", sentence="out has the type of the result.", source="docs/safety.md G9"
+)
+OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source="docs/safety.md G9")
 OUT_APART = Rule(
-    code="TEIR635", sentence="out shares no byte with an operand.", source="SAFETY G10"
+    code="TEIR635", sentence="out shares no byte with an operand.", source="docs/safety.md G10"
 )
 NO_PROGRAM = Rule(
     code="TEIR642",

@@ -30,22 +30,22 @@ RESULT_TYPE = Rule(
 OUT_ORDER = Rule(
     code="TEIR634",
     sentence="Every axis of out is walked forwards, or backwards by every operand that has it.",
-    source="SAFETY, bad-input catalogue",
+    source="docs/safety.md G9",
 )
 OUT_OVERLAP = Rule(
     code="TEIR633",
     sentence="No two elements of out share a byte.",
-    source="SAFETY G10",
+    source="docs/safety.md G10",
 )
 OUT_WIDTH = Rule(
     code="TEIR636",
     sentence="The strides of out are multiples of its element width.",
-    source="DESIGN 2",
+    source="docs/design.md 2",
 )
 SIZE = Rule(
     code="TEIR614",
     sentence="Every operand and the result have less than 2^62 elements and span as few bytes.",
-    source="DESIGN 2",
+    source="docs/design.md 2",
 )
 
 

@@ -1,7 +1,7 @@
 """Is a program well formed and safe to run?
 
 `check` applies every rule of section 10.5 and of the language reference, then proves the program
-safe (SAFETY G2, G4, G5, G10). Every rule is one function with one code; `RULES` lists them.
+safe (docs/safety.md G2, G4, G5, G10). Every rule is one function with one code; `RULES` lists them.
 The proofs are made only for a program whose structure is right: there is one finding per cause.
 
     teir.ir.check.names, values, paths, primitives, sparse    the rules of structure, TEIR3xx

@@ -1,4 +1,4 @@
-"""Proof (a): every byte a program touches lies inside its operand (SAFETY G2).
+"""Proof (a): every byte a program touches lies inside its operand (docs/safety.md G2).
 
 Strides are non-negative and indices independent, so the bytes one invocation touches of one tensor
 fill exactly the hull [sum of offsets, sum of offsets + sum of stride * (extent - 1) + width). The
@@ -21,22 +21,22 @@ from teir.ir.nodes import LIMIT, Axis, Primitive
 ADDRESS_LIMIT = Rule(
     code="TEIR401",
     sentence="Every address sum stays below 2^62.",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 IN_BOUNDS = Rule(
     code="TEIR402",
     sentence="Every byte a program touches lies inside the operand.",
-    source="DESIGN 3 (a)",
+    source="docs/design.md 3 (a)",
 )
 UNKNOWN_OPERAND = Rule(
     code="TEIR510",
     sentence="Operands are given for tensors of the program.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 MISSING_OPERAND = Rule(
     code="TEIR511",
     sentence="Every tensor the program touches is given an operand.",
-    source="DESIGN 3, safe to run",
+    source="docs/design.md 3, safe to run",
 )
 
 BOUND_RULES = (ADDRESS_LIMIT, IN_BOUNDS, UNKNOWN_OPERAND, MISSING_OPERAND)

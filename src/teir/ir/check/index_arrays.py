@@ -1,4 +1,4 @@
-"""Checks of bound index arrays: what no one can know before the arrays are there (SAFETY G11).
+"""Checks of bound index arrays: what no one can know before the arrays are there (G11).
 
 Per segment, every pair of bounds the enclosing axes can address is read and compared, then every
 coordinate between them. Where all hold, the positions each sparse axis may visit are known, and
@@ -26,32 +26,32 @@ from teir.ir.nodes import Axis, Segment
 POS_INSIDE = Rule(
     code="TEIR410",
     sentence="The bounds of every segment lie inside the pos array.",
-    source="DESIGN 3 (a), SAFETY G11",
+    source="docs/design.md 3 (a), docs/safety.md G11",
 )
 POS_MONOTONE = Rule(
     code="TEIR411",
     sentence="Segment bounds are non-negative and do not decrease from segment to segment.",
-    source="SAFETY G11",
+    source="docs/safety.md G11",
 )
 CRD_INSIDE = Rule(
     code="TEIR412",
     sentence="The positions of every segment lie inside the crd array.",
-    source="DESIGN 3 (a), SAFETY G11",
+    source="docs/design.md 3 (a), docs/safety.md G11",
 )
 CRD_RANGE = Rule(
     code="TEIR413",
     sentence="Coordinates are at least 0 and below the extent of their axis.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 CRD_ASCENDING = Rule(
     code="TEIR414",
     sentence="The coordinates of a segment ascend, each once.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 INDICES_DECIDED = Rule(
     code="TEIR415",
     sentence=f"The enclosing axes address at most {2**24} segments of one sparse axis.",
-    source="SAFETY G11",
+    source="docs/safety.md G11",
 )
 
 INDEX_ARRAY_RULES = (

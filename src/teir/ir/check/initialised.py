@@ -1,4 +1,4 @@
-"""Proof (c): no scratch byte is read before this iteration of its owner wrote it (SAFETY G5).
+"""Proof (c): no scratch byte is read before this iteration of its owner wrote it (G5).
 
 The schedule is walked in program order with the regions written so far. A region is kept relative
 to the loops that are still running: every access below a loop shares what the loop adds to the
@@ -26,7 +26,7 @@ from teir.ir.nodes import Axis, Program
 WRITTEN_FIRST = Rule(
     code="TEIR406",
     sentence="No scratch byte is read before this iteration of its owner wrote it.",
-    source="DESIGN 3 (c)",
+    source="docs/design.md 3 (c)",
 )
 
 INITIALISED_RULES = (WRITTEN_FIRST,)

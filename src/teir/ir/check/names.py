@@ -12,7 +12,7 @@ from teir.ir.check.resolved import Resolved
 TENSOR_ONCE = Rule(
     code="TEIR301",
     sentence="Every tensor name is unique, scratch tensors included.",
-    source="DESIGN 2, the program",
+    source="docs/design.md 2, the program",
 )
 AXIS_ONCE = Rule(
     code="TEIR302", sentence="Every axis identifier is unique.", source="section 10.5, axis rules"
@@ -45,7 +45,7 @@ INVOKED_PRIMITIVE = Rule(
 OPERAND_TENSOR = Rule(
     code="TEIR315",
     sentence="Every operand of a primitive is an existing tensor.",
-    source="DESIGN 2, operand defaults",
+    source="docs/design.md 2, operand defaults",
 )
 ROLE_AXIS = Rule(
     code="TEIR316",
@@ -55,7 +55,7 @@ ROLE_AXIS = Rule(
 SEGMENT_TENSOR = Rule(
     code="TEIR334",
     sentence="pos, crd and by_position of a segment name existing tensors that are not scratch.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 
 

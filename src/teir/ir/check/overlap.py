@@ -1,4 +1,4 @@
-"""Proof (d): no written operand overlaps another one, unless element-wise in place (SAFETY G10).
+"""Proof (d): no written operand overlaps another one, unless element-wise in place (G10).
 
 The byte ranges that are touched are compared first. Where they meet, every access to the one is
 asked exactly whether it meets an access to the other, so interleaved operands of one buffer pass.
@@ -21,7 +21,7 @@ APART = Rule(
     code="TEIR407",
     sentence="No written operand overlaps another operand, unless one element-wise primitive "
     "reads each element where it writes it.",
-    source="DESIGN 3 (d)",
+    source="docs/design.md 3 (d)",
 )
 
 OVERLAP_RULES = (APART,)

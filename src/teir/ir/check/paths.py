@@ -19,27 +19,27 @@ GUARD_ANCESTOR = Rule(
 LAST_OF_INTERSECTION = Rule(
     code="TEIR319",
     sentence="No guard asks for the last iteration of an intersection.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 AXIS_ONCE_ON_PATH = Rule(
     code="TEIR320",
     sentence="An axis is iterated at most once on one root-to-leaf path.",
-    source="DESIGN 2, the program",
+    source="docs/design.md 2, the program",
 )
 CONSUMED_NOT_ITERATED = Rule(
     code="TEIR321",
     sentence="A primitive consumes no axis that an ancestor of its invocation iterates.",
-    source="DESIGN 2, the program",
+    source="docs/design.md 2, the program",
 )
 SCRATCH_SCOPE = Rule(
     code="TEIR332",
     sentence="A scratch tensor is used only below the node that owns it.",
-    source="DESIGN 2, scratch",
+    source="docs/design.md 2, scratch",
 )
 SCRATCH_STRIDE = Rule(
     code="TEIR331",
     sentence="Axes iterated at or above the owner of a scratch tensor have stride 0 on it.",
-    source="DESIGN 2, scratch",
+    source="docs/design.md 2, scratch",
 )
 
 

@@ -1,4 +1,4 @@
-"""Rules about primitives: roles, operands and types (Table 10.3.2; DESIGN 2)."""
+"""Rules about primitives: roles, operands and types (Table 10.3.2; docs/design.md 2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teir.ir.nodes import Operation, Primitive, Role
 AXIS_IN_ONE_ROLE = Rule(
     code="TEIR322",
     sentence="A primitive consumes an axis once.",
-    source="DESIGN 2, the program",
+    source="docs/design.md 2, the program",
 )
 ROLES = Rule(
     code="TEIR323",
@@ -22,28 +22,28 @@ INPUT_COUNT = Rule(
     code="TEIR324",
     sentence="Zero has no input, Copy and ReLU have one, a Contraction one or more, "
     "element-wise binaries two.",
-    source="DESIGN 2, operand defaults",
+    source="docs/design.md 2, operand defaults",
 )
 OUTPUT_NOT_INPUT = Rule(
     code="TEIR325",
     sentence="A Contraction does not multiply by the tensor it adds into.",
-    source="DESIGN 3 (d)",
+    source="docs/design.md 3 (d)",
 )
 OPERAND_TYPES = Rule(
     code="TEIR326",
     sentence="Operands have equal types, except that a Contraction may add BF16 or FP16 products "
     "into FP32, and Copy converts (never from complex to real).",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 ORDERED_TYPES = Rule(
     code="TEIR327",
     sentence="ReLU, Min and Max have real operands.",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 NUMBERS = Rule(
     code="TEIR328",
     sentence="Index tensors and integers are no operands of primitives, and no scratch.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 DECLARED_TYPE = Rule(
     code="TEIR329",
@@ -54,7 +54,7 @@ WRITTEN_STRIDE = Rule(
     code="TEIR330",
     sentence="A consumed axis of extent above 1 moves what is written, except in Zero, in-place "
     "ReLU and as K.",
-    source="DESIGN 2, roles",
+    source="docs/design.md 2, roles",
 )
 
 _BINARIES = (

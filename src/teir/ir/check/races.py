@@ -2,8 +2,9 @@
 
 Two iterations of a parallel node share the indices of its ancestors and are independent below it.
 So for every pair of accesses to one tensor, one of them a write, the question is one linear
-equation in the index difference of the node (not zero) and the indices below (SAFETY G4). Equal
-accesses are asked about once. Scratch owned at or below the node is private to each iteration.
+equation in the index difference of the node (not zero) and the indices below (docs/safety.md G4).
+Equal accesses are asked about once. Scratch owned at or below the node is private to each of its
+iterations.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from teir.ir.nodes import Axis
 NO_RACE = Rule(
     code="TEIR403",
     sentence="Two iterations of a parallel node never touch the same byte unless both only read.",
-    source="DESIGN 3 (b)",
+    source="docs/design.md 3 (b)",
 )
 RACE_DECIDED = Rule(
     code="TEIR404",
     sentence="Whether iterations of a parallel node are independent is decided within the work "
     "budget.",
-    source="DESIGN 3 (b)",
+    source="docs/design.md 3 (b)",
 )
 TILE_ONCE = Rule(
     code="TEIR405",
     sentence="One invocation writes each element of its tile once, except in Zero and in-place "
     "ReLU.",
-    source="SAFETY G10",
+    source="docs/safety.md G10",
 )
 
 RACE_RULES = (NO_RACE, RACE_DECIDED, TILE_ONCE)

@@ -1,4 +1,4 @@
-"""Rules about sparse axes (DESIGN 2, sparse iteration)."""
+"""Rules about sparse axes (docs/design.md 2, sparse iteration)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from teir.ir.check.resolved import Resolved
 SEGMENT_TYPES = Rule(
     code="TEIR335",
     sentence="pos and crd of a segment have type I32 or I64.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 SPARSE_ITERATED = Rule(
     code="TEIR336",
     sentence="Axes with segments are iterated, never consumed.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 SEGMENT_ADDRESS = Rule(
     code="TEIR337",
     sentence="An axis does not move the pos arrays of its own segments.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 ONE_POSITION = Rule(
     code="TEIR338",
     sentence="A tensor is addressed by the position of at most one segment of an axis.",
-    source="DESIGN 2, sparse iteration",
+    source="docs/design.md 2, sparse iteration",
 )
 
 

@@ -16,12 +16,12 @@ INTEGERS = Rule(
 NODE_LIMIT = Rule(
     code="TEIR306",
     sentence=f"A schedule has at most {ENTRIES.largest} nodes.",
-    source="SAFETY G1",
+    source="docs/safety.md G1",
 )
 DEPTH_LIMIT = Rule(
     code="TEIR307",
     sentence=f"At most {SCHEDULE_DEPTH.largest} iteration nodes lie on one path of a schedule.",
-    source="SAFETY G1",
+    source="docs/safety.md G1",
 )
 EXTENT_POSITIVE = Rule(
     code="TEIR308",
@@ -36,12 +36,12 @@ STRIDE_NOT_NEGATIVE = Rule(
 VALUE_LIMIT = Rule(
     code="TEIR310",
     sentence="Extents, strides and offsets stay below 2^62.",
-    source="DESIGN 2, types",
+    source="docs/design.md 2, types",
 )
 WIDTH_MULTIPLE = Rule(
     code="TEIR311",
     sentence="Strides and offsets are multiples of the tensor's element width.",
-    source="DESIGN 2, the program",
+    source="docs/design.md 2, the program",
 )
 
 
