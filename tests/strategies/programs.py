@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from teir.ir.nodes import Program
 from teir.soak.draws import DrawInt
 from teir.soak.mutants import draw_mutant
-from teir.soak.parts import DrawnProgram, draw_program
+from teir.soak.parts import DrawnProgram
+from teir.soak.programs import draw_program
 
 
 def _draws(draw: st.DrawFn) -> DrawInt:
