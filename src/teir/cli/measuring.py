@@ -44,17 +44,19 @@ def measure_speed(
 
 
 def bound_call(executable: Executable, operands: Mapping[str, Any]) -> Callable[[], None]:
-    """A call that runs ``executable`` on these very operands, which are checked here, once."""
+    """A call that runs ``executable`` on these very operands, which are checked here, once.
+
+    The call keeps the operands alive.
+    """
     executable.run(operands)
     written = executable.written
     bound = [
         bind_operand(tensor.name, operands[tensor.name], tensor.data_type, tensor.name in written)
         for tensor in executable.program.tensors
     ]
-    addresses = tuple(operand.address for operand in bound)
 
     def call() -> None:
-        executable.run_addresses(addresses)
+        executable.run_addresses(tuple(operand.address for operand in bound))
 
     return call
 
