@@ -70,15 +70,16 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
 
 def emit_kernel(kernel: Kernel, isa: Isa) -> str:
     """The text of ``@<symbol>`` and ``@<symbol>_node``."""
-    return emit_body(kernel, isa) + emit_node(kernel, isa)
+    return emit_body(kernel, isa, inlined=True) + emit_node(kernel, isa)
 
 
-def emit_body(kernel: Kernel, isa: Isa) -> str:
-    """The text of ``@<symbol>`` alone."""
+def emit_body(kernel: Kernel, isa: Isa, *, inlined: bool) -> str:
+    """The text of ``@<symbol>`` alone: copied to where it is called, or called."""
     pointers = [f"ptr {name}" for name in _operand_names(kernel)]
     words = [f"i64 %{name}" for name in kernel_arguments(kernel)]
     head = f"define internal void @{kernel_symbol(kernel, isa)}({', '.join(pointers + words)})"
-    return f"{head} alwaysinline nounwind {{\n{_body_text(kernel, isa)}\n}}\n"
+    inlining = "alwaysinline" if inlined else "noinline"
+    return f"{head} {inlining} nounwind {{\n{_body_text(kernel, isa)}\n}}\n"
 
 
 def emit_node(kernel: Kernel, isa: Isa) -> str:

@@ -36,6 +36,9 @@ _GENERATOR_PLACES = ("backends/llvm", "lower/kernels.py", "dtypes.py", "target.p
 _WHOLE_LIBRARY = ("library",)
 """Takes the symbols' place in the key of the object `CodeLibrary.warm` stores."""
 
+_PROGRAM = "program"
+"""Stands before a program's functions in the key of its object."""
+
 
 @dataclass(slots=True)
 class CodeLibrary:
@@ -82,6 +85,22 @@ class CodeLibrary:
         with self.lock:
             self._load(symbols, data)
         return self.cache.store(self._key(_WHOLE_LIBRARY), _pack(symbols, data))
+
+    def program(
+        self, symbols: tuple[str, ...], functions: str, bodies: Callable[[], list[str]]
+    ) -> LoadedCode:
+        """Code of one program, loaded while the value lives.
+
+        ``functions`` tells programs apart; ``bodies`` makes the texts of the kernels they call,
+        asked for where the code is not on disk.
+        """
+        key = self._key((_PROGRAM, functions))
+        data = self.cache.load(key)
+        if data is None:
+            text = module_text([*bodies(), functions], self.isa)
+            data = compile_object(text, self.isa, symbols, fold=True)
+            self.cache.store(key, data)
+        return load_object(data, symbols)
 
     def after_fork_in_child(self) -> None:
         self.lock = threading.RLock()

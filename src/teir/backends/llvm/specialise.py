@@ -1,314 +1,83 @@
 """A whole kernel program as one function: the same loops and kernels with every number folded.
 
 It reads what the table is built from and calls the same kernel bodies with constant arguments, so
-both forms have the same bits. Code generation takes milliseconds, so it pays for programs that are
-called often or whose kernel calls are shorter than some 50 ns.
-
-The function has the signature of a table node; its table is the one word that points to it. Grids
-become functions of their own that the pool calls. What enclosing loops have computed reaches them
-through cells of the frame, and iterations of the grid's axes are recovered from the point's number.
+both forms have the same bits. Code generation takes tens of milliseconds, so it pays for programs
+that are called often or whose kernel calls are shorter than some 50 ns. The function has the
+signature of a table node; its table is the one word that points to it.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import prod
-from typing import assert_never
+from collections import Counter
+from collections.abc import Iterator
 
-from teir.backends.llvm import layout, nest, pool_ir
-from teir.backends.llvm.compile_ir import (
-    assembly,
-    compile_object,
-    inlined_text,
-    load_object,
-    module_text,
-)
-from teir.backends.llvm.emit_kernel import emit_body, kernel_arguments, kernel_symbol
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.compile_ir import assembly, inlined_text, module_text
+from teir.backends.llvm.emit_kernel import emit_body, kernel_symbol
 from teir.backends.llvm.library import code_library
-from teir.backends.llvm.native import NativeProgram, Root, native_program, program_kernels
-from teir.backends.llvm.table import CHUNKS_PER_THREAD
-from teir.lower.kernel_program import (
-    Call,
-    Grid,
-    Guarded,
-    KernelNode,
-    KernelProgram,
-    Loop,
-    Storage,
-)
+from teir.backends.llvm.native import NativeProgram, Root, native_program
+from teir.backends.llvm.specialise_ir import PROGRAM, emit_program, specialised_cells
+from teir.lower.kernel_program import Call, KernelNode, KernelProgram
+from teir.lower.kernels import Kernel
 from teir.runtime import runtime
 from teir.target import Isa
 
-PROGRAM = "teir_program"
-SYMBOLS = (PROGRAM,)
+MOST_INLINED_LINES = 10_000
+"""Kernels of longer text, all their calls together, are called instead of copied to each call.
 
-_LANE_COUNTS = ("last_lanes", "m", "n")
-"""Arguments that kernels make lane masks from. LLVM 22 stores four bytes where a 16-bit vector is
-stored under a constant mask of one lane, so it must not know them; in a table it does not either.
+Code generation takes some 20 microseconds per line.
 """
+
+_SYMBOLS = (PROGRAM,)
 
 
 def bind_specialised(program: KernelProgram, isa: Isa, threads: int) -> NativeProgram:
-    """``program`` as one function; runs like `bind_native`'s result, with the same bits."""
+    """``program`` as one function; runs like `bind_native`'s result, with the same bits.
+
+    The code is kept on disk as kernels are.
+    """
     library = code_library(runtime.current(), isa)
-    text = program_text(program, isa, threads)
-    code = load_object(compile_object(text, isa, SYMBOLS, fold=True), SYMBOLS)
+    functions = emit_program(program, isa, threads)
+    code = library.program(_SYMBOLS, functions, lambda: kernel_bodies(program, isa))
     table = array("q", [code.addresses[PROGRAM]])
-    cells = program.index_cells + len(program.slots)
-    root = Root(table.buffer_info()[0], cells, (table, code))
+    root = Root(table.buffer_info()[0], specialised_cells(program), (table, code))
     return native_program(program, isa, threads, root, library)
 
 
 def llvm_text(program: KernelProgram, isa: Isa, threads: int) -> str:
     """The LLVM IR of the specialised program, kernels inlined, as LLVM prints it."""
-    return inlined_text(program_text(program, isa, threads), isa, SYMBOLS, fold=True)
+    return inlined_text(program_text(program, isa, threads), isa, _SYMBOLS, fold=True)
 
 
 def assembly_text(program: KernelProgram, isa: Isa, threads: int) -> str:
     """The assembly of the specialised program."""
-    return assembly(program_text(program, isa, threads), isa, SYMBOLS, fold=True)
+    return assembly(program_text(program, isa, threads), isa, _SYMBOLS, fold=True)
 
 
 def program_text(program: KernelProgram, isa: Isa, threads: int) -> str:
     """The module of the specialised program before inlining."""
-    kernels = sorted(program_kernels(program.roots), key=lambda kernel: kernel_symbol(kernel, isa))
-    functions = _Functions(program, isa, threads).emit()
-    return module_text([emit_body(kernel, isa) for kernel in kernels] + functions, isa)
+    functions = emit_program(program, isa, threads)
+    return module_text([*kernel_bodies(program, isa), functions], isa)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What is known at a point of a function: every slot's pointer, every index cell's value."""
+def kernel_bodies(program: KernelProgram, isa: Isa) -> list[str]:
+    """The body of every kernel the program calls, to be inlined unless that makes too much code.
 
-    pointers: dict[int, str]
-    indices: dict[int, str]
-
-
-class _Functions:
-    """The functions of one program while they are written."""
-
-    __slots__ = ("_done", "_isa", "_program", "_threads", "_used")
-
-    def __init__(self, program: KernelProgram, isa: Isa, threads: int) -> None:
-        self._program = program
-        self._isa = isa
-        self._threads = threads
-        self._done: list[str] = []
-        self._used: dict[int, frozenset[int]] = {}
-
-    def emit(self) -> list[str]:
-        text = FunctionText()
-        text.label("entry")
-        pointers = {
-            slot: self._load_slot(text, layout.slot_bytes(slot))
-            for slot in sorted(self._slots(self._program.roots))
-        }
-        cancel = _cancel_flag(text)
-        self._body(text, self._program.roots, _Scope(pointers, {}), cancel)
-        text.effect("ret void")
-        head = f"define void @{PROGRAM}({layout.NODE_PARAMETERS}) nounwind {{"
-        self._done.append(f"{head}\n{text.text()}\n}}\n")
-        if len(self._done) > 1:
-            self._done.append(nest.GRID_FORK_TEXT)
-            self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
-        return self._done
-
-    def _slots(self, nodes: Iterable[KernelNode]) -> frozenset[int]:
-        """The slots that calls below ``nodes`` use."""
-        slots: frozenset[int] = frozenset()
-        for node in nodes:
-            if id(node) not in self._used:
-                if isinstance(node, Call):
-                    below = frozenset(operand.slot for operand in node.operands)
-                else:
-                    below = self._slots(node.body)
-                self._used[id(node)] = below
-            slots |= self._used[id(node)]
-        return slots
-
-    def _load_slot(self, text: FunctionText, at: int) -> str:
-        cell = text.value(f"getelementptr i8, ptr %frame, i64 {at}")
-        return text.value(f"load ptr, ptr {cell}")
-
-    def _body(
-        self, text: FunctionText, nodes: tuple[KernelNode, ...], scope: _Scope, cancel: str
-    ) -> None:
-        for node in nodes:
-            match node:
-                case Call():
-                    self._call(text, node, scope)
-                case Loop():
-                    self._loop(text, node, scope, cancel)
-                case Guarded():
-                    self._guarded(text, node, scope, cancel)
-                case Grid():
-                    self._grid(text, node, scope)
-                case _:
-                    assert_never(node)
-
-    def _call(self, text: FunctionText, call: Call, scope: _Scope) -> None:
-        pointers = [
-            shift_pointer(text, scope.pointers[operand.slot], operand.offset_bytes)
-            for operand in call.operands
-        ]
-        arguments = [f"ptr {pointer}" for pointer in pointers]
-        for name, argument in zip(kernel_arguments(call.kernel), call.arguments, strict=True):
-            value = _hidden(text, argument) if name in _LANE_COUNTS else str(argument)
-            arguments.append(f"i64 {value}")
-        symbol = kernel_symbol(call.kernel, self._isa)
-        text.effect(f"call void @{symbol}({', '.join(arguments)})")
-
-    def _loop(self, text: FunctionText, loop: Loop, scope: _Scope, cancel: str) -> None:
-        used = self._slots((loop,))
-        steps = [step for step in loop.steps if step.slot in used]
-        before, head, run, latch, after = _labels(text, 5)
-        index, index_next = text.fresh(), text.fresh()
-        moving = {step.slot: (text.fresh(), text.fresh()) for step in steps}
-        text.effect(f"br label %{before}")
-        text.label(before)
-        text.effect(f"br label %{head}")
-        text.label(head)
-        text.define(index, f"phi i64 [ 0, %{before} ], [ {index_next}, %{latch} ]")
-        for slot, (now, following) in moving.items():
-            start = scope.pointers[slot]
-            text.define(now, f"phi ptr [ {start}, %{before} ], [ {following}, %{latch} ]")
-        _branch_if_cancelled(text, cancel, after, run)
-        pointers = scope.pointers | {slot: now for slot, (now, _) in moving.items()}
-        indices = scope.indices if loop.index is None else scope.indices | {loop.index: index}
-        self._body(text, loop.body, _Scope(pointers, indices), cancel)
-        text.effect(f"br label %{latch}")
-        text.label(latch)
-        for step in steps:
-            now, following = moving[step.slot]
-            text.define(following, f"getelementptr i8, ptr {now}, i64 {step.stride_bytes}")
-        text.define(index_next, f"add i64 {index}, 1")
-        more = text.value(f"icmp slt i64 {index_next}, {loop.extent}")
-        text.effect(f"br i1 {more}, label %{head}, label %{after}")
-        text.label(after)
-
-    def _guarded(self, text: FunctionText, node: Guarded, scope: _Scope, cancel: str) -> None:
-        run, after = _labels(text, 2)
-        holds = "true"
-        for test in node.tests:
-            equal = text.value(f"icmp eq i64 {scope.indices[test.index]}, {test.value}")
-            holds = text.value(f"and i1 {holds}, {equal}")
-        text.effect(f"br i1 {holds}, label %{run}, label %{after}")
-        text.label(run)
-        self._body(text, node.body, scope, cancel)
-        text.effect(f"br label %{after}")
-        text.label(after)
-
-    def _grid(self, text: FunctionText, grid: Grid, scope: _Scope) -> None:
-        """Leave the scope in the frame and hand the grid's function to the pool."""
-        used = sorted(self._slots((grid,)))
-        for slot in used:
-            cell = text.value(f"getelementptr i8, ptr %frame, i64 {self._spill(slot)}")
-            text.effect(f"store ptr {scope.pointers[slot]}, ptr {cell}")
-        for number, value in scope.indices.items():
-            cell = text.value(f"getelementptr i8, ptr %frame, i64 {self._index_cell(number)}")
-            text.effect(f"store i64 {value}, ptr {cell}")
-        job = f"teir_grid{len(self._done)}"
-        self._done.append(self._job(job, grid, used, scope))
-        points = prod(axis.extent for axis in grid.axes)
-        chunks = min(points, CHUNKS_PER_THREAD * self._threads, pool_ir.MOST_CHUNKS)
-        text.effect(f"call void @teir_grid_fork(ptr @{job}, ptr null, ptr %frame, i64 {chunks})")
-
-    def _job(self, name: str, grid: Grid, used: list[int], outer: _Scope) -> str:
-        """The function of one chunk of a grid."""
-        text = FunctionText()
-        text.label("entry")
-        bases = {slot: self._load_slot(text, self._spill(slot)) for slot in used}
-        self._move_to_own_arena(text, bases)
-        indices = {}
-        for number in outer.indices:
-            cell = text.value(f"getelementptr i8, ptr %frame, i64 {self._index_cell(number)}")
-            indices[number] = text.value(f"load i64, ptr {cell}")
-        cancel = _cancel_flag(text)
-        points = prod(axis.extent for axis in grid.axes)
-        first, end = _chunk_bounds(text, points)
-        head, run, latch, after = _labels(text, 4)
-        point, point_next = text.fresh(), text.fresh()
-        text.effect(f"br label %{head}")
-        text.label(head)
-        text.define(point, f"phi i64 [ {first}, %entry ], [ {point_next}, %{latch} ]")
-        _branch_if_cancelled(text, cancel, after, run)
-        scope = self._place(text, grid, point, _Scope(bases, indices))
-        self._body(text, grid.body, scope, cancel)
-        text.effect(f"br label %{latch}")
-        text.label(latch)
-        text.define(point_next, f"add i64 {point}, 1")
-        more = text.value(f"icmp ult i64 {point_next}, {end}")
-        text.effect(f"br i1 {more}, label %{head}, label %{after}")
-        text.label(after)
-        text.effect("ret void")
-        head = f"define internal void @{name}({nest.JOB_PARAMETERS}) nounwind {{"
-        return f"{head}\n{text.text()}\n}}\n"
-
-    def _place(self, text: FunctionText, grid: Grid, point: str, scope: _Scope) -> _Scope:
-        """Pointers and index values at one point; the last axis runs fastest."""
-        pointers, indices = dict(scope.pointers), dict(scope.indices)
-        rest = point
-        for axis in reversed(grid.axes):
-            index = text.value(f"urem i64 {rest}, {axis.extent}")
-            rest = text.value(f"udiv i64 {rest}, {axis.extent}")
-            if axis.index is not None:
-                indices[axis.index] = index
-            for step in axis.steps:
-                if step.slot in pointers:
-                    distance = text.value(f"mul i64 {index}, {step.stride_bytes}")
-                    pointers[step.slot] = shift_pointer(text, pointers[step.slot], distance)
-        return _Scope(pointers, indices)
-
-    def _move_to_own_arena(self, text: FunctionText, bases: dict[int, str]) -> None:
-        private = [slot for slot in bases if self._program.slots[slot].storage is Storage.THREAD]
-        if not private:
-            return
-        cell = text.value(f"getelementptr i8, ptr %frame, i64 {layout.ARENA_STRIDE_BYTES}")
-        stride = text.value(f"load i64, ptr {cell}")
-        distance = text.value(f"mul i64 {stride}, %participant")
-        for slot in private:
-            bases[slot] = shift_pointer(text, bases[slot], distance)
-
-    def _index_cell(self, index: int) -> int:
-        return layout.index_bytes(len(self._program.slots), index)
-
-    def _spill(self, slot: int) -> int:
-        """Where a slot's pointer waits for a grid; the slot's own place keeps its start."""
-        return self._index_cell(self._program.index_cells + slot)
+    A kernel that is called at one place is always inlined.
+    """
+    calls = Counter(_calls(program.roots))
+    bodies = {kernel: emit_body(kernel, isa, inlined=True) for kernel in calls}
+    lines = sum(count * bodies[kernel].count("\n") for kernel, count in calls.items())
+    if lines > MOST_INLINED_LINES:
+        shared = {kernel for kernel, count in calls.items() if count > 1}
+        bodies |= {kernel: emit_body(kernel, isa, inlined=False) for kernel in shared}
+    return [bodies[kernel] for kernel in sorted(bodies, key=lambda one: kernel_symbol(one, isa))]
 
 
-def _hidden(text: FunctionText, number: int) -> str:
-    """``number`` in a register, its value unknown to LLVM."""
-    return text.value(f'call i64 asm "", "=r,0"(i64 {number})')
-
-
-def _labels(text: FunctionText, count: int) -> list[str]:
-    return [text.fresh().replace("%v", "b") for _ in range(count)]
-
-
-def _cancel_flag(text: FunctionText) -> str:
-    cell = text.value(f"getelementptr i8, ptr %frame, i64 {layout.CANCEL_BYTES}")
-    return text.value(f"load ptr, ptr {cell}")
-
-
-def _branch_if_cancelled(text: FunctionText, cancel: str, stop: str, go_on: str) -> None:
-    flag = text.value(f"load atomic i64, ptr {cancel} monotonic, align 8")
-    stopped = text.value(f"icmp ne i64 {flag}, 0")
-    text.effect(f"br i1 {stopped}, label %{stop}, label %{go_on}")
-    text.label(go_on)
-
-
-def _chunk_bounds(text: FunctionText, points: int) -> tuple[str, str]:
-    """First point and end of chunk ``%chunk`` of ``%chunks``, as the table's grids cut them."""
-    share = text.value(f"udiv i64 {points}, %chunks")
-    longer = text.value(f"urem i64 {points}, %chunks")
-    shares = text.value(f"mul i64 {share}, %chunk")
-    before = text.value(f"call i64 @llvm.umin.i64(i64 %chunk, i64 {longer})")
-    first = text.value(f"add i64 {shares}, {before}")
-    is_longer = text.value(f"icmp ult i64 %chunk, {longer}")
-    one_more = text.value(f"zext i1 {is_longer} to i64")
-    end = text.value(f"add i64 {first}, {share}")
-    return first, text.value(f"add i64 {end}, {one_more}")
+def _calls(nodes: tuple[KernelNode, ...]) -> Iterator[Kernel]:
+    """The kernel of every call below ``nodes``."""
+    for node in nodes:
+        if isinstance(node, Call):
+            yield node.kernel
+        else:
+            yield from _calls(node.body)
