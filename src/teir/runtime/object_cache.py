@@ -67,9 +67,14 @@ def object_cache(environment: Mapping[str, str]) -> ObjectCache:
     """The cache the environment asks for.
 
     ``TEIR_CACHE=off`` turns it off, ``TEIR_CACHE_DIR`` names its directory; the default is the
-    user's cache directory.
+    user's cache directory. Without POSIX ownership and modes there is no cache.
     """
-    if environment.get("TEIR_CACHE", "").lower() in ("off", "0", "no", "false"):
+    if os.name != "posix" or environment.get("TEIR_CACHE", "").lower() in (
+        "off",
+        "0",
+        "no",
+        "false",
+    ):
         return ObjectCache(None)
     chosen = environment.get("TEIR_CACHE_DIR")
     if chosen:

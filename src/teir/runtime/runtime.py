@@ -1,8 +1,8 @@
 """The one process-wide value: what is made once per process and shared by all threads.
 
 A `Runtime` keeps things by name, each made on first use under one lock: loaded code, the thread
-pool, the object cache. After a fork the child drops the lock (another thread of the parent may
-have held it) and tells every kept thing that its threads are gone.
+pool, the object cache. A fork asks kept things that know about forks to come to a state the child
+can go on from; the child drops the runtime's own lock, which another thread may have held.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ T = TypeVar("T")
 
 @runtime_checkable
 class ForkAware(Protocol):
-    """Something kept by the runtime that must repair itself in a forked child."""
+    """Something kept by the runtime that a fork would break."""
+
+    def before_fork(self) -> None: ...
+
+    def after_fork_in_parent(self) -> None: ...
 
     def after_fork_in_child(self) -> None: ...
 
@@ -25,11 +29,12 @@ class ForkAware(Protocol):
 class Runtime:
     """Things made once per process, by name."""
 
-    __slots__ = ("_kept", "_lock")
+    __slots__ = ("_forking", "_kept", "_lock")
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}
         self._lock = threading.RLock()
+        self._forking: dict[int, tuple[ForkAware, ...]] = {}
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """The thing kept under ``name``; made by ``make`` if it is asked for the first time."""
@@ -41,15 +46,31 @@ class Runtime:
                 self._kept[name] = make()
             return self._kept[name]  # type: ignore[no-any-return]
 
+    def before_fork(self) -> None:
+        kept = tuple(thing for thing in tuple(self._kept.values()) if isinstance(thing, ForkAware))
+        for thing in kept:
+            thing.before_fork()
+        self._forking[threading.get_ident()] = kept
+
+    def after_fork_in_parent(self) -> None:
+        for thing in reversed(self._forking.pop(threading.get_ident())):
+            thing.after_fork_in_parent()
+
     def after_fork_in_child(self) -> None:
+        kept = self._forking.pop(threading.get_ident())
+        self._forking = {}
         self._lock = threading.RLock()
-        for kept in self._kept.values():
-            if isinstance(kept, ForkAware):
-                kept.after_fork_in_child()
+        for thing in reversed(kept):
+            thing.after_fork_in_child()
 
 
 _CURRENT = Runtime()
-os.register_at_fork(after_in_child=_CURRENT.after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_CURRENT.before_fork,
+        after_in_parent=_CURRENT.after_fork_in_parent,
+        after_in_child=_CURRENT.after_fork_in_child,
+    )
 
 
 def current() -> Runtime:

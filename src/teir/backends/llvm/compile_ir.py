@@ -10,15 +10,15 @@ writable pages and takes the write permission away before it hands out an addres
 from __future__ import annotations
 
 import ctypes
-import itertools
+import os
 import platform
 import re
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never
 
+from teir.runtime.runtime import current
 from teir.target import Isa
 
 if TYPE_CHECKING:
@@ -155,14 +155,13 @@ def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = 
 
 def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """Put object code into executable memory; ``symbols`` as it was compiled with."""
-    binding = _llvm()
-    builder = binding.JITLibraryBuilder()
+    builder = _llvm().JITLibraryBuilder()
     builder.add_object_img(data)
     builder.export_symbol(_SYMBOL_TABLE)
-    with _LOADING:
-        tracker = builder.link(_linker(), f"teir{next(_LIBRARY_NUMBERS)}")
+    linker = current().once("linker", _new_linker)
+    tracker = builder.link(linker, f"teir{os.urandom(8).hex()}")
     pointers = (ctypes.c_uint64 * len(symbols)).from_address(tracker[_SYMBOL_TABLE])
-    return LoadedCode(dict(zip(symbols, pointers, strict=True)), tracker)
+    return LoadedCode(dict(zip(symbols, pointers, strict=True)), (tracker, linker))
 
 
 def _prepare(
@@ -217,21 +216,37 @@ def _host_features() -> dict[str, bool]:
     return dict(_llvm().get_host_cpu_features())
 
 
-@cache
-def _linker() -> llvm.LLJIT:
+def _new_linker() -> llvm.LLJIT:
     # JITLink lays one object out in one block, which the small code model relies on.
     return _llvm().create_lljit_compiler(_target_machine(host_isa()), use_jit_link=True)
 
 
-@cache
+class _Llvm:
+    """llvmlite, initialised. A fork waits until no other thread is inside LLVM.
+
+    llvmlite holds one lock around every call; a child that inherited it taken would hang.
+    """
+
+    __slots__ = ("_lock", "binding")
+
+    def __init__(self) -> None:
+        import llvmlite.binding as binding
+
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+        binding.initialize_native_asmparser()
+        self.binding = binding
+        self._lock = binding.ffi.lib._lock
+
+    def before_fork(self) -> None:
+        self._lock.__enter__()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.__exit__(None, None, None)
+
+    def after_fork_in_child(self) -> None:
+        self._lock.__exit__(None, None, None)
+
+
 def _llvm() -> Any:
-    import llvmlite.binding as binding
-
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    binding.initialize_native_asmparser()
-    return binding
-
-
-_LOADING = threading.Lock()
-_LIBRARY_NUMBERS = itertools.count()
+    return current().once("llvm", _Llvm).binding

@@ -75,7 +75,7 @@ def bind_entry(
     library = code_library(runtime.current(), native.isa)
     runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
     context = native.take_context()
-    native.place_scratch(context)
+    native.place(context, (0,) * native.operand_count)
     record = _record(native, operands, context.frame)
     definition = _MethodDefinition(
         b"run", library.control()[entry_ir.ENTRY], _METH_FASTCALL, b"Run the compiled program."

@@ -102,6 +102,12 @@ class CodeLibrary:
             self.cache.store(key, data)
         return load_object(data, symbols)
 
+    def before_fork(self) -> None:
+        """Nothing to wait for."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing has changed."""
+
     def after_fork_in_child(self) -> None:
         self.lock = threading.RLock()
 

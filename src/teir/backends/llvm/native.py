@@ -47,7 +47,7 @@ class Context:
     """The memory of one run at a time."""
 
     memory: np.ndarray[Any, np.dtype[np.uint8]]
-    cancel: ctypes.c_int64
+    cancel_address: int
     frame: int
     pointers: tuple[int, ...]
     """Of every slot; operands' are zero."""
@@ -63,11 +63,15 @@ class NativeProgram:
     root: Root
     seconds: float
     """Rough estimate of one run."""
-    _call: Callable[[int], None]
     pool: ThreadPool | None
+    _run_frame: Callable[[int], None]
     _operands: tuple[int, ...]
     _pack: struct.Struct
     _idle: list[Context] = field(default_factory=list)
+
+    @property
+    def operand_count(self) -> int:
+        return len(self._operands)
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on operands at ``addresses``, one per operand slot in order.
@@ -79,25 +83,29 @@ class NativeProgram:
         if self.pool is not None:
             self.pool.ensure_running(self.threads - 1)
         context = self.take_context()
+        self.place(context, addresses)
+        if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
+            flag = ctypes.c_int64.from_address(context.cancel_address)
+            flag.value = 0
+            run_watched(lambda: self.call(context), flag, timeout)
+        else:
+            self._run_frame(context.frame)
+        self._idle.append(context)
+
+    def place(self, context: Context, addresses: tuple[int, ...]) -> None:
+        """Write every slot's pointer into the context's frame."""
         pointers = list(context.pointers)
         for slot, address in zip(self._operands, addresses, strict=True):
             pointers[slot] = address
         slots = context.frame + layout.SLOTS_BYTES
         ctypes.memmove(slots, self._pack.pack(*pointers), self._pack.size)
-        context.cancel.value = 0
-        if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
-            run_watched(self._call, context.frame, context.cancel, context, timeout)
-        else:
-            self._call(context.frame)
-        self._idle.append(context)
 
-    def place_scratch(self, context: Context) -> None:
-        """Write the pointers that do not depend on the operands into the context's frame."""
-        slots = context.frame + layout.SLOTS_BYTES
-        ctypes.memmove(slots, self._pack.pack(*context.pointers), self._pack.size)
+    def call(self, context: Context) -> None:
+        """Run on what was placed in ``context``."""
+        self._run_frame(context.frame)
 
     def take_context(self) -> Context:
-        """An idle context or a new one; give it back by appending it after the run."""
+        """An idle context or a new one, its cancel flag not set."""
         try:
             return self._idle.pop()
         except IndexError:
@@ -126,8 +134,8 @@ def native_program(
         threads,
         root,
         estimate_seconds(program) / threads,
-        call,
         thread_pool(runtime.current(), library) if threads > 1 else None,
+        call,
         tuple(n for n, slot in enumerate(slots) if slot.storage is Storage.OPERAND),
         struct.Struct(f"{len(slots)}q"),
     )
@@ -171,9 +179,8 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
     head[layout.ARENA_STRIDE_BYTES // 8] = arena_stride
     head[layout.IGNORED_INDEX_BYTES // 8] = 0
     head[layout.ROOT_BYTES // 8] = root.address
-    cancel = ctypes.c_int64.from_address(base)
-    cancel.value = 0
-    return Context(memory, cancel, frame, pointers)
+    ctypes.c_int64.from_address(base).value = 0
+    return Context(memory, base, frame, pointers)
 
 
 def _round_up(size: int, unit: int) -> int:

@@ -68,10 +68,20 @@ class NativePool:
         if self.workers >= workers:
             return
         with self._lock:
+            if not self._starts:
+                # Sleeping threads use this memory and this code until the process ends, also
+                # while the interpreter takes everything apart.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
             while self.workers < workers:
                 self._start(self.workers + 1)
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers
+
+    def before_fork(self) -> None:
+        """Nothing to wait for."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing has changed."""
 
     def after_fork_in_child(self) -> None:
         """The parent's threads are not here: forget them, and whatever job they were at."""
@@ -150,6 +160,12 @@ class ExecutorPool:
                 with self._busy:
                     self._executor = ThreadPoolExecutor(workers, "teir")
                     self.workers = workers
+
+    def before_fork(self) -> None:
+        """Nothing to wait for."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing has changed."""
 
     def after_fork_in_child(self) -> None:
         self._lock = threading.Lock()

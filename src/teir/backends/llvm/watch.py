@@ -14,7 +14,7 @@ from collections.abc import Callable
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
 TIMEOUT_RULE = Rule(
-    code="TEIR705",
+    code="TEIR707",
     sentence="A run ends within the time limit the caller gave.",
     source="teir, entry points",
 )
@@ -24,16 +24,10 @@ class RunTimeoutError(TeirError, TimeoutError):
     """Raised when a run was stopped because its time was over."""
 
 
-def run_watched(
-    call: Callable[[int], None],
-    frame: int,
-    cancel: ctypes.c_int64,
-    owner: object,
-    timeout: float | None,
-) -> None:
-    """``call(frame)``, stopped by KeyboardInterrupt or after ``timeout`` seconds.
+def run_watched(call: Callable[[], None], cancel: ctypes.c_int64, timeout: float | None) -> None:
+    """``call()``, stopped by KeyboardInterrupt or after ``timeout`` seconds.
 
-    ``owner`` is what keeps the frame's memory. Raises RunTimeoutError where the time was over
+    ``call`` keeps what the running code uses. Raises RunTimeoutError where the time was over
     first.
     """
     claim = threading.Lock()
@@ -41,7 +35,7 @@ def run_watched(
 
     def run() -> None:
         if claim.acquire(blocking=False):
-            _run_keeping(call, frame, owner)
+            call()
             ended.set()
 
     try:
@@ -53,12 +47,6 @@ def run_watched(
     if not in_time:
         _stop(cancel, claim, ended)
         raise RunTimeoutError((_timeout_finding(timeout),))
-
-
-def _run_keeping(call: Callable[[int], None], frame: int, owner: object) -> None:
-    """``owner`` outlives the call even where the caller does not wait for it."""
-    call(frame)
-    del owner
 
 
 def _stop(cancel: ctypes.c_int64, claim: threading.Lock, ended: threading.Event) -> None:

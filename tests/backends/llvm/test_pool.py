@@ -1,0 +1,128 @@
+"""The pool: every point once, whoever does it; callers never wait for each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from backends.llvm.small_programs import add, elementwise, grid, program, slot, steps
+from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.library import code_library
+from teir.backends.llvm.native import NativeProgram, bind_native
+from teir.backends.llvm.pool import ExecutorPool, NativePool, thread_pool
+from teir.ir.nodes import Operation
+from teir.lower.kernel_program import Storage
+from teir.runtime import runtime
+from teir.runtime.runtime import Runtime
+
+COUNT = 1000
+
+POINTS = program(
+    "a b out",
+    grid(add((0, 0), (1, 0), (2, 0)), axes=((COUNT, steps((0, 1), (1, 1), (2, 1)), None),)),
+)
+SCRATCH = program(
+    "a b out",
+    grid(
+        elementwise(Operation.COPY, (0, 0), (3, 0)),
+        add((3, 0), (1, 0), (2, 0)),
+        axes=((COUNT, steps((0, 1), (1, 1), (2, 1)), None),),
+    ),
+    scratch=(slot("own", Storage.THREAD),),
+)
+
+
+class OnPool:
+    """A native program whose grids use a given pool."""
+
+    def __init__(self, native: NativeProgram, pool: ExecutorPool | NativePool) -> None:
+        self.native = native
+        self.pool = pool
+
+    def run(self, addresses: tuple[int, ...]) -> None:
+        self.pool.ensure_running(self.native.threads - 1)
+        context = self.native.take_context()
+        context.memory[context.frame - context.memory.ctypes.data :][8:16].view(np.int64)[0] = (
+            self.pool.address
+        )
+        self.native.place(context, addresses)
+        self.native.call(context)
+
+
+def arrays(seed: int) -> list[np.ndarray]:
+    numbers = np.random.default_rng(seed)
+    return [numbers.standard_normal(COUNT).astype(np.float32) for _ in range(3)]
+
+
+def run_many(run: Callable[[tuple[int, ...]], None], seed: int, times: int) -> bool:
+    a, b, out = arrays(seed)
+    for _ in range(times):
+        out[:] = 0
+        run((a.ctypes.data, b.ctypes.data, out.ctypes.data))
+        if not np.array_equal(out, a + b):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("kernel_program", [POINTS, SCRATCH], ids=["points", "scratch"])
+def test_every_point_is_done_once(kernel_program: object, threads: int) -> None:
+    native = bind_native(kernel_program, host_isa(), threads)
+    assert run_many(native.run, 1, 300)
+
+
+@pytest.mark.parametrize("kernel_program", [POINTS, SCRATCH], ids=["points", "scratch"])
+def test_callers_at_once(kernel_program: object) -> None:
+    native = bind_native(kernel_program, host_isa(), 3)
+    good = [False] * 6
+
+    def call(number: int) -> None:
+        good[number] = run_many(native.run, number, 100)
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(len(good))]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert all(good)
+
+
+@pytest.mark.parametrize("kernel_program", [POINTS, SCRATCH], ids=["points", "scratch"])
+def test_the_standard_librarys_pool(kernel_program: object) -> None:
+    pool = ExecutorPool()
+    native = OnPool(bind_native(kernel_program, host_isa(), 3), pool)
+    assert run_many(native.run, 3, 20)
+    assert pool.workers == 2
+    pool.after_fork_in_child()
+    assert pool.workers == 0
+    assert run_many(native.run, 4, 5)
+
+
+def test_a_pool_of_ones_own_starts_as_many_threads_as_asked() -> None:
+    own = Runtime()
+    library = code_library(runtime.current(), host_isa())
+    pool = thread_pool(own, library)
+    assert pool is thread_pool(own, library)
+    before = len(os.listdir("/proc/self/task"))
+    pool.ensure_running(3)
+    pool.ensure_running(2)
+    assert len(os.listdir("/proc/self/task")) == before + 3
+
+
+def test_workers_block_all_signals() -> None:
+    native = bind_native(POINTS, host_isa(), 2)
+    assert run_many(native.run, 1, 1)
+    names = {str(thread.native_id) for thread in threading.enumerate()}
+    foreign = [task for task in os.listdir("/proc/self/task") if task not in names]
+    blocked = 0
+    wanted = 1 << (signal.SIGINT - 1)
+    for task in foreign:
+        with open(f"/proc/self/task/{task}/status") as status:
+            mask = next(line for line in status if line.startswith("SigBlk"))
+        blocked += bool(int(mask.split()[1], 16) & wanted)
+    assert blocked >= 1
