@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from teir.backends.llvm.compile_ir import assembly, inlined_text, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.backends.llvm.specialise import assembly_text, llvm_text
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import Call, KernelNode
 from teir.lower.kernels import Kernel
 from teir.lower.parameters import contraction_parameters
-from teir.pipeline.executable import Executable
+from teir.pipeline.executable import Executable, Form
 from teir.pipeline.plan import Plan
 from teir.pipeline.problem import OperandType, Route
 
@@ -46,19 +48,34 @@ def _operand_text(operand: OperandType) -> str:
     return f"{operand.dtype} of shape {operand.shape}, strides {operand.strides_bytes} bytes"
 
 
-def plan_llvm(executable: Executable) -> str:
-    """The LLVM IR of the kernels, as LLVM prints it after inlining."""
-    text, symbols = _module(executable)
-    return inlined_text(text, executable.isa, symbols)
+def plan_llvm(executable: Executable, form: Form) -> str:
+    """The LLVM IR of one form of the program, as LLVM prints it after inlining."""
+    match form:
+        case Form.SPECIALISED:
+            native = executable.native
+            return llvm_text(native.program, native.isa, native.threads)
+        case Form.TABLE:
+            text, symbols = _module(executable)
+            return inlined_text(text, executable.isa, symbols)
+        case _:
+            assert_never(form)
 
 
-def plan_assembly(executable: Executable) -> str:
-    """The assembly text of the kernels."""
-    text, symbols = _module(executable)
-    return assembly(text, executable.isa, symbols)
+def plan_assembly(executable: Executable, form: Form) -> str:
+    """The assembly text of one form of the program."""
+    match form:
+        case Form.SPECIALISED:
+            native = executable.native
+            return assembly_text(native.program, native.isa, native.threads)
+        case Form.TABLE:
+            text, symbols = _module(executable)
+            return assembly(text, executable.isa, symbols)
+        case _:
+            assert_never(form)
 
 
 def _module(executable: Executable) -> tuple[str, tuple[str, ...]]:
+    """The kernels a table calls, and their symbols."""
     kernels = _kernels(executable)
     isa = executable.isa
     symbols = tuple(kernel_symbol(kernel, isa) for kernel in kernels)

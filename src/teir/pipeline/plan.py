@@ -12,7 +12,7 @@ import numpy as np
 from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.nodes import Program
-from teir.pipeline.executable import Executable
+from teir.pipeline.executable import Executable, Form
 from teir.pipeline.problem import OperandType, Problem, Route
 from teir.search.tree import StepNote
 
@@ -88,17 +88,17 @@ class Plan:
 
         return explain_plan(self)
 
-    def llvm(self) -> str:
-        """The LLVM IR of the kernels the program calls."""
+    def llvm(self, form: Form = Form.SPECIALISED) -> str:
+        """The LLVM IR of the program as one function, or of the kernels its table calls."""
         from teir.pipeline.explain import plan_llvm
 
-        return plan_llvm(self._compiled())
+        return plan_llvm(self._compiled(), form)
 
-    def assembly(self) -> str:
-        """The machine code of the kernels the program calls, as assembly text."""
+    def assembly(self, form: Form = Form.SPECIALISED) -> str:
+        """The machine code of what `llvm` shows, as assembly text."""
         from teir.pipeline.explain import plan_assembly
 
-        return plan_assembly(self._compiled())
+        return plan_assembly(self._compiled(), form)
 
     def save(self, path: str | Path) -> None:
         """Write the program to ``path``; the ending chooses the form, as in `teir.save`."""
