@@ -2,16 +2,20 @@
 
 Each program runs on every instruction set of the machine, with one and with two threads, on
 operands with canaries around them or against inaccessible pages. Results are compared with
-``==``; so are the bytes around them.
+``==``; so are the bytes around them. One of these runs, chosen by the seed, is repeated with the
+program as one specialised function: it must leave the very same bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from teir.errors import TeirError
+from teir.ir.nodes import Program
 from teir.soak.draws import seeded
-from teir.soak.operands import differences, draw_images, tight_images
+from teir.soak.operands import Image, differences, draw_images, tight_images
 from teir.soak.pages import on_guarded_pages
 from teir.soak.parts import DrawnProgram
 from teir.soak.programs import draw_program
@@ -33,17 +37,38 @@ def compare_runs(drawn: DrawnProgram, seed: int) -> dict[str, Any]:
     wrong: list[str] = []
     expected = evaluated(program, images, seed)
     at_end = seed % 4 < 2
-    for isa in host_variants():
-        for threads in (1, 2):
-            where = f"{isa.value}, {threads} thread(s)"
-            ours = {name: image.copy() for name, image in images.items()}
-            guarded = threads == 2
-            if guarded:
-                ours = on_guarded_pages(tight_images(ours, program), at_end=at_end)
-            try:
-                compiled(program, isa, threads).run(as_operands(ours))
-            except TeirError as error:
-                return {"wrong": [f"refused: {error}"], "runs": 0}
-            theirs = tight_images(expected, program) if guarded else expected
-            wrong += [f"{where}: {text}" for text in differences(ours, theirs)]
-    return {"wrong": wrong, "runs": 2 * len(host_variants())}
+    variants = tuple(product(host_variants(), (1, 2)))
+    for isa, threads in variants:
+        where = f"{isa.value}, {threads} thread(s)"
+        guarded = threads == 2
+        table = _placed(images, program, guarded, at_end)
+        try:
+            executable = compiled(program, isa, threads)
+            executable.run(as_operands(table))
+        except TeirError as error:
+            return {"wrong": [f"refused: {error}"], "runs": 0}
+        theirs = tight_images(expected, program) if guarded else expected
+        wrong += [f"{where}: {text}" for text in differences(table, theirs)]
+        if (isa, threads) == variants[seed % len(variants)]:
+            specialised = _placed(images, program, guarded, at_end)
+            executable.specialised().run(as_operands(specialised))
+            wrong += [f"{where}, specialised: {name}" for name in _unequal(table, specialised)]
+    return {"wrong": wrong, "runs": len(variants) + 1}
+
+
+def _placed(
+    images: Mapping[str, Image], program: Program, guarded: bool, at_end: bool
+) -> dict[str, Image]:
+    """Copies to run on: with room around them, or against inaccessible pages."""
+    if guarded:
+        return on_guarded_pages(tight_images(images, program), at_end=at_end)
+    return {name: image.copy() for name, image in images.items()}
+
+
+def _unequal(left: Mapping[str, Image], right: Mapping[str, Image]) -> list[str]:
+    """The operands that differ in any bit."""
+    return [
+        name
+        for name, image in left.items()
+        if image.content.tobytes() != right[name].content.tobytes()
+    ]
