@@ -1,8 +1,22 @@
-"""Slots: where the bytes of every tensor of a program live, scratch arenas laid out."""
+"""Slots: where the bytes of every tensor of a program live, scratch arenas laid out.
+
+Scratch tensors whose lifetimes do not meet share bytes. Leaves are numbered in program order, and
+the lifetime of a scratch tensor is the range of leaves from the first child of its owner that
+touches it to the last, whole children at a time:
+
+    root 0 { write T }   root 1 { read T, write U }   root 2 { read U, write V }
+    T lives in 0..1, U in 1..2, V in 2: V may have the bytes of T
+
+Why this is safe: take two tensors of one arena whose ranges are disjoint, and the lowest node (or
+the program) under which both are used. Its children run one after the other on the thread that
+owns the arena, and no child holds leaves of both ranges, or one tensor's owner lies inside a child
+that the other's range leaves out. So while one holds values, the other holds none: a tensor is
+undefined before its range and never read after it, in every iteration of its owner.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program, Tensor
@@ -27,27 +41,97 @@ def assign_slots(program: Program) -> SlotTable:
         Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND)
         for tensor in program.tensors
     ]
-    used = {Storage.RUN: 0, Storage.THREAD: 0}
     spans = scratch_spans(program)
-    for tensor, storage in _scratch_tensors(program):
-        if tensor.name not in spans:
-            continue
-        low, high = spans[tensor.name]
-        slots.append(
-            Slot(
-                tensor=tensor.name,
-                data_type=tensor.data_type,
-                storage=storage,
-                start_bytes=used[storage] - low,
-            )
+    lifetimes = scratch_lifetimes(program)
+    scratch = [(one, where) for one, where in _scratch_tensors(program) if one.name in spans]
+    used = {}
+    starts: dict[str, int] = {}
+    for arena in (Storage.RUN, Storage.THREAD):
+        names = [tensor.name for tensor, storage in scratch if storage is arena]
+        sizes = [round_up(spans[name][1] - spans[name][0]) for name in names]
+        placed, used[arena] = place(
+            [Room(name, size, lifetimes[name]) for name, size in zip(names, sizes, strict=True)]
         )
-        used[storage] += round_up(high - low)
+        starts.update(placed)
+    slots += [
+        Slot(
+            tensor=tensor.name,
+            data_type=tensor.data_type,
+            storage=storage,
+            start_bytes=starts[tensor.name] - spans[tensor.name][0],
+        )
+        for tensor, storage in scratch
+    ]
     return SlotTable(
         tuple(slots),
         {slot.tensor: number for number, slot in enumerate(slots)},
         used[Storage.RUN],
         used[Storage.THREAD],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The bytes a scratch tensor needs, and the leaves during which it needs them."""
+
+    tensor: str
+    size_bytes: int
+    lifetime: range
+
+
+def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
+    """A start for every room, and the end of the arena.
+
+    The largest first, each at the lowest start where no placed room of a lifetime that meets its
+    own lies in the way.
+    """
+    starts: dict[str, int] = {}
+    placed: list[Room] = []
+    end = 0
+    for room in sorted(rooms, key=lambda room: room.size_bytes, reverse=True):
+        in_the_way = sorted(
+            (starts[other.tensor], starts[other.tensor] + other.size_bytes)
+            for other in placed
+            if _meet(other.lifetime, room.lifetime)
+        )
+        start = 0
+        for low, high in in_the_way:
+            if start + room.size_bytes <= low:
+                break
+            start = max(start, high)
+        starts[room.tensor] = start
+        placed.append(room)
+        end = max(end, start + room.size_bytes)
+    return starts, end
+
+
+def _meet(one: range, two: range) -> bool:
+    return one.start < two.stop and two.start < one.stop
+
+
+def scratch_lifetimes(program: Program) -> dict[str, range]:
+    """The leaves during which each used scratch tensor may hold values."""
+    primitives = program.primitive_table()
+    lifetimes: dict[str, range] = {}
+
+    def walk(nodes: Sequence[Node], scratch: Sequence[Tensor], start: int) -> tuple[int, set[str]]:
+        """The leaf after ``nodes``, and the tensors they touch; ``scratch`` is theirs."""
+        touched: set[str] = set()
+        for node in nodes:
+            before = start
+            if isinstance(node, IterationNode):
+                start, names = walk(node.children, node.scratch, before)
+            else:
+                start, names = before + 1, set(_touched(primitives[node.primitive]))
+            for tensor in scratch:
+                if tensor.name in names:
+                    first = lifetimes.get(tensor.name, range(before, start)).start
+                    lifetimes[tensor.name] = range(first, start)
+            touched |= names
+        return start, touched
+
+    walk(program.roots, program.scratch, 0)
+    return lifetimes
 
 
 def round_up(size: int) -> int:
