@@ -18,7 +18,7 @@ A frame is private to one thread while a program runs:
     byte 24   pointer to the frames of the threads that take part in a grid, one after another
     byte 32   bytes from one such frame to the next
     byte 40   bytes from one thread's scratch arena to the next
-    byte 48   an index cell nobody reads
+    byte 48   not used
     byte 56   pointer to the root node
     byte 64   the pointers of the slots, then the index cells
 """
@@ -39,7 +39,6 @@ THREADS_BYTES = 16
 THREAD_FRAMES_BYTES = 24
 FRAME_STRIDE_BYTES = 32
 ARENA_STRIDE_BYTES = 40
-IGNORED_INDEX_BYTES = 48
 ROOT_BYTES = 56
 SLOTS_BYTES = 64
 

@@ -30,6 +30,10 @@ LONG_RUN_SECONDS = 0.02
 """Runs estimated longer execute in a thread of their own, so that Ctrl-C reaches the caller."""
 
 _CACHE_LINE = 64
+_HEAD = range(0, layout.SLOTS_BYTES, layout.WORD_BYTES)
+_WORDS = struct.Struct("16q")
+"""The cache line of the cancel flag, then the head of the frame."""
+
 _PAGE = 4096
 
 
@@ -49,8 +53,10 @@ class Context:
     memory: np.ndarray[Any, np.dtype[np.uint8]]
     cancel_address: int
     frame: int
-    pointers: tuple[int, ...]
-    """Of every slot; operands' are zero."""
+    slots: memoryview
+    """The frame's slot pointers."""
+    scratch: tuple[int, ...]
+    """The pointers of the slots that are not operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +71,9 @@ class NativeProgram:
     """Rough estimate of one run."""
     pool: ThreadPool | None
     _run_frame: Callable[[int], None]
-    _operands: tuple[int, ...]
+    operand_count: int
     _pack: struct.Struct
     _idle: list[Context] = field(default_factory=list)
-
-    @property
-    def operand_count(self) -> int:
-        return len(self._operands)
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on operands at ``addresses``, one per operand slot in order.
@@ -94,11 +96,7 @@ class NativeProgram:
 
     def place(self, context: Context, addresses: tuple[int, ...]) -> None:
         """Write every slot's pointer into the context's frame."""
-        pointers = list(context.pointers)
-        for slot, address in zip(self._operands, addresses, strict=True):
-            pointers[slot] = address
-        slots = context.frame + layout.SLOTS_BYTES
-        ctypes.memmove(slots, self._pack.pack(*pointers), self._pack.size)
+        self._pack.pack_into(context.slots, 0, *addresses, *context.scratch)
 
     def call(self, context: Context) -> None:
         """Run on what was placed in ``context``."""
@@ -125,8 +123,10 @@ def bind_native(program: KernelProgram, isa: Isa, threads: int) -> NativeProgram
 def native_program(
     program: KernelProgram, isa: Isa, threads: int, root: Root, library: CodeLibrary
 ) -> NativeProgram:
-    """A program whose runs call ``root``."""
+    """A program whose runs call ``root``. Operands are its first slots."""
     slots = program.slots
+    operand_count = sum(slot.storage is Storage.OPERAND for slot in slots)
+    assert all(slot.storage is Storage.OPERAND for slot in slots[:operand_count])
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.control()[nest.RUN])
     return NativeProgram(
         program,
@@ -136,7 +136,7 @@ def native_program(
         estimate_seconds(program) / threads,
         thread_pool(runtime.current(), library) if threads > 1 else None,
         call,
-        tuple(n for n, slot in enumerate(slots) if slot.storage is Storage.OPERAND),
+        operand_count,
         struct.Struct(f"{len(slots)}q"),
     )
 
@@ -160,27 +160,34 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
     if program.run_scratch_bytes + arena_stride:
         run_arena_at = _round_up(run_arena_at, _PAGE)
     thread_arena_at = _round_up(run_arena_at + program.run_scratch_bytes, _CACHE_LINE)
-    memory = np.empty(thread_arena_at + threads * arena_stride + _PAGE, np.uint8)
+    memory: np.ndarray[Any, Any] = np.empty(
+        thread_arena_at + threads * arena_stride + _PAGE, np.uint8
+    )
     unaligned = memory.ctypes.data
     base = _round_up(unaligned, _PAGE if program.run_scratch_bytes + arena_stride else _CACHE_LINE)
     starts = {
-        Storage.OPERAND: 0,
         Storage.RUN: base + run_arena_at,
         Storage.THREAD: base + thread_arena_at,
     }
-    pointers = tuple(starts[slot.storage] + slot.start_bytes for slot in program.slots)
+    scratch = tuple(
+        starts[slot.storage] + slot.start_bytes
+        for slot in program.slots
+        if slot.storage is not Storage.OPERAND
+    )
     frame = base + _CACHE_LINE
-    head = (ctypes.c_int64 * 8).from_address(frame)
-    head[layout.CANCEL_BYTES // 8] = base
-    head[layout.POOL_BYTES // 8] = pool
-    head[layout.THREADS_BYTES // 8] = threads
-    head[layout.THREAD_FRAMES_BYTES // 8] = base + frames_at
-    head[layout.FRAME_STRIDE_BYTES // 8] = frame_bytes
-    head[layout.ARENA_STRIDE_BYTES // 8] = arena_stride
-    head[layout.IGNORED_INDEX_BYTES // 8] = 0
-    head[layout.ROOT_BYTES // 8] = root.address
-    ctypes.c_int64.from_address(base).value = 0
-    return Context(memory, base, frame, pointers)
+    slots_at = frame + layout.SLOTS_BYTES - unaligned
+    slots = memory.data[slots_at : slots_at + 8 * len(program.slots)]
+    head = {
+        layout.CANCEL_BYTES: base,
+        layout.POOL_BYTES: pool,
+        layout.THREADS_BYTES: threads,
+        layout.THREAD_FRAMES_BYTES: base + frames_at,
+        layout.FRAME_STRIDE_BYTES: frame_bytes,
+        layout.ARENA_STRIDE_BYTES: arena_stride,
+        layout.ROOT_BYTES: root.address,
+    }
+    _WORDS.pack_into(memory.data, base - unaligned, 0, *[0] * 7, *(head.get(at, 0) for at in _HEAD))
+    return Context(memory, base, frame, slots, scratch)
 
 
 def _round_up(size: int, unit: int) -> int:

@@ -21,7 +21,6 @@ from typing import assert_never
 
 from teir.backends.llvm import nest, pool_ir
 from teir.backends.llvm.layout import (
-    IGNORED_INDEX_BYTES,
     REGISTER_OPERANDS,
     WORD_BYTES,
     index_bytes,
@@ -30,7 +29,6 @@ from teir.backends.llvm.layout import (
 from teir.lower.kernel_program import (
     Call,
     Grid,
-    GridAxis,
     Guarded,
     KernelNode,
     KernelProgram,
@@ -167,7 +165,7 @@ class _Builder:
         match node:
             case Loop():
                 child = self._in_frame(node.body)
-                cell = IGNORED_INDEX_BYTES if node.index is None else self._cell(node.index)
+                cell = self._new_cell() if node.index is None else self._cell(node.index)
                 distance = child - self._next
                 head = [self._control[nest.FRAME_WALK], distance, node.extent, cell]
                 return self._append(head + self._steps(node.steps, self._reach(node)))
@@ -190,15 +188,15 @@ class _Builder:
         chunks = min(points, CHUNKS_PER_THREAD * self._threads, pool_ir.MOST_CHUNKS)
         axes: list[int] = []
         for axis in reversed(node.axes):
-            axes += (axis.extent, self._grid_cell(axis))
+            cell = self._new_cell() if axis.index is None else self._cell(axis.index)
+            axes += (axis.extent, cell)
             axes += self._steps(axis.steps, reach)
         head = [self._control[nest.GRID], child - self._next, points, chunks]
         counts = [len(self._thread_slots), len(node.axes)]
         return self._append(head + counts + self._thread_slots + axes)
 
-    def _grid_cell(self, axis: GridAxis) -> int:
-        if axis.index is not None:
-            return self._cell(axis.index)
+    def _new_cell(self) -> int:
+        """A cell no guard reads."""
         self._cells += 1
         return self._cell(self._cells - 1)
 
