@@ -2,8 +2,8 @@
 
 `Subscripts` is what the user wrote: terms with symbols and perhaps an ellipsis. `Einsum` is what
 it means for operands of known rank: every ellipsis expanded, the output given. A symbol is one
-character; the axes an ellipsis stands for are named ``...0``, ``...1``, counted from the right, so
-that operands of different rank broadcast against each other as NumPy's do.
+character (in a tree a word); the axes an ellipsis stands for are named ``...0``, ``...1``, counted
+from the right, so that operands of different rank broadcast against each other as NumPy's do.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Term:
     start: int = field(compare=False)
 
     def __str__(self) -> str:
+        if any(len(symbol) > 1 for symbol in self.symbols):
+            return " ".join(self.symbols)
         if self.ellipsis is None:
             return "".join(self.symbols)
         before, after = self.symbols[: self.ellipsis], self.symbols[self.ellipsis :]
@@ -32,12 +34,28 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Nesting:
+    """How an einsum tree nests its terms.
+
+    ``path`` holds the steps in opt_einsum's convention (positions in the list of what is left, the
+    result appended), ``results`` the indices of every step's result in the order the tree wrote.
+    """
+
+    path: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscripts:
-    """A parsed expression; ``output`` is None where the text has no arrow."""
+    """A parsed expression; ``output`` is None where the text has no arrow.
+
+    ``nesting`` is given where the text was a tree; its symbols may have several characters.
+    """
 
     inputs: tuple[Term, ...]
     output: Term | None
     text: str = field(compare=False)
+    nesting: Nesting | None = None
 
     def __str__(self) -> str:
         """The canonical text: no blanks."""

@@ -12,10 +12,19 @@ from collections.abc import Sequence
 from teir.errors import Finding, TeirError
 from teir.expr.nodes import Subscripts, Term
 from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
+from teir.expr.tree_parsing import is_tree, parse_nested
 
 _BLANKS = " \t\n\r\f\v"
 _FIRST_FREE = 0xC0
 _SURROGATES = range(0xD800, 0xE000)
+
+
+def parse_expression(text: str) -> Subscripts:
+    """An einsum expression, or an einsum tree (see `teir.expr.tree_parsing`).
+
+    Raises TeirError with every finding, each at its character.
+    """
+    return parse_nested(text) if is_tree(text) else parse_subscripts(text)
 
 
 def parse_subscripts(text: str) -> Subscripts:

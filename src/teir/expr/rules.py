@@ -63,6 +63,22 @@ SUBLIST = Rule(
     "most one Ellipsis; a last list alone is the output.",
     source=_GRAMMAR,
 )
+TREE_GRAMMAR = Rule(
+    code="TEIR617",
+    sentence="A tree is '[indices]' for an operand, or children and '->[indices]', each child in "
+    "brackets: [[i,k],[k,j]->[i,j]],[j,l]->[i,l].",
+    source="docs/trees.md",
+)
+TREE_SCOPE = Rule(
+    code="TEIR618",
+    sentence="An index that a node of a tree sums over is used nowhere outside that node.",
+    source="docs/trees.md",
+)
+TREE_DEPTH = Rule(
+    code="TEIR619",
+    sentence="A tree has at most 200 levels.",
+    source="docs/trees.md",
+)
 
 RULES = (
     CHARACTER,
@@ -76,6 +92,9 @@ RULES = (
     DIAGONAL,
     OUTPUT_ELLIPSIS,
     SUBLIST,
+    TREE_GRAMMAR,
+    TREE_SCOPE,
+    TREE_DEPTH,
 )
 
 _SHOWN = 100
