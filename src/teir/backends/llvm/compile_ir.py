@@ -137,19 +137,20 @@ def compile_object(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool 
     ``fold`` propagates constants into what was inlined; it changes no bit of any result.
     Raises RuntimeError where LLVM refuses the text.
     """
-    module, machine = _prepare(text, isa, symbols, fold)
+    # The table keeps what is wanted: with one public name the linker has less to look at.
+    module, machine = _prepare(text, isa, symbols, public=(), fold=fold)
     return bytes(machine.emit_object(module))
 
 
 def assembly(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = False) -> str:
     """The assembly text of a module; arguments as in `compile_object`."""
-    module, machine = _prepare(text, isa, symbols, fold)
+    module, machine = _prepare(text, isa, symbols, public=symbols, fold=fold)
     return str(machine.emit_assembly(module))
 
 
 def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = False) -> str:
     """The module as LLVM prints it after inlining; arguments as in `compile_object`."""
-    module, _ = _prepare(text, isa, symbols, fold)
+    module, _ = _prepare(text, isa, symbols, public=symbols, fold=fold)
     return str(module)
 
 
@@ -165,15 +166,14 @@ def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
 
 
 def _prepare(
-    text: str, isa: Isa, symbols: tuple[str, ...], fold: bool
+    text: str, isa: Isa, symbols: tuple[str, ...], *, public: tuple[str, ...], fold: bool
 ) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     binding = _llvm()
     machine = _target_machine(isa)
     module = binding.parse_assembly(with_symbol_table(text, symbols))
     module.verify()
     for function in module.functions:
-        # The table of symbols keeps what is wanted; a linker has fewer names to look at.
-        if not function.is_declaration:
+        if not function.is_declaration and function.name not in public:
             function.linkage = "internal"
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
