@@ -10,13 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import teir
 from backends.llvm.small_programs import add, grid, loop, program, steps
 from cases.case_file import Case, read_case
 from teir.backends.llvm import specialise, specialise_ir
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.library import CodeLibrary
 from teir.backends.llvm.native import NativeProgram, bind_native
-from teir.backends.llvm.specialise import bind_specialised, llvm_text, program_text
+from teir.backends.llvm.specialise import (
+    assembly_text,
+    bind_specialised,
+    llvm_text,
+    program_text,
+)
 from teir.backends.llvm.watch import RunTimeoutError
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
@@ -177,6 +183,16 @@ def test_a_time_limit_stops_loops_and_grids(threads: int) -> None:
         arrays = [np.ones(4, np.float32) for _ in range(3)]
         with pytest.raises(RunTimeoutError):
             native.run(tuple(array.ctypes.data for array in arrays), timeout=0.02)
+
+
+@pytest.mark.parametrize("rows", [37, 41, 64])
+def test_accumulators_stay_in_registers(rows: int) -> None:
+    """Blocks of 3 x 9, whole and with a last vector of few lanes."""
+    shapes = (5, 6, 50, rows), (7, 45, 5, 50)
+    made = teir.plan("trus,pqtu->pqrs", *shapes, dtype="float32", threads=1)
+    lines = assembly_text(lower(made.program, Isa.AVX512), Isa.AVX512, 1).splitlines()
+    assert any("vfmadd" in line and "zmm" in line for line in lines)
+    assert not [line for line in lines if "zmm" in line and "(%rsp)" in line]
 
 
 def test_equal_programs_have_equal_texts() -> None:
