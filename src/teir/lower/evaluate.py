@@ -118,7 +118,7 @@ class _Machine:
 
     def gemm_block(self, kernel: GemmBlock, call: Call) -> None:
         k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:9]
-        b_n, c_n, accumulate, last_lanes, a_m, c_m, _ = call.arguments[9:]
+        b_n, c_n, accumulate, last_lanes, a_m, c_m, _, _ = call.arguments[9:]
         in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
         a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
         c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m

@@ -219,6 +219,7 @@ class _GemmBlocks:
             lane_strides[0],
             c_m,
             self.tile.ahead[0 if self.axes.swapped else 1],
+            0 if is_wide else self.tile.ahead[-1],
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
 

@@ -40,10 +40,10 @@ class GemmBlock:
 
     Operands: A, B, C. Arguments, in order:
     k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n, c_n,
-    accumulate (1: start from C, 0: start from zero), last_lanes, a_m, c_m, b_ahead.
-    ``a_m`` and ``c_m`` are read only where the access is STRIDED. ``b_ahead`` is how far beyond B
-    the tile lies that a later call reads, to be brought near; 0 for none. It changes no value,
-    and the address need not exist.
+    accumulate (1: start from C, 0: start from zero), last_lanes, a_m, c_m, b_ahead, c_ahead.
+    ``a_m`` and ``c_m`` are read only where the access is STRIDED. ``b_ahead`` and ``c_ahead`` are
+    how far beyond B and C a later call reads, so that it may be brought near; 0 for none. They
+    change no value, and the addresses need not exist.
     """
 
     in_type: DataType

@@ -135,7 +135,7 @@ def test_arguments_follow_the_documented_order() -> None:
     kernel = kernels_of(DataType.FP32, Isa.PLAIN)
     assert kernel_arguments(kernel[0]) == (
         *("k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer"),
-        *("b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead"),
+        *("b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead"),
     )
     assert kernel_arguments(kernel[4]) == (
         *("m", "k", "batch", "accumulate", "m_stride0", "m_stride1", "m_stride2"),

@@ -35,6 +35,7 @@ _LARGE_BLOCK = 16
 """Accumulators from which two steps of k hide the loop's own instructions as well as four do."""
 _COLUMNS_PER_BASE = 9
 """Columns 0 to 8 are one base plus 1, 2, 4 or 8 times an odd multiple of the column stride."""
+_LINE_BYTES = 64
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
 
 Accumulators = list[list[str]]
@@ -43,7 +44,7 @@ Accumulators = list[list[str]]
 def gemm_arguments() -> tuple[str, ...]:
     return (
         "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
-        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead",
+        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead",
     )  # fmt: skip
 
 
@@ -127,6 +128,8 @@ def _emit_preload(text: FunctionText, block: _Block) -> Accumulators:
     fresh = text.value("icmp eq i64 %accumulate, 0")
     text.effect(f"br i1 {fresh}, label %loop, label %preload")
     text.label("preload")
+    if block.kernel.c_access is Access.UNIT:
+        _emit_prefetch_of_c(text, block.kernel)
     first: Accumulators = []
     for column in range(block.kernel.columns):
         address = _column_of_c(text, column)
@@ -137,6 +140,18 @@ def _emit_preload(text: FunctionText, block: _Block) -> Accumulators:
         first.append(rows)
     text.effect("br label %loop")
     return first
+
+
+def _emit_prefetch_of_c(text: FunctionText, kernel: GemmBlock) -> None:
+    """Ask for what a later block starts from: its chains cannot begin before it is there."""
+    row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
+    for column in range(kernel.columns):
+        address = shift_pointer(text, _column_of_c(text, column), "%c_ahead")
+        for line in range(0, row_bytes, _LINE_BYTES):
+            text.effect(
+                f"call void @llvm.prefetch.p0(ptr {shift_pointer(text, address, line)}, "
+                "i32 0, i32 2, i32 1)"
+            )
 
 
 def _emit_store(text: FunctionText, block: _Block, sums: Accumulators) -> None:
