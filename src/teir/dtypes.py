@@ -14,8 +14,24 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_WIDTHS_BYTES = {
+    "FP64": 8,
+    "FP32": 4,
+    "TF32": 4,
+    "BF16": 2,
+    "FP16": 2,
+    "C64": 8,
+    "C128": 16,
+    "I32": 4,
+    "I64": 8,
+}
+
+
 class DataType(Enum):
     """Element type of a tensor; the value is the name used on disk and in the text form."""
+
+    width: int
+    """Bytes of one stored element."""
 
     FP64 = "FP64"
     FP32 = "FP32"
@@ -27,20 +43,8 @@ class DataType(Enum):
     I32 = "I32"
     I64 = "I64"
 
-    @property
-    def width(self) -> int:
-        """Bytes of one stored element."""
-        match self:
-            case DataType.BF16 | DataType.FP16:
-                return 2
-            case DataType.FP32 | DataType.TF32 | DataType.I32:
-                return 4
-            case DataType.FP64 | DataType.C64 | DataType.I64:
-                return 8
-            case DataType.C128:
-                return 16
-            case _:
-                assert_never(self)
+    def __init__(self, spelling: str) -> None:
+        self.width = _WIDTHS_BYTES[spelling]
 
     @property
     def is_index(self) -> bool:

@@ -36,7 +36,7 @@ from teir.lower.contraction import (
     reduction_room,
     reductions_inside,
 )
-from teir.lower.contraction_tile import Accumulator, ContractionTile, contraction_tile
+from teir.lower.contraction_tile import Accumulator, contraction_tile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import (
     Address,
@@ -319,9 +319,9 @@ def _zero_is_absorbed(node: Node, following: Node, path: _Path, context: _Contex
         return False
     if zero.output in contraction.inputs:
         return False
-    tile = _tile_of(contraction, axes, path, context)
-    fits = len(tile.reductions) <= reductions_inside(tile)
-    return fits and _covers(zero, contraction, axes, context)
+    return _covers(zero, contraction, axes, context) and _runs_inside(
+        contraction, axes, path, context
+    )
 
 
 def _leaf_and_reductions(
@@ -333,13 +333,17 @@ def _leaf_and_reductions(
     return absorbed if absorbed is not None else (None, ())
 
 
-def _tile_of(
+def _runs_inside(
     primitive: Primitive, absorbed: tuple[Axis, ...], path: _Path, context: _Context
-) -> ContractionTile:
+) -> bool:
+    """True when every reduction runs inside the kernel, which then starts from zero once."""
+    if len(absorbed) + len(primitive.k) <= 1:
+        return True
     operands, types = _operands(primitive, replace(path, absorbed=absorbed), context)
     consumed = [context.axes[name] for name in primitive.axes]
     axes = tile_axes([*absorbed, *consumed], primitive.operands)
-    return contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
+    return len(tile.reductions) <= reductions_inside(tile)
 
 
 def _covers(
@@ -347,6 +351,14 @@ def _covers(
 ) -> bool:
     """True when both touch the same bytes of the output."""
     output = zero.output
+    if not absorbed and (zero.c, zero.m, zero.n) == (
+        contraction.c,
+        contraction.m,
+        contraction.n,
+    ):
+        reductions = [context.axes[name] for name in contraction.k]
+        if all(not axis.strides[output] and not axis.offsets[output] for axis in reductions):
+            return True
     return _region(zero, (), output, context) == _region(contraction, absorbed, output, context)
 
 
