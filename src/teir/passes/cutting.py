@@ -1,0 +1,47 @@
+"""Cutting an axis into blocks: the axes that walk the blocks, one block, and what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.ir.nodes import IterationNode, Policy
+from teir.passes.draft import Draft, Siblings
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of an axis: the axis over its blocks (None: one block), and the axis inside one."""
+
+    blocks: str | None
+    inside: str
+
+
+def cut(draft: Draft, axis: str, block: int) -> tuple[Piece, ...]:
+    """The whole blocks of an axis, then what remains; offsets go with the outermost axis.
+
+    An axis of at most ``block`` indices is its own single piece.
+    """
+    whole = draft.axes[axis]
+    count, left = divmod(whole.extent, block)
+    if count == 0 or (count == 1 and left == 0):
+        return (Piece(None, axis),)
+    if count == 1:
+        first = Piece(None, draft.axis(axis, block, whole.strides, whole.offsets))
+    else:
+        far = {name: stride * block for name, stride in whole.strides.items()}
+        blocks = draft.axis(axis, count, far, whole.offsets)
+        first = Piece(blocks, draft.axis(axis, block, whole.strides, {}))
+    if left == 0:
+        return (first,)
+    names = dict.fromkeys((*whole.offsets, *whole.strides))
+    start = count * block
+    offsets = {name: whole.offsets[name] + start * whole.strides[name] for name in names}
+    return (first, Piece(None, draft.axis(axis, left, whole.strides, offsets)))
+
+
+def looped(draft: Draft, axis: str | None, body: Siblings, policy: Policy) -> Siblings:
+    """``body`` inside a loop over ``axis``; as it is without an axis."""
+    if axis is None or not body:
+        return body
+    name = draft.name(f"loop_{axis}")
+    return (IterationNode(name=name, axis=axis, policy=policy, children=body),)
