@@ -1,0 +1,49 @@
+"""The facts of a machine that passes look at, and what the user asks of kernel sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Vector width and cache sizes of one core in bytes, and the threads a program may use.
+
+    A second thread is used where there are at least ``threaded_work`` products or elements.
+    ``min_kernel_size`` and ``max_kernel_size`` are those of sections 5.5.2 to 5.5.4; None leaves
+    the choice to the blocks for the caches.
+    """
+
+    vector_bytes: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    threads: int
+    threaded_work: int = 1 << 18
+    min_kernel_size: int | None = None
+    max_kernel_size: int | None = None
+
+    def panel_rows(self, width: int) -> int:
+        """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
+        return max(4, 4 * self.vector_bytes // max(width, 4))
+
+
+def facts_of(
+    target: Target,
+    *,
+    threads: int | None = None,
+    min_kernel_size: int | None = None,
+    max_kernel_size: int | None = None,
+) -> Facts:
+    """The facts of ``target``; ``threads`` when other than all of its cores."""
+    return Facts(
+        vector_bytes=target.isa.vector_bytes,
+        l1_bytes=target.caches.l1_bytes,
+        l2_bytes=target.caches.l2_bytes,
+        l3_bytes=target.caches.l3_bytes,
+        threads=target.threads if threads is None else threads,
+        min_kernel_size=min_kernel_size,
+        max_kernel_size=max_kernel_size,
+    )
