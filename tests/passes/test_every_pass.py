@@ -1,0 +1,46 @@
+"""Every pass keeps the meaning of every case and of random programs, and changes some of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from passes.sample_programs import Pass, assert_keeps_meaning, case_programs, drawn_programs
+from teir.passes.drop_trivial_axes import drop_trivial_axes
+from teir.passes.facts import Facts
+from teir.passes.fuse_axes import fuse_axes
+from teir.passes.identify_primitives import identify_primitives
+from teir.passes.lift_zero import lift_zero
+from teir.passes.order_axes import order_axes
+from teir.passes.split_axes import split_axes
+from teir.soak.operands import intervals
+
+TINY = Facts(vector_bytes=16, l1_bytes=64, l2_bytes=128, l3_bytes=256, threads=2, threaded_work=16)
+"""A machine so small that random programs need every cache and thread of it."""
+SMALL_BYTES = 1 << 12
+
+PASSES: dict[str, Pass] = {
+    "drop trivial axes": drop_trivial_axes,
+    "fuse axes": fuse_axes,
+    "split axes, exact and not": partial(split_axes, max_kernel_size=4),
+    "split axes, both parts long": partial(split_axes, max_kernel_size=7, min_kernel_size=2),
+    "identify primitives": identify_primitives,
+    "lift zero": lift_zero,
+    "order axes": partial(order_axes, facts=TINY),
+    "order after splitting": lambda program: order_axes(split_axes(program, 2), TINY),
+    "identify after splitting": lambda program: identify_primitives(split_axes(program, 4)),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_random_programs(name: str) -> None:
+    assert drawn_programs(PASSES[name], range(60)) > 5
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_cases(name: str) -> None:
+    for number, program in enumerate(case_programs()):
+        spans = intervals(program).values()
+        if max(high - low for low, high in spans) <= SMALL_BYTES:
+            assert_keeps_meaning(PASSES[name], program, 4, number)
