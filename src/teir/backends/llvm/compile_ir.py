@@ -19,13 +19,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from teir.runtime.runtime import current
-from teir.target import Isa
+from teir.target import Isa, widest_isa
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-_AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
-_AVX2_FEATURES = ("avx2", "fma", "f16c")
 _X86 = ("x86_64", "AMD64")
 _ARM = ("aarch64", "arm64")
 _SYMBOL_TABLE = "teir_symbols"
@@ -51,14 +49,8 @@ class LoadedCode:
 @cache
 def host_isa() -> Isa:
     """The widest instruction set of this machine, by its feature bits."""
-    features = _host_features()
-    if platform.machine() in _ARM:
-        return Isa.NEON
-    if all(features.get(name) for name in _AVX512_FEATURES + _AVX2_FEATURES):
-        return Isa.AVX512
-    if all(features.get(name) for name in _AVX2_FEATURES):
-        return Isa.AVX2
-    return Isa.PLAIN
+    features = _llvm().get_host_cpu_features()
+    return widest_isa(platform.machine(), frozenset(name for name, has in features.items() if has))
 
 
 def runs_here(isa: Isa) -> bool:
@@ -209,11 +201,6 @@ def _x86_triple() -> str:
     if platform.machine() in _X86:
         return str(_llvm().get_process_triple())
     return "x86_64-unknown-linux-gnu"
-
-
-@cache
-def _host_features() -> dict[str, bool]:
-    return dict(_llvm().get_host_cpu_features())
 
 
 def _new_linker() -> llvm.LLJIT:

@@ -23,7 +23,7 @@ What a worker needs lies in one cache line: moving lines between cores is all th
 
 from __future__ import annotations
 
-from teir.backends.llvm.nest import JOB_TYPE
+from teir.backends.llvm.nest_grid import JOB_TYPE
 
 FORK = "teir_pool_fork"
 WORKER = "teir_pool_worker"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
-from teir.backends.llvm import layout, nest, pool_ir
+from teir.backends.llvm import layout, nest_grid, pool_ir
 from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.table import CHUNKS_PER_THREAD
@@ -91,7 +91,7 @@ class _Functions:
         head = f"define void @{PROGRAM}({layout.NODE_PARAMETERS}) nounwind {{"
         self._done.append(f"{head}\n{text.text()}\n}}\n")
         if len(self._done) > 1:
-            self._done.append(nest.GRID_FORK_TEXT)
+            self._done.append(nest_grid.GRID_FORK_TEXT)
             self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
         return self._done
 
@@ -223,7 +223,7 @@ class _Functions:
         text.effect(f"br i1 {more}, label %{head}, label %{after}")
         text.label(after)
         text.effect("ret void")
-        head = f"define internal void @{name}({nest.JOB_PARAMETERS}) nounwind {{"
+        head = f"define internal void @{name}({nest_grid.JOB_PARAMETERS}) nounwind {{"
         return f"{head}\n{text.text()}\n}}\n"
 
     def _place(self, text: FunctionText, grid: Grid, point: str, scope: _Scope) -> _Scope:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
-from teir.backends.llvm import nest, pool_ir
+from teir.backends.llvm import nest, nest_grid, pool_ir
 from teir.backends.llvm.layout import (
     REGISTER_OPERANDS,
     WORD_BYTES,
@@ -191,7 +191,7 @@ class _Builder:
             cell = self._new_cell() if axis.index is None else self._cell(axis.index)
             axes += (axis.extent, cell)
             axes += self._steps(axis.steps, reach)
-        head = [self._control[nest.GRID], child - self._next, points, chunks]
+        head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
         counts = [len(self._thread_slots), len(node.axes)]
         return self._append(head + counts + self._thread_slots + axes)
 

@@ -1,0 +1,229 @@
+"""The grid node: its points shared among the threads of the pool.
+
+    grid          function, child, points, chunks, thread slots, axes,
+                  then per thread slot: byte of the slot,
+                  then per axis, innermost first: extent, byte of the index cell, steps,
+                  then per step: byte of the slot, stride
+
+A thread that takes a chunk copies the frame of the run into a frame of its own, moves the pointers
+of private scratch into an arena of its own, goes to the chunk's first point and walks the points
+like an odometer. So which thread does a chunk, and how many there are, is seen in no result.
+"""
+
+from __future__ import annotations
+
+from teir.backends.llvm.layout import (
+    ARENA_STRIDE_BYTES,
+    CANCEL_BYTES,
+    FRAME_STRIDE_BYTES,
+    NODE_PARAMETERS,
+    POOL_BYTES,
+    THREAD_FRAMES_BYTES,
+    THREADS_BYTES,
+)
+
+GRID = "teir_grid"
+
+JOB_TYPE = "void (ptr, ptr, i64, i64, i64)"
+"""A share of a grid: node, frame of the run, participant, chunk, chunks."""
+
+JOB_PARAMETERS = "ptr %node, ptr %frame, i64 %participant, i64 %chunk, i64 %chunks"
+
+
+def emit_grid() -> str:
+    """The definitions of the grid node; `ADVANCE_TEXT` must stand in the same module."""
+    return "\n".join((_GRID_TEXT, GRID_FORK_TEXT, _COPY_FRAME_TEXT, _GRID_JOB_TEXT))
+
+
+ADVANCE_TEXT = """
+define void @teir_advance(ptr %frame, ptr %steps_at, i64 %times) alwaysinline nounwind {
+entry:
+  %count = load i64, ptr %steps_at
+  %bytes = shl i64 %count, 4
+  %first = getelementptr i8, ptr %steps_at, i64 8
+  %end = getelementptr i8, ptr %first, i64 %bytes
+  br label %test
+test:
+  %step_at = phi ptr [ %first, %entry ], [ %next, %step ]
+  %more = icmp ult ptr %step_at, %end
+  br i1 %more, label %step, label %exit
+step:
+  %slot_byte = load i64, ptr %step_at
+  %slot = getelementptr i8, ptr %frame, i64 %slot_byte
+  %stride_at = getelementptr i8, ptr %step_at, i64 8
+  %stride = load i64, ptr %stride_at
+  %distance = mul i64 %stride, %times
+  %pointer = load ptr, ptr %slot
+  %moved = getelementptr i8, ptr %pointer, i64 %distance
+  store ptr %moved, ptr %slot
+  %next = getelementptr i8, ptr %step_at, i64 16
+  br label %test
+exit:
+  ret void
+}
+"""
+
+_GRID_TEXT = f"""
+define void @{GRID}({NODE_PARAMETERS}) nounwind {{
+  %chunks_at = getelementptr i8, ptr %node, i64 24
+  %chunks = load i64, ptr %chunks_at
+  call void @teir_grid_fork(ptr @teir_grid_job, ptr %node, ptr %frame, i64 %chunks)
+  ret void
+}}
+"""
+
+GRID_FORK_TEXT = f"""
+define void @teir_grid_fork(ptr %job, ptr %node, ptr %frame, i64 %chunks) nounwind {{
+entry:
+  %pool_at = getelementptr i8, ptr %frame, i64 {POOL_BYTES}
+  %pool = load ptr, ptr %pool_at
+  %no_pool = icmp eq ptr %pool, null
+  %one_chunk = icmp eq i64 %chunks, 1
+  %by_itself = or i1 %no_pool, %one_chunk
+  br i1 %by_itself, label %alone, label %shared
+shared:
+  %threads_at = getelementptr i8, ptr %frame, i64 {THREADS_BYTES}
+  %threads = load i64, ptr %threads_at
+  %fork = load ptr, ptr %pool
+  %taken = call i64 %fork(ptr %pool, ptr %job, ptr %node, ptr %frame, i64 %chunks, i64 %threads)
+  %refused = icmp eq i64 %taken, 0
+  br i1 %refused, label %alone, label %exit
+alone:
+  call void %job(ptr %node, ptr %frame, i64 0, i64 0, i64 1)
+  br label %exit
+exit:
+  ret void
+}}
+"""
+
+_COPY_FRAME_TEXT = f"""
+define ptr @teir_thread_frame(ptr %frame, i64 %participant) alwaysinline nounwind {{
+entry:
+  %frames_at = getelementptr i8, ptr %frame, i64 {THREAD_FRAMES_BYTES}
+  %frames = load ptr, ptr %frames_at
+  %stride_at = getelementptr i8, ptr %frame, i64 {FRAME_STRIDE_BYTES}
+  %stride = load i64, ptr %stride_at
+  %distance = mul i64 %stride, %participant
+  %own = getelementptr i8, ptr %frames, i64 %distance
+  br label %copy
+copy:
+  %byte = phi i64 [ 0, %entry ], [ %next, %copy ]
+  %from = getelementptr i8, ptr %frame, i64 %byte
+  %to = getelementptr i8, ptr %own, i64 %byte
+  %line = load <8 x i64>, ptr %from, align 64
+  store <8 x i64> %line, ptr %to, align 64
+  %next = add i64 %byte, 64
+  %more = icmp ult i64 %next, %stride
+  br i1 %more, label %copy, label %exit
+exit:
+  ret ptr %own
+}}
+"""
+
+_GRID_JOB_TEXT = f"""
+declare i64 @llvm.umin.i64(i64, i64)
+define void @teir_grid_job({JOB_PARAMETERS}) nounwind {{
+entry:
+  %own = call ptr @teir_thread_frame(ptr %frame, i64 %participant)
+  %child_at = getelementptr i8, ptr %node, i64 8
+  %child_distance = load i64, ptr %child_at
+  %child = getelementptr i8, ptr %node, i64 %child_distance
+  %function = load ptr, ptr %child
+  %points_at = getelementptr i8, ptr %node, i64 16
+  %points = load i64, ptr %points_at
+  %share = udiv i64 %points, %chunks
+  %longer = urem i64 %points, %chunks
+  %start_shares = mul i64 %share, %chunk
+  %start_longer = call i64 @llvm.umin.i64(i64 %chunk, i64 %longer)
+  %start = add i64 %start_shares, %start_longer
+  %is_longer = icmp ult i64 %chunk, %longer
+  %one_more = zext i1 %is_longer to i64
+  %end_share = add i64 %start, %share
+  %end = add i64 %end_share, %one_more
+  %thread_slots_at = getelementptr i8, ptr %node, i64 32
+  %thread_slots = load i64, ptr %thread_slots_at
+  %axes_count_at = getelementptr i8, ptr %node, i64 40
+  %axes_count = load i64, ptr %axes_count_at
+  %arena_stride_at = getelementptr i8, ptr %frame, i64 {ARENA_STRIDE_BYTES}
+  %arena_stride = load i64, ptr %arena_stride_at
+  %arena_distance = mul i64 %arena_stride, %participant
+  %slot_list = getelementptr i8, ptr %node, i64 48
+  %slot_list_bytes = shl i64 %thread_slots, 3
+  %axes = getelementptr i8, ptr %slot_list, i64 %slot_list_bytes
+  %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}
+  %cancel = load ptr, ptr %cancel_at
+  br label %arena_test
+arena_test:
+  %slot_at = phi ptr [ %slot_list, %entry ], [ %slot_next, %arena ]
+  %more_slots = icmp ult ptr %slot_at, %axes
+  br i1 %more_slots, label %arena, label %place_test
+arena:
+  %slot_byte = load i64, ptr %slot_at
+  %slot = getelementptr i8, ptr %own, i64 %slot_byte
+  %pointer = load ptr, ptr %slot
+  %private = getelementptr i8, ptr %pointer, i64 %arena_distance
+  store ptr %private, ptr %slot
+  %slot_next = getelementptr i8, ptr %slot_at, i64 8
+  br label %arena_test
+place_test:
+  %place_left = phi i64 [ %axes_count, %arena_test ], [ %place_left_next, %place ]
+  %place_axis = phi ptr [ %axes, %arena_test ], [ %place_axis_next, %place ]
+  %rest = phi i64 [ %start, %arena_test ], [ %rest_next, %place ]
+  %placed = icmp eq i64 %place_left, 0
+  br i1 %placed, label %point, label %place
+place:
+  %place_extent = load i64, ptr %place_axis
+  %place_index = urem i64 %rest, %place_extent
+  %rest_next = udiv i64 %rest, %place_extent
+  %place_cell_at = getelementptr i8, ptr %place_axis, i64 8
+  %place_cell_byte = load i64, ptr %place_cell_at
+  %place_cell = getelementptr i8, ptr %own, i64 %place_cell_byte
+  store i64 %place_index, ptr %place_cell
+  %place_steps = getelementptr i8, ptr %place_axis, i64 16
+  call void @teir_advance(ptr %own, ptr %place_steps, i64 %place_index)
+  %place_count = load i64, ptr %place_steps
+  %place_bytes = shl i64 %place_count, 4
+  %place_tail = getelementptr i8, ptr %place_steps, i64 8
+  %place_axis_next = getelementptr i8, ptr %place_tail, i64 %place_bytes
+  %place_left_next = sub i64 %place_left, 1
+  br label %place_test
+point:
+  %at = phi i64 [ %start, %place_test ], [ %at_next, %stepped ]
+  %flag = load atomic i64, ptr %cancel monotonic, align 8
+  %stop = icmp ne i64 %flag, 0
+  br i1 %stop, label %exit, label %run
+run:
+  call void %function(ptr %child, ptr %own, ptr null, ptr null, ptr null)
+  %at_next = add i64 %at, 1
+  %last = icmp uge i64 %at_next, %end
+  br i1 %last, label %exit, label %carry
+carry:
+  %axis = phi ptr [ %axes, %run ], [ %axis_next, %wrap ]
+  %extent = load i64, ptr %axis
+  %cell_at = getelementptr i8, ptr %axis, i64 8
+  %cell_byte = load i64, ptr %cell_at
+  %cell = getelementptr i8, ptr %own, i64 %cell_byte
+  %steps = getelementptr i8, ptr %axis, i64 16
+  %index = load i64, ptr %cell
+  %index_next = add i64 %index, 1
+  %inside = icmp ult i64 %index_next, %extent
+  br i1 %inside, label %step, label %wrap
+step:
+  store i64 %index_next, ptr %cell
+  call void @teir_advance(ptr %own, ptr %steps, i64 1)
+  br label %stepped
+stepped:
+  br label %point
+wrap:
+  store i64 0, ptr %cell
+  %rewind = sub i64 0, %index
+  call void @teir_advance(ptr %own, ptr %steps, i64 %rewind)
+  %steps_count = load i64, ptr %steps
+  %steps_bytes = shl i64 %steps_count, 4
+  %tail = getelementptr i8, ptr %steps, i64 8
+  %axis_next = getelementptr i8, ptr %tail, i64 %steps_bytes
+  br label %carry
+exit:
+  ret void
+}}
+"""
