@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -180,3 +183,21 @@ def test_check_reports_needs_and_looks_at_operands_when_given() -> None:
     assert teir.check(program, arrays()).ok
     short = arrays() | {"out": np.zeros(31, np.float32)}
     assert [finding.code for finding in teir.check(program, short).findings] == ["TEIR402"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"), [("plain", "plain"), ("PLAIN", "plain"), ("vax", "TEIR801")]
+)
+def test_the_environment_may_name_the_instruction_set(wanted: str, shown: str) -> None:
+    script = (
+        "import numpy as np, teir\n"
+        "try:\n"
+        "    print(teir.plan('ij,jk->ik', (3, 4), (4, 5)).executable.isa.value)\n"
+        "except teir.TeirError as error:\n"
+        "    print(error.findings[0].code)\n"
+    )
+    environment = os.environ | {"TEIR_ISA": wanted}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == shown

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from teir.arrays.operand import bind_operand
-from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
 from teir.cli.timing import Speed, seconds_per_call, speed
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.lower.work import program_work
+from teir.pipeline.executable import default_isa
 from teir.target import Peaks
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def measure_peaks() -> Peaks:
     """The peaks of one core, about a tenth of a second."""
-    isa = host_isa()
+    isa = default_isa()
     return Peaks(
         fp32_flops_per_second=measure_fma_peak(isa, DataType.FP32),
         fp64_flops_per_second=measure_fma_peak(isa, DataType.FP64),
@@ -36,7 +36,7 @@ def measure_speed(
     The arithmetic peak is taken right before and right after, as the clock moves.
     """
     work = program_work(program)
-    isa, data_type = host_isa(), accumulator(program)
+    isa, data_type = default_isa(), accumulator(program)
     before = measure_fma_peak(isa, data_type)
     seconds = seconds_per_call(call)
     peak = max(before, measure_fma_peak(isa, data_type))

@@ -24,13 +24,13 @@ def warm(
     Exits 1 where the cache cannot be written.
     """
     data_types = [data_type_named(name) for name in dtype]
-    from teir.backends.llvm.compile_ir import host_isa
     from teir.backends.llvm.library import code_library
     from teir.lower.usual_kernels import usual_kernels
+    from teir.pipeline.executable import default_isa
     from teir.runtime import runtime
 
     start = perf_counter()
-    isa = host_isa()
+    isa = default_isa()
     kernels = usual_kernels(isa, data_types)
     kept = code_library(runtime.current(), isa).warm(kernels)
     seconds = perf_counter() - start

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, assert_never
 
-from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import bind_specialised
 from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
@@ -33,7 +32,7 @@ from teir.pipeline.operands import (
     written_tensors,
 )
 from teir.runtime.runtime import current
-from teir.target import Isa, usable_threads
+from teir.target import Isa, host_target, usable_threads
 
 
 class Backend(Enum):
@@ -178,7 +177,7 @@ def compile_program(
     isa: Isa | None = None,
     form: Form = Form.TABLE,
 ) -> Executable:
-    """As `compile_for` for native code; ``isa`` forces an instruction set, by default the host's.
+    """As `compile_for` for native code; ``isa`` forces an instruction set, by default `default_isa`.
 
     Raises TeirError.
     """
@@ -186,7 +185,7 @@ def compile_program(
     proof = prove(_program(program))
     proof.report.raise_if_wrong()
     _refuse_sparse(program)
-    target = isa if isa is not None else host_isa()
+    target = isa if isa is not None else default_isa()
     kernel_program = lower(program, target)
     bind = bind_native if form is Form.TABLE else bind_specialised
     return Executable(
@@ -247,6 +246,14 @@ def _thread_count(threads: int | None) -> int:
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise _refusal(THREADS, "threads", "an integer of at least 1", repr(threads))
     return threads
+
+
+def default_isa() -> Isa:
+    """The host's widest instruction set, or the one the variable TEIR_ISA names; looked up once.
+
+    Raises TeirError (TEIR801) where the machine does not have that one.
+    """
+    return current().once("default isa", lambda: host_target(os.environ).isa)
 
 
 def default_threads() -> int:
