@@ -177,7 +177,7 @@ def compile_program(
     isa: Isa | None = None,
     form: Form = Form.TABLE,
 ) -> Executable:
-    """As `compile_for` for native code; ``isa`` forces an instruction set, by default `default_isa`.
+    """As `compile_for` for native code; ``isa`` forces an instruction set (else `default_isa`).
 
     Raises TeirError.
     """
