@@ -179,3 +179,29 @@ def test_the_environment_chooses(tmp_path: Path) -> None:
     assert default.name == "objects"
     assert not ObjectCache(None).store(KEY, DATA)
     assert ObjectCache(None).load(KEY) is None
+
+
+def test_the_entries_used_longest_ago_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teir.runtime.object_cache.MOST_ENTRIES", 8)
+    cache = ObjectCache(tmp_path / "cache")
+    keys = [f"key {number}".encode() for number in range(8)]
+    for age, key in enumerate(keys):
+        assert cache.store(key, b"data")
+        (newest,) = set(cache_files(tmp_path)) - {path for path, _ in aged(tmp_path)}
+        os.utime(newest, (1000 + age, 1000 + age))
+    assert cache.load(keys[0]) == b"data", "using an entry makes it the newest"
+    assert cache.store(b"one more", b"data")
+    gone = [key for key in keys if cache.load(key) is None]
+    assert gone == keys[1:3]
+    assert cache.load(b"one more") == b"data"
+
+
+def cache_files(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "cache").iterdir())
+
+
+def aged(tmp_path: Path) -> list[tuple[Path, float]]:
+    times = [(path, path.stat().st_mtime) for path in cache_files(tmp_path)]
+    return [(path, time) for path, time in times if time < 1e6]

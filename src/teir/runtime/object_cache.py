@@ -22,6 +22,8 @@ _MAGIC = b"teir object 1\n"
 _DIGEST_BYTES = 32
 _LENGTH_BYTES = 8
 _LARGEST_ENTRY = 1 << 28
+MOST_ENTRIES = 4096
+"""Beyond this many entries the quarter that was used longest ago goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class ObjectCache:
             return False
         try:
             _write_atomically(folder, _file_name(key), _wrap(key, data))
+            _make_room(folder)
         except OSError:
             return False
         finally:
@@ -137,6 +140,8 @@ def _read_private_file(folder: int, name: str) -> bytes | None:
         _require_private(status)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_ENTRY:
             return None
+        with contextlib.suppress(OSError):
+            os.utime(file.fileno())
         return file.read()
 
 
@@ -153,3 +158,17 @@ def _write_atomically(folder: int, name: str, entry: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(private_name, dir_fd=folder)
         raise
+
+
+def _make_room(folder: int) -> None:
+    names = os.listdir(folder)
+    if len(names) <= MOST_ENTRIES:
+        return
+    used: list[tuple[float, str]] = []
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            used.append((status.st_mtime, name))
+    for _, name in sorted(used)[: len(used) // 4]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
