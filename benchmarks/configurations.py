@@ -4,10 +4,10 @@
 
 FP32 and FP64, one and two threads. A round measures the peak, the program and the peak again, so
 that all three see the same clock and the same neighbours; shares are medians over the rounds, all
-cases interleaved. Two threads are compared with two threads that multiply and
-add in registers at once. Every
-result is compared with NumPy's on whole numbers, which both types hold exactly. Writes
-``results/configurations.json``; exits 1 where a result is wrong.
+cases interleaved. Two threads are compared with two threads that multiply and add in registers at
+once. Every result is compared with NumPy's on whole numbers, which both types hold exactly. Where
+other processes compete for the cores, run it as `chrt -f 10 python ...`; the record says whether
+that was done. Writes ``results/configurations.json``; exits 1 where a result is wrong.
 """
 
 from __future__ import annotations

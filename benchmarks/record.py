@@ -28,6 +28,7 @@ def machine() -> dict[str, Any]:
         "l2_bytes": target.caches.l2_bytes,
         "l3_bytes": target.caches.l3_bytes,
         "load_average": os.getloadavg()[0],
+        "is_realtime": os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR),
         "python": platform.python_version(),
         **{library: version(library) for library in _LIBRARIES},
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
