@@ -12,6 +12,8 @@ class Facts:
     """Vector width and cache sizes of one core in bytes, and the threads a program may use.
 
     A second thread is used where there are at least ``threaded_work`` products or elements.
+    ``reduction_block`` is the number of products after which a sum is cut: a panel of rows of that
+    depth stays near the first cache.
     ``min_kernel_size`` and ``max_kernel_size`` are those of sections 5.5.2 to 5.5.4; None leaves
     the choice to the blocks for the caches.
     """
@@ -22,6 +24,7 @@ class Facts:
     l3_bytes: int
     threads: int
     threaded_work: int = 1 << 18
+    reduction_block: int = 256
     min_kernel_size: int | None = None
     max_kernel_size: int | None = None
 
