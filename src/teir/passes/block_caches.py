@@ -1,0 +1,224 @@
+"""Cut large products and transpositions into blocks for the caches.
+
+    zero: zero_whole                       sequential loop_k over k_1
+    gemm: gemm_whole                 ->      sequential loop_m over m_1
+                                               sequential loop_n over n_1
+                                                 sequential loop_m_2 over m_3
+                                                   zero: zero_tile if first(k_1)
+                                                   gemm: gemm_tile
+
+Reductions are cut to a depth at which a panel of rows stays near the first cache; rows to what half
+of the second cache holds at this depth; columns to a quarter of it; and the rows of a block to
+panels of four vectors. What does not fill a block is a sibling branch. Products that are small
+already stay. A sum into a narrow output stays whole, for every cut would round it.
+
+A Copy that is adjacent along one axis in its input and along another in its output is cut into
+squares that fit the first cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.ir.nodes import (
+    GuardKind,
+    GuardTerm,
+    InvocationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+)
+from teir.passes.cutting import Piece, cut, looped
+from teir.passes.draft import Draft, Path, Siblings, change_siblings
+from teir.passes.extents import even_block
+from teir.passes.facts import Facts
+from teir.passes.groups import Group, extent_of, grouped, kinds, with_axes
+
+_COLUMNS = 12
+"""The fewest columns of a block."""
+_SIDE = 64
+"""Elements of one side of a transposing tile."""
+_LANES = 16
+
+
+def block_caches(program: Program, facts: Facts) -> Program:
+    """The program with large Contractions and transposing copies in blocks."""
+    draft = Draft(program)
+
+    def change(nodes: Siblings, path: Path) -> Siblings:
+        del path
+        changed: list[Node] = []
+        for item in grouped(draft, nodes):
+            if isinstance(item, Group):
+                changed += _blocked_group(draft, facts, item)
+            elif isinstance(item, InvocationNode):
+                changed += _blocked_copy(draft, facts, item)
+            else:
+                changed.append(item)
+        return tuple(changed)
+
+    return draft.finish(change_siblings(program.roots, change))
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What is left to cut, outermost first: axes with the blocks wanted of them."""
+
+    draft: Draft
+    group: Group
+    reductions: tuple[tuple[str, int], ...]
+    tiles: tuple[tuple[str, int], ...]
+
+    def nodes(self) -> Siblings:
+        return self._reduce(self.reductions, {}, (), (), has_first=True, has_last=True)
+
+    def _reduce(
+        self,
+        left: Sequence[tuple[str, int]],
+        axes: dict[str, str],
+        first: tuple[GuardTerm, ...],
+        last: tuple[GuardTerm, ...],
+        *,
+        has_first: bool,
+        has_last: bool,
+    ) -> Siblings:
+        if not left:
+            before = first if has_first else None
+            return self._tile(self.tiles, axes, before, last if has_last else None)
+        (axis, block), *rest = left
+        pieces = cut(self.draft, axis, block)
+        nodes: Siblings = ()
+        for number, piece in enumerate(pieces):
+            body = self._reduce(
+                rest,
+                {**axes, axis: piece.inside},
+                (*first, *_terms(GuardKind.FIRST, piece)),
+                (*last, *_terms(GuardKind.LAST, piece)),
+                has_first=has_first and number == 0,
+                has_last=has_last and number == len(pieces) - 1,
+            )
+            nodes += looped(self.draft, piece.blocks, body, Policy.SEQUENTIAL)
+        return nodes
+
+    def _tile(
+        self,
+        left: Sequence[tuple[str, int]],
+        axes: dict[str, str],
+        first: tuple[GuardTerm, ...] | None,
+        last: tuple[GuardTerm, ...] | None,
+    ) -> Siblings:
+        if not left:
+            return self._leaves(axes, first, last)
+        (axis, block), *rest = left
+        nodes: Siblings = ()
+        for piece in cut(self.draft, axes.get(axis, axis), block):
+            body = self._tile(rest, {**axes, axis: piece.inside}, first, last)
+            nodes += looped(self.draft, piece.blocks, body, Policy.SEQUENTIAL)
+        return nodes
+
+    def _leaves(
+        self,
+        axes: dict[str, str],
+        first: tuple[GuardTerm, ...] | None,
+        last: tuple[GuardTerm, ...] | None,
+    ) -> Siblings:
+        nodes: list[Node] = []
+        if first is not None:
+            nodes += (with_axes(self.draft, leaf, axes, first) for leaf in self.group.before)
+        nodes.append(with_axes(self.draft, self.group.main, axes, ()))
+        if last is not None:
+            nodes += (with_axes(self.draft, leaf, axes, last) for leaf in self.group.after)
+        return tuple(nodes)
+
+
+def _terms(kind: GuardKind, piece: Piece) -> tuple[GuardTerm, ...]:
+    return () if piece.blocks is None else (GuardTerm(kind=kind, axis=piece.blocks),)
+
+
+def _blocked_group(draft: Draft, facts: Facts, group: Group) -> Siblings:
+    primitive = draft.primitives[group.main.primitive]
+    if len(primitive.inputs) != 2:
+        return group.leaves
+    reductions, depth = _depths(draft, primitive, facts.reduction_block)
+    tiles = _tiles(draft, facts, primitive, depth)
+    cuts = (*reductions, *tiles)
+    if all(draft.axes[name].extent <= block for name, block in cuts):
+        return group.leaves
+    return _Blocks(draft, group, reductions, tiles).nodes()
+
+
+def _depths(
+    draft: Draft, primitive: Primitive, wanted: int
+) -> tuple[tuple[tuple[str, int], ...], int]:
+    """The blocks of the reductions, outermost first, and the products inside one block."""
+    output = primitive.output
+    summed = [name for name in primitive.axes if not draft.axes[name].strides[output]]
+    depth = extent_of(draft, summed)
+    kind = draft.tensors[output].data_type
+    if kind.accumulator is not kind:
+        return (), depth
+    cuts: list[tuple[str, int]] = []
+    for at, name in enumerate(summed):
+        extent = draft.axes[name].extent
+        if 2 * depth <= 3 * wanted:
+            break
+        inside = extent_of(draft, summed[at + 1 :])
+        block = even_block(extent, max(1, wanted // inside)) if inside < wanted else 1
+        cuts.append((name, block))
+        depth = block * inside
+    return tuple(cuts), depth
+
+
+def _tiles(
+    draft: Draft, facts: Facts, primitive: Primitive, depth: int
+) -> tuple[tuple[str, int], ...]:
+    """Blocks of rows, of columns, and panels of rows, in this order."""
+    rows, columns = kinds(draft, primitive)
+    width = draft.width(primitive.inputs[0])
+    panel = facts.panel_rows(draft.tensors[primitive.output].data_type.accumulator.width)
+    step = depth * width
+    cuts: list[tuple[str, int]] = []
+    if rows:
+        extent = draft.axes[rows[0]].extent
+        others = extent_of(draft, rows[1:])
+        block = even_block(extent, max(panel, facts.l2_bytes // 2 // (step * others)), panel)
+        cuts.append((rows[0], block))
+    if columns:
+        widest = max(columns, key=lambda name: draft.axes[name].extent)
+        others = extent_of(draft, columns) // draft.axes[widest].extent
+        largest = max(_COLUMNS, facts.l2_bytes // 4 // (step * others))
+        cuts.append((widest, even_block(draft.axes[widest].extent, largest)))
+    if rows:
+        cuts.append((rows[0], panel))
+    return tuple(cuts)
+
+
+def _blocked_copy(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
+    """A transposing copy in squares, both sides of which stay in the first cache."""
+    primitive = draft.primitives[leaf.primitive]
+    if primitive.operation is not Operation.COPY or leaf.guard:
+        return (leaf,)
+    source, target = primitive.inputs[0], primitive.output
+    adjacent = [
+        [name for name in primitive.axes if draft.axes[name].strides[tensor] == draft.width(tensor)]
+        for tensor in (source, target)
+    ]
+    if not adjacent[0] or not adjacent[1] or adjacent[0][0] == adjacent[1][0]:
+        return (leaf,)
+    near, across = adjacent[0][0], adjacent[1][0]
+    if extent_of(draft, (near, across)) * 2 * draft.width(source) <= facts.l1_bytes:
+        return (leaf,)
+    side = max(4, min(_SIDE, facts.l1_bytes // 1024))
+    nodes: Siblings = ()
+    for row in cut(draft, near, even_block(draft.axes[near].extent, side, min(side, _LANES))):
+        inner: Siblings = ()
+        block = even_block(draft.axes[across].extent, side, min(side, _LANES))
+        for column in cut(draft, across, block):
+            axes = {near: row.inside, across: column.inside}
+            tile = with_axes(draft, leaf, axes, ())
+            inner += looped(draft, column.blocks, (tile,), Policy.SEQUENTIAL)
+        nodes += looped(draft, row.blocks, inner, Policy.SEQUENTIAL)
+    return nodes
