@@ -91,6 +91,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         assert found in finding.found
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs the files of Linux")
+def test_a_file_that_opens_and_cannot_be_read() -> None:
+    with pytest.raises(TeirError, match="TEIR100"):
+        load("/proc/self/mem")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_a_file_without_permission(tmp_path: Path) -> None:
     path = tmp_path / "secret.teir"

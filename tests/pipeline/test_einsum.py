@@ -374,6 +374,71 @@ def test_out_that_cannot_be_written() -> None:
     assert not frozen.any()
 
 
+@pytest.mark.parametrize(
+    ("text", "operands"),
+    [
+        ("ij,kj->ik", (np.ones((3, 2), int), np.ones((3, 2), int))),
+        ("ij,kj->ik", (np.ones((3, 0)), np.ones((3, 0)))),
+        ("ij,kj->ik", (np.ones((3, 2)), np.ones((3, 2)))),
+    ],
+)
+def test_out_whose_elements_share_bytes(text: str, operands: tuple) -> None:
+    memory = np.full(9, 7, operands[0].dtype)
+    out = np.lib.stride_tricks.as_strided(memory, (3, 3), (8, 8))
+    with pytest.raises(TeirError) as caught:
+        teir.einsum(text, *operands, out=out)
+    assert [finding.code for finding in caught.value.findings] == ["TEIR633"]
+    np.testing.assert_array_equal(memory, 7)
+
+
+@pytest.mark.parametrize("wrap", [np.ma.masked_array, memoryview])
+def test_known_calls_look_at_the_kind_of_out(wrap: object) -> None:
+    a = np.ones((3, 3))
+    plan = teir.plan("ij,jk->ik", a, a)
+    teir.einsum("ij,jk->ik", a, a)
+    for call in (plan, lambda *given, **named: teir.einsum("ij,jk->ik", *given, **named)):
+        out = np.full((3, 3), 7.0)
+        with pytest.raises(TeirError):
+            call(a, a, out=wrap(out))
+        np.testing.assert_array_equal(out, 7)
+    if wrap is np.ma.masked_array:
+        with pytest.raises(TeirError, match="TEIR624"):
+            plan(wrap(a), a, out=np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("threads", [0, -1, True, "2", 1.5, [1]])
+def test_threads_that_are_no_count(threads: object) -> None:
+    a = np.ones((2, 2))
+    teir.einsum("ij,jk->ik", a, a, threads=1)
+    with pytest.raises(TeirError, match="TEIR703"):
+        teir.einsum("ij,jk->ik", a, a, threads=threads)
+
+
+def test_threads_of_an_integer_of_numpy() -> None:
+    a = np.ones((2, 2))
+    assert teir.plan("ij,jk->ik", a, a, threads=np.int64(1)).threads == 1
+
+
+def test_sublists_may_be_vectors_of_integers() -> None:
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    result = teir.einsum(a, np.array([0, 1]), b, np.array([1, 2]), np.array([2, 0]))
+    np.testing.assert_array_equal(result, (a @ b).T)
+
+
+def test_objects_stay_objects() -> None:
+    assert type(teir.einsum("i->", np.array([1, 2], object))) is int
+
+
+def test_axes_that_are_no_list() -> None:
+    a = np.ones((2, 2))
+    with pytest.raises(TeirError, match="TEIR615"):
+        teir.transpose(a, 5)
+    with pytest.raises(TeirError, match="TEIR621"):
+        teir.tensordot([[1.0], [2.0, 3.0]], a)
+    with pytest.raises(TeirError, match="TEIR621"):
+        teir.tensordot(None, a)
+
+
 def test_out_apart_from_the_operands() -> None:
     a = integers(4, 4)
     before = a.copy()

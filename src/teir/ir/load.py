@@ -126,8 +126,12 @@ def _read_file(path: str) -> bytes:
         os.close(descriptor)
         kind = _kind_of(status.st_mode)
         raise TeirError((_argument(READABLE_FILE, path, "a regular file", kind),))
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(INPUT_BYTES.largest + 1)
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(INPUT_BYTES.largest + 1)
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise TeirError((_argument(READABLE_FILE, path, "a readable file", found),)) from error
     if len(data) > INPUT_BYTES.largest:
         size = max(status.st_size, len(data))
         expected = f"at most {INPUT_BYTES.largest} bytes"

@@ -21,7 +21,7 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_sublists, parse_subscripts, symbol_of
 from teir.expr.rules import RULES as EXPRESSION_RULES
-from teir.pipeline.executable import Executable, compile_program, default_threads
+from teir.pipeline.executable import Executable, compile_program, thread_count
 from teir.pipeline.plan import RULES as PLAN_RULES
 from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
 from teir.pipeline.problem import (
@@ -180,11 +180,18 @@ def _parse(subscripts: Any, operands: Sequence[Any]) -> tuple[Subscripts, Sequen
         return parse_subscripts(subscripts), operands
     arguments = [subscripts, *operands]
     output = arguments.pop() if len(arguments) % 2 else None
-    lists = arguments[1::2]
+    lists = [_listed(entry) for entry in arguments[1::2]]
+    output = _listed(output)
     for entry in (*lists, *(() if output is None else (output,))):
         if not isinstance(entry, (list, tuple, range)):
             raise TeirError((_sublist_finding(entry),))
     return parse_sublists(lists, output), arguments[::2]
+
+
+def _listed(entry: Any) -> Any:
+    """A vector of integers is a sublist too."""
+    is_vector = type(entry) is _ndarray and entry.ndim == 1 and entry.dtype.kind in "iu"
+    return entry.tolist() if is_vector else entry
 
 
 def _sublist_finding(found: Any) -> Finding:
@@ -220,6 +227,7 @@ def _plan_types(
     optimize: Any,
 ) -> Plan:
     """The plan for arrays of these types: kept, or made now."""
+    threads = thread_count(threads)
     key: tuple[Any, ...] = (subscripts, types, out, str(dtype), threads)
     keyed = isinstance(optimize, (str, bool))
     if keyed:
@@ -238,7 +246,7 @@ def _make_plan(
     types: tuple[OperandType, ...],
     out: OperandType | None,
     dtype: Any,
-    threads: int | None,
+    threads: int,
     optimize: Any,
 ) -> Plan:
     problem = state_problem(subscripts, types, out, dtype)
@@ -259,8 +267,7 @@ def _make_plan(
         contraction.extents,
         optimize,
     )
-    count = default_threads() if threads is None else threads
-    tree = contraction_program(contraction, path, _machine(count))
+    tree = contraction_program(contraction, path, _machine(threads))
     executable = compile_program(tree.program, threads=threads)
     _require_inside(executable, problem)
     return Plan(
@@ -351,7 +358,7 @@ def _keep(key: Any, made: Plan) -> None:
 
 def tensordot(a: Any, b: Any, axes: Any = 2, *, out: Any = None, threads: int | None = None) -> Any:
     """As `numpy.tensordot`: ``axes`` is a count, or a pair of axes or of axis lists."""
-    rank_a, rank_b = _rank(a), _rank(b)
+    rank_a, rank_b = _rank("operand 0", a), _rank("operand 1", b)
     left, right = _summed_axes(axes, rank_a, rank_b)
     names_a = [symbol_of(place) for place in range(rank_a)]
     names_b = [symbol_of(rank_a + place) for place in range(rank_b)]
@@ -370,8 +377,8 @@ def transpose(
 
     ``axes`` as in `numpy.transpose`; None reverses them.
     """
-    rank = _rank(a)
-    order = range(rank - 1, -1, -1) if axes is None else [_axis(place, rank) for place in axes]
+    rank = _rank("operand 0", a)
+    order = list(range(rank))[::-1] if axes is None else _axes(axes, rank)
     if sorted(order) != list(range(rank)):
         raise _axes_refusal(f"a permutation of {rank} axes", repr(axes))
     names = [symbol_of(place) for place in range(rank)]
@@ -379,9 +386,9 @@ def transpose(
     return einsum(text, a, out=out, threads=threads)
 
 
-def _rank(array: Any) -> int:
+def _rank(name: str, array: Any) -> int:
     shape = getattr(array, "shape", None)
-    return np.ndim(array) if shape is None else len(shape)
+    return len(view_array(name, array).shape if shape is None else shape)
 
 
 def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
@@ -394,15 +401,16 @@ def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[i
         first, second = axes
     except (TypeError, ValueError):
         raise _axes_refusal("a count or a pair of axis lists", repr(axes)) from None
-    left = [_axis(place, rank_a) for place in _listed(first)]
-    right = [_axis(place, rank_b) for place in _listed(second)]
+    left, right = _axes(first, rank_a), _axes(second, rank_b)
     if len(left) != len(right) or len(set(left)) < len(left) or len(set(right)) < len(right):
         raise _axes_refusal("two lists of as many distinct axes", repr(axes))
     return left, right
 
 
-def _listed(axes: Any) -> list[Any]:
-    return [axes] if hasattr(axes, "__index__") else list(axes)
+def _axes(axes: Any, rank: int) -> list[int]:
+    if hasattr(axes, "__iter__"):
+        return [_axis(place, rank) for place in axes]
+    return [_axis(axes, rank)]
 
 
 def _axis(place: Any, rank: int) -> int:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import index
 from typing import Any, assert_never
 
 from teir.backends.llvm.native import NativeProgram, bind_native
@@ -181,7 +182,7 @@ def compile_program(
 
     Raises TeirError.
     """
-    count = _thread_count(threads)
+    count = thread_count(threads)
     proof = prove(_program(program))
     proof.report.raise_if_wrong()
     _refuse_sparse(program)
@@ -240,12 +241,15 @@ def _backend(name: str) -> Backend:
     return known[name]
 
 
-def _thread_count(threads: int | None) -> int:
+def thread_count(threads: int | None) -> int:
+    """How many threads to use: as asked for, else every usable core. Raises TeirError (TEIR703)."""
     if threads is None:
         return default_threads()
-    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+    is_integer = hasattr(threads, "__index__") and not isinstance(threads, bool)
+    count = index(threads) if is_integer else 0
+    if count < 1:
         raise _refusal(THREADS, "threads", "an integer of at least 1", repr(threads))
-    return threads
+    return count
 
 
 def default_isa() -> Isa:

@@ -270,11 +270,13 @@ def _run_numpy(problem: Problem, views: Sequence[ArrayView], out: ArrayView | No
     arguments.append([number[index] for index in einsum.output])
     optimize = len(views) > 2
     if out is None:
-        result = np.einsum(*arguments, dtype=problem.out.dtype, casting="unsafe", optimize=optimize)
+        dtype = problem.out.dtype
+        result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)
+        result = np.array(result, dtype, copy=None if np.ndim(result) else True)
         like = _like(views)
         if like.kind in (Kind.TORCH, Kind.OTHER):
-            return in_kind(np.array(result), like)
-        return np.array(result)[()] if np.ndim(result) == 0 else np.array(result, copy=None)
+            return in_kind(result, like)
+        return result[()]
     np.einsum(
         *arguments,
         out=out.array,

@@ -189,6 +189,8 @@ def state_problem(
     written directly. The shape and the type of ``out`` must have been checked.
     """
     bound = bind_shapes(subscripts, [operand.shape for operand in operands])
+    if out is not None:
+        _require_elements_apart(out)
     result = result_type(operands, dtype)
     shape = bound.output_shape
     if isinstance(result, np.dtype):
@@ -234,7 +236,7 @@ def _native_problem(
     ]
     out_strides = _index_strides(bound.einsum.output, out, bound.extents)
     if out_is_given:
-        _require_writable_layout(out, out_strides, bound.extents)
+        _require_width(out, out_strides)
     for number in _backward_operands(strides, out_strides):
         notes.append(f"operand {number} is copied first: strides of both signs meet on an axis")
         used[number] = contiguous(used[number].data_type or stored_type(result), used[number].shape)
@@ -324,21 +326,23 @@ def _require_out_order(strides: Sequence[dict[str, int]], out: dict[str, int]) -
             )
 
 
-def _require_writable_layout(
-    out: OperandType, strides: dict[str, int], extents: dict[str, int]
-) -> None:
-    width = out.dtype.itemsize
-    if any(stride % width for stride in strides.values()):
-        raise _out_refusal(OUT_WIDTH, f"multiples of {width}", f"strides {out.strides_bytes}")
-    reach = width
-    for stride, extent in sorted((abs(step), extents[index]) for index, step in strides.items()):
-        if stride < reach:
+def _require_elements_apart(out: OperandType) -> None:
+    reach = out.dtype.itemsize
+    walks = zip(out.strides_bytes, out.shape, strict=True)
+    for stride, extent in sorted((abs(step), extent) for step, extent in walks if extent > 1):
+        if stride < reach and 0 not in out.shape:
             raise _out_refusal(
                 OUT_OVERLAP,
                 "elements that lie apart",
                 f"shape {out.shape} with strides {out.strides_bytes} bytes",
             )
         reach += stride * (extent - 1)
+
+
+def _require_width(out: OperandType, strides: dict[str, int]) -> None:
+    width = out.dtype.itemsize
+    if any(stride % width for stride in strides.values()):
+        raise _out_refusal(OUT_WIDTH, f"multiples of {width}", f"strides {out.strides_bytes}")
 
 
 def _out_refusal(rule: Rule, expected: str, found: str, hint: str | None = None) -> TeirError:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from teir.backends.llvm import entry_ir, layout
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.native import LONG_RUN_SECONDS, NativeProgram
@@ -127,13 +129,14 @@ def _span(operand: EntryOperand) -> tuple[int, int]:
 
 def _fill_table(library: CodeLibrary) -> bool:
     python = ctypes.pythonapi
-    words = (ctypes.c_void_p * (len(entry_ir.PYTHON_FUNCTIONS) + 2)).from_address(
+    words = (ctypes.c_void_p * (len(entry_ir.PYTHON_FUNCTIONS) + 3)).from_address(
         library.control()[entry_ir.PYTHON_TABLE]
     )
     for place, name in enumerate(entry_ir.PYTHON_FUNCTIONS):
         words[place] = ctypes.cast(getattr(python, name), ctypes.c_void_p).value
     words[len(entry_ir.PYTHON_FUNCTIONS)] = id(None)
     words[len(entry_ir.PYTHON_FUNCTIONS) + 1] = id(NotImplemented)
+    words[len(entry_ir.PYTHON_FUNCTIONS) + 2] = id(np.ndarray)
     return True
 
 

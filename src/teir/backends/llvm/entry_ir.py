@@ -3,7 +3,8 @@
 ``teir_entry`` has the signature of a METH_FASTCALL function. Its ``self`` is a capsule with the
 record of a plan. It asks every argument for its buffer, compares what it gets with the record, and
 runs; whatever it did not expect makes it return NotImplemented, and Python takes the way that
-explains. Only stable-ABI functions are called, through the addresses in ``teir_python``.
+explains. Only stable-ABI functions are called, through the addresses in ``teir_python``. Arguments
+are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer (a mask, a unit).
 
     record   byte 0   number of operands
              byte 8   1 while a run is using the frame (i32)
@@ -41,7 +42,7 @@ PYTHON_FUNCTIONS = (
     "PyEval_RestoreThread",
     "Py_IncRef",
 )
-"""The order of ``teir_python``; after them the addresses of None and NotImplemented."""
+"""The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
 
 OPERANDS_BYTES = 64
 OPERAND_BYTES = 64
@@ -52,7 +53,10 @@ _VIEW_BYTES = 80
 """Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
 
 _NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
-_TABLE_WORDS = len(PYTHON_FUNCTIONS) + 2
+_ARRAY_TYPE_BYTES = _NONE_BYTES + 16
+_TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
+_TYPE_FIELD_BYTES = object.__basicsize__ - 8
+"""The type is the last field of a PyObject, with the interpreter's lock and without."""
 
 
 def emit_entry() -> str:
@@ -105,6 +109,13 @@ operand:
   %view = getelementptr i8, ptr %views, i64 %view_byte
   %argument_at = getelementptr ptr, ptr %arguments, i64 %number
   %argument = load ptr, ptr %argument_at
+  %type_at = getelementptr i8, ptr %argument, i64 {_TYPE_FIELD_BYTES}
+  %type = load ptr, ptr %type_at
+  %array_type_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {_ARRAY_TYPE_BYTES}
+  %array_type = load ptr, ptr %array_type_at
+  %is_array = icmp eq ptr %type, %array_type
+  br i1 %is_array, label %buffer, label %release_unexpected
+buffer:
   %flags = load i64, ptr %expected
   %flags32 = trunc i64 %flags to i32
   %failed = call i32 %PyObject_GetBuffer(ptr %argument, ptr %view, i32 %flags32)
@@ -189,7 +200,7 @@ mismatch:
   br label %release_unexpected
 
 release_unexpected:
-  %held = phi i64 [ %number, %no_buffer ], [ %number, %mismatch ],
+  %held = phi i64 [ %number, %operand ], [ %number, %no_buffer ], [ %number, %mismatch ],
                   [ %wanted, %overlapping ], [ %wanted, %claim ]
   br label %drop_test
 drop_test:
