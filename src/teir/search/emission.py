@@ -47,8 +47,13 @@ class Emission:
     def name(self, stem: str) -> str:
         """A name nobody has: the stem, or the stem and a number."""
         count = self.taken.get(stem, 0)
+        name = stem if count == 0 else f"{stem}_{count}"
+        while count and name in self.taken:
+            count += 1
+            name = f"{stem}_{count}"
         self.taken[stem] = count + 1
-        return stem if count == 0 else f"{stem}_{count}"
+        self.taken.setdefault(name, 1)
+        return name
 
     def axis(self, span: Span) -> str:
         """The name of the axis with this walk; equal walks share one axis."""

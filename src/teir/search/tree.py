@@ -1,56 +1,30 @@
-"""A whole einsum as one program: one root per step, intermediates in scratch of the run.
+"""A whole einsum as one program: one root per step, intermediates in scratch.
+
+    path -> meetings -> layouts -> order of the steps -> program
 
 The path says which operands meet, in opt_einsum's convention: positions in the current list, the
-result appended at its end. An index that only one operand of a pair has, and nobody needs later,
-is summed before the pair meets: it costs one pass instead of one factor of the product's work.
+result appended at its end. Of two subtrees the one whose working memory is larger runs first, so
+that the results that wait for each other are few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
+from teir.search.arrange import Arranged, Arrangement, arrange, as_written
+from teir.search.contraction import Contraction as Contraction
+from teir.search.contraction import Factor as Factor
+from teir.search.contraction import Path as Path
+from teir.search.contraction import dense_strides
 from teir.search.dense import emit_step
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
+from teir.search.meetings import Given, meeting_tree
+from teir.search.slicing import slices_of
 from teir.search.step import Span, Step
-
-Path = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """A tensor of the contraction and the bytes it moves along each of its indices.
-
-    A stride may be 0 (repetition), never negative: an axis walked backwards has a positive stride
-    and an offset. An index of extent 1 must be left out.
-    """
-
-    tensor: Tensor
-    strides: Mapping[str, int]
-    offsets: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """What is to be computed: inputs, the output, and the extent of every index."""
-
-    name: str
-    inputs: tuple[Factor, ...]
-    output: Factor
-    extents: Mapping[str, int]
-
-    @property
-    def compute(self) -> DataType:
-        """The type of the output, of intermediates and of the operands of every product."""
-        return self.output.tensor.data_type
-
-    @property
-    def is_copy(self) -> bool:
-        """True when one operand is moved and nothing is summed."""
-        return len(self.inputs) == 1 and set(self.inputs[0].strides) <= set(self.output.strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,109 +37,182 @@ class StepNote:
 
 @dataclass(frozen=True, slots=True)
 class TreeProgram:
+    """A program and what to tell about it: its steps and its slices.
+
+    ``cycles`` is what the model gives the chosen layouts on one core, ``written_cycles`` the
+    layouts that a tree wrote or, without one, the usual ones; of one slice, where there are
+    several. None where there was nothing to choose.
+    """
+
     program: Program
     steps: tuple[StepNote, ...]
+    slices: Mapping[str, int]
+    cycles: float | None
+    written_cycles: float | None
 
 
-def contraction_program(contraction: Contraction, path: Path, machine: Machine) -> TreeProgram:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeOptions:
+    """How a path becomes a program.
+
+    ``results`` are the indices of every step's result as a tree wrote them; ``rearrange`` is False
+    to keep every layout as written; ``slices`` maps indices of the output to blocks.
+    """
+
+    results: Sequence[Sequence[str]] | None = None
+    rearrange: bool = True
+    slices: Mapping[str, int] = field(default_factory=dict)
+
+
+def contraction_program(
+    contraction: Contraction, path: Path, machine: Machine, options: TreeOptions | None = None
+) -> TreeProgram:
     """The program that runs the steps of ``path`` one after the other."""
-    builder = _Tree(contraction, machine, Emission(), [], [])
-    for tensor in (*(factor.tensor for factor in contraction.inputs), contraction.output.tensor):
+    options = TreeOptions() if options is None else options
+    builder = _Tree(path, machine, options, Emission(), [], [])
+    tensors = (*(factor.tensor for factor in contraction.inputs), contraction.output.tensor)
+    for tensor in tensors:
         builder.emission.name(tensor.name)
-    factors = list(contraction.inputs)
-    if not contraction.is_copy:
-        factors = [builder.converted(factor) for factor in factors]
-    for number, places in enumerate(path):
-        taken = [factors[place] for place in places]
-        factors = [factor for place, factor in enumerate(factors) if place not in places]
-        needed = {index for factor in factors for index in factor.strides}
-        needed.update(contraction.output.strides)
-        is_last = number == len(path) - 1
-        factors.append(builder.meet(taken, needed, is_last))
-    body = Body()
-    for step in builder.bodies:
-        body += step
+    body = builder.sliced(contraction, tuple(options.slices.items()))
     program = Program(
         name=contraction.name,
-        tensors=(
-            *(factor.tensor for factor in contraction.inputs),
-            contraction.output.tensor,
-        ),
+        tensors=tensors,
         axes=tuple(builder.emission.axes.values()),
         primitives=tuple(builder.emission.primitives.values()),
         roots=body.nodes,
         scratch=body.scratch,
     )
-    return TreeProgram(program, tuple(builder.notes))
+    first = builder.arrangements[0]
+    return TreeProgram(
+        program, tuple(builder.notes), dict(options.slices), first.cycles, first.written_cycles
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
+    path: Path
+    machine: Machine
+    options: TreeOptions
+    emission: Emission
+    notes: list[StepNote]
+    arrangements: list[Arrangement]
+
+    def sliced(self, contraction: Contraction, slices: tuple[tuple[str, int], ...]) -> Body:
+        """Loops over the slices, the tree inside."""
+        if not slices:
+            return self.tree(contraction)
+        (index, block), *others = slices
+        body = Body()
+        for one in slices_of(contraction, index, block):
+            inside = self.sliced(one.inside, tuple(others))
+            body += self.emission.loops((one.loop,), partial(_body, inside), parallel=False)
+        return body
+
+    def tree(self, contraction: Contraction) -> Body:
+        meetings = meeting_tree(contraction, self.path, self.options.results)
+        arrangement = as_written(meetings)
+        if self.options.rearrange:
+            arrangement = arrange(meetings, contraction, self.machine)
+        self.arrangements.append(arrangement)
+        steps = _Steps(contraction, self.machine, self.emission, self.notes, [])
+        steps.run(_planned(arrangement.root, contraction), contraction.output)
+        body = Body()
+        for one in steps.bodies:
+            body += one
+        return body
+
+
+def _body(body: Body) -> Body:
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The steps of one tree, in the order they run."""
+
     contraction: Contraction
     machine: Machine
     emission: Emission
-    bodies: list[Body]
     notes: list[StepNote]
+    bodies: list[Body]
 
-    def converted(self, factor: Factor) -> Factor:
-        """The factor in the type of the computation."""
-        if factor.tensor.data_type is self.contraction.compute:
-            return factor
-        return self._into_scratch((factor,), _by_stride(factor), self.contraction.compute)
+    def run(self, root: _Planned, output: Factor) -> None:
+        """Emit every step after those it needs."""
+        made: dict[int, Factor] = {}
+        for node in _in_turn(root):
+            factors = tuple(
+                part.factor if isinstance(part, Given) else made[id(part)] for part in node.parts
+            )
+            if node is root:
+                self.emit(factors, output)
+            else:
+                made[id(node)] = self.scratch(factors, node.order)
 
-    def meet(self, factors: Sequence[Factor], needed: set[str], is_last: bool) -> Factor:
-        """The product of some factors, summed over every index nobody needs any more."""
-        if len(factors) == 1:
-            (only,) = factors
-            if is_last:
-                return self._finish((only,))
-            return self._summed(only, needed) if set(only.strides) - needed else only
-        left, *others = factors
-        for number, right in enumerate(others):
-            later = {index for factor in others[number + 1 :] for index in factor.strides}
-            wanted = needed | later
-            one = self._summed_alone(left, right, wanted)
-            two = self._summed_alone(right, left, wanted)
-            if is_last and number == len(others) - 1:
-                return self._finish((one, two))
-            order = _result_order(one, two, wanted)
-            left = self._into_scratch((one, two), order, self.contraction.compute)
-        return left
-
-    def _finish(self, factors: tuple[Factor, ...]) -> Factor:
-        """The last step, into the output."""
-        self._emit(factors, self.contraction.output)
-        return self.contraction.output
-
-    def _summed_alone(self, factor: Factor, other: Factor, wanted: set[str]) -> Factor:
-        alone = set(factor.strides) - set(other.strides) - wanted
-        if not alone or not set(other.strides) - set(factor.strides):
-            return factor
-        return self._summed(factor, wanted | set(other.strides))
-
-    def _summed(self, factor: Factor, needed: set[str]) -> Factor:
-        order = tuple(index for index in _by_stride(factor) if index in needed)
-        return self._into_scratch((factor,), order, self.contraction.compute)
-
-    def _into_scratch(
-        self, factors: tuple[Factor, ...], order: Sequence[str], data_type: DataType
-    ) -> Factor:
-        tensor = Tensor(name=self.emission.name("part"), data_type=data_type)
-        strides: dict[str, int] = {}
-        stride = data_type.width
-        for index in reversed(order):
-            strides[index] = stride
-            stride *= self.contraction.extents[index]
-        result = Factor(tensor, {index: strides[index] for index in order})
-        self._emit(factors, result)
+    def scratch(self, factors: tuple[Factor, ...], order: tuple[str, ...]) -> Factor:
+        """A step into scratch of this order."""
+        tensor = Tensor(name=self.emission.name("part"), data_type=self.contraction.compute)
+        strides, _ = dense_strides(order, self.contraction.extents, tensor.data_type.width)
+        result = Factor(tensor, strides)
+        self.emit(factors, result)
         last = self.bodies[-1]
         self.bodies[-1] = replace(last, scratch=(*last.scratch, tensor))
         return result
 
-    def _emit(self, factors: tuple[Factor, ...], output: Factor) -> None:
+    def emit(self, factors: tuple[Factor, ...], output: Factor) -> None:
         step = _step(factors, output, self.contraction.extents)
         self.bodies.append(emit_step(self.emission, step, self.machine))
         self.notes.append(_note(factors, output, self.contraction.extents))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A step, the places of its parts in the order they are computed, and the bytes that takes.
+
+    ``peak_bytes`` counts the intermediates alive at once, the step's own result among them.
+    """
+
+    parts: tuple[Given | _Planned, ...]
+    order: tuple[str, ...]
+    sequence: tuple[int, ...]
+    size_bytes: int
+    peak_bytes: int
+
+
+def _planned(root: Arranged, contraction: Contraction) -> _Planned:
+    """The parts of every step in the order that needs the least memory."""
+    found: list[Arranged] = []
+    waiting = [root]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += [part for part in found[-1].parts if isinstance(part, Arranged)]
+    made: dict[int, _Planned] = {}
+    for node in reversed(found):
+        parts = tuple(part if isinstance(part, Given) else made[id(part)] for part in node.parts)
+        size = dense_strides(node.order, contraction.extents, contraction.compute.width)[1]
+        made[id(node)] = _sequenced(parts, node.order, size)
+    return made[id(root)]
+
+
+def _sequenced(parts: tuple[Given | _Planned, ...], order: tuple[str, ...], size: int) -> _Planned:
+    sizes = [0 if isinstance(part, Given) else part.size_bytes for part in parts]
+    peaks = [0 if isinstance(part, Given) else part.peak_bytes for part in parts]
+    if len(parts) == 1:
+        return _Planned(parts, order, (0,), size, max(peaks[0], sizes[0] + size))
+    below = [max(peaks[0], sizes[0] + peaks[1]), max(peaks[1], sizes[1] + peaks[0])]
+    first = below.index(min(below))
+    return _Planned(parts, order, (first, 1 - first), size, max(min(below), sum(sizes) + size))
+
+
+def _in_turn(root: _Planned) -> list[_Planned]:
+    """Every step after its parts, the parts in their sequence."""
+    found: list[_Planned] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        parts = [node.parts[place] for place in node.sequence]
+        waiting += [part for part in parts if isinstance(part, _Planned)]
+    return found[::-1]
 
 
 def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int]) -> Step:
@@ -185,29 +232,6 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
                 offsets[factor.tensor.name] = factor.offsets[index]
         axes.append(Span(index, extents[index], strides, offsets))
     return Step(tuple(factor.tensor for factor in factors), output.tensor, tuple(axes))
-
-
-def _by_stride(factor: Factor) -> tuple[str, ...]:
-    return tuple(sorted(factor.strides, key=lambda index: factor.strides[index], reverse=True))
-
-
-def _result_order(one: Factor, two: Factor, wanted: set[str]) -> tuple[str, ...]:
-    """Indices of an intermediate, outermost first: those of both, of one factor, of the other.
-
-    Last come the indices of the factor whose adjacent index survives, so that its lanes are
-    adjacent in both.
-    """
-    both = [index for index in _by_stride(one) if index in two.strides and index in wanted]
-    free_one = [index for index in _by_stride(one) if index in wanted and index not in both]
-    free_two = [index for index in _by_stride(two) if index in wanted and index not in both]
-    if _is_adjacent(two, free_two) or not _is_adjacent(one, free_one):
-        return (*both, *free_one, *free_two)
-    return (*both, *free_two, *free_one)
-
-
-def _is_adjacent(factor: Factor, indices: Sequence[str]) -> bool:
-    width = factor.tensor.data_type.width
-    return any(factor.strides[index] == width for index in indices)
 
 
 def _note(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int]) -> StepNote:

@@ -1,0 +1,257 @@
+"""The layouts of a tree: the order of every intermediate's axes, and where a permutation pays.
+
+Three transformations, chosen together for the whole tree by dynamic programming over a few orders
+of every result:
+
+* the order of an intermediate: as its producer likes it, as its consumer likes it, as written;
+* the operand whose lanes the kernel loads: the one that has the innermost index of the result;
+* a permutation in front of a step: a Copy of an operand into a better order, or none.
+
+The cost of a choice is the sum of `step_cycles` over the tree. Every intermediate is read once, so
+the best choice below a node does not depend on what happens above it, given its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from teir.ir.nodes import Tensor
+from teir.search.contraction import Contraction, dense_strides
+from teir.search.machine import Machine
+from teir.search.meetings import Given, Meeting, Part, meetings_below
+from teir.search.step import Span, Step
+from teir.search.step_cost import step_cycles
+
+_ORDERS = 4
+"""Orders tried for one result, its usual one apart."""
+_LARGEST = 100
+"""Meetings of a tree beyond which its layouts are the usual ones."""
+_WORTH = 1 << 20
+"""Products below which a tree runs in less time than choosing its layouts takes."""
+
+Order = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """A meeting, and the order of its result's indices, outermost first."""
+
+    parts: tuple[Given | Arranged, ...]
+    order: Order
+
+    @property
+    def is_permutation(self) -> bool:
+        """True for a Copy of one part."""
+        return len(self.parts) == 1 and set(self.parts[0].order) == set(self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """A tree with its layouts.
+
+    ``cycles`` is what the model gives them on one core, ``written_cycles`` what it gives the
+    layouts of `as_written`; None where there was nothing to choose.
+    """
+
+    root: Arranged
+    cycles: float | None = None
+    written_cycles: float | None = None
+
+
+def as_written(root: Meeting) -> Arrangement:
+    """Every result in the order the tree gave it, in its usual order where there is none."""
+    made: dict[int, Arranged] = {}
+    for meeting in meetings_below(root):
+        parts = tuple(part if isinstance(part, Given) else made[id(part)] for part in meeting.parts)
+        order = meeting.order if meeting.written is None or meeting is root else meeting.written
+        made[id(meeting)] = Arranged(parts, order)
+    return Arrangement(made[id(root)])
+
+
+def arrange(root: Meeting, contraction: Contraction, machine: Machine) -> Arrangement:
+    """The layouts of least cost among those tried; never dearer than those of `as_written`."""
+    meetings = meetings_below(root)
+    work = sum(_products(meeting, contraction.extents) for meeting in meetings)
+    written = as_written(root)
+    if not 1 < len(meetings) <= _LARGEST or work < _WORTH:
+        return written
+    layouts = _Layouts(contraction, machine)
+    before = layouts.cycles(written.root)
+    (best,) = layouts.choices(root, (), is_root=True)
+    if best.cycles >= before:
+        return Arrangement(written.root, before, before)
+    assert isinstance(best.part, Arranged)
+    return Arrangement(best.part, best.cycles, before)
+
+
+def _products(meeting: Meeting, extents: Mapping[str, int]) -> int:
+    return prod(extents[index] for index in {i for part in meeting.parts for i in part.order})
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A part in one layout, and the cycles spent until it is there."""
+
+    cycles: float
+    part: Given | Arranged
+    strides: Mapping[str, int]
+
+    @property
+    def order(self) -> Order:
+        return self.part.order
+
+
+@dataclass(frozen=True, slots=True)
+class _Layouts:
+    contraction: Contraction
+    machine: Machine
+
+    def given(self, part: Given) -> _Choice:
+        return _Choice(0.0, part, part.factor.strides)
+
+    def cycles(self, root: Arranged) -> float:
+        """What the model gives a tree of these layouts."""
+
+        def walk(part: Given | Arranged) -> _Choice:
+            if isinstance(part, Given):
+                return self.given(part)
+            return self.met(tuple(map(walk, part.parts)), part.order, is_root=part is root)
+
+        return walk(root).cycles
+
+    def met(self, parts: tuple[_Choice, ...], order: Order, is_root: bool) -> _Choice:
+        """The parts met into a result of this order; the root's is the output's own layout."""
+        if is_root:
+            strides = self.contraction.output.strides
+        else:
+            width = self.contraction.compute.width
+            strides, _ = dense_strides(order, self.contraction.extents, width)
+        step = _step(parts, strides, self.contraction)
+        cycles = sum(part.cycles for part in parts) + step_cycles(step, self.machine)
+        return _Choice(cycles, Arranged(tuple(part.part for part in parts), order), strides)
+
+    def choices(self, part: Part, wanted: Iterable[Order], is_root: bool) -> list[_Choice]:
+        """``part`` in its usual layout and in the wanted ones, each as cheap as can be."""
+        match part:
+            case Given():
+                here = self.given(part)
+                return [here, *(self.moved(here, o) for o in wanted if o != part.order)]
+            case Meeting():
+                orders = [part.order]
+                if not is_root:
+                    written = () if part.written is None else (part.written,)
+                    orders = list(dict.fromkeys((*orders, *written, *wanted)))[: _ORDERS + 1]
+                direct = self.direct(part, orders, is_root)
+                best = min(direct, key=lambda choice: choice.cycles)
+                moved = [self.moved(best, o) if o != best.order else best for o in orders]
+                return [
+                    min(pair, key=lambda choice: choice.cycles)
+                    for pair in zip(direct, moved, strict=True)
+                ]
+
+    def moved(self, choice: _Choice, order: Order) -> _Choice:
+        """The same values copied into another order."""
+        return self.met((choice,), order, is_root=False)
+
+    def direct(self, part: Meeting, orders: Sequence[Order], is_root: bool) -> list[_Choice]:
+        """The cheapest way to each order that writes it at once."""
+        if len(part.parts) == 1:
+            (only,) = part.parts
+            below = self.choices(only, [_extended(order, only.order) for order in orders], False)
+            return [
+                min((self.met((one,), order, is_root) for one in below), key=_cycles)
+                for order in orders
+            ]
+        one, two = part.parts
+        likes = [_liked(order, one, two) for order in orders]
+        ones = self.choices(one, _distinct(like[0] for like in likes), False)
+        twos = self.choices(two, _distinct(like[1] for like in likes), False)
+        return [
+            min(
+                (
+                    self.met(_lanes_first(left, right, order), order, is_root)
+                    for left in _relevant(ones, like[0])
+                    for right in _relevant(twos, like[1])
+                ),
+                key=_cycles,
+            )
+            for order, like in zip(orders, likes, strict=True)
+        ]
+
+
+def _lanes_first(left: _Choice, right: _Choice, order: Order) -> tuple[_Choice, _Choice]:
+    """The operand that has the innermost index of the result alone comes first."""
+    if order and order[-1] in right.order and order[-1] not in left.order:
+        return right, left
+    return left, right
+
+
+def _cycles(choice: _Choice) -> float:
+    return choice.cycles
+
+
+def _distinct(orders: Iterable[tuple[Order, ...]]) -> list[Order]:
+    return list(dict.fromkeys(order for group in orders for order in group))
+
+
+def _relevant(choices: Sequence[_Choice], liked: tuple[Order, ...]) -> list[_Choice]:
+    """The usual layout, and those this result likes."""
+    return [choices[0], *(choice for choice in choices[1:] if choice.order in liked)]
+
+
+def _extended(order: Order, inside: Order) -> Order:
+    """The order of the source of a sum or copy: what is summed comes last."""
+    return (*order, *(index for index in inside if index not in order))
+
+
+def _liked(order: Order, one: Part, two: Part) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
+    """Orders of both parts that a product into ``order`` reads without packing.
+
+    The part whose free indices are the lanes is read along them, the other along the reduction;
+    outermost come the indices of both.
+    """
+    both = tuple(index for index in order if index in one.order and index in two.order)
+    guide = one if isinstance(one, Given) or not isinstance(two, Given) else two
+    summed = tuple(i for i in guide.order if i in one.order and i in two.order and i not in order)
+    liked = []
+    for part in (one, two):
+        free = tuple(index for index in order if index in part.order and index not in both)
+        alone = tuple(i for i in part.order if i not in (*both, *free, *summed))
+        packed = (*both, *alone, *summed, *free)
+        if order and order[-1] in free:
+            lanes = _last_run(order, free)
+            liked.append(
+                ((*both, *free[: len(free) - lanes], *alone, *summed, *free[-lanes:]), packed)
+            )
+        else:
+            liked.append(((*both, *free, *alone, *summed), packed))
+    return liked[0], liked[1]
+
+
+def _last_run(order: Order, free: Order) -> int:
+    """How many of the last indices of ``order`` are free indices of one part."""
+    run = 0
+    while run < len(free) and order[-1 - run] in free:
+        run += 1
+    return run
+
+
+def _step(parts: tuple[_Choice, ...], out: Mapping[str, int], contraction: Contraction) -> Step:
+    tensors = [Tensor(name=f"part{place}", data_type=contraction.compute) for place in (0, 1)]
+    output = Tensor(name="out", data_type=contraction.compute)
+    indices = dict.fromkeys(out)
+    for part in parts:
+        indices.update(dict.fromkeys(part.strides))
+    axes = []
+    for index in indices:
+        strides = {
+            tensor.name: part.strides[index]
+            for tensor, part in zip(tensors, parts, strict=False)
+            if part.strides.get(index)
+        }
+        if out.get(index):
+            strides["out"] = out[index]
+        axes.append(Span(index, contraction.extents[index], strides, {}))
+    return Step(tuple(tensors[: len(parts)]), output, tuple(axes))
