@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from teir.pipeline.einsum import transpose as transpose
     from teir.pipeline.executable import Executable as Executable
     from teir.pipeline.executable import check as check
-    from teir.pipeline.executable import compile_for as compile  # noqa: F401 (public)
+    from teir.pipeline.executable import compile_for
     from teir.pipeline.executable import run as run
     from teir.pipeline.plan import Plan as Plan
+
+    compile = compile_for
 
 __version__ = "0.1.0"
 

@@ -201,3 +201,20 @@ def test_the_environment_may_name_the_instruction_set(wanted: str, shown: str) -
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == shown
+
+
+@pytest.mark.parametrize("backend", [None, [], 1, "gpu"])
+def test_a_backend_that_is_none(backend: object) -> None:
+    with pytest.raises(teir.TeirError, match="TEIR701"):
+        teir.run(teir.loads('teir 1 "x"'), {}, backend=backend)
+
+
+def test_threads_are_looked_at_whatever_runs() -> None:
+    with pytest.raises(teir.TeirError, match="TEIR703"):
+        teir.run(teir.loads('teir 1 "x"'), {}, backend="reference", threads=0)
+
+
+@pytest.mark.parametrize("timeout", ["1", float("nan"), []])
+def test_a_timeout_that_is_no_number(timeout: object) -> None:
+    with pytest.raises(teir.TeirError, match="TEIR707"):
+        teir.run(teir.loads('teir 1 "x"'), {}, timeout=timeout)

@@ -12,11 +12,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import isnan
 from operator import index
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never, overload
 
 from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import bind_specialised
+from teir.backends.llvm.watch import TIMEOUT_RULE
 from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
 from teir.ir.check import Proof, Report, check_operands, prove
 from teir.ir.check import check as check_program
@@ -117,6 +119,8 @@ class Executable:
         ``timeout`` in seconds. Raises TeirError when an operand does not fit or overlaps another,
         TimeoutError when the time is over (the outputs are then unspecified).
         """
+        if timeout is not None:
+            _require_seconds(timeout)
         bound = bind_operands(self.program, operands, self.written)
         check_operands(self.proof, bound).raise_if_wrong()
         addresses = tuple(bound[tensor.name].address for tensor in self.program.tensors)
@@ -149,6 +153,26 @@ class ReferenceExecutable:
         )
 
 
+@overload
+def compile_for(
+    program: Program,
+    *,
+    backend: Literal["cpu"] = "cpu",
+    threads: int | None = None,
+    form: Form = Form.TABLE,
+) -> Executable: ...
+
+
+@overload
+def compile_for(
+    program: Program,
+    *,
+    backend: str,
+    threads: int | None = None,
+    form: Form = Form.TABLE,
+) -> Executable | ReferenceExecutable: ...
+
+
 def compile_for(
     program: Program,
     *,
@@ -165,6 +189,7 @@ def compile_for(
         case Backend.CPU:
             return compile_program(program, threads=threads, form=form)
         case Backend.REFERENCE:
+            thread_count(threads)
             check_program(_program(program)).raise_if_wrong()
             return ReferenceExecutable(program=program, written=written_tensors(program))
         case unreachable:
@@ -236,7 +261,7 @@ def _is_parallel(program: Program) -> bool:
 
 def _backend(name: str) -> Backend:
     known = {backend.value: backend for backend in Backend}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise _refusal(UNKNOWN_BACKEND, "backend", " or ".join(map(repr, known)), repr(name))
     return known[name]
 
@@ -250,6 +275,12 @@ def thread_count(threads: int | None) -> int:
     if count < 1:
         raise _refusal(THREADS, "threads", "an integer of at least 1", repr(threads))
     return count
+
+
+def _require_seconds(timeout: float) -> None:
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or isnan(timeout):
+        raise _refusal(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
 
 
 def default_isa() -> Isa:
