@@ -265,6 +265,14 @@ def test_a_thousand_operands() -> None:
     np.testing.assert_array_equal(teir.einsum(*flat, [0, 1000]), one)
 
 
+def test_integers_of_a_thousand_operands_are_refused() -> None:
+    ones = [np.ones(3, int)] * 1000
+    text = ",".join(["i"] * len(ones)) + "->i"
+    with pytest.raises(TeirError, match="TEIR643"):
+        teir.einsum(text, *ones)
+    np.testing.assert_array_equal(teir.einsum(text, *ones, dtype=float), np.ones(3))
+
+
 def test_a_64_dimensional_tensor() -> None:
     shape = tuple(2 if place % 8 == 0 else 1 for place in range(64))
     a = integers(*shape)

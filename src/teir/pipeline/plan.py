@@ -31,15 +31,22 @@ OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source=
 OUT_APART = Rule(
     code="TEIR635", sentence="out shares no byte with an operand.", source="docs/safety.md G10"
 )
+NUMPY_OPERANDS = Rule(
+    code="TEIR644",
+    sentence="Where NumPy computes the result there are at most 60 operands.",
+    source="numpy.einsum",
+)
 NO_PROGRAM = Rule(
     code="TEIR642",
     sentence="A plan has a program and native code where native code computes the result.",
     source="language reference, plan",
 )
-RULES = (PLAN_OPERANDS, OUT_SHAPE, OUT_TYPE, OUT_WRITABLE, OUT_APART, NO_PROGRAM)
+RULES = (PLAN_OPERANDS, OUT_SHAPE, OUT_TYPE, OUT_WRITABLE, OUT_APART, NO_PROGRAM, NUMPY_OPERANDS)
 
 _OVERLAP_WORK = 10_000
 """Steps of the exact overlap search before an operand counts as overlapping."""
+
+_MOST_NUMPY_OPERANDS = 60
 
 Replan = Callable[[tuple[OperandType, ...], OperandType | None], "Plan"]
 
@@ -261,6 +268,10 @@ def _run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | No
 
 
 def _run_numpy(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    if len(views) > _MOST_NUMPY_OPERANDS:
+        expected = f"at most {_MOST_NUMPY_OPERANDS} for {problem.out.dtype}"
+        hint = "pass dtype= to compute in a floating-point type"
+        _refuse(NUMPY_OPERANDS, "operands", expected, f"{len(views)}", hint)
     einsum = problem.bound.einsum
     number = {index: place for place, index in enumerate(einsum.indices)}
     arguments: list[Any] = []
