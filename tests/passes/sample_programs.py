@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from cases.case_file import read_case
@@ -20,8 +20,6 @@ CASES = tuple(
     for path in sorted((Path(__file__).parent.parent / "cases").iterdir())
     if path.suffix in (".teir", ".json")
 )
-PRODUCTS = 20_000
-"""Cases with more multiply-adds are only checked: the evaluator is slow."""
 
 
 def assert_keeps_meaning(apply: Pass, program: Program, largest: int, seed: int) -> bool:
@@ -47,6 +45,7 @@ def drawn_programs(apply: Pass, seeds: range, work: int = 1500) -> int:
     return changed
 
 
+@cache
 def case_programs() -> tuple[Program, ...]:
     return tuple(read_case(path).program for path in CASES)
 
@@ -79,7 +78,3 @@ def product(
             "",
         ]
     )
-
-
-def shuffled_order(seed: int) -> str:
-    return "".join(random.Random(seed).sample("mnk", 3))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, permutations
 
 from teir.ir.nodes import Axis, GuardTerm, InvocationNode, IterationNode, Node, Program
 from teir.passes.chains import Chain, chain_below, free_loops, is_chained, keeps_order, rebuilt
@@ -69,17 +70,16 @@ def _fused_chain(
     """The chain with one pair of loops fused, None where there is none."""
     free: frozenset[str] | None = None
     tensors = draft.touched(chain.body)
-    for at, inner in enumerate(chain.loops):
-        for outer in chain.loops[:at]:
-            if outer.scratch or not _fits(draft, outer.axis, inner.axis, tensors, smallest):
-                continue
-            if not _asked_together(chain.body, outer.axis, inner.axis):
-                continue
-            if chain.loops[at - 1] is not outer and free is None:
-                free = free_loops(draft, chain, path)
-            order = _side_by_side(chain, outer, inner, free)
-            if order is not None:
-                return _merge(draft, chain, order, outer, inner)
+    for outer, inner in permutations(chain.loops, 2):
+        if outer.scratch or not _fits(draft, outer.axis, inner.axis, tensors, smallest):
+            continue
+        if not _asked_together(chain.body, outer.axis, inner.axis):
+            continue
+        if free is None and not _are_neighbours(chain, outer, inner):
+            free = free_loops(draft, chain, path)
+        order = _side_by_side(chain, outer, inner, free or frozenset())
+        if order is not None:
+            return _merge(draft, chain, order, outer, inner)
     return None
 
 
@@ -94,15 +94,17 @@ def _fits(
     return continues(one.strides, two.strides, two.extent, tensors)
 
 
+def _are_neighbours(chain: Chain, outer: IterationNode, inner: IterationNode) -> bool:
+    return (outer, inner) in pairwise(chain.loops)
+
+
 def _side_by_side(
-    chain: Chain, outer: IterationNode, inner: IterationNode, free: frozenset[str] | None
+    chain: Chain, outer: IterationNode, inner: IterationNode, free: frozenset[str]
 ) -> tuple[IterationNode, ...] | None:
     """An order of the loops in which ``inner`` comes right after ``outer``."""
     loops = chain.loops
-    if loops.index(inner) == loops.index(outer) + 1:
+    if _are_neighbours(chain, outer, inner):
         return loops
-    if loops[0] is outer and outer.guard:
-        return None
     rest = tuple(loop for loop in loops if loop is not outer)
     at = rest.index(inner)
     moved_in = (*rest[:at], outer, *rest[at:])
@@ -110,7 +112,9 @@ def _side_by_side(
     at = rest.index(outer) + 1
     moved_out = (*rest[:at], inner, *rest[at:])
     for order in (moved_out, moved_in):
-        if keeps_order(chain.axes, [loop.axis for loop in order], free or frozenset()):
+        if loops[0].guard and order[0] is not loops[0]:
+            continue
+        if keeps_order(chain.axes, [loop.axis for loop in order], free):
             return order
     return None
 

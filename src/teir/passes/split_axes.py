@@ -11,8 +11,9 @@
 
 Exact splits come first, by the rules for the role of the axis. Where there is none, what does not
 fill a block becomes a sibling branch. ``first`` and ``last`` go to the branch that holds that
-index. Axes inside primitives are split the same way. An axis stays whole where a branch would have
-to copy scratch.
+index. A free loop around the branches is split up among them, so that every branch stays a nest of
+its own. Axes inside primitives are split the same way. An axis stays whole where a branch would
+have to copy scratch.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from teir.ir.nodes import (
     Program,
     Role,
 )
+from teir.passes.chains import has_no_race
 from teir.passes.cutting import Piece, cut, looped
 from teir.passes.draft import (
     Draft,
@@ -53,14 +55,22 @@ def split_axes(program: Program, max_kernel_size: int, min_kernel_size: int = 1)
     are not split again.
     """
     draft = Draft(program)
+    branches: set[str] = set()
 
     def change(nodes: Siblings, path: Path) -> Siblings:
-        del path
         changed: list[Node] = []
         for node in nodes:
             match node:
                 case IterationNode():
-                    changed += _split_loop(draft, node, max_kernel_size, min_kernel_size)
+                    parts = _distributed(draft, node, path, branches)
+                    split = tuple(
+                        piece
+                        for part in parts
+                        for piece in _split_loop(draft, part, max_kernel_size, min_kernel_size)
+                    )
+                    if len(split) > 1:
+                        branches.update(piece.name for piece in split)
+                    changed += split
                 case InvocationNode():
                     changed += _split_leaf(draft, node, max_kernel_size, min_kernel_size)
         return tuple(changed)
@@ -75,6 +85,22 @@ def _block(extent: int, role: Role, largest: int, smallest: int) -> int:
     if exact is not None:
         return exact[1]
     return even_block(extent, largest, min(largest, granule_of(role)))
+
+
+def _distributed(
+    draft: Draft, node: IterationNode, path: Path, branches: set[str]
+) -> tuple[IterationNode, ...]:
+    """One copy of a free loop around each of the branches inside it."""
+    children = node.children
+    if len(children) < 2 or not all(child.name in branches for child in children):
+        return (node,)
+    if owns_scratch((node,)) or not has_no_race(draft, node, path):
+        return (node,)
+    first, *others = children
+    copies = [replace(node, children=(first,))]
+    for child in others:
+        copies.append(replace(node, name=draft.name(node.name), children=(child,)))
+    return tuple(copies)
 
 
 def _split_loop(draft: Draft, node: IterationNode, largest: int, smallest: int) -> Siblings:
