@@ -1,12 +1,9 @@
-"""Axes while a program is made: splitting, fusing, choosing blocks."""
+"""Axes while a program is made: splitting and fusing."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from teir.search.machine import even_block
 from teir.search.step import Span, fuse
 
 BOTH = {"in0": 4, "out": 4}
@@ -51,17 +48,3 @@ def test_fused_axes_keep_their_offsets() -> None:
     outer = Span("i", 3, {"in0": 16}, {"in0": -32})
     (axis,) = fuse([outer, Span("j", 4, {"in0": 4}, {"in0": -12})])
     assert axis.offsets == {"in0": -44}
-
-
-@given(st.integers(1, 5000), st.integers(1, 600), st.sampled_from((1, 4, 16, 64)))
-def test_a_block_fits_and_is_even(extent: int, largest: int, granule: int) -> None:
-    block = even_block(extent, largest, granule)
-    assert 1 <= block <= max(largest, granule)
-    if extent > largest and block < extent:
-        assert block % granule == 0 or extent % block == 0
-
-
-def test_a_prime_is_cut_evenly() -> None:
-    assert even_block(1009, 256) == 253
-    assert even_block(1000, 256) == 250
-    assert even_block(1000, 524, 64) == 512

@@ -16,8 +16,9 @@ from functools import partial
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
-from teir.search.machine import Machine, even_block
+from teir.search.machine import Machine
 from teir.search.packing import Piece, cut, pack_a, pack_b, wants_packed_a, wants_packed_b
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span

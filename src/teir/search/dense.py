@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from teir.ir.nodes import Tensor
+from teir.passes.extents import even_block
 from teir.search.blocks import ProductBlocks, depth_of, shares_batch, sharing_of
 from teir.search.elementwise import emit_copy, emit_lanes, emit_product, emit_sum
 from teir.search.emission import Body, Emission
-from teir.search.machine import Machine, even_block
+from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, product_shape
 from teir.search.step import Span, Step, normalise
 

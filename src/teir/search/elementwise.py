@@ -10,8 +10,9 @@ from functools import partial
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
-from teir.search.machine import Machine, even_block
+from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step

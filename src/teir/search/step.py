@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from teir.ir.nodes import Tensor
+from teir.passes.fuse_axes import continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +89,9 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
 
 
 def _continues(outer: Span, inner: Span) -> bool:
-    extent = inner.extent
-    strides = inner.strides
-    if len(strides) != len(outer.strides):
-        return False
-    for tensor, stride in outer.strides.items():
-        if strides.get(tensor, 0) * extent != stride:
-            return False
-    return True
+    return len(inner.strides) == len(outer.strides) and continues(
+        outer.strides, inner.strides, inner.extent, outer.strides
+    )
 
 
 def _fused(outer: Span, inner: Span) -> Span:
