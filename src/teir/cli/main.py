@@ -19,6 +19,7 @@ from teir.cli.demo import demo
 from teir.cli.einsum import einsum
 from teir.cli.explain import explain
 from teir.cli.info import info
+from teir.cli.optimize import optimize
 from teir.cli.rules import ExitCode, exit_code
 from teir.cli.run import run as run_file
 from teir.cli.show import show
@@ -63,6 +64,7 @@ for _name, _command in (
     ("run", run_file),
     ("einsum", einsum),
     ("explain", explain),
+    ("optimize", optimize),
     ("bench", bench),
     ("demo", demo),
     ("info", info),
