@@ -268,7 +268,7 @@ def test_a_thousand_operands() -> None:
 def test_integers_of_a_thousand_operands_are_refused() -> None:
     ones = [np.ones(3, int)] * 1000
     text = ",".join(["i"] * len(ones)) + "->i"
-    with pytest.raises(TeirError, match="TEIR643"):
+    with pytest.raises(TeirError, match="TEIR644"):
         teir.einsum(text, *ones)
     np.testing.assert_array_equal(teir.einsum(text, *ones, dtype=float), np.ones(3))
 

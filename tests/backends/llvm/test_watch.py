@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from backends.llvm.small_programs import ENDLESS, add, grid, loop, program
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.native import LONG_RUN_SECONDS, bind_native
-from teir.backends.llvm.watch import RunTimeoutError
+from teir.backends.llvm.watch import RunTimeoutError, run_watched
 from teir.errors import TeirError
 
 ENDLESS_GRID = program(
@@ -29,14 +31,13 @@ def addresses(count: int) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 @pytest.fixture
-def interrupt_soon() -> object:
-    """Send this process a SIGINT from another thread, as a terminal would."""
+def interrupt_soon() -> Iterator[Callable[[], None]]:
+    """Starts the clock for a SIGINT to this process from another thread, as by a terminal."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    yield
+    yield timer.start
     timer.join()
     signal.signal(signal.SIGINT, before)
 
@@ -44,10 +45,12 @@ def interrupt_soon() -> object:
 @pytest.mark.parametrize(
     ("endless", "threads"), [(ENDLESS, 1), (ENDLESS_GRID, 1), (ENDLESS_GRID, 3)]
 )
-@pytest.mark.usefixtures("interrupt_soon")
-def test_an_interrupt_ends_the_run(endless: object, threads: int) -> None:
+def test_an_interrupt_ends_the_run(
+    endless: object, threads: int, interrupt_soon: Callable[[], None]
+) -> None:
     native = bind_native(endless, host_isa(), threads)
     memory, places = addresses(native.operand_count)
+    interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         native.run(places)
     frozen = memory.copy()
@@ -120,3 +123,39 @@ def assert_usable() -> None:
     memory, places = addresses(3)
     native.run(places)
     assert memory[2, 0] == 2
+
+
+class _AlarmError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, _AlarmError])
+def test_nobody_returns_while_the_run_writes(raised: type[BaseException]) -> None:
+    """Whatever signal handlers raise, at any time, the caller waits for the end of the run."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+
+    def handler(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    cancel = ctypes.c_int64(0)
+    ended: list[bool] = []
+
+    def stubborn() -> None:
+        while not cancel.value:
+            time.sleep(0.001)
+        for _ in range(5):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.01)
+        ended.append(True)
+
+    timer = threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(raised):
+            run_watched(stubborn, cancel, None)
+        assert ended == [True]
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)

@@ -54,13 +54,15 @@ def _stop(cancel: ctypes.c_int64, claim: threading.Lock, ended: threading.Event)
 
     Whoever takes the claim first decides whether the run begins at all.
     """
+    is_ours = False
     while True:
         try:
             cancel.value = 1
-            if not claim.acquire(blocking=False):
+            is_ours = is_ours or claim.acquire(blocking=False)
+            if not is_ours:
                 ended.wait()
             return
-        except KeyboardInterrupt:
+        except BaseException:  # a signal handler may raise anything
             continue
 
 
