@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,14 +21,20 @@ from teir.cli.options import CompareFlag, JsonFlag, SeedOption, ThreadsOption
 from teir.cli.rules import ExitCode
 from teir.dtypes import DataType
 from teir.expr.check import bind_shapes
-from teir.expr.parsing import parse_subscripts
+from teir.expr.nodes import Einsum
+from teir.expr.parsing import parse_expression
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def einsum(
-    expression: Annotated[str, typer.Argument(help='For example "ab,bc->ac".')],
+    expression: Annotated[
+        str,
+        typer.Argument(
+            help='For example "ab,bc->ac", or a tree "[[a,b],[b,c]->[a,c]],[c,d]->[a,d]".'
+        ),
+    ],
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
     threads: ThreadsOption = None,
@@ -45,7 +52,7 @@ def einsum(
     from teir.pipeline.einsum import plan
 
     data_type = data_type_named(dtype)
-    subscripts = parse_subscripts(expression)
+    subscripts = parse_expression(expression)
     shapes = operand_shapes(subscripts, sizes)
     bind_shapes(subscripts, shapes)
     arrays = draw_operands(shapes, data_type, seed)
@@ -88,10 +95,9 @@ def compare_with_numpy(
     expression: str, arrays: list[Array], result: Array, data_type: DataType
 ) -> float:
     """The largest error over its bound, against NumPy's einsum in double precision."""
-    exact = np.einsum(expression, *map(wide, arrays), optimize=True)
-    sizes = [np.abs(wide(array)) for array in arrays]
-    magnitude = np.einsum(expression, *sizes, optimize=True)
-    bound = bind_shapes(parse_subscripts(expression), [array.shape for array in arrays])
+    bound = bind_shapes(parse_expression(expression), [array.shape for array in arrays])
+    exact = _numpy_einsum(bound.einsum, [wide(array) for array in arrays])
+    magnitude = _numpy_einsum(bound.einsum, [np.abs(wide(array)) for array in arrays])
     summed = set(bound.einsum.indices) - set(bound.einsum.output)
     terms = int(np.prod([bound.extents[index] for index in summed], dtype=object))
     # Every pairwise product of a longer chain is rounded once more, and stored once more.
@@ -100,3 +106,13 @@ def compare_with_numpy(
         magnitude, terms=terms, invocations=1, input_type=data_type, output_type=data_type
     )
     return error_ratio(wide(np.asarray(result)), np.asarray(exact), np.asarray(permitted))
+
+
+def _numpy_einsum(einsum: Einsum, arrays: Sequence[Array]) -> Array:
+    """NumPy's result for an expression whose indices may be words, as in a tree."""
+    number = {index: place for place, index in enumerate(einsum.indices)}
+    arguments: list[Any] = []
+    for array, term in zip(arrays, einsum.inputs, strict=True):
+        arguments += [array, [number[index] for index in term]]
+    output = [number[index] for index in einsum.output]
+    return np.asarray(np.einsum(*arguments, output, optimize=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from teir.cli.operands import draw_numbers, gather_arrays
 from teir.cli.rules import DATA_TYPE_NAME, MEMORY, SIZES, refuse
 from teir.dtypes import DataType
 from teir.expr.nodes import Subscripts
-from teir.expr.parsing import parse_subscripts
+from teir.expr.parsing import parse_expression
 from teir.ir.check import check as check_program
 from teir.ir.load import load
 from teir.ir.nodes import Program
@@ -93,7 +93,7 @@ def _explain_executable(executable: Executable) -> str:
 def _expression_job(
     text: str, sizes: Sequence[str], data_type: DataType, threads: int | None
 ) -> Job:
-    shapes = operand_shapes(parse_subscripts(text), sizes)
+    shapes = operand_shapes(parse_expression(text), sizes)
     from teir.pipeline.einsum import plan
 
     count = usable_threads(os.environ) if threads is None else threads
@@ -119,7 +119,7 @@ def parse_sizes(sizes: Sequence[str]) -> dict[str, int]:
     """``a=4,b=5`` options as a mapping. Raises TeirError (TEIR805)."""
     extents: dict[str, int] = {}
     for entry in (entry for option in sizes for entry in option.split(",") if entry.strip()):
-        found = re.fullmatch(r"\s*(\w)\s*=\s*([0-9]{1,18})\s*", entry)
+        found = re.fullmatch(r"\s*(\w+)\s*=\s*([0-9]{1,18})\s*", entry)
         if found is None or int(found.group(2)) == 0:
             refuse(SIZES, "--sizes", "INDEX=EXTENT with a positive extent", repr(entry))
         if found.group(1) in extents:
@@ -128,12 +128,21 @@ def parse_sizes(sizes: Sequence[str]) -> dict[str, int]:
     return extents
 
 
+def numbered_sizes(used: Iterable[str], sizes: Sequence[str]) -> dict[str, int]:
+    """``--sizes 100,72,128``: the extents of the indices 0, 1, 2 ... of a tree; {} for others."""
+    entries = [entry.strip() for option in sizes for entry in option.split(",")]
+    are_numbers = all(re.fullmatch("[0-9]{1,18}", entry) and int(entry) for entry in entries)
+    if not entries or not are_numbers or not all(index.isdecimal() for index in used):
+        return {}
+    return {str(place): int(entry) for place, entry in enumerate(entries)}
+
+
 def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[int, ...]]:
     """The shape of every operand. Raises TeirError (TEIR805, TEIR809)."""
-    extents = parse_sizes(sizes)
+    used = dict.fromkeys(index for term in subscripts.inputs for index in term.symbols)
+    extents = numbered_sizes(used, sizes) or parse_sizes(sizes)
     if any(term.ellipsis is not None for term in subscripts.inputs):
         refuse(SIZES, "expression", "an index for every axis", "an ellipsis, whose rank is open")
-    used = dict.fromkeys(index for term in subscripts.inputs for index in term.symbols)
     missing = [index for index in used if index not in extents]
     if missing:
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)

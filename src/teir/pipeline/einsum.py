@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
-from teir.expr.parsing import parse_sublists, parse_subscripts, symbol_of
+from teir.expr.parsing import parse_expression, parse_sublists, symbol_of
 from teir.expr.rules import RULES as EXPRESSION_RULES
-from teir.pipeline.executable import Executable, compile_program, thread_count
+from teir.lower.lower import lower
+from teir.pipeline.executable import Executable, compile_program, default_isa, thread_count
+from teir.pipeline.memory import MEMORY_LIMIT, checked_limit, program_within, scratch_bytes
 from teir.pipeline.plan import RULES as PLAN_RULES
 from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
 from teir.pipeline.problem import (
@@ -40,9 +43,10 @@ from teir.pipeline.problem import (
     stored_type,
 )
 from teir.runtime.runtime import current
+from teir.search.contraction import Contraction, Path
 from teir.search.machine import Machine
 from teir.search.path import OPTIMIZE, find_path
-from teir.search.tree import contraction_program
+from teir.search.tree import TreeOptions, TreeProgram
 from teir.target import Target, host_target
 
 AXES = Rule(
@@ -71,6 +75,7 @@ EINSUM_RULES = tuple(
             OUT_OVERLAP,
             OUT_ORDER,
             OUT_WIDTH,
+            MEMORY_LIMIT,
         ),
         key=lambda rule: rule.code,
     )
@@ -90,20 +95,25 @@ def einsum(
     dtype: Any = None,
     threads: int | None = None,
     optimize: Any = "auto",
+    memory_limit: int | None = None,
 ) -> Any:
     """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
 
-    ``subscripts`` in NumPy's grammar with any number of symbols, or the sublist form
-    ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Operands: NumPy arrays, PyTorch CPU tensors, anything
-    with DLPack or the array interface, numbers. The result is a new C-contiguous array in the kind
-    of the first array (never a view), or ``out``, written directly. ``dtype`` is the type of the
-    computation and of the result, by default as NumPy promotes; `DataType.TF32` computes float32
-    products in TF32. ``threads`` defaults to all usable cores. ``optimize`` is an opt_einsum path
-    finder or its name, a path, or a cotengra tree.
+    ``subscripts`` in NumPy's grammar with any number of symbols, the sublist form
+    ``einsum(a, [0, 1], b, [1, 2], [0, 2])``, or an einsum tree
+    ``einsum("[[i,k],[k,j]->[i,j]],[j,l]->[i,l]", a, b, c)``. Operands: NumPy arrays, PyTorch
+    CPU tensors, anything with DLPack or the array interface, numbers. The result is a new
+    C-contiguous array in the kind of the first array (never a view), or ``out``, written directly.
+    ``dtype`` is the type of the computation and of the result, by default as NumPy promotes;
+    `DataType.TF32` computes float32 products in TF32. ``threads`` defaults to all usable cores.
+    ``optimize`` is an opt_einsum path finder or its name, a path, or a cotengra tree; with False
+    the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of scratch
+    and of copies of operands: met by slicing, or refused with the smallest limit that would do.
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
-    if dtype is None and threads is None and optimize == "auto" and type(subscripts) is str:
+    is_usual = dtype is None and threads is None and memory_limit is None
+    if is_usual and optimize == "auto" and type(subscripts) is str:
         key: list[Any] = [subscripts]
         for operand in operands:
             if type(operand) is not _ndarray:
@@ -113,11 +123,11 @@ def einsum(
             plan = _plans().get(tuple(key))
             if plan is not None:
                 return _call_known(plan, operands, out)
-            plan = _plan_arrays(parse_subscripts(subscripts), operands, None, None, None, "auto")[0]
+            plan = _plan_arrays(parse_expression(subscripts), operands, _Wishes())[0]
             _keep(tuple(key), plan)
             return run_plan(plan, operands, out)
     parsed, arrays = _parse(subscripts, operands)
-    plan, views = _plan_arrays(parsed, arrays, None, dtype, threads, optimize)
+    plan, views = _plan_arrays(parsed, arrays, _Wishes(dtype, threads, optimize, memory_limit))
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
 
 
@@ -144,6 +154,7 @@ def plan(
     dtype: Any = None,
     threads: int | None = None,
     optimize: Any = "auto",
+    memory_limit: int | None = None,
 ) -> Plan:
     """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
 
@@ -152,7 +163,17 @@ def plan(
     """
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
-    return _plan_types(parsed, types, None, dtype, threads, optimize)
+    return _plan_types(parsed, types, None, _Wishes(dtype, threads, optimize, memory_limit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What a caller asks of a plan besides the expression and the arrays."""
+
+    dtype: Any = None
+    threads: int | None = None
+    optimize: Any = "auto"
+    memory_limit: int | None = None
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
@@ -177,7 +198,7 @@ def _parse(subscripts: Any, operands: Sequence[Any]) -> tuple[Subscripts, Sequen
     if isinstance(subscripts, bytes):
         subscripts = subscripts.decode("ascii", "replace")
     if isinstance(subscripts, str):
-        return parse_subscripts(subscripts), operands
+        return parse_expression(subscripts), operands
     arguments = [subscripts, *operands]
     output = arguments.pop() if len(arguments) % 2 else None
     lists = [_listed(entry) for entry in arguments[1::2]]
@@ -208,34 +229,30 @@ def _sublist_finding(found: Any) -> Finding:
 def _plan_arrays(
     subscripts: Subscripts,
     operands: Sequence[Any],
-    out: OperandType | None,
-    dtype: Any,
-    threads: int | None,
-    optimize: Any,
+    wishes: _Wishes,
 ) -> tuple[Plan, list[Any]]:
     views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
     types = tuple(operand_type(view) for view in views)
-    return _plan_types(subscripts, types, out, dtype, threads, optimize), views
+    return _plan_types(subscripts, types, None, wishes), views
 
 
 def _plan_types(
     subscripts: Subscripts,
     types: tuple[OperandType, ...],
     out: OperandType | None,
-    dtype: Any,
-    threads: int | None,
-    optimize: Any,
+    wishes: _Wishes,
 ) -> Plan:
     """The plan for arrays of these types: kept, or made now."""
-    threads = thread_count(threads)
-    key: tuple[Any, ...] = (subscripts, types, out, str(dtype), threads)
-    keyed = isinstance(optimize, (str, bool))
+    threads = thread_count(wishes.threads)
+    limit = checked_limit(wishes.memory_limit)
+    key: tuple[Any, ...] = (subscripts, types, out, str(wishes.dtype), threads, limit)
+    keyed = isinstance(wishes.optimize, (str, bool))
     if keyed:
-        key = (*key, optimize)
+        key = (*key, wishes.optimize)
         known = _plans().get(key)
         if known is not None:
             return known
-    made = _make_plan(subscripts, types, out, dtype, threads, optimize)
+    made = _make_plan(subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit))
     if keyed:
         _keep(key, made)
     return made
@@ -245,39 +262,63 @@ def _make_plan(
     subscripts: Subscripts,
     types: tuple[OperandType, ...],
     out: OperandType | None,
-    dtype: Any,
-    threads: int,
-    optimize: Any,
+    wishes: _Wishes,
 ) -> Plan:
-    problem = state_problem(subscripts, types, out, dtype)
+    problem = state_problem(subscripts, types, out, wishes.dtype)
 
     def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
-        return _plan_types(subscripts, other, other_out, dtype, threads, optimize)
+        return _plan_types(subscripts, other, other_out, wishes)
 
     if problem.contraction is None:
         if problem.route is Route.NUMPY:
             _require_numpy_size(subscripts, problem.bound.einsum.indices)
         return Plan(
-            problem=problem, steps=(), executable=None, entry=None, direct=None, replan=replan
+            problem=problem,
+            steps=(),
+            tree=None,
+            executable=None,
+            entry=None,
+            direct=None,
+            replan=replan,
         )
     contraction = problem.contraction
-    path = find_path(
-        [tuple(factor.strides) for factor in contraction.inputs],
-        tuple(contraction.output.strides),
-        contraction.extents,
-        optimize,
-    )
-    tree = contraction_program(contraction, path, _machine(threads))
-    executable = compile_program(tree.program, threads=threads)
+    tree = _tree(contraction, problem, wishes)
+    executable = compile_program(tree.program, threads=wishes.threads)
     _require_inside(executable, problem)
     return Plan(
         problem=problem,
         steps=tree.steps,
+        tree=tree,
         executable=executable,
         entry=None if any(problem.copied) else _entry(executable, problem),
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
     )
+
+
+def _tree(contraction: Contraction, problem: Problem, wishes: _Wishes) -> TreeProgram:
+    """The program of the contraction within the memory limit."""
+    threads = thread_count(wishes.threads)
+    copies = problem.copied_bytes
+    nesting = problem.subscripts.nesting
+    is_nested = nesting is not None and isinstance(wishes.optimize, (str, bool))
+    if nesting is not None and is_nested and wishes.optimize in ("auto", True, False):
+        path: Path = nesting.path
+        options = TreeOptions(results=nesting.results, rearrange=wishes.optimize is not False)
+    else:
+        path = find_path(
+            [tuple(factor.strides) for factor in contraction.inputs],
+            tuple(contraction.output.strides),
+            contraction.extents,
+            wishes.optimize,
+        )
+        options = TreeOptions()
+
+    def measure(tree: TreeProgram) -> int:
+        return copies + scratch_bytes(lower(tree.program, default_isa()), threads)
+
+    limit = wishes.memory_limit
+    return program_within(contraction, path, _machine(threads), options, limit, measure)
 
 
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:

@@ -30,6 +30,7 @@ def explain_plan(plan: Plan) -> str:
         return "\n".join(lines)
     executable = plan.executable
     lines.append(f"  computed by: native code ({executable.isa.value}), {plan.threads} thread(s)")
+    lines += _tree_lines(plan)
     lines.append("steps (products formed):")
     lines += [
         f"  {place}. {step.text}  ({step.products:,})"
@@ -42,6 +43,31 @@ def explain_plan(plan: Plan) -> str:
     lines.append("program:")
     lines += [f"  {line}" for line in print_program(executable.program).text.splitlines()]
     return "\n".join(lines)
+
+
+def _tree_lines(plan: Plan) -> list[str]:
+    """Memory, slices, and what the layouts of the intermediates cost by the model."""
+    executable, tree = plan.executable, plan.tree
+    assert executable is not None
+    assert tree is not None
+    program = executable.kernel_program
+    uses = [
+        f"{program.run_scratch_bytes:,} of scratch",
+        f"{program.thread_scratch_bytes:,} for each thread",
+    ]
+    if plan.problem.copied_bytes:
+        uses.append(f"{plan.problem.copied_bytes:,} of copied operands")
+    lines = [f"  memory: {plan.memory_bytes:,} bytes at most ({', '.join(uses)})"]
+    lines += [
+        f"  sliced: {index} in blocks of {block}, to stay within the memory limit"
+        for index, block in tree.slices.items()
+    ]
+    if tree.cycles is not None and tree.written_cycles is not None:
+        lines.append(
+            f"  layouts: {tree.cycles:,.0f} cycles by the model, {tree.written_cycles:,.0f} as "
+            "written"
+        )
+    return lines
 
 
 def _operand_text(operand: OperandType) -> str:

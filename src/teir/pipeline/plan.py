@@ -13,8 +13,9 @@ from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable, Form
+from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.problem import OperandType, Problem, Route
-from teir.search.tree import StepNote
+from teir.search.tree import StepNote, TreeProgram
 
 PLAN_OPERANDS = Rule(
     code="TEIR641",
@@ -61,6 +62,7 @@ class Plan:
 
     problem: Problem
     steps: tuple[StepNote, ...]
+    tree: TreeProgram | None
     executable: Executable | None
     entry: Callable[..., Any] | None
     """Native call ``entry(*operands, out)``: NotImplemented for arrays it was not made for."""
@@ -83,6 +85,14 @@ class Plan:
     def threads(self) -> int:
         """How many threads may run at once."""
         return 1 if self.executable is None else self.executable.threads
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes a call allocates at most besides its result: scratch, and copies of operands."""
+        if self.executable is None:
+            return 0
+        scratch = scratch_bytes(self.executable.kernel_program, self.threads)
+        return scratch + self.problem.copied_bytes
 
     @property
     def program(self) -> Program:

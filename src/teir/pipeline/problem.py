@@ -94,6 +94,15 @@ class Problem:
     copied: tuple[bool, ...]
     notes: tuple[str, ...]
 
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of the copies of operands made before every run."""
+        if not any(self.copied):
+            return 0
+        types = self.tensor_types()[:-1]
+        chosen = [one for one, copied in zip(types, self.copied, strict=True) if copied]
+        return sum(prod(one.shape) * one.dtype.itemsize for one in chosen)
+
     def tensor_types(self) -> tuple[OperandType, ...]:
         """What the program's tensors stand for: the operands, copied ones as their copies, out."""
         assert self.contraction is not None

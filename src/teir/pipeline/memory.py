@@ -1,0 +1,115 @@
+"""memory_limit: what a plan allocates, and a program of the same contraction that needs less.
+
+Counted are the scratch of the program, for all its threads, and the copies of operands; not the
+operands, the result, and the few kilobytes every program has. The steps of a tree already run in
+the order that needs least, and share one arena; what is left is slicing: a loop around the tree
+over blocks of an index of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import index as as_integer
+from typing import Any
+
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.lower.kernel_program import KernelProgram
+from teir.search.contraction import Contraction, Path
+from teir.search.machine import Machine
+from teir.search.tree import TreeOptions, TreeProgram, contraction_program
+
+MEMORY_LIMIT = Rule(
+    code="TEIR643",
+    sentence="memory_limit is a number of bytes, at least those of the scratch of the program and "
+    "of the copies of operands.",
+    source="docs/safety.md G16",
+)
+
+Measure = Callable[[TreeProgram], int]
+"""Bytes a plan of this program allocates."""
+
+_ROUNDS = 24
+"""Slices tried one after the other: each at least halves a block."""
+
+
+def scratch_bytes(program: KernelProgram, threads: int) -> int:
+    """Bytes of scratch of a program on this many threads."""
+    return program.run_scratch_bytes + threads * program.thread_scratch_bytes
+
+
+def checked_limit(memory_limit: Any) -> int | None:
+    """The limit in bytes. Raises TeirError (TEIR643) for what is none."""
+    if memory_limit is None:
+        return None
+    is_integer = hasattr(memory_limit, "__index__") and not isinstance(memory_limit, bool)
+    if not is_integer or as_integer(memory_limit) < 0:
+        raise _refusal("a number of bytes, or None", repr(memory_limit))
+    return as_integer(memory_limit)
+
+
+def program_within(
+    contraction: Contraction,
+    path: Path,
+    machine: Machine,
+    options: TreeOptions,
+    limit: int | None,
+    measure: Measure,
+) -> TreeProgram:
+    """The tree's program; sliced where that is needed to stay within ``limit`` bytes.
+
+    Raises TeirError (TEIR643) with the smallest limit that would do.
+    """
+
+    def made(slices: dict[str, int]) -> TreeProgram:
+        return contraction_program(contraction, path, machine, replace(options, slices=slices))
+
+    if limit is None:
+        return made({})
+    smallest = -1
+    for tree in _smaller_and_smaller(contraction, made, measure):
+        need = measure(tree)
+        if need <= limit:
+            return tree
+        smallest = need if smallest < 0 else min(smallest, need)
+    raise _refusal(f"at least {smallest:,} bytes for this contraction", f"{limit:,}")
+
+
+def _smaller_and_smaller(
+    contraction: Contraction, made: Callable[[dict[str, int]], TreeProgram], measure: Measure
+) -> Iterator[TreeProgram]:
+    """The whole tree, then slices of the index that saves most, as long as any does.
+
+    What is tried does not depend on the limit, so the smallest need found is a limit that does.
+    """
+    blocks = {index: contraction.extents[index] for index in contraction.output.order}
+    slices: dict[str, int] = {}
+    best = made({})
+    yield best
+    for _ in range(_ROUNDS):
+        tries = [
+            {**slices, index: block}
+            for index, extent in blocks.items()
+            for block in {-(-slices.get(index, extent) // 2), 1}
+            if block < slices.get(index, extent)
+        ]
+        programs = [made(one) for one in tries]
+        needs = [measure(program) for program in programs]
+        if not needs or min(needs) >= measure(best):
+            return
+        # Halving is preferred to cutting to single indices where it saves as much.
+        chosen = _mildest(tries, needs, measure(best))
+        slices, best = tries[chosen], programs[chosen]
+        yield best
+
+
+def _mildest(tries: list[dict[str, int]], needs: list[int], before: int) -> int:
+    """The try with the largest blocks among those that save at least half of what can be saved."""
+    enough = before - (before - min(needs)) // 2
+    good = [place for place, need in enumerate(needs) if need < before and need <= enough]
+    return max(good, key=lambda place: (min(tries[place].values()), -needs[place]))
+
+
+def _refusal(expected: str, found: str) -> TeirError:
+    place = ArgumentPlace(name="memory_limit")
+    return TeirError((Finding(rule=MEMORY_LIMIT, place=place, expected=expected, found=found),))
