@@ -26,17 +26,17 @@ def cut(draft: Draft, axis: str, block: int) -> tuple[Piece, ...]:
     if count == 0 or (count == 1 and left == 0):
         return (Piece(None, axis),)
     if count == 1:
-        first = Piece(None, draft.axis(axis, block, whole.strides, whole.offsets))
+        first = Piece(None, draft.axis(axis, "first", block, whole.strides, whole.offsets))
     else:
         far = {name: stride * block for name, stride in whole.strides.items()}
-        blocks = draft.axis(axis, count, far, whole.offsets)
-        first = Piece(blocks, draft.axis(axis, block, whole.strides, {}))
+        blocks = draft.axis(axis, "blocks", count, far, whole.offsets)
+        first = Piece(blocks, draft.axis(axis, "inside", block, whole.strides, {}))
     if left == 0:
         return (first,)
     names = dict.fromkeys((*whole.offsets, *whole.strides))
     start = count * block
     offsets = {name: whole.offsets[name] + start * whole.strides[name] for name in names}
-    return (first, Piece(None, draft.axis(axis, left, whole.strides, offsets)))
+    return (first, Piece(None, draft.axis(axis, "rest", left, whole.strides, offsets)))
 
 
 def looped(draft: Draft, axis: str | None, body: Siblings, policy: Policy) -> Siblings:

@@ -36,6 +36,7 @@ class Draft:
     primitives: dict[str, Primitive] = field(init=False)
     tensors: dict[str, Tensor] = field(init=False)
     _taken: set[str] = field(init=False)
+    _grown: dict[tuple[str, str, int, Bytes, Bytes], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.axes = self.program.axis_table()
@@ -64,16 +65,24 @@ class Draft:
         return tensor
 
     def axis(
-        self, stem: str, extent: int, strides: Mapping[str, int], offsets: Mapping[str, int]
+        self,
+        parent: str,
+        part: str,
+        extent: int,
+        strides: Mapping[str, int],
+        offsets: Mapping[str, int],
     ) -> str:
-        """The name of the axis with this walk; equal walks grown from one stem share one axis."""
-        wanted = Axis(name="", extent=extent, strides=Bytes(strides), offsets=Bytes(offsets))
-        for name, axis in self.axes.items():
-            if _stem(name) == _stem(stem) and replace(axis, name="") == wanted:
-                return name
-        name = self.name(stem)
-        self.axes[name] = replace(wanted, name=name)
-        return name
+        """The name of the axis with this walk that is ``part`` of axis ``parent``.
+
+        Equal parts of one axis are one axis. Equal walks of two axes are not: both may stand on
+        one path.
+        """
+        key = (parent, part, extent, Bytes(strides), Bytes(offsets))
+        if key not in self._grown:
+            name = self.name(parent)
+            self._grown[key] = name
+            self.axes[name] = Axis(name=name, extent=extent, strides=key[3], offsets=key[4])
+        return self._grown[key]
 
     def primitive(
         self,
@@ -164,11 +173,6 @@ class Draft:
             for node in below(nodes)
             if isinstance(node, InvocationNode)
         )
-
-
-def _stem(name: str) -> str:
-    head, _, tail = name.rpartition("_")
-    return head if head and tail.isdigit() else name
 
 
 def below(nodes: Sequence[Node]) -> Iterator[Node]:

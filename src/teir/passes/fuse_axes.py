@@ -139,7 +139,7 @@ def _fused_axis(draft: Draft, outer: str, inner: str, tensors: Iterable[str]) ->
     if not continues(one.strides, two.strides, two.extent, both):
         both = set(tensors)
     strides = {name: two.strides[name] for name in (*two.strides, *one.strides) if name in both}
-    return draft.axis(inner, one.extent * two.extent, strides, _sum_of_offsets(one, two))
+    return draft.axis(inner, outer, one.extent * two.extent, strides, _sum_of_offsets(one, two))
 
 
 def _sum_of_offsets(one: Axis, two: Axis) -> dict[str, int]:
