@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from teir.pipeline.einsum import tensordot as tensordot
     from teir.pipeline.einsum import transpose as transpose
     from teir.pipeline.executable import Executable as Executable
+    from teir.pipeline.executable import Form as Form
     from teir.pipeline.executable import check as check
     from teir.pipeline.executable import compile_for
     from teir.pipeline.executable import run as run
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Executable": ("teir.pipeline.executable", "Executable"),
     "Finding": ("teir.errors", "Finding"),
+    "Form": ("teir.pipeline.executable", "Form"),
     "Operand": ("teir.arrays.operand", "Operand"),
     "Plan": ("teir.pipeline.plan", "Plan"),
     "Program": ("teir.ir.nodes", "Program"),

@@ -31,7 +31,9 @@ RULES = (
     *(rule for rule, _ in FLAT_RULES),
     *ETOPS_RULES,
 )
-NEEDS_A_SPECIAL_INPUT = {"TEIR100", "TEIR101", "TEIR102", "TEIR108", "TEIR111", "TEIR112"}
+NEEDS_A_SPECIAL_INPUT = {
+    *("TEIR100", "TEIR101", "TEIR102", "TEIR108", "TEIR111", "TEIR112", "TEIR117", "TEIR118")
+}
 """Files that are none, too large, not UTF-8: in test_load.py."""
 EXPECT = re.compile(r"# expect (TEIR\d+)(?: at (\S+))?")
 

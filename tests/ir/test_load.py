@@ -67,7 +67,7 @@ def test_save_replaces_and_follows_links(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["no/such/folder/p.teir", "", "\0"])
 def test_save_where_nothing_can_be_written(tmp_path: Path, place: str) -> None:
-    with pytest.raises(TeirError, match="TEIR100"):
+    with pytest.raises(TeirError, match="TEIR117"):
         save(PROGRAM, tmp_path / place if place else tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -289,3 +289,12 @@ def all_names_lead_somewhere(program: Program) -> bool:
                 assert all(name in axes for name in primitive.axes)
                 assert all(name in tensors for name in primitive.operands)
     return True
+
+
+def test_arguments_of_other_types_are_findings(tmp_path: Path) -> None:
+    with pytest.raises(TeirError, match="TEIR118"):
+        save(5, tmp_path / "p.teir")  # type: ignore[arg-type]
+    for call in (lambda: save(PROGRAM, None), lambda: load(None)):  # type: ignore[arg-type]
+        with pytest.raises(TeirError, match="TEIR100"):
+            call()
+    assert list(tmp_path.iterdir()) == []

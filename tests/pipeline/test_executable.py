@@ -143,6 +143,7 @@ def test_arguments_of_other_types_are_findings() -> None:
         ("TEIR706", lambda: teir.run(PRODUCT, arrays())),  # type: ignore[arg-type]
         ("TEIR706", lambda: teir.check(PRODUCT)),  # type: ignore[arg-type]
         ("TEIR706", lambda: teir.compile(None)),  # type: ignore[arg-type]
+        ("TEIR708", lambda: teir.compile(program, form="table")),  # type: ignore[arg-type]
     ]
     for code, call in wrong:
         with pytest.raises(teir.TeirError) as error:

@@ -25,7 +25,14 @@ from teir.ir.name_rules import shown
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
-from teir.ir.reading_rules import ENCODING, INPUT_SIZE, KIND, READABLE_FILE
+from teir.ir.reading_rules import (
+    ENCODING,
+    INPUT_SIZE,
+    KIND,
+    READABLE_FILE,
+    SAVED_VALUE,
+    WRITABLE_FILE,
+)
 from teir.ir.records import decode_object, decode_text, dumps_records, program_from_records
 
 _FIRST_WORD = re.compile(r"(?:[ \t\r\n]|#[^\n]*+(?:\n|\Z))*+([^\s#]{0,16})")
@@ -37,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     Raises `TeirError`: the path is no regular file, the file is too large, or what `loads` finds.
     A symbolic link is followed.
     """
-    return loads(_read_file(os.fspath(path)))
+    return loads(_read_file(_path_text(path)))
 
 
 def loads(data: str | bytes) -> Program:
@@ -73,7 +80,10 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
     The file is replaced as a whole or not at all. Raises `TeirError` where it cannot be written.
     """
-    target = os.fspath(path)
+    target = _path_text(path)
+    if not isinstance(program, Program):
+        found = type(program).__name__
+        raise TeirError((_argument(SAVED_VALUE, "program", "a teir.Program", found),))
     if target.endswith(".json"):
         data = dumps_records(program)
     else:
@@ -82,7 +92,14 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         _replace(os.path.realpath(target), data)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise TeirError((_argument(READABLE_FILE, target, "a file to write", found),)) from error
+        raise TeirError((_argument(WRITABLE_FILE, target, "a file to write", found),)) from error
+
+
+def _path_text(path: str | os.PathLike[str]) -> str:
+    if isinstance(path, (str, os.PathLike)):
+        return os.fsdecode(path)
+    found = type(path).__name__
+    raise TeirError((_argument(READABLE_FILE, "path", "the path of a file", found),))
 
 
 def _from_json(raw: bytes) -> Program:

@@ -116,6 +116,17 @@ DECLARATIONS_FIRST = Rule(
     source=_REFERENCE,
 )
 
+WRITABLE_FILE = Rule(
+    code="TEIR117",
+    sentence="A program is saved to a file that can be written, as a whole or not at all.",
+    source=_REFERENCE,
+)
+SAVED_VALUE = Rule(
+    code="TEIR118",
+    sentence="What is saved is a teir.Program.",
+    source=_REFERENCE,
+)
+
 READING_RULES = (
     READABLE_FILE,
     INPUT_SIZE,
@@ -134,4 +145,6 @@ READING_RULES = (
     HEADER,
     INDENTATION,
     DECLARATIONS_FIRST,
+    WRITABLE_FILE,
+    SAVED_VALUE,
 )

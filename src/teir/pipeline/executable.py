@@ -9,7 +9,7 @@ the program is compiled, and those that need the operands at every run.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import isnan
@@ -76,7 +76,20 @@ PROGRAM = Rule(
     sentence="A program is a value of type teir.Program, as teir.load and teir.loads return it.",
     source="section 10",
 )
-PIPELINE_RULES = (UNKNOWN_BACKEND, DENSE_ONLY, THREADS, UNKNOWN_OPERAND, OPERANDS_MAPPED, PROGRAM)
+KNOWN_FORM = Rule(
+    code="TEIR708",
+    sentence="The form of native code is teir.Form.TABLE or teir.Form.SPECIALISED.",
+    source="docs/design.md 5",
+)
+PIPELINE_RULES = (
+    UNKNOWN_BACKEND,
+    DENSE_ONLY,
+    THREADS,
+    UNKNOWN_OPERAND,
+    OPERANDS_MAPPED,
+    PROGRAM,
+    KNOWN_FORM,
+)
 
 
 def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report:
@@ -213,7 +226,7 @@ def compile_program(
     _refuse_sparse(program)
     target = isa if isa is not None else default_isa()
     kernel_program = lower(program, target)
-    bind = bind_native if form is Form.TABLE else bind_specialised
+    bind = _binder(form)
     return Executable(
         program=program,
         proof=proof,
@@ -281,6 +294,16 @@ def _require_seconds(timeout: float) -> None:
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if not is_number or isnan(timeout):
         raise _refusal(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
+
+
+def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
+    match form:
+        case Form.TABLE:
+            return bind_native
+        case Form.SPECIALISED:
+            return bind_specialised
+        case _:
+            raise _refusal(KNOWN_FORM, "form", "a teir.Form", repr(form))
 
 
 def default_isa() -> Isa:
