@@ -29,6 +29,26 @@ def test_every_type(teir: Teir, data_type: str) -> None:
     assert answer["dtype"] == data_type.upper()
 
 
+@pytest.mark.parametrize(
+    ("tree", "sizes"),
+    [
+        ("[[i,k],[k,l]->[i,l]],[l,10]->[10,i]", "i=5,k=6,l=7,10=8"),
+        ("[0,1],[[1,2],[2,3]->[3,1]]->[0,3]", "5,6,7,8"),
+    ],
+)
+def test_a_tree_is_run_and_compared(teir: Teir, tree: str, sizes: str) -> None:
+    done = teir("einsum", tree, "--sizes", sizes, "--compare")
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"{tree}, FP32: 5×6, 6×7, 7×8 -> ")
+    assert "compared with NumPy: OK" in done.out
+
+
+def test_a_finding_points_into_the_tree(teir: Teir) -> None:
+    done = teir("einsum", "[i,k],[k,j]->i", "--sizes", "i=5,k=6,j=7")
+    assert done.code != 0
+    assert "TEIR617 at line 1, column 14" in done.err
+
+
 def test_the_program_is_shown(teir: Teir) -> None:
     done = teir("einsum", "ab,bc->ac", *SIZES, "--show")
     assert done.out.startswith("teir 1 ")

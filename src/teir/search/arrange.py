@@ -138,18 +138,25 @@ class _Layouts:
             case Given():
                 here = self.given(part)
                 return [here, *(self.moved(here, o) for o in wanted if o != part.order)]
+            case Meeting() if is_root:
+                return [self.output(part)]
             case Meeting():
-                orders = [part.order]
-                if not is_root:
-                    written = () if part.written is None else (part.written,)
-                    orders = list(dict.fromkeys((*orders, *written, *wanted)))[: _ORDERS + 1]
-                direct = self.direct(part, orders, is_root)
-                best = min(direct, key=lambda choice: choice.cycles)
+                written = () if part.written is None else (part.written,)
+                orders = list(dict.fromkeys((part.order, *written, *wanted)))[: _ORDERS + 1]
+                direct = self.direct(part, orders, is_root=False)
+                best = min(direct, key=_cycles)
                 moved = [self.moved(best, o) if o != best.order else best for o in orders]
-                return [
-                    min(pair, key=lambda choice: choice.cycles)
-                    for pair in zip(direct, moved, strict=True)
-                ]
+                return [min(pair, key=_cycles) for pair in zip(direct, moved, strict=True)]
+
+    def output(self, root: Meeting) -> _Choice:
+        """The output written at once, or a product with long rows that is then permuted."""
+        tried = self.direct(root, [root.order], is_root=True)
+        if len(root.parts) == 2:
+            grouped = [o for o in _grouped(root.order, *root.parts) if o != root.order]
+            if grouped:
+                through = self.direct(root, grouped, is_root=False)
+                tried += [self.met((one,), root.order, is_root=True) for one in through]
+        return min(tried, key=_cycles)
 
     def moved(self, choice: _Choice, order: Order) -> _Choice:
         """The same values copied into another order."""
@@ -228,6 +235,14 @@ def _liked(order: Order, one: Part, two: Part) -> tuple[tuple[Order, ...], tuple
         else:
             liked.append(((*both, *free, *alone, *summed), packed))
     return liked[0], liked[1]
+
+
+def _grouped(order: Order, one: Part, two: Part) -> tuple[Order, Order]:
+    """The order with the free indices of each part together, either part's last."""
+    both = tuple(index for index in order if index in one.order and index in two.order)
+    first = tuple(index for index in order if index in one.order and index not in both)
+    second = tuple(index for index in order if index in two.order and index not in both)
+    return (*both, *first, *second), (*both, *second, *first)
 
 
 def _last_run(order: Order, free: Order) -> int:
