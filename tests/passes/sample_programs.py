@@ -78,3 +78,19 @@ def product(
             "",
         ]
     )
+
+
+def product_in_layout(m: int, n: int, k: int, adjacent: str) -> str:
+    """A scalar product; ``adjacent`` names the adjacent axis of in0, in1 and out: "mkm"."""
+    text = product(m, n, k)
+    in0, in1, out = adjacent
+    rows = {
+        "m": f"in0 {4 if in0 == 'm' else 4 * k}, out {4 if out == 'm' else 4 * n}",
+        "n": f"in1 {4 if in1 == 'n' else 4 * k}, out {4 if out == 'n' else 4 * m}",
+        "k": f"in0 {4 if in0 == 'k' else 4 * m}, in1 {4 if in1 == 'k' else 4 * n}",
+    }
+    lines = [
+        f"{line.partition(':')[0]}: {rows[line[5]]}" if line.startswith("axis ") else line
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines) + "\n"

@@ -7,8 +7,17 @@ from functools import partial
 
 import pytest
 
-from passes.sample_programs import Pass, assert_keeps_meaning, case_programs, drawn_programs
+from passes.sample_programs import (
+    Pass,
+    assert_keeps_meaning,
+    case_programs,
+    drawn_programs,
+    product_in_layout,
+)
 from teir.ir.check import check
+from teir.ir.nodes import Program
+from teir.ir.parsing import parse_program
+from teir.passes import pack_operands as packing
 from teir.passes.block_caches import block_caches
 from teir.passes.draft import Draft
 from teir.passes.drop_trivial_axes import drop_trivial_axes
@@ -23,6 +32,7 @@ from teir.passes.pack_operands import pack_operands
 from teir.passes.parallelise import parallelise
 from teir.passes.promote_batch import promote_batch
 from teir.passes.split_axes import split_axes
+from teir.soak.draws import choose, seeded
 
 TINY = Facts(
     vector_bytes=16,
@@ -74,3 +84,24 @@ def test_cases(name: str) -> None:
             assert_keeps_meaning(PASSES[name], program, 4, number)
         else:
             assert check(PASSES[name](program)).ok
+
+
+def test_packing_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_SMALL", "_OFTEN", "_FAR"):
+        monkeypatch.setattr(packing, name, 2)
+    packed = []
+    facts = replace(SMALL, l2_bytes=1024)
+
+    def apply(program: Program) -> Program:
+        after = pack_operands(block_caches(identify_primitives(program), facts), facts)
+        packed.append({item.output for item in after.primitives if "_packed" in item.output})
+        return after
+
+    for seed in range(40):
+        draw = seeded(seed)
+        extents = [draw(3, 40) for _ in range(3)]
+        adjacent = choose(draw, "mk") + choose(draw, "nk") + choose(draw, "mn")
+        program = parse_program(product_in_layout(*extents, adjacent))
+        assert_keeps_meaning(apply, program, 3, seed)
+    assert sum(bool(names) for names in packed) > 12
+    assert any(len(names) > 1 for names in packed)
