@@ -101,6 +101,6 @@ def test_reading_ends_in_a_value_or_in_findings(text: str) -> None:
         tree = parse_tree(text)
     except TeirError as error:
         for finding in error.findings:
-            assert isinstance(finding.place, TextPlace)  # noqa: PT017 (both ends are right)
+            assert isinstance(finding.place, TextPlace)
     else:
         assert parse_tree(print_tree(tree)) == tree
