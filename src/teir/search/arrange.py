@@ -31,6 +31,9 @@ _LARGEST = 100
 _WORTH = 1 << 20
 """Products below which a tree runs in less time than choosing its layouts takes."""
 
+_GAIN = 0.02
+"""The share of the cycles another layout must save: the model is no more exact than that."""
+
 Order = tuple[str, ...]
 
 
@@ -80,7 +83,7 @@ def arrange(root: Meeting, contraction: Contraction, machine: Machine) -> Arrang
     layouts = _Layouts(contraction, machine)
     before = layouts.cycles(written.root)
     (best,) = layouts.choices(root, (), is_root=True)
-    if best.cycles >= before:
+    if best.cycles > (1 - _GAIN) * before:
         return Arrangement(written.root, before, before)
     assert isinstance(best.part, Arranged)
     return Arrangement(best.part, best.cycles, before)
