@@ -12,8 +12,9 @@ import pytest
 
 from backends.llvm.small_programs import add, elementwise, grid, program, slot, steps
 from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.layout import ARENA_STRIDE_BYTES, slot_bytes
 from teir.backends.llvm.library import code_library
-from teir.backends.llvm.native import NativeProgram, bind_native
+from teir.backends.llvm.native import Context, NativeProgram, bind_native
 from teir.backends.llvm.pool import ExecutorPool, NativePool, thread_pool
 from teir.ir.nodes import Operation
 from teir.lower.kernel_program import Storage
@@ -126,3 +127,38 @@ def test_workers_block_all_signals() -> None:
             mask = next(line for line in status if line.startswith("SigBlk"))
         blocked += bool(int(mask.split()[1], 16) & wanted)
     assert blocked >= 1
+
+
+def worker_arena(context: Context) -> np.ndarray:
+    """What the second participant of a grid of SCRATCH writes to."""
+    memory = context.memory
+    start = memory.ctypes.data
+    stride = memory[context.frame - start + ARENA_STRIDE_BYTES :][:8].view(np.int64)[0]
+    own = memory[context.frame - start + slot_bytes(3) :][:8].view(np.int64)[0]
+    return memory[own - start + stride :][:4]
+
+
+def test_threadpoolctl_limits_the_pool() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    native = bind_native(SCRATCH, host_isa(), 2)
+    pool = native.pool
+    assert isinstance(pool, NativePool)
+    a, b, out = arrays(5)
+    a += 10
+    addresses = tuple(array.ctypes.data for array in (a, b, out))
+    pool.ensure_running(1)
+    context = native.take_context()
+    native.place(context, addresses)
+    arena = worker_arena(context)
+    with threadpoolctl.threadpool_limits(limits=1):
+        assert pool.most_threads == 1
+        arena[:] = 0
+        for _ in range(300):
+            native.call(context)
+        assert not arena.any(), "a limit of one leaves the grid to its caller"
+    for _ in range(20000):
+        native.call(context)
+        if arena.any():
+            break
+    assert arena.any(), "without the limit the worker takes part"
+    np.testing.assert_array_equal(out, a + b)

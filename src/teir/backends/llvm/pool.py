@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from teir.backends.llvm import pool_ir
 from teir.backends.llvm.library import CodeLibrary
+from teir.backends.llvm.pool_limits import answer_threadpoolctl
 from teir.runtime.runtime import Runtime
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
@@ -45,7 +46,9 @@ def thread_pool(runtime: Runtime, library: CodeLibrary) -> ThreadPool:
 
 def _new_pool(library: CodeLibrary) -> ThreadPool:
     if sys.platform == "linux" and platform.machine() in _FUTEX_NUMBERS:
-        return NativePool(library)
+        pool = NativePool(library)
+        answer_threadpoolctl(pool)
+        return pool
     return ExecutorPool()
 
 
@@ -77,6 +80,15 @@ class NativePool:
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers
 
+    @property
+    def most_threads(self) -> int:
+        """The most threads that share a grid, 0 where nothing limits them."""
+        return self._word(pool_ir.LIMIT_BYTES).value
+
+    def limit_threads(self, most: int) -> None:
+        """Let at most ``most`` threads share a grid, the caller's included; 0 lifts the limit."""
+        self._word(pool_ir.LIMIT_BYTES).value = most
+
     def before_fork(self) -> None:
         """Nothing to wait for."""
 
@@ -87,7 +99,9 @@ class NativePool:
         """The parent's threads are not here: forget them, and whatever job they were at."""
         self._lock = threading.Lock()
         self.workers = 0
+        most = self.most_threads
         self._reset()
+        self.limit_threads(most)
 
     def _reset(self) -> None:
         ctypes.memset(self.address, 0, pool_ir.POOL_STRUCT_BYTES)

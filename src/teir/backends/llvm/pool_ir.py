@@ -12,6 +12,7 @@ up: chunks it has not taken are taken by others.
     byte 8    the C library's `syscall`
     byte 16   the number of the futex system call
     byte 24   workers started
+    byte 32   most threads that may take part, 0 for no limit
     byte 64   ticket
     byte 72   job, node, frame, threads
     byte 104  chunks not yet done (i32), whether the caller sleeps (i32)
@@ -33,6 +34,7 @@ FORK_BYTES = 0
 SYSCALL_BYTES = 8
 FUTEX_NUMBER_BYTES = 16
 WORKERS_BYTES = 24
+LIMIT_BYTES = 32
 TICKET_BYTES = 64
 JOB_BYTES = 72
 UNDONE_BYTES = 104
@@ -155,7 +157,12 @@ publish:
   %frame_word = ptrtoint ptr %frame to i64
   store atomic i64 %frame_word, ptr %frame_at monotonic, align 8
   %threads_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 24}
-  store atomic i64 %threads, ptr %threads_at monotonic, align 8
+  %limit_at = getelementptr i8, ptr %pool, i64 {LIMIT_BYTES}
+  %limit = load atomic i64, ptr %limit_at monotonic, align 8
+  %beyond = sub i64 %limit, 1
+  %limited = icmp ult i64 %beyond, %threads
+  %allowed = select i1 %limited, i64 %limit, i64 %threads
+  store atomic i64 %allowed, ptr %threads_at monotonic, align 8
   %undone_at = getelementptr i8, ptr %pool, i64 {UNDONE_BYTES}
   %chunks32 = trunc i64 %chunks to i32
   store atomic i32 %chunks32, ptr %undone_at monotonic, align 4
