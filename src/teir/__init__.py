@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from teir.ir.nodes import Program as Program
     from teir.pipeline.einsum import einsum as einsum
     from teir.pipeline.einsum import plan as plan
-    from teir.pipeline.einsum import tensordot as tensordot
-    from teir.pipeline.einsum import transpose as transpose
     from teir.pipeline.executable import Executable as Executable
     from teir.pipeline.executable import Form as Form
     from teir.pipeline.executable import check as check
     from teir.pipeline.executable import compile_for
     from teir.pipeline.executable import run as run
+    from teir.pipeline.numbered_axes import tensordot as tensordot
+    from teir.pipeline.numbered_axes import transpose as transpose
     from teir.pipeline.plan import Plan as Plan
 
     compile = compile_for
@@ -50,8 +50,8 @@ _HOMES = {
     "plan": ("teir.pipeline.einsum", "plan"),
     "run": ("teir.pipeline.executable", "run"),
     "save": ("teir.ir.load", "save"),
-    "tensordot": ("teir.pipeline.einsum", "tensordot"),
-    "transpose": ("teir.pipeline.einsum", "transpose"),
+    "tensordot": ("teir.pipeline.numbered_axes", "tensordot"),
+    "transpose": ("teir.pipeline.numbered_axes", "transpose"),
 }
 
 __all__ = sorted(_HOMES)

@@ -15,7 +15,7 @@ from teir.errors import TeirError
 from teir.expr.evaluate import evaluate_einsum
 from teir.expr.parsing import parse_subscripts
 from teir.ir.accuracy import PASS, error_bound, error_ratio
-from teir.pipeline.einsum import EINSUM_RULES
+from teir.pipeline.rules import EINSUM_RULES
 
 
 def integers(*shape: int, dtype: object = "float32", seed: int = 0) -> np.ndarray:

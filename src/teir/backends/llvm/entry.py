@@ -144,13 +144,19 @@ def _new_function(
     definition: _MethodDefinition, record: Any, owners: tuple[Any, ...]
 ) -> Callable[..., Any]:
     """The built-in function; as its module it holds everything its code points to."""
-    new_capsule = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-    )(("PyCapsule_New", ctypes.pythonapi))
-    new_function = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-    )(("PyCFunction_NewEx", ctypes.pythonapi))
+    new_capsule, new_function = runtime.current().once("python constructors", _constructors)
     capsule = new_capsule(ctypes.addressof(record), None, None)
     kept = (definition, record, owners)
     function: Callable[..., Any] = new_function(ctypes.addressof(definition), capsule, kept)
     return function
+
+
+def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """PyCapsule_New and PyCFunction_NewEx; making their types costs more than a call."""
+    capsule = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )(("PyCapsule_New", ctypes.pythonapi))
+    function = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
+    )(("PyCFunction_NewEx", ctypes.pythonapi))
+    return capsule, function

@@ -1,0 +1,33 @@
+"""The rules of the functions on arrays, gathered for the documentation."""
+
+from __future__ import annotations
+
+from teir.arrays.adapters import ADAPTER_RULES
+from teir.expr.rules import RULES as EXPRESSION_RULES
+from teir.pipeline.einsum import SHAPES
+from teir.pipeline.memory import MEMORY_LIMIT
+from teir.pipeline.numbered_axes import AXES
+from teir.pipeline.plan import RULES as PLAN_RULES
+from teir.pipeline.problem import OUT_ORDER, OUT_OVERLAP, OUT_WIDTH, RESULT_TYPE, SIZE
+from teir.search.path import OPTIMIZE
+
+EINSUM_RULES = tuple(
+    sorted(
+        (
+            *EXPRESSION_RULES,
+            OPTIMIZE,
+            RESULT_TYPE,
+            SIZE,
+            AXES,
+            SHAPES,
+            *ADAPTER_RULES,
+            *PLAN_RULES,
+            OUT_OVERLAP,
+            OUT_ORDER,
+            OUT_WIDTH,
+            MEMORY_LIMIT,
+        ),
+        key=lambda rule: rule.code,
+    )
+)
+"""Every rule of the functions on arrays, in the order of the codes."""
