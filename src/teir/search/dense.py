@@ -9,21 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from teir.ir.nodes import Tensor
-from teir.passes.extents import even_block
-from teir.search.blocks import ProductBlocks, depth_of, shares_batch, sharing_of
+from teir.search.blocks import ProductBlocks
+from teir.search.choice import Choice, default_choice, shares_batch
+from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_lanes, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.shape import ProductShape, extent_of, product_shape
+from teir.search.reductions import reductions_of
+from teir.search.shape import ProductShape, product_shape
 from teir.search.step import Span, Step, normalise
-
-_INSIDE = 3
-"""Reduction loops a Contraction of two inputs runs inside its kernel."""
 
 
 def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
     """The nodes of one step. Strides must not be negative."""
     step = normalise(step)
+    dots = dots_of(step) if step.reductions else None
+    if dots is not None:
+        return emit_dots(emission, dots, machine)
     if len(step.inputs) == 1:
         if step.reductions:
             return emit_sum(emission, step, machine)
@@ -33,43 +35,28 @@ def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
     shape = product_shape(step)
     if shape is None:
         return emit_lanes(emission, step, machine)
-    return emit_contraction(emission, shape, machine)
+    return emit_contraction(emission, shape, machine, default_choice(shape, machine))
 
 
-def emit_contraction(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
+def emit_contraction(
+    emission: Emission, shape: ProductShape, machine: Machine, choice: Choice
+) -> Body:
     """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
-    outside, inside = cut_reductions(shape)
-    limit = depth_of(shape.out.data_type)
-    depth = even_block(inside[-1].extent, limit)
-    is_cut = len(inside) == 1 and 2 * inside[0].extent > 3 * limit
+    reductions = reductions_of(shape, choice.depth)
     is_narrow = shape.out.data_type.accumulator is not shape.out.data_type
-    if is_narrow and (outside or is_cut):
-        return _through_wide_output(emission, shape, machine)
-    blocks = ProductBlocks(emission, shape, machine, sharing_of(shape, machine))
-    batch_parallel = shares_batch(shape, machine)
+    if is_narrow and not reductions.is_one_block:
+        return _through_wide_output(emission, shape, machine, choice)
+    blocks = ProductBlocks(emission, shape, choice)
     return emission.loops(
         shape.c,
-        lambda: blocks.reductions(outside, inside, depth if is_cut else None, ()),
-        parallel=batch_parallel,
+        lambda: blocks.reductions(reductions, ()),
+        parallel=shares_batch(shape, machine),
     )
 
 
-def cut_reductions(shape: ProductShape) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """The reductions iterated outside the leaf, and those inside it.
-
-    Inside run up to three axes, with about twice the block depth in products together.
-    """
-    room = 2 * depth_of(shape.out.data_type)
-    inside: list[Span] = []
-    axes = list(shape.k)
-    while axes and len(inside) < _INSIDE:
-        if inside and extent_of(inside) * axes[-1].extent > room:
-            break
-        inside.insert(0, axes.pop())
-    return tuple(axes), tuple(inside)
-
-
-def _through_wide_output(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
+def _through_wide_output(
+    emission: Emission, shape: ProductShape, machine: Machine, choice: Choice
+) -> Body:
     """Sum into FP32 scratch, dense in the order of the output, then copy (and round) once."""
     wide = Tensor(name=emission.name("sum"), data_type=shape.out.data_type.accumulator)
     stride = wide.data_type.width
@@ -96,7 +83,7 @@ def _through_wide_output(emission: Emission, shape: ProductShape, machine: Machi
     rounded = Step(
         (wide,), shape.out, tuple(_copied(axis, shape.out, wide, strides) for axis in free)
     )
-    body = emit_contraction(emission, summed, machine)
+    body = emit_contraction(emission, summed, machine, choice)
     body += emit_copy(emission, normalise(rounded), machine)
     return Body(body.nodes, (*body.scratch, wide))
 

@@ -18,6 +18,10 @@ class Machine:
     threads: int
     threaded_work: int
 
+    def lanes(self, width: int) -> int:
+        """Accumulators ``width`` bytes wide in one vector."""
+        return max(1, self.vector_bytes // width)
+
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
         return max(4, 4 * self.vector_bytes // max(width, 4))

@@ -1,6 +1,6 @@
 """Packing: a Copy of a block of an operand into scratch, in the order the kernels read it.
 
-A (rows, lanes adjacent) becomes panels of ``panel_rows`` rows: [outer rows][panel][k][row].
+A (rows, lanes adjacent) becomes panels of some rows: [outer rows][panel][k][row].
 B becomes [outer columns][column][k], or [outer columns][block][k][column] where B is adjacent
 along the columns already. Sums are not touched, so packing changes no bit.
 """
@@ -12,14 +12,8 @@ from dataclasses import dataclass
 
 from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
-from teir.search.machine import Machine
-from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
-_FAR = 2048
-"""A stride of this many bytes touches a new page or cache set at every step."""
-_SMALL = 64
-"""Elements below which packing costs more than scattered loads."""
 _LINE = 64
 
 
@@ -42,46 +36,18 @@ class Packed:
     k: tuple[Span, ...]
 
 
-def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True when the lanes are not adjacent in A, or its rows lie far apart and are read often."""
-    if shape.m is None:
-        return False
-    depth = extent_of(k)
-    if shape.m.extent * depth < _SMALL or min(shape.m.extent, depth) < 2:
-        return False
-    if shape.m.stride(shape.a.name) != shape.a.data_type.width:
-        return True
-    columns = shape.columns
-    is_big = shape.m.extent * depth * shape.a.data_type.width > machine.l1_bytes
-    return is_big and columns >= 128 and max(a.stride(shape.a.name) for a in k) >= _FAR
-
-
-def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
-    """True when B's reductions take long strides and many rows read it."""
-    if shape.n is None or not k:
-        return False
-    rows = extent_of((*shape.m_outer, *(() if shape.m is None else (shape.m,))))
-    width = shape.b.data_type.width
-    inner = k[-1].stride(shape.b.name)
-    if inner <= width or shape.n.extent * extent_of(k) < _SMALL:
-        return False
-    if shape.n.stride(shape.b.name) == width:
-        return inner >= _FAR and rows >= 128 and extent_of(k) >= 64
-    return rows >= 64
-
-
 def pack_a(
     emission: Emission,
     source: Tensor,
     outer: tuple[Span, ...],
     rows: Span,
     k: tuple[Span, ...],
-    machine: Machine,
+    panel: int,
 ) -> Packed:
-    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels."""
+    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows."""
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
-    height = min(machine.panel_rows(source.data_type.accumulator.width), rows.extent)
+    height = min(panel, rows.extent)
     k_packed, panel_bytes = _stack(k, target.name, height * width)
     whole, left = divmod(rows.extent, height)
     pieces: list[Piece] = []

@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import ceil
 
 from teir.ir.nodes import Tensor
-from teir.search.blocks import depth_of
+from teir.search.choice import wants_packed_a, wants_packed_b
 from teir.search.machine import Machine
-from teir.search.packing import wants_packed_a, wants_packed_b
+from teir.search.reductions import depth_of
 from teir.search.shape import ProductShape, extent_of, product_shape
 from teir.search.step import Span, Step, normalise
 

@@ -1,0 +1,227 @@
+"""What the dense search decides about one matrix-like step, as a value.
+
+A choice fixes loops, packing and stores; it never fixes the order of a sum, which is the order of
+`ProductShape.k` whatever is chosen. So all choices of a step give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from teir.passes.extents import even_block
+from teir.search.machine import Machine
+from teir.search.reductions import depth_of, reductions_of
+from teir.search.shape import ProductShape, extent_of
+from teir.search.step import Span
+
+_FAR = 2048
+"""A stride of this many bytes touches a new page or cache set at every step."""
+_SMALL = 64
+"""Elements below which packing costs more than scattered loads."""
+_COLUMNS = 12
+"""The fewest columns of a block that is not packed."""
+_CHUNKS = 4
+"""Chunks of work per thread, so that an uneven machine still shares evenly."""
+
+
+class Packing(Enum):
+    """How much of an operand is copied into scratch, in the order the kernels read it."""
+
+    NONE = "none"
+    BLOCKS = "blocks"
+    """Blocks of rows, each before the columns that meet it."""
+    WHOLE = "whole"
+    """All rows or columns of a reduction block, before its loops."""
+
+
+class Order(Enum):
+    """Which loops are outside."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+    OUTPUT = "output"
+    """The larger a loop's stride on the output, the further outside it is."""
+
+
+class Sharing(Enum):
+    """Which loops the threads share, the batch axes apart."""
+
+    NONE = "none"
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The decisions of one step; rows are those of A, which carries the lanes.
+
+    ``depth`` is the most products of a reduction block. ``panel`` is the rows of a packed panel,
+    ``row_block`` the rows that are packed together, or of one tile where A is not packed.
+    ``column_block`` is the columns of one tile. ``streams``: the output is written past the caches.
+    """
+
+    packed_a: Packing
+    packed_b: Packing
+    order: Order
+    depth: int
+    panel: int
+    row_block: int
+    column_block: int
+    sharing: Sharing
+    streams: bool
+
+
+def default_choice(shape: ProductShape, machine: Machine) -> Choice:
+    """What the search takes where nothing has been measured."""
+    width = shape.out.data_type.accumulator.width
+    depth = _depth(shape)
+    k = reductions_of(shape, depth).block
+    sharing = sharing_of(shape, machine)
+    packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
+    packed_a = Packing.NONE
+    if packs_a:
+        fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine)
+        packed_a = Packing.WHOLE if fits else Packing.BLOCKS
+    panel = machine.panel_rows(width)
+    return Choice(
+        packed_a=packed_a,
+        packed_b=Packing.WHOLE if packs_b else Packing.NONE,
+        order=_order(shape, k, packed_a, sharing, machine),
+        depth=depth,
+        panel=panel,
+        row_block=_row_block(shape, k, sharing, machine),
+        column_block=_column_block(shape, k, sharing, machine),
+        sharing=sharing,
+        streams=False,
+    )
+
+
+def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
+    """The default, then the alternatives that may be faster, each once."""
+    first = default_choice(shape, machine)
+    seen = {first}
+    yield first
+    for other in _alternatives(first, shape, machine):
+        if other not in seen:
+            seen.add(other)
+            yield other
+
+
+def _depth(shape: ProductShape) -> int:
+    """Narrow outputs are summed in one block where one holds everything, else in wide scratch."""
+    out = shape.out.data_type
+    depth = depth_of(out)
+    return depth if reductions_of(shape, depth).is_one_block else depth_of(out.accumulator)
+
+
+def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    if shape.m is not None:
+        yield from (replace(first, packed_a=packing) for packing in Packing)
+    if shape.n is not None:
+        yield from (replace(first, packed_b=one) for one in (Packing.NONE, Packing.WHOLE))
+    if first.sharing is Sharing.NONE:
+        yield from (replace(first, order=order) for order in Order)
+    yield replace(first, depth=first.depth // 2)
+    for vectors, columns in ((2, 12), (3, 8), (4, 6)):
+        yield replace(first, panel=vectors * lanes, column_block=columns)
+    yield replace(first, streams=not first.streams)
+
+
+def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True when the lanes are not adjacent in A, or its rows lie far apart and are read often."""
+    if shape.m is None:
+        return False
+    depth = extent_of(k)
+    if shape.m.extent * depth < _SMALL or min(shape.m.extent, depth) < 2:
+        return False
+    if shape.m.stride(shape.a.name) != shape.a.data_type.width:
+        return True
+    columns = shape.columns
+    is_big = shape.m.extent * depth * shape.a.data_type.width > machine.l1_bytes
+    return is_big and columns >= 128 and max(a.stride(shape.a.name) for a in k) >= _FAR
+
+
+def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
+    """True when B's reductions take long strides and many rows read it."""
+    if shape.n is None or not k:
+        return False
+    width = shape.b.data_type.width
+    inner = k[-1].stride(shape.b.name)
+    if inner <= width or shape.n.extent * extent_of(k) < _SMALL:
+        return False
+    if shape.n.stride(shape.b.name) == width:
+        return inner >= _FAR and shape.rows >= 128 and extent_of(k) >= 64
+    return shape.rows >= 64
+
+
+def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
+    """Rows or columns, whichever has more tiles; none where the batch axes are enough."""
+    if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
+        return Sharing.NONE
+    panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
+    columns = shape.columns // _COLUMNS
+    if max(panels, columns) < machine.threads:
+        return Sharing.NONE
+    return Sharing.ROWS if panels >= min(columns, 4 * machine.threads) else Sharing.COLUMNS
+
+
+def shares_batch(shape: ProductShape, machine: Machine) -> bool:
+    """True where the batch axes alone give every thread something to do."""
+    return _is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
+
+
+def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+    work = shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c)
+    return machine.threads > 1 and work >= machine.threaded_work
+
+
+def _fits_whole(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    step_bytes = extent_of(k) * shape.a.data_type.width
+    return shape.rows * step_bytes <= machine.l2_bytes // 2
+
+
+def _order(
+    shape: ProductShape,
+    k: Sequence[Span],
+    packed_a: Packing,
+    sharing: Sharing,
+    machine: Machine,
+) -> Order:
+    """Columns outside where A stays in half of L2, else the smaller operand is walked again."""
+    if sharing is not Sharing.NONE:
+        return Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS
+    if packed_a is Packing.WHOLE:
+        return Order.COLUMNS
+    is_wide = shape.rows < shape.columns and _fits_whole(shape, k, machine)
+    return Order.COLUMNS if is_wide or packed_a is Packing.BLOCKS else Order.ROWS
+
+
+def _row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
+    """Rows of A that half of L2 holds at this depth; fewer where threads share them."""
+    if shape.m is None:
+        return 1
+    step_bytes = extent_of(k) * shape.a.data_type.width
+    panel = machine.panel_rows(shape.out.data_type.accumulator.width)
+    largest = max(panel, machine.l2_bytes // 2 // step_bytes)
+    if sharing is Sharing.ROWS:
+        largest = min(largest, max(panel, shape.rows // (_CHUNKS * machine.threads)))
+    if largest >= shape.m.extent:
+        return largest
+    return even_block(shape.m.extent, largest, panel)
+
+
+def _column_block(
+    shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine
+) -> int:
+    """Columns of B that a quarter of L2 holds; fewer where threads share them."""
+    if shape.n is None:
+        return 1
+    step_bytes = extent_of(k) * shape.b.data_type.width
+    largest = max(_COLUMNS, machine.l2_bytes // 4 // step_bytes)
+    if sharing is Sharing.COLUMNS:
+        shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
+        largest = min(largest, max(_COLUMNS, shape.n.extent // shares))
+    return even_block(shape.n.extent, largest)

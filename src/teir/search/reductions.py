@@ -1,0 +1,67 @@
+"""How the reductions of a step are cut into blocks.
+
+The order of the sum is the order of `ProductShape.k`, outermost first, whatever is cut: a block is
+a run of that order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.dtypes import DataType
+from teir.passes.extents import even_block
+from teir.search.shape import ProductShape
+from teir.search.step import Span
+
+_DEPTH = 384
+_BLOCK_BYTES = 2048
+"""Bytes of one column of a reduction block: some columns of B and of A stay in the L1 cache."""
+_NARROW_DEPTH = 2048
+_INSIDE = 3
+"""Reduction loops a Contraction of two inputs runs inside its kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reductions:
+    """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first."""
+
+    outside: tuple[Span, ...]
+    cut: Span | None
+    size: int
+    inside: tuple[Span, ...]
+
+    @property
+    def is_one_block(self) -> bool:
+        return not self.outside and self.cut is None
+
+    @property
+    def block(self) -> tuple[Span, ...]:
+        """The reductions of one whole block."""
+        if self.cut is None:
+            return self.inside
+        return (self.cut.split(self.size)[1], *self.inside)
+
+
+def depth_of(out: DataType) -> int:
+    """Products per reduction block; narrow outputs are cut less: a cut needs a wide sum."""
+    if out.accumulator is not out:
+        return _NARROW_DEPTH
+    return min(_DEPTH, _BLOCK_BYTES // out.width)
+
+
+def reductions_of(shape: ProductShape, depth: int) -> Reductions:
+    """Up to three axes inside, with at most half more than ``depth`` products together."""
+    axes = list(shape.k)
+    inside: list[Span] = []
+    products = 1
+    while axes and len(inside) < _INSIDE and 2 * products * axes[-1].extent <= 3 * depth:
+        products *= axes[-1].extent
+        inside.insert(0, axes.pop())
+    room = depth // products
+    if not axes or room < 2 or len(inside) == _INSIDE:
+        return Reductions(tuple(axes), None, 1, tuple(inside))
+    size = even_block(axes[-1].extent, room)
+    if inside and size == 1:
+        return Reductions(tuple(axes), None, 1, tuple(inside))
+    cut = axes.pop()
+    return Reductions(tuple(axes), cut, size, tuple(inside))
