@@ -16,26 +16,22 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 
 import numpy as np
+from ours import configuration
+from peaks import measure_peak
 from record import write
 
 import teir
-from teir.backends.llvm.compile_ir import host_isa
-from teir.backends.llvm.peak import measure_fma_peak
+from cases import CONFIGURATIONS
 from teir.cli.measuring import bound_call
 from teir.dtypes import DataType
-from teir.ir.nodes import Axis, Bytes, IterationNode, Policy, Program
+from teir.ir.nodes import IterationNode, Program
 from teir.lower.work import program_work
 
-CONFIGURATIONS = ("backend-1-gemm", "backend-2-brgemm", "backend-3-zero-brgemm-relu")
 SHARES_DUE = {DataType.FP32: 0.90, DataType.FP64: 0.88}
 SCALING_DUE = 0.95
-_PARALLEL_AXES = ("m", "n")
-_PEAK_ROUNDS = 24
 _CALLS = 3
 
 
@@ -57,33 +53,6 @@ class Case:
         return statistics.median(
             rate / peak for rate, peak in zip(self.rates, self.peaks, strict=True)
         )
-
-
-def configuration(name: str, data_type: DataType, threads: int) -> Program:
-    """The example program in ``data_type``; the outer axes parallel for several threads."""
-    text = files("teir").joinpath("examples", f"{name}.teir").read_text(encoding="utf-8")
-    program = teir.loads(text)
-    factor = data_type.width // DataType.FP32.width
-    return replace(
-        program,
-        tensors=tuple(replace(tensor, data_type=data_type) for tensor in program.tensors),
-        axes=tuple(_widened(axis, factor) for axis in program.axes),
-        primitives=tuple(replace(one, data_type=data_type) for one in program.primitives),
-        roots=tuple(map(_parallel, program.roots)) if threads > 1 else program.roots,
-    )
-
-
-def _widened(axis: Axis, factor: int) -> Axis:
-    strides = Bytes({tensor: factor * stride for tensor, stride in axis.strides.items()})
-    return replace(axis, strides=strides)
-
-
-def _parallel(node: IterationNode) -> IterationNode:
-    policy = Policy.PARALLEL if node.axis in _PARALLEL_AXES else node.policy
-    children = tuple(
-        _parallel(child) if isinstance(child, IterationNode) else child for child in node.children
-    )
-    return replace(node, policy=policy, children=children)
 
 
 def make_case(name: str, data_type: DataType, threads: int) -> Case:
@@ -130,29 +99,6 @@ def _only(program: Program, primitive: str) -> Program:
         )
 
     return replace(program, roots=tuple(map(kept, program.roots)))
-
-
-def measure_peak(data_type: DataType, threads: int) -> float:
-    """Operations per second of ``threads`` threads that all work the whole time."""
-    alone = measure_fma_peak(host_isa(), data_type, _PEAK_ROUNDS)
-    if threads == 1:
-        return alone
-    return alone * threads * _peak_seconds(data_type, 1) / _peak_seconds(data_type, threads)
-
-
-def _peak_seconds(data_type: DataType, threads: int) -> float:
-    """The time until ``threads`` threads have each done the same work, the best of some."""
-    with ThreadPoolExecutor(threads) as pool:
-
-        def together() -> None:
-            jobs = [
-                pool.submit(measure_fma_peak, host_isa(), data_type, _PEAK_ROUNDS)
-                for _ in range(threads)
-            ]
-            wait(jobs)
-
-        together()
-        return min(_seconds(together) for _ in range(_CALLS))
 
 
 def measure_round(case: Case) -> None:

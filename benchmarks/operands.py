@@ -1,0 +1,90 @@
+"""Arrays for a case, at a chosen place in memory, and the result they must have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cases import Case
+from teir.dtypes import DataType
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+NATURAL_OFFSET = 16
+"""Where in a 64-byte line NumPy's own large arrays begin with the C library of Linux."""
+_LINE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """Inputs and output of one case; the inputs change from whole numbers to random ones."""
+
+    inputs: tuple[Array, ...]
+    out: Array
+    expected: Array
+    """The exact result of the whole numbers that the inputs hold at first."""
+
+
+def draw(case: Case, data_type: DataType, offset_bytes: int) -> Operands:
+    """Whole numbers from -2 to 2, whose products every type adds up exactly (BF16 rounds once)."""
+    generator = np.random.default_rng(7)
+    dtype = data_type.numpy_dtype()
+    inputs = []
+    for place, shape in enumerate(case.shapes):
+        array = place_array(shape, case.order(place), dtype, offset_bytes)
+        array[...] = _whole(generator, shape, data_type)
+        inputs.append(array)
+    out = place_array(case.output_shape, range(len(case.output)), dtype, offset_bytes)
+    out[...] = 0
+    return Operands(inputs=tuple(inputs), out=out, expected=exact(case, inputs, data_type))
+
+
+def place_array(
+    shape: Sequence[int], order: Sequence[int], dtype: np.dtype[Any], offset_bytes: int
+) -> Array:
+    """An array whose axes lie in memory in ``order``, ``offset_bytes`` into a 64-byte line."""
+    size_bytes = prod(shape) * dtype.itemsize
+    memory = np.empty(size_bytes + 2 * _LINE, np.uint8)
+    begin = (offset_bytes - memory.ctypes.data) % _LINE
+    flat = memory[begin : begin + size_bytes].view(dtype)
+    stored = flat.reshape([shape[axis] for axis in order])
+    return stored.transpose(np.argsort(order) if len(order) else ())
+
+
+def _whole(generator: np.random.Generator, shape: Sequence[int], data_type: DataType) -> Array:
+    numbers: Array = generator.integers(-2, 3, shape)
+    if data_type.is_complex:
+        numbers = numbers + 1j * generator.integers(-2, 3, shape)
+    return numbers.astype(data_type.numpy_dtype())
+
+
+def randomise(operands: Operands, data_type: DataType) -> None:
+    """Fill the inputs with numbers whose bits all vary, as they do in use."""
+    generator = np.random.default_rng(11)
+    for array in operands.inputs:
+        numbers = generator.uniform(-1.0, 1.0, array.shape)
+        array[...] = numbers + 1j * numbers if data_type.is_complex else numbers
+
+
+def exact(case: Case, inputs: Sequence[Array], data_type: DataType) -> Array:
+    """NumPy's result; whole numbers are exact in every type but BF16, which is computed in FP32."""
+    if case.is_copy:
+        return np.ascontiguousarray(np.einsum(case.einsum, inputs[0]))
+    wide = [array.astype(np.float32) if data_type is DataType.BF16 else array for array in inputs]
+    result = np.asarray(np.einsum(case.einsum, *wide, optimize=True))
+    return np.maximum(result, 0) if case.clears_negatives else result
+
+
+def agrees(found: Any, expected: Array, data_type: DataType) -> bool:
+    """Equal; a BF16 result may be off by its own rounding of the largest element."""
+    array = np.asarray(found)
+    if array.shape != expected.shape:
+        return False
+    if data_type is not DataType.BF16:
+        return bool(np.array_equal(array, expected))
+    difference = np.abs(array.astype(np.float32) - expected).max(initial=0.0)
+    return bool(difference <= 2.0**-7 * np.abs(expected).max(initial=0.0))

@@ -1,0 +1,59 @@
+"""This package as a contender."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+
+from operands import Operands
+from rounds import Call
+
+import teir
+from cases import Case
+from teir.cli.measuring import bound_call
+from teir.dtypes import DataType
+from teir.ir.nodes import Axis, Bytes, IterationNode, Policy, Program
+
+OURS = "teir"
+_PARALLEL_AXES = ("m", "n")
+
+
+def our_call(case: Case, data_type: DataType, operands: Operands, threads: int) -> Call:
+    """A planned einsum that writes into ``out``, or the compiled example program."""
+    if case.program is None:
+        plan = teir.plan(case.einsum, *operands.inputs, threads=threads)
+        return partial(plan, *operands.inputs, out=operands.out)
+    program = configuration(case.program, data_type, threads)
+    arrays = {f"in{place}": array for place, array in enumerate(operands.inputs)}
+    executable = teir.compile(program, threads=threads)
+    return bound_call(executable, {**arrays, "out": operands.out})
+
+
+def configuration(name: str, data_type: DataType, threads: int) -> Program:
+    """The example program in ``data_type``; the outer axes parallel for several threads."""
+    text = files("teir").joinpath("examples", f"{name}.teir").read_text(encoding="utf-8")
+    program = teir.loads(text)
+    return replace(
+        program,
+        tensors=tuple(replace(tensor, data_type=data_type) for tensor in program.tensors),
+        axes=tuple(_widened(axis, data_type) for axis in program.axes),
+        primitives=tuple(replace(one, data_type=data_type) for one in program.primitives),
+        roots=tuple(map(_parallel, program.roots)) if threads > 1 else program.roots,
+    )
+
+
+def _widened(axis: Axis, data_type: DataType) -> Axis:
+    strides = {
+        tensor: stride * data_type.width // DataType.FP32.width
+        for tensor, stride in axis.strides.items()
+    }
+    return replace(axis, strides=Bytes(strides))
+
+
+def _parallel(node: IterationNode) -> IterationNode:
+    policy = Policy.PARALLEL if node.axis in _PARALLEL_AXES else node.policy
+    children = tuple(
+        _parallel(child) if isinstance(child, IterationNode) else child for child in node.children
+    )
+    return replace(node, policy=policy, children=children)
