@@ -26,6 +26,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from teir.dtypes import DataType
+from teir.ir.lanes import lanes_of
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -264,7 +265,7 @@ class _Run:
             case Operation.CONTRACTION:
                 start = convert(self._tile(output, addresses[output], free), accumulator)
                 source = self._memory[primitive.inputs[0]].data_type
-                result = contract(inputs, start, source)
+                result = contract(inputs, start, source, lanes_of(primitive))
             case Operation.COPY:
                 result = _last(inputs[0], len(reduced))
             case _:

@@ -32,20 +32,28 @@ def convert(tile: Tile, target: DataType) -> Tile:
         return tile.astype(target.numpy_dtype())
 
 
-def contract(inputs: tuple[Tile, ...], start: Tile, data_type: DataType) -> Tile:
+def contract(
+    inputs: tuple[Tile, ...], start: Tile, data_type: DataType, lanes: int | None = None
+) -> Tile:
     """``start`` plus the sum over the trailing dimensions of the inputs' product.
 
     All inputs have one shape: that of ``start`` (in its accumulator type), then the dimensions
     that are summed. ``data_type`` is the inputs' type. Terms are added in increasing index order;
-    each product is formed left to right.
+    each product is formed left to right. With ``lanes`` they are added in so many chains
+    (`teir.ir.lanes`), else in one that begins with ``start``.
     """
     factors = tuple(_factor(tile, data_type, start.dtype, len(inputs)) for tile in inputs)
-    total = start.copy()
+    chains = [start.copy()] if lanes is None else [np.zeros_like(start) for _ in range(lanes)]
     with np.errstate(all="ignore"):
         for point in product(*(range(extent) for extent in inputs[0].shape[start.ndim :])):
             index: tuple[Any, ...] = (..., *point)
-            total = total + reduce(np.multiply, (tile[index] for tile in factors))
-    return total
+            chain = 0 if lanes is None else point[-1] % lanes
+            term = reduce(np.multiply, (tile[index] for tile in factors))
+            chains[chain] = chains[chain] + term
+        while len(chains) > 1:
+            half = len(chains) // 2
+            chains = [one + other for one, other in zip(chains, chains[half:], strict=False)]
+        return chains[0] if lanes is None else start + chains[0]
 
 
 def combine(operation: Operation, inputs: tuple[Tile, ...]) -> Tile:

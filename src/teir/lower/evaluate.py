@@ -27,7 +27,14 @@ from teir.lower.kernel_program import (
     Step,
     Storage,
 )
-from teir.lower.kernels import Access, Elementwise, GemmBlock, ProductSum, TransposeCopy
+from teir.lower.kernels import (
+    Access,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    ProductSum,
+    TransposeCopy,
+)
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 POISON = 0xFF
@@ -95,6 +102,8 @@ class _Machine:
                 self.gemm_block(call.kernel, call)
             case ProductSum():
                 self.product_sum(call.kernel, call)
+            case DotRows():
+                self.dot_rows(call.kernel, call)
             case Elementwise():
                 self.elementwise(call.kernel, call)
             case TransposeCopy():
@@ -147,6 +156,24 @@ class _Machine:
         output = self.tile(call, count, out_type, ((m, lanes[-1]),))
         self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
 
+    def dot_rows(self, kernel: DotRows, call: Call) -> None:
+        count, depth = kernel.inputs, kernel.reductions
+        m, accumulate = call.arguments[:2]
+        extents, strides = call.arguments[2 : 2 + depth], call.arguments[2 + depth :]
+        along_m, along_k = strides[: count + 1], strides[count + 1 :]
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        inputs = tuple(
+            self.tile(
+                call,
+                number,
+                in_type,
+                ((m, along_m[number]), *zip(extents, along_k[number::count], strict=True)),
+            )
+            for number in range(count)
+        )
+        output = self.tile(call, count, out_type, ((m, along_m[-1]),))
+        self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate, kernel.chains)
+
     def accumulate(
         self,
         in_type: DataType,
@@ -154,11 +181,12 @@ class _Machine:
         inputs: tuple[Tile, ...],
         output: Tile,
         accumulate: int,
+        chains: int | None = None,
     ) -> None:
         start = output.astype(out_type.accumulator.numpy_dtype())
         if not accumulate:
             start = np.zeros_like(start)
-        output[...] = convert(contract(inputs, start, in_type), out_type)
+        output[...] = convert(contract(inputs, start, in_type, chains), out_type)
 
     def elementwise(self, kernel: Elementwise, call: Call) -> None:
         operands = 1 if kernel.operation is Operation.ZERO else len(call.operands)

@@ -8,7 +8,14 @@ from typing import assert_never
 
 from teir.ir.nodes import Program
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
+from teir.lower.kernels import (
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    ProductSum,
+    TransposeCopy,
+)
 from teir.lower.parameters import contraction_parameters
 from teir.lower.work import program_work
 
@@ -92,6 +99,12 @@ def describe_kernel(kernel: Kernel) -> str:
                 f"ProductSum {kernel.in_type.value} of {kernel.inputs} "
                 f"{'input' if kernel.inputs == 1 else 'inputs'} "
                 f"({kernel.lanes} lanes; {accesses})"
+            )
+        case DotRows():
+            accesses = ", ".join(access.value for access in kernel.accesses)
+            return (
+                f"DotRows {kernel.in_type.value} {kernel.rows} at once "
+                f"({kernel.chains} chains in vectors of {kernel.lanes}; {accesses})"
             )
         case Elementwise():
             accesses = ", ".join(access.value for access in kernel.accesses)

@@ -6,8 +6,8 @@ integers in the order the kernel's docstring gives. Strides are bytes.
 
 Numerical contract of every kernel that adds products: one fused multiply-add chain per output
 element, starting from the value stored in the output (or from zero), over (outer batch, batch, k)
-in increasing order. So no choice made here (block sizes, lanes, access) changes a bit of the
-result.
+in increasing order; `DotRows` keeps as many chains as the program says. So no choice made here
+(block sizes, lanes, access) changes a bit of the result.
 """
 
 from __future__ import annotations
@@ -77,6 +77,32 @@ class ProductSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DotRows:
+    """out[m] += sum over the reductions of the product of all inputs, lanes along the last one.
+
+    A sum is formed in ``chains`` chains, as `teir.ir.lanes` says, whatever the ``lanes`` of one
+    vector (a divisor of ``chains``) and the ``rows`` formed at once. Products are formed left to
+    right, the last multiplication fused (one input: a plain add). Per input, ``accesses`` says how
+    it lies along the last reduction, and ``shared`` is True where it does not move along m.
+
+    Operands: the inputs, then the output. Arguments, in order:
+    m, accumulate (1 or 0), the extents of the reductions, outermost first, the m stride of every
+    operand, then for every reduction the stride of every input.
+    """
+
+    in_type: DataType
+    out_type: DataType
+    inputs: int
+    reductions: int
+    chains: int
+    lanes: int
+    rows: int
+    accesses: tuple[Access, ...]
+    shared: tuple[bool, ...]
+    out_access: Access
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise:
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
@@ -107,4 +133,4 @@ class TransposeCopy:
     lanes: int
 
 
-Kernel = GemmBlock | ProductSum | Elementwise | TransposeCopy
+Kernel = GemmBlock | ProductSum | DotRows | Elementwise | TransposeCopy

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from teir.dtypes import DataType
+from teir.ir.lanes import lanes_of
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -37,6 +38,7 @@ from teir.lower.contraction import (
     reductions_inside,
 )
 from teir.lower.contraction_tile import Accumulator, contraction_tile
+from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import (
     Address,
@@ -246,6 +248,10 @@ def _lower_invocation(
         axes = tile_axes(consumed, names)
         return lower_elementwise(primitive.operation, axes, operands, types, context.isa)
     axes = tile_axes([*path.absorbed, *consumed], names)
+    lanes = lanes_of(primitive)
+    if lanes is not None:
+        ends = (types[0], types[-1])
+        return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa)
     ahead = _distances_to_next_tile(primitive, path)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead)
     wide = context.accumulator if needs_accumulator(tile) else None
@@ -290,6 +296,9 @@ def _absorbed_leaf(node: Node, context: _Context) -> tuple[InvocationNode, tuple
             return None
     primitive = context.primitives[node.primitive]
     if not axes or primitive.operation is not Operation.CONTRACTION:
+        return None
+    if lanes_of(primitive) is not None:
+        # Chains begin and end with an invocation.
         return None
     if any(axis.strides[primitive.output] for axis in axes):
         return None
@@ -337,7 +346,7 @@ def _runs_inside(
     primitive: Primitive, absorbed: tuple[Axis, ...], path: _Path, context: _Context
 ) -> bool:
     """True when every reduction runs inside the kernel, which then starts from zero once."""
-    if len(absorbed) + len(primitive.k) <= 1:
+    if len(absorbed) + len(primitive.k) <= 1 or lanes_of(primitive) is not None:
         return True
     operands, types = _operands(primitive, replace(path, absorbed=absorbed), context)
     consumed = [context.axes[name] for name in primitive.axes]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from teir.dtypes import DataType
+from teir.ir.lanes import LANES
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -112,10 +113,11 @@ class Emission:
         roles: Roles,
         data_type: DataType | None = None,
         first: Sequence[str] = (),
+        lanes: int | None = None,
     ) -> Body:
-        """One invocation, guarded by ``first`` of the named axes."""
+        """One invocation, guarded by ``first`` of the named axes; its sums in ``lanes`` chains."""
         names = tuple(tuple(self.axis(span) for span in spans) for spans in roles.lists)
-        key = (operation, tuple(inputs), output, names)
+        key = (operation, tuple(inputs), output, names, lanes)
         primitive = self.primitives.get(key)
         if primitive is None:
             c, m, n, k = names
@@ -129,6 +131,7 @@ class Emission:
                 n=n,
                 k=k,
                 data_type=data_type,
+                metadata=() if lanes is None else ((LANES, str(lanes)),),
             )
             self.primitives[key] = primitive
         node = InvocationNode(

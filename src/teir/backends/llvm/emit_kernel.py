@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, gemm_arguments
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
@@ -24,6 +25,7 @@ from teir.backends.llvm.layout import (
 )
 from teir.lower.kernels import (
     Access,
+    DotRows,
     Elementwise,
     GemmBlock,
     Kernel,
@@ -47,6 +49,8 @@ def kernel_operands(kernel: Kernel) -> int:
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
+        case DotRows():
+            return kernel.inputs + 1
         case TransposeCopy():
             return 2
         case _:
@@ -60,6 +64,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return gemm_arguments()
         case ProductSum():
             return product_sum_arguments(kernel)
+        case DotRows():
+            return dot_rows_arguments(kernel)
         case Elementwise():
             return elementwise_arguments(kernel)
         case TransposeCopy():
@@ -134,6 +140,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_gemm_body(kernel, isa).text()
         case ProductSum():
             return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
+        case DotRows():
+            return emit_dot_rows_body(kernel, isa, _operand_names(kernel)).text()
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
@@ -154,6 +162,8 @@ def _kernel_words(kernel: Kernel) -> str:
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
+        case DotRows():
+            return _dot_rows_words(kernel)
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
@@ -162,3 +172,13 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case _:
             assert_never(kernel)
+
+
+def _dot_rows_words(kernel: DotRows) -> str:
+    types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+    access = "".join(
+        _ACCESS_LETTER[access] + ("" if is_shared else "m")
+        for access, is_shared in zip(kernel.accesses, kernel.shared, strict=True)
+    )
+    shape = f"{kernel.rows}x{kernel.chains}_lanes{kernel.lanes}_k{kernel.reductions}"
+    return f"dots_{types}_{shape}_{access}_{_ACCESS_LETTER[kernel.out_access]}"

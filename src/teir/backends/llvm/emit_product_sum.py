@@ -13,13 +13,7 @@ from teir.backends.llvm.emit_numbers import (
     round_factor,
     widen,
 )
-from teir.backends.llvm.emit_products import (
-    Arithmetic,
-    add_product,
-    as_factor,
-    as_scale,
-    product,
-)
+from teir.backends.llvm.emit_products import Arithmetic, add_all
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.lower.kernels import Access, ProductSum
 from teir.target import Isa
@@ -143,14 +137,7 @@ def _emit_products(
     totals = []
     for number, total in enumerate(now.sums):
         numbers = [vectors[number] for vectors in factors]
-        if len(numbers) == 1:
-            totals.append(text.value(f"fadd {kind.kind} {total}, {numbers[0]}"))
-            continue
-        left = numbers[0]
-        for right in numbers[1:-1]:
-            left = product(text, kind, as_factor(text, kind, left), as_scale(text, kind, right))
-        scale = as_scale(text, kind, numbers[-1])
-        totals.append(add_product(text, kind, as_factor(text, kind, left), scale, total))
+        totals.append(add_all(text, kind, numbers, total))
     return totals
 
 

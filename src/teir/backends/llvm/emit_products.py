@@ -84,6 +84,17 @@ def product(text: FunctionText, kind: Arithmetic, factor: Factor, scale: Scale) 
     return multiply_add(text, kind, factor.turned, scale.imaginary, real)
 
 
+def add_all(text: FunctionText, kind: Arithmetic, numbers: Sequence[str], sum_: str) -> str:
+    """sum_ + the product of one or more vectors, formed left to right, the last one fused."""
+    if len(numbers) == 1:
+        return text.value(f"fadd {kind.kind} {sum_}, {numbers[0]}")
+    left = numbers[0]
+    for right in numbers[1:-1]:
+        left = product(text, kind, as_factor(text, kind, left), as_scale(text, kind, right))
+    scale = as_scale(text, kind, numbers[-1])
+    return add_product(text, kind, as_factor(text, kind, left), scale, sum_)
+
+
 def as_factor(text: FunctionText, kind: Arithmetic, numbers: str) -> Factor:
     """Computed numbers made ready to stand left of a product."""
     if not kind.data_type.is_complex:

@@ -6,6 +6,7 @@ from teir.dtypes import DataType
 from teir.errors import Finding, Part, Rule
 from teir.ir.check.report import RuleCheck, blame
 from teir.ir.check.resolved import Resolved
+from teir.ir.lanes import MOST_LANES, is_lane_count, lanes_text
 from teir.ir.nodes import Operation, Primitive, Role
 
 AXIS_IN_ONE_ROLE = Rule(
@@ -55,6 +56,13 @@ WRITTEN_STRIDE = Rule(
     sentence="A consumed axis of extent above 1 moves what is written, except in Zero, in-place "
     "ReLU and as K.",
     source="docs/design.md 2, roles",
+)
+
+LANE_COUNT = Rule(
+    code="TEIR339",
+    sentence=f"The lanes of a Contraction are a power of two from 2 to {MOST_LANES}, and its last "
+    "K axis does not move what it adds into.",
+    source="language reference, lanes",
 )
 
 _BINARIES = (
@@ -267,6 +275,23 @@ def writes_equal_values(primitive: Primitive) -> bool:
     return primitive.operation is Operation.ZERO
 
 
+def lane_counts(resolved: Resolved) -> list[Finding]:
+    findings = []
+    for primitive in resolved.program.primitives:
+        text = lanes_text(primitive)
+        if text is None or primitive.operation is not Operation.CONTRACTION:
+            continue
+        if not is_lane_count(text):
+            expected = f"a power of two from 2 to {MOST_LANES}"
+            findings.append(blame(LANE_COUNT, Part.PRIMITIVE, primitive.name, expected, text))
+        axis = resolved.axes.get(primitive.k[-1]) if primitive.k else None
+        if not primitive.k or (axis is not None and axis.strides[primitive.output]):
+            expected = f"a last K axis with stride 0 on {primitive.output}"
+            found = "no K axis" if axis is None else f"axis {axis.name}, which moves it"
+            findings.append(blame(LANE_COUNT, Part.PRIMITIVE, primitive.name, expected, found))
+    return findings
+
+
 PRIMITIVE_RULES: tuple[RuleCheck, ...] = (
     (AXIS_IN_ONE_ROLE, axis_in_one_role),
     (ROLES, roles_of_operation),
@@ -277,4 +302,5 @@ PRIMITIVE_RULES: tuple[RuleCheck, ...] = (
     (NUMBERS, numbers),
     (DECLARED_TYPE, declared_types),
     (WRITTEN_STRIDE, written_strides),
+    (LANE_COUNT, lane_counts),
 )

@@ -1,0 +1,37 @@
+"""The metadata entry ``lanes`` of a Contraction: how many chains a sum is formed in.
+
+    primitive dot = Contraction FP32 (in0, in1 -> out; M=[], N=[], K=[t, k]) with {"lanes": 32}
+
+Within one invocation, chain c adds the products whose index on the last K axis is c modulo
+``lanes``, in the order of the K axes, starting from zero. Then chain c takes chain c + lanes/2 for
+every c below lanes/2, and so on with half as many, until one is left; that sum is added to the
+output. Without the entry a sum is one chain that starts from the output.
+"""
+
+from __future__ import annotations
+
+from teir.ir.nodes import Operation, Primitive
+
+LANES = "lanes"
+MOST_LANES = 256
+
+
+def lanes_of(primitive: Primitive) -> int | None:
+    """The chains of a well-formed Contraction; None where its sum is one chain."""
+    if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
+        return None
+    text = lanes_text(primitive)
+    return None if text is None else int(text)
+
+
+def lanes_text(primitive: Primitive) -> str | None:
+    """The entry as it stands in the program."""
+    return dict(primitive.metadata).get(LANES)
+
+
+def is_lane_count(text: str) -> bool:
+    """True for the JSON text of a power of two from 2 to `MOST_LANES`."""
+    return text in _COUNTS
+
+
+_COUNTS = frozenset(str(1 << bits) for bits in range(1, MOST_LANES.bit_length()))

@@ -1,0 +1,82 @@
+"""Lowering of a Contraction that names its lanes: chains along the last reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.dtypes import DataType
+from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order, wrap_in_loops
+from teir.lower.blocking import full_lanes
+from teir.lower.elementwise import access
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import DotRows
+from teir.target import Isa
+
+_ACCUMULATORS = 8
+"""Accumulators of one block: chains enough to hide the latency of the fused multiply-add."""
+_MOST_ROWS = 4
+
+
+def lower_dot_rows(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    types: tuple[DataType, DataType],
+    chains: int,
+    from_zero: bool,
+    isa: Isa,
+) -> tuple[KernelNode, ...]:
+    """Loops around one `DotRows` call; all reductions run inside it.
+
+    ``axes`` are all those of the tile, reductions in order; ``types`` those of the inputs and the
+    output.
+    """
+    inputs = len(operands) - 1
+    free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
+    reductions = _reductions([axis for axis in axes if not axis.strides[-1]], chains, inputs)
+    nothing = TileAxis(1, (0,) * (inputs + 1))
+    rows = max(free, key=_row_worth, default=nothing)
+    lanes = min(chains, full_lanes(isa, *types))
+    in_type, out_type = types
+    kernel = DotRows(
+        in_type=in_type,
+        out_type=out_type,
+        inputs=inputs,
+        reductions=len(reductions),
+        chains=chains,
+        lanes=lanes,
+        rows=_rows_at_once(rows.extent, chains // lanes),
+        accesses=tuple(access(stride, in_type.width) for stride in reductions[-1].strides[:-1]),
+        shared=tuple(stride == 0 for stride in rows.strides[:-1]),
+        out_access=access(rows.strides[-1] or out_type.width, out_type.width),
+    )
+    arguments = (
+        rows.extent,
+        int(not from_zero),
+        *(axis.extent for axis in reductions),
+        *rows.strides,
+        *(stride for axis in reductions for stride in axis.strides[:-1]),
+    )
+    call = Call(kernel=kernel, operands=operands, arguments=arguments)
+    loops = [axis for axis in free if axis is not rows]
+    return wrap_in_loops(loops, [address.slot for address in operands], (call,))
+
+
+def _reductions(axes: list[TileAxis], chains: int, inputs: int) -> list[TileAxis]:
+    """The reductions, fused where that leaves every product in its chain; at least one."""
+    if not axes:
+        return [TileAxis(1, (0,) * (inputs + 1))]
+    if axes[-1].extent % chains == 0:
+        return fuse_adjacent(axes)
+    return [*fuse_adjacent(axes[:-1]), axes[-1]]
+
+
+def _row_worth(axis: TileAxis) -> tuple[bool, int]:
+    """Rows that share an input come first, then many rows."""
+    return 0 in axis.strides[:-1], axis.extent
+
+
+def _rows_at_once(rows: int, vectors: int) -> int:
+    most = max(1, min(_MOST_ROWS, _ACCUMULATORS // vectors))
+    while most > rows:
+        most //= 2
+    return most

@@ -1,0 +1,185 @@
+"""Dots, and products of a matrix and a vector, whose elements are adjacent along the summed axis.
+
+The sum runs in lanes along that axis. How many is decided by the extents alone, so that the result
+does not depend on the machine or on the threads:
+
+    parallel pieces { zero; Contraction K=[.., k] lanes }        a long dot: pieces in scratch,
+    zero; Contraction K=[piece]                                  then their sum in order
+    outer { zero; Contraction M=[rows] K=[.., k] lanes }         anything else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.shape import extent_of, some
+from teir.search.step import Span, Step
+
+_LONG_LANES_BYTES = 256
+"""Accumulators of one sum that stands alone: four of the widest vectors."""
+_ROW_LANES_BYTES = 128
+"""Accumulators of one sum of many, which are formed side by side."""
+_LONG = 2**16
+"""Products from which a sum that stands alone is formed in pieces."""
+_PIECES = 16
+_CHUNKS = 4
+"""Pieces of rows per thread, so that an uneven machine still shares evenly."""
+_FEW = 4
+"""Rows formed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """A step as dots: the free axes, the outer reductions and the one along the lanes."""
+
+    step: Step
+    free: tuple[Span, ...]
+    outer: tuple[Span, ...]
+    along: Span
+
+
+def dots_of(step: Step) -> Dots | None:
+    """The step as dots; None where lanes along the output, or register blocks, serve better.
+
+    Some summed axis must be adjacent on every input it moves, and no axis of the output on any. Of
+    two inputs one at least moves along every axis of the output, so that no element is used often.
+    """
+    along = _along(step)
+    if along is None:
+        return None
+    output = step.output.name
+    free = [axis for axis in step.axes if axis.stride(output)]
+    if any(_is_unit(axis, tensor) for axis in free for tensor in step.inputs):
+        return None
+    if not any(all(axis.stride(tensor.name) for axis in free) for tensor in step.inputs):
+        return None
+    outer = [axis for axis in step.reductions if axis is not along]
+    first = step.inputs[0].name
+    return Dots(step, _outermost_first(free, output), _outermost_first(outer, first), along)
+
+
+def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
+    """The nodes of a step that `dots_of` recognised."""
+    if not dots.free and dots.along.extent * extent_of(dots.outer) >= _LONG:
+        return _long_dot(emission, dots, machine)
+    rows = _rows(dots)
+    outer = [axis for axis in dots.free if axis is not rows]
+    work = extent_of(dots.step.axes)
+    is_shared = machine.threads > 1 and work >= machine.threaded_work
+    if not is_shared or extent_of(outer) >= machine.threads:
+        return emission.loops(outer, lambda: _leaf(emission, dots, rows), parallel=is_shared)
+    if rows is None:
+        return emission.loops(outer, lambda: _leaf(emission, dots, None), parallel=False)
+    body = Body()
+    for piece in cut(rows, even_block(rows.extent, _share(rows, machine), _FEW)):
+        around = (*outer, *piece.loops)
+        body += emission.loops(around, partial(_leaf, emission, dots, piece.tile), parallel=True)
+    return body
+
+
+def _share(rows: Span, machine: Machine) -> int:
+    return max(_FEW, rows.extent // (_CHUNKS * machine.threads))
+
+
+def _leaf(emission: Emission, dots: Dots, rows: Span | None) -> Body:
+    output = dots.step.output.name
+    zero = emission.leaf(Operation.ZERO, (), output, Roles(m=some(rows)))
+    roles = Roles(m=some(rows), k=(*dots.outer, dots.along))
+    return zero + _sum(emission, dots, output, roles)
+
+
+def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
+    """Pieces of the longest reduction, summed apart, then in order: the same for any threads."""
+    step = dots.step
+    kept, element = step.output, step.output.data_type
+    is_half = element in (DataType.BF16, DataType.FP16)
+    wide = element.accumulator if is_half else element
+    longest = max((*dots.outer, dots.along), key=lambda axis: axis.extent)
+    block = even_block(longest.extent, -(-longest.extent // _PIECES), _lanes(dots))
+    pieces = cut(longest, block)
+    count = sum(extent_of(piece.loops) for piece in pieces)
+    parts = Tensor(name=emission.name("parts"), data_type=wide)
+    across = Span("part", count, {parts.name: wide.width}, {})
+    body, place = emission.leaf(Operation.ZERO, (), parts.name, Roles(m=(across,))), 0
+    for piece in pieces:
+        assert piece.tile is not None
+        tile = piece.tile
+        loops = tuple(axis.on(parts.name, wide.width) for axis in piece.loops)
+        if not loops:
+            tile = replace(tile, offsets={**tile.offsets, parts.name: place * wide.width})
+        leaf = partial(_part, emission, dots, longest, tile, parts.name)
+        body += emission.loops(loops, leaf, parallel=machine.threads > 1)
+        place += extent_of(loops)
+    total = Tensor(name=emission.name("total"), data_type=wide) if is_half else kept
+    body += emission.leaf(Operation.ZERO, (), total.name, Roles())
+    body += emission.leaf(
+        Operation.CONTRACTION, (parts.name,), total.name, Roles(k=(across,)), data_type=wide
+    )
+    if is_half:
+        body += emission.leaf(Operation.COPY, (total.name,), kept.name, Roles())
+    return Body(body.nodes, (*body.scratch, parts, *((total,) if is_half else ())))
+
+
+def _part(emission: Emission, dots: Dots, longest: Span, tile: Span, parts: str) -> Body:
+    """One piece: ``tile`` of the ``longest`` reduction, and all of the others."""
+    k = tuple(tile if axis is longest else axis for axis in (*dots.outer, dots.along))
+    return _sum(emission, dots, parts, Roles(k=k))
+
+
+def _sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
+    step = dots.step
+    return emission.leaf(
+        Operation.CONTRACTION,
+        tuple(tensor.name for tensor in step.inputs),
+        output,
+        roles,
+        data_type=step.inputs[0].data_type,
+        lanes=_lanes(dots),
+    )
+
+
+def _lanes(dots: Dots) -> int:
+    """No more lanes than there are products, and at least two."""
+    limit = _ROW_LANES_BYTES if dots.free else _LONG_LANES_BYTES
+    most = limit // dots.step.output.data_type.accumulator.width
+    return max(2, min(most, 1 << (dots.along.extent - 1).bit_length()))
+
+
+def _along(step: Step) -> Span | None:
+    """The summed axis for the lanes: adjacent on as many inputs as can be, then the longest."""
+
+    def adjacent(axis: Span) -> int:
+        return sum(_is_unit(axis, tensor) for tensor in step.inputs)
+
+    fitting = [
+        axis
+        for axis in step.reductions
+        if all(_is_unit(axis, tensor) or not axis.stride(tensor.name) for tensor in step.inputs)
+    ]
+    return max(fitting, key=lambda axis: (adjacent(axis), axis.extent), default=None)
+
+
+def _rows(dots: Dots) -> Span | None:
+    """The axis whose sums are formed side by side: one that shares an input, else the longest."""
+    names = [tensor.name for tensor in dots.step.inputs]
+
+    def worth(axis: Span) -> tuple[bool, int]:
+        return any(not axis.stride(name) for name in names), axis.extent
+
+    return max(dots.free, key=worth, default=None)
+
+
+def _is_unit(axis: Span, tensor: Tensor) -> bool:
+    return axis.stride(tensor.name) == tensor.data_type.width
+
+
+def _outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:
+    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor), reverse=True))
