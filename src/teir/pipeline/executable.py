@@ -16,7 +16,8 @@ from math import isnan
 from operator import index
 from typing import Any, Literal, assert_never, overload
 
-from teir.backends.llvm.native import NativeProgram, bind_native
+from teir.backends.llvm.background import bind_instant
+from teir.backends.llvm.native import NativeProgram
 from teir.backends.llvm.specialise import bind_specialised
 from teir.backends.llvm.watch import TIMEOUT_RULE
 from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
@@ -51,7 +52,8 @@ class Form(Enum):
     """The form native code takes; both give the same bits."""
 
     TABLE = "table"
-    """Precompiled blocks, walked by a table: ready at once."""
+    """Precompiled blocks, walked by a table: ready at once. A program that runs often is
+    specialised in the background."""
     SPECIALISED = "specialised"
     """One function for the whole program, every constant folded: compiled first."""
 
@@ -125,6 +127,11 @@ class Executable:
     def report(self) -> Report:
         """What the check found, and the bytes each tensor needs."""
         return self.proof.report
+
+    @property
+    def form(self) -> Form:
+        """The form of the code that runs now; a table may become specialised while it runs."""
+        return Form.SPECIALISED if self.native.is_specialised else Form.TABLE
 
     def run(self, operands: Mapping[str, Any], timeout: float | None = None) -> None:
         """Run on one contiguous array per tensor; the written ones are changed in place.
@@ -299,7 +306,7 @@ def _require_seconds(timeout: float) -> None:
 def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
     match form:
         case Form.TABLE:
-            return bind_native
+            return bind_instant
         case Form.SPECIALISED:
             return bind_specialised
         case _:

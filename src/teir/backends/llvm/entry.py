@@ -94,7 +94,7 @@ def _record(native: NativeProgram, operands: tuple[EntryOperand, ...], frame: in
         int(native.seconds > _UNLOCK_SECONDS),
         0 if pool is None else pool.address,
         native.threads - 1,
-        0,
+        native.runs_left.buffer_info()[0],
         0,
     ]
     pairs_at = entry_ir.OPERANDS_BYTES + entry_ir.OPERAND_BYTES * len(operands)

@@ -3,7 +3,8 @@
 ``teir_entry`` has the signature of a METH_FASTCALL function. Its ``self`` is a capsule with the
 record of a plan. It asks every argument for its buffer, compares what it gets with the record, and
 runs; whatever it did not expect makes it return NotImplemented, and Python takes the way that
-explains. Only stable-ABI functions are called, through the addresses in ``teir_python``. Arguments
+explains. So does the run that brings the count of runs to zero: Python then has specialised code
+made. Only stable-ABI functions are called, through the addresses in ``teir_python``. Arguments
 are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer (a mask, a unit).
 
     record   byte 0   number of operands
@@ -12,6 +13,7 @@ are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer
              byte 24  1 where the interpreter's lock is released during a run
              byte 32  the pool, null where the run has one thread
              byte 40  workers the pool must have
+             byte 48  pointer to the count of runs left until specialised code pays
              byte 64  the operands, 64 bytes each
 
     operand  byte 0   flags for PyObject_GetBuffer
@@ -201,7 +203,7 @@ mismatch:
 
 release_unexpected:
   %held = phi i64 [ %number, %operand ], [ %number, %no_buffer ], [ %number, %mismatch ],
-                  [ %wanted, %overlapping ], [ %wanted, %claim ]
+                  [ %wanted, %overlapping ], [ %wanted, %claim ], [ %wanted, %ask ]
   br label %drop_test
 drop_test:
   %dropped = phi i64 [ 0, %release_unexpected ], [ %dropped_next, %drop ]
@@ -271,9 +273,20 @@ written_done:
 claim:
   %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 seq_cst seq_cst
   %claimed = extractvalue {{ i32, i1 }} %claim_swap, 1
-  br i1 %claimed, label %place, label %release_unexpected
+  br i1 %claimed, label %count_run, label %release_unexpected
+count_run:
+  %left_at_at = getelementptr i8, ptr %record, i64 48
+  %left_at = load ptr, ptr %left_at_at
+  %left = load i64, ptr %left_at
+  %left_next = sub i64 %left, 1
+  store i64 %left_next, ptr %left_at
+  %pays = icmp eq i64 %left_next, 0
+  br i1 %pays, label %ask, label %place
+ask:
+  store atomic i32 0, ptr %busy_at seq_cst, align 4
+  br label %release_unexpected
 place:
-  %placed = phi i64 [ 0, %claim ], [ %placed_next, %place ]
+  %placed = phi i64 [ 0, %count_run ], [ %placed_next, %place ]
   %placed_at = mul i64 %placed, {OPERAND_BYTES}
   %placed_byte = add i64 %placed_at, {OPERANDS_BYTES}
   %placed_operand = getelementptr i8, ptr %record, i64 %placed_byte

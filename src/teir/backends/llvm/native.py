@@ -1,7 +1,8 @@
 """A kernel program bound to machine code: run it on addresses, from any thread.
 
 A run takes a context: frames for every thread and scratch arenas, kept between runs. Concurrent
-runs have contexts of their own and share the table, which nothing writes.
+runs have contexts of their own and share the table, of which one word may change: the function of
+the root node, when specialised code takes the table's place.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from teir.backends.llvm import layout, nest
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.pool import ThreadPool, thread_pool
+from teir.backends.llvm.specialise_ir import specialised_cells
 from teir.backends.llvm.table import build_table
 from teir.backends.llvm.watch import run_watched
 from teir.lower.estimate import estimate_seconds
@@ -36,14 +39,41 @@ _WORDS = struct.Struct("16q")
 
 _PAGE = 4096
 
+_NEVER = -2
+"""A count of runs left that never comes to zero."""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What a run calls: the root node of a table, or of a specialised function."""
+    """What a run calls: the root node of a table, or of a specialised function.
 
-    address: int
+    ``place`` is the root's first word among ``words``. ``owners`` keep loaded what the words
+    point to: the library, then specialised code once there is some.
+    """
+
+    words: array[int]
+    place: int
     index_cells: int
-    owner: Any
+    owners: list[Any]
+
+    @property
+    def address(self) -> int:
+        return self.words.buffer_info()[0] + layout.WORD_BYTES * self.place
+
+
+class Specialiser(Protocol):
+    """Who makes specialised code of programs that run often."""
+
+    def runs_before(self, program: KernelProgram, seconds: float) -> int | None:
+        """After how many runs that pays; None where it never does.
+
+        A run takes ``seconds`` on one thread.
+        """
+        ...
+
+    def ask(self, native: NativeProgram) -> None:
+        """Call ``native.swap_root`` some time; return at once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +91,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class NativeProgram:
-    """A kernel program as machine code. Immutable; all methods may be called at once."""
+    """A kernel program as machine code. All methods may be called at once.
+
+    Nothing of it changes but the function its root calls, which gives the same bits.
+    """
 
     program: KernelProgram
     isa: Isa
@@ -73,6 +106,10 @@ class NativeProgram:
     _run_frame: Callable[[int], None]
     operand_count: int
     _pack: struct.Struct
+    specialiser: Specialiser | None
+    runs_left: array[int]
+    """One word: runs until specialised code pays. Counts on below zero, and starts there where it
+    never pays; the native entry point counts too."""
     _idle: list[Context] = field(default_factory=list)
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
@@ -84,6 +121,7 @@ class NativeProgram:
         """
         if self.pool is not None:
             self.pool.ensure_running(self.threads - 1)
+        self._count_run()
         context = self.take_context()
         self.place(context, addresses)
         if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
@@ -102,6 +140,27 @@ class NativeProgram:
         """Run on what was placed in ``context``."""
         self._run_frame(context.frame)
 
+    @property
+    def is_specialised(self) -> bool:
+        """True once runs call specialised code."""
+        return len(self.root.owners) > 1
+
+    def swap_root(self, function: int, owner: Any) -> None:
+        """Let every run from now on call ``function``, which ``owner`` keeps loaded.
+
+        The function computes the same bits and needs no more index cells than the root has.
+        """
+        self.root.owners.append(owner)
+        # One aligned word: a run that begins meanwhile reads the old function or the new one.
+        self.root.words[self.root.place] = function
+
+    def _count_run(self) -> None:
+        left = self.runs_left[0] - 1
+        self.runs_left[0] = left
+        # The entry point leaves the run that brings the count to zero to this method.
+        if left in (0, -1) and self.specialiser is not None:
+            self.specialiser.ask(self)
+
     def take_context(self) -> Context:
         """An idle context or a new one, its cancel flag not set."""
         try:
@@ -111,33 +170,48 @@ class NativeProgram:
             return _context(self.program, self.root, self.threads, pool)
 
 
-def bind_native(program: KernelProgram, isa: Isa, threads: int) -> NativeProgram:
-    """``program`` as a table walked by precompiled functions; kernels compiled where missing."""
+def bind_native(
+    program: KernelProgram, isa: Isa, threads: int, specialiser: Specialiser | None = None
+) -> NativeProgram:
+    """``program`` as a table walked by precompiled functions; kernels compiled where missing.
+
+    ``specialiser`` is told when the program has run often; without one it stays a table.
+    """
     library = code_library(runtime.current(), isa)
     kernels = library.leaves(program_kernels(program.roots))
     table = build_table(program, library.control(), kernels, threads)
-    root = Root(table.address + table.root_bytes, table.index_cells, table)
-    return native_program(program, isa, threads, root, library)
+    cells = max(table.index_cells, specialised_cells(program))
+    root = Root(table.words, table.root_bytes // layout.WORD_BYTES, cells, [library])
+    return native_program(program, isa, threads, root, library, specialiser)
 
 
 def native_program(
-    program: KernelProgram, isa: Isa, threads: int, root: Root, library: CodeLibrary
+    program: KernelProgram,
+    isa: Isa,
+    threads: int,
+    root: Root,
+    library: CodeLibrary,
+    specialiser: Specialiser | None,
 ) -> NativeProgram:
     """A program whose runs call ``root``. Operands are its first slots."""
     slots = program.slots
     operand_count = sum(slot.storage is Storage.OPERAND for slot in slots)
     assert all(slot.storage is Storage.OPERAND for slot in slots[:operand_count])
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.control()[nest.RUN])
+    seconds = estimate_seconds(program)
+    runs = None if specialiser is None else specialiser.runs_before(program, seconds)
     return NativeProgram(
         program,
         isa,
         threads,
         root,
-        estimate_seconds(program) / threads,
+        seconds / threads,
         thread_pool(runtime.current(), library) if threads > 1 else None,
         call,
         operand_count,
         struct.Struct(f"{len(slots)}q"),
+        specialiser,
+        array("q", [_NEVER if runs is None else runs]),
     )
 
 

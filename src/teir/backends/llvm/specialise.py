@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 
-from teir.backends.llvm.compile_ir import assembly, inlined_text, module_text
+from teir.backends.llvm.compile_ir import LoadedCode, assembly, inlined_text, module_text
 from teir.backends.llvm.emit_kernel import emit_body, kernel_symbol
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.native import NativeProgram, Root, native_program
@@ -37,11 +37,17 @@ def bind_specialised(program: KernelProgram, isa: Isa, threads: int) -> NativePr
     The code is kept on disk as kernels are.
     """
     library = code_library(runtime.current(), isa)
+    function, code = load_specialised(program, isa, threads)
+    root = Root(array("q", [function]), 0, specialised_cells(program), [library, code])
+    return native_program(program, isa, threads, root, library, None)
+
+
+def load_specialised(program: KernelProgram, isa: Isa, threads: int) -> tuple[int, LoadedCode]:
+    """The address of the program's function, and what keeps it loaded."""
     functions = emit_program(program, isa, threads)
+    library = code_library(runtime.current(), isa)
     code = library.program(_SYMBOLS, functions, lambda: kernel_bodies(program, isa))
-    table = array("q", [code.addresses[PROGRAM]])
-    root = Root(table.buffer_info()[0], specialised_cells(program), (table, code))
-    return native_program(program, isa, threads, root, library)
+    return code.addresses[PROGRAM], code
 
 
 def llvm_text(program: KernelProgram, isa: Isa, threads: int) -> str:
