@@ -1,4 +1,4 @@
-"""Specialised code takes a table's place while it runs: same bits, at any moment, in any process."""
+"""Specialised code takes a table's place while it runs: the same bits, at any moment."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def test_specialised_code_pays_after_runs_that_cost_as_much_as_making_it() -> No
 
 def test_specialised_code_never_pays_where_calls_are_long() -> None:
     assert runs_before_specialising(ROWS, 1.0) is None
+    assert runs_before_specialising(program("a b"), 0.0) is None
 
 
 class Counting:
@@ -145,10 +146,7 @@ def test_the_root_is_swapped_under_concurrent_callers(
         out = np.empty_like(plan(*arrays))
         after = 0
         while after < 50:
-            if number % 2:
-                result = plan(*arrays, out=out)
-            else:
-                result = plan(*arrays)
+            result = plan(*arrays, out=out) if number % 2 else plan(*arrays)
             if result.tobytes() != wanted:
                 wrong.append(number)
             after += swapped.is_set()

@@ -47,11 +47,11 @@ _NICENESS = 10
 def runs_before_specialising(program: KernelProgram, seconds: float) -> int | None:
     """After how many runs specialised code pays; None where it never does.
 
-    A run takes ``seconds`` on one thread. The code is made when waiting any longer would cost more than making it (as with renting skis:
-    at most twice what the best decision would have cost).
+    A run takes ``seconds`` on one thread. The code is made when waiting any longer would cost more
+    than making it: as with renting skis, at most twice what the best decision would have cost.
     """
     saved = _SAVED_PER_CALL * calls_below(program.roots)
-    if saved < _SMALLEST_SHARE * seconds:
+    if saved <= _SMALLEST_SHARE * seconds:
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))
 
