@@ -77,9 +77,10 @@ class ExitCode(IntEnum):
 
 def exit_code(error: TeirError) -> ExitCode:
     """UNUSABLE where the input is no program or an argument is wrong, else FINDINGS."""
+    from teir.expr.index_notation_rules import RULES as INDEX_NOTATION_RULES
     from teir.expr.rules import RULES as EXPRESSION_RULES
 
-    unusable = {*NOT_A_PROGRAM, *EXPRESSION_RULES}
+    unusable = {*NOT_A_PROGRAM, *EXPRESSION_RULES, *INDEX_NOTATION_RULES}
     if any(
         finding.rule in unusable or isinstance(finding.place, ArgumentPlace)
         for finding in error.findings
