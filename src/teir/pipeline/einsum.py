@@ -24,7 +24,7 @@ from teir.expr.parsing import parse_expression, parse_sublists
 from teir.lower.lower import lower
 from teir.pipeline.executable import Executable, compile_program, default_isa, thread_count
 from teir.pipeline.memory import checked_limit, program_within, scratch_bytes
-from teir.pipeline.plan import Plan, operand_type, run_plan, run_views, view_out
+from teir.pipeline.plan import Plan, operand_type, run_views, view_out
 from teir.pipeline.problem import (
     OperandType,
     Problem,
@@ -87,31 +87,13 @@ def einsum(
             key += (operand.dtype, operand.shape, operand.strides)
         else:
             plan = _plans().get(tuple(key))
-            if plan is not None:
-                return _call_known(plan, operands, out)
-            plan = _plan_arrays(parse_expression(subscripts), operands, _Wishes())[0]
-            _keep(tuple(key), plan)
-            return run_plan(plan, operands, out)
+            if plan is None:
+                plan = _plan_arrays(parse_expression(subscripts), operands, _Wishes())[0]
+                _keep(tuple(key), plan)
+            return plan.call_planned(operands, out)
     parsed, arrays = _parse(subscripts, operands)
     plan, views = _plan_arrays(parsed, arrays, _Wishes(dtype, threads, optimize, memory_limit))
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
-
-
-def _call_known(plan: Plan, operands: tuple[Any, ...], out: Any) -> Any:
-    """Operands are NumPy arrays of the types, shapes and strides the plan was made for."""
-    entry, direct = plan.entry, plan.direct
-    if out is not None:
-        if entry is not None and entry(*operands, out) is not NotImplemented:
-            return out
-        return run_plan(plan, operands, out)
-    if direct is None:
-        return run_plan(plan, operands, None)
-    planned = plan.problem.out
-    result = np.empty(planned.shape, planned.dtype)
-    if entry is None or entry(*operands, result) is NotImplemented:
-        addresses = [operand.__array_interface__["data"][0] for operand in operands]
-        direct((*addresses, result.__array_interface__["data"][0]))
-    return result if planned.shape else result[()]
 
 
 def plan(

@@ -77,9 +77,33 @@ class Plan:
         an ``out`` that cannot be written directly (TEIR630 to TEIR636).
         """
         entry = self.entry
-        if entry is not None and out is not None and entry(*operands, out) is not NotImplemented:
-            return out
+        if entry is None:
+            return run_plan(self, operands, out)
+        if out is not None:
+            if entry(*operands, out) is not NotImplemented:
+                return out
+        elif len(operands) == len(self.problem.operands):
+            planned = self.problem.out
+            result = np.empty(planned.shape, planned.dtype)
+            if entry(*operands, result) is not NotImplemented:
+                return result if planned.shape else result[()]
         return run_plan(self, operands, out)
+
+    def call_planned(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+        """As a call, on arrays known to have the types, shapes and strides planned for."""
+        entry, direct = self.entry, self.direct
+        if out is not None:
+            if entry is not None and entry(*operands, out) is not NotImplemented:
+                return out
+            return run_plan(self, operands, out)
+        if direct is None:
+            return run_plan(self, operands, None)
+        planned = self.problem.out
+        result = np.empty(planned.shape, planned.dtype)
+        if entry is None or entry(*operands, result) is NotImplemented:
+            addresses = [operand.__array_interface__["data"][0] for operand in operands]
+            direct((*addresses, result.__array_interface__["data"][0]))
+        return result if planned.shape else result[()]
 
     @property
     def threads(self) -> int:
