@@ -5,8 +5,9 @@ of the input, a long first axis of the output; no two axes can be fused. Every e
 the same factor, the first axes of input and output to a multiple of 8, the longest of the others
 raised until there are 12 million elements: 48 to 71 MB in FP32, twice that in FP64.
 
-Permutations are written as published, column-major: axis ``permutation[i]`` of the input is axis
-``i`` of the output, and axis 0 is adjacent in memory.
+Names, and the table below, are as published: column-major, axis 0 adjacent in memory, axis
+``permutation[i]`` of the input is axis ``i`` of the output. The cases are row-major, as NumPy and
+einsum count axes: ``np.transpose(array, permutation)`` of an array of shape ``extents``.
 
 Source: P. Springer, J. R. Hammond, P. Bientinesi, TTC: A High-Performance Compiler for Tensor
 Transpositions, ACM TOMS 44(2), 2017; P. Springer, T. Su, P. Bientinesi, HPTT, ARRAY 2017.
@@ -16,33 +17,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LETTERS = "abcdefgh"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutationCase:
-    """One permutation; ``extents`` are those of the input, axis 0 adjacent in memory."""
+    """One permutation, row-major: axis ``permutation[i]`` of the input is axis i of the output."""
 
     name: str
     extents: tuple[int, ...]
     permutation: tuple[int, ...]
 
-    @property
-    def row_major_extents(self) -> tuple[int, ...]:
-        """The shape of the input as a C-contiguous array."""
-        return self.extents[::-1]
 
-    @property
-    def expression(self) -> str:
-        """The einsum of the case on C-contiguous arrays."""
-        letters = _LETTERS[: len(self.extents)]
-        output = "".join(letters[axis] for axis in self.permutation)
-        return f"{letters[::-1]}->{output[::-1]}"
-
-
-def _case(permutation: str, extents: tuple[int, ...]) -> PermutationCase:
-    name = f"{permutation} {'x'.join(str(extent) for extent in extents)}"
-    return PermutationCase(name=name, extents=extents, permutation=tuple(map(int, permutation)))
+def _case(published: str, extents: tuple[int, ...]) -> PermutationCase:
+    last = len(extents) - 1
+    return PermutationCase(
+        name=f"{published} {'x'.join(map(str, extents))}",
+        extents=extents[::-1],
+        permutation=tuple(last - int(axis) for axis in reversed(published)),
+    )
 
 
 PERMUTATION_CASES = (
