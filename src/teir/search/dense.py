@@ -6,6 +6,7 @@ no bit of a result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from teir.ir.nodes import Tensor
@@ -19,9 +20,17 @@ from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, product_shape
 from teir.search.step import Span, Step, normalise
 
+Choose = Callable[[ProductShape, Machine], Choice]
+"""Who makes the decisions of a matrix-like step."""
 
-def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
-    """The nodes of one step. Strides must not be negative."""
+
+def emit_step(
+    emission: Emission, step: Step, machine: Machine, choose: Choose = default_choice
+) -> Body:
+    """The nodes of one step. Strides must not be negative.
+
+    ``choose`` makes the decisions where the step is a matrix-like contraction.
+    """
     step = normalise(step)
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
@@ -35,7 +44,7 @@ def emit_step(emission: Emission, step: Step, machine: Machine) -> Body:
     shape = product_shape(step)
     if shape is None:
         return emit_lanes(emission, step, machine)
-    return emit_contraction(emission, shape, machine, default_choice(shape, machine))
+    return emit_contraction(emission, shape, machine, choose(shape, machine))
 
 
 def emit_contraction(
