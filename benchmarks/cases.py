@@ -117,7 +117,7 @@ def sizes() -> tuple[dict[str, int], ...]:
     size in multiples of four, so half are odd or prime.
     """
     draw = np.random.default_rng(_SIZE_SEED)
-    found = [dict(p=32, q=32, r=32, s=32, t=8, u=32)]
+    found = [{"p": 32, "q": 32, "r": 32, "s": 32, "t": 8, "u": 32}]
     for flops in np.geomspace(_LEAST_FLOPS, _MOST_FLOPS, SIZES - 1):
         while True:
             drawn = np.exp(draw.uniform(np.log(4), np.log(128), 6)).round().astype(int)
@@ -128,7 +128,7 @@ def sizes() -> tuple[dict[str, int], ...]:
             close = 0.8 < 2 * p * q * r * s * t * u / flops <= 1.0
             if close and max(tensors) <= _MOST_ELEMENTS and max(drawn) <= 128:
                 break
-        found.append(dict(p=p, q=q, r=r, s=s, t=t, u=u))
+        found.append({"p": p, "q": q, "r": r, "s": s, "t": t, "u": u})
     return tuple(found)
 
 

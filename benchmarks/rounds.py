@@ -81,6 +81,14 @@ def _best_seconds(call: Call, count: int, blocks: int) -> float:
     return min(_block_seconds(call, count) for _ in range(blocks)) / count
 
 
+def seconds_per_call(call: Call) -> float:
+    """One measurement, long enough for the clock."""
+    count = 1
+    while (taken := _block_seconds(call, count)) < _BLOCK_SECONDS / 4:
+        count *= 4
+    return taken / count
+
+
 def _block_seconds(call: Call, count: int) -> float:
     start = time.perf_counter()
     for _ in repeat(None, count):

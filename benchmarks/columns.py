@@ -1,0 +1,64 @@
+"""The environments in which the peers are measured, each in a process of its own.
+
+OpenBLAS and BLIS choose their kernels by the processor's family, and miss AVX-512 on some; told the
+family, they use it. Allocators that give pages back would make every library that allocates its
+result pay for fresh pages in every call, so both columns keep them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+
+class Column(Enum):
+    """How the libraries are told of the machine."""
+
+    INSTALLED = "as installed"
+    SKYLAKEX = "SkylakeX"
+
+
+FAMILY = {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "skx"}
+CONCERNED = ("NumPy", "opt_einsum", "TBLIS")
+"""The peers which those variables can change; the others are measured as installed only."""
+
+_KEEP_PAGES = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+
+def environment(column: Column, threads: int) -> dict[str, str]:
+    """The variables of a process that measures ``column``."""
+    counts = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TBLIS_NUM_THREADS", "BLIS_NUM_THREADS")
+    names = {**dict.fromkeys(counts, str(threads)), **_KEEP_PAGES}
+    kept = {name: value for name, value in os.environ.items() if name not in FAMILY}
+    return {**kept, **names, **(FAMILY if column is Column.SKYLAKEX else {})}
+
+
+def run_column(column: Column, threads: int, arguments: Sequence[str]) -> int:
+    """Run this script again with ``arguments`` in the environment of ``column``."""
+    command = [sys.executable, sys.argv[0], *arguments, "--column", column.value]
+    return subprocess.run(command, env=environment(column, threads), check=False).returncode
+
+
+def loaded_libraries(column: Column, threads: int) -> list[dict[str, Any]]:
+    """What threadpoolctl sees loaded. Raises RuntimeError where it is not what was asked for."""
+    found: list[dict[str, Any]] = threadpool_info()
+    for library in found:
+        if library["num_threads"] != threads:
+            raise RuntimeError(f"expected {threads} threads, found {library}")
+        kernels = library.get("architecture")
+        if column is Column.SKYLAKEX and kernels not in (None, FAMILY["OPENBLAS_CORETYPE"]):
+            raise RuntimeError(f"expected SkylakeX kernels, found {library}")
+    return [
+        {key: library.get(key) for key in ("prefix", "version", "architecture", "num_threads")}
+        for library in found
+    ]
