@@ -15,14 +15,16 @@ from functools import partial
 
 from teir.ir.nodes import Program, Tensor
 from teir.search.arrange import Arranged, Arrangement, arrange, as_written
+from teir.search.choice import Choice, default_choice
 from teir.search.contraction import Contraction as Contraction
 from teir.search.contraction import Factor as Factor
 from teir.search.contraction import Path as Path
 from teir.search.contraction import dense_strides
-from teir.search.dense import emit_step
+from teir.search.dense import Choose, emit_step
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.meetings import Given, meeting_tree
+from teir.search.shape import ProductShape
 from teir.search.slicing import slices_of
 from teir.search.step import Span, Step
 
@@ -39,13 +41,15 @@ class StepNote:
 class TreeProgram:
     """A program and what to tell about it: its steps and its slices.
 
-    ``cycles`` is what the model gives the chosen layouts on one core, ``written_cycles`` the
+    ``shapes`` are those of the matrix-like steps, in the order they run: what there is to choose
+    for. ``cycles`` is what the model gives the chosen layouts on one core, ``written_cycles`` the
     layouts that a tree wrote or, without one, the usual ones; of one slice, where there are
     several. None where there was nothing to choose.
     """
 
     program: Program
     steps: tuple[StepNote, ...]
+    shapes: tuple[ProductShape, ...]
     slices: Mapping[str, int]
     cycles: float | None
     written_cycles: float | None
@@ -56,12 +60,14 @@ class TreeOptions:
     """How a path becomes a program.
 
     ``results`` are the indices of every step's result as a tree wrote them; ``rearrange`` is False
-    to keep every layout as written; ``slices`` maps indices of the output to blocks.
+    to keep every layout as written; ``slices`` maps indices of the output to blocks. ``choices``
+    are taken by the matrix-like steps in the order they run; those beyond take the default.
     """
 
     results: Sequence[Sequence[str]] | None = None
     rearrange: bool = True
     slices: Mapping[str, int] = field(default_factory=dict)
+    choices: tuple[Choice, ...] = ()
 
 
 def contraction_program(
@@ -69,7 +75,7 @@ def contraction_program(
 ) -> TreeProgram:
     """The program that runs the steps of ``path`` one after the other."""
     options = TreeOptions() if options is None else options
-    builder = _Tree(path, machine, options, Emission(), [], [])
+    builder = _Tree(path, machine, options, Emission(), [], [], [])
     tensors = (*(factor.tensor for factor in contraction.inputs), contraction.output.tensor)
     for tensor in tensors:
         builder.emission.name(tensor.name)
@@ -84,7 +90,12 @@ def contraction_program(
     )
     first = builder.arrangements[0]
     return TreeProgram(
-        program, tuple(builder.notes), dict(options.slices), first.cycles, first.written_cycles
+        program,
+        tuple(builder.notes),
+        tuple(builder.shapes),
+        dict(options.slices),
+        first.cycles,
+        first.written_cycles,
     )
 
 
@@ -95,7 +106,15 @@ class _Tree:
     options: TreeOptions
     emission: Emission
     notes: list[StepNote]
+    shapes: list[ProductShape]
     arrangements: list[Arrangement]
+
+    def choose(self, shape: ProductShape, machine: Machine) -> Choice:
+        """The next of the choices given, the default where there is none."""
+        number = len(self.shapes)
+        self.shapes.append(shape)
+        given = self.options.choices
+        return given[number] if number < len(given) else default_choice(shape, machine)
 
     def sliced(self, contraction: Contraction, slices: tuple[tuple[str, int], ...]) -> Body:
         """Loops over the slices, the tree inside."""
@@ -114,7 +133,7 @@ class _Tree:
         if self.options.rearrange:
             arrangement = arrange(meetings, contraction, self.machine)
         self.arrangements.append(arrangement)
-        steps = _Steps(contraction, self.machine, self.emission, self.notes, [])
+        steps = _Steps(contraction, self.machine, self.emission, self.notes, self.choose, [])
         steps.run(_planned(arrangement.root, contraction), contraction.output)
         body = Body()
         for one in steps.bodies:
@@ -134,6 +153,7 @@ class _Steps:
     machine: Machine
     emission: Emission
     notes: list[StepNote]
+    choose: Choose
     bodies: list[Body]
 
     def run(self, root: _Planned, output: Factor) -> None:
@@ -160,7 +180,7 @@ class _Steps:
 
     def emit(self, factors: tuple[Factor, ...], output: Factor) -> None:
         step = _step(factors, output, self.contraction.extents)
-        self.bodies.append(emit_step(self.emission, step, self.machine))
+        self.bodies.append(emit_step(self.emission, step, self.machine, self.choose))
         self.notes.append(_note(factors, output, self.contraction.extents))
 
 
