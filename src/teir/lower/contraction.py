@@ -5,6 +5,7 @@ from __future__ import annotations
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm
 from teir.lower.kernel_program import KernelNode
+from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.target import Isa
 
@@ -22,16 +23,22 @@ def needs_accumulator(tile: ContractionTile) -> bool:
 
 def reductions_inside(tile: ContractionTile) -> int:
     """How many of the tile's reductions, innermost first, run inside its kernel."""
+    if lane_axes(tile) is not None:
+        return LANE_REDUCTIONS
     return BLOCK_REDUCTIONS if gemm_axes(tile) is not None else SUM_REDUCTIONS
 
 
 def lower_contraction(
     tile: ContractionTile, isa: Isa, accumulator: Accumulator | None
 ) -> tuple[KernelNode, ...]:
-    """Loops around `GemmBlock` calls where an axis separates the inputs, else `ProductSum`.
+    """Loops around `LaneBlock` calls where an axis is adjacent on all operands, `GemmBlock` calls
+    where an axis separates the inputs, else `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so.
     """
+    lanes = lane_axes(tile)
+    if lanes is not None:
+        return lower_lane_blocks(tile, lanes, isa)
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)

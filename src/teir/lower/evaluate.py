@@ -32,6 +32,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    LaneBlock,
     ProductSum,
     TransposeCopy,
 )
@@ -104,6 +105,8 @@ class _Machine:
                 self.product_sum(call.kernel, call)
             case DotRows():
                 self.dot_rows(call.kernel, call)
+            case LaneBlock():
+                self.lane_block(call.kernel, call)
             case Elementwise():
                 self.elementwise(call.kernel, call)
             case TransposeCopy():
@@ -155,6 +158,19 @@ class _Machine:
         )
         output = self.tile(call, count, out_type, ((m, lanes[-1]),))
         self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+    def lane_block(self, kernel: LaneBlock, call: Call) -> None:
+        m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]
+        a_row, b_column, c_row, c_column, accumulate = call.arguments[10:]
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        rows, columns, lanes = kernel.rows, kernel.columns, (m, in_type.itemsize)
+        depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
+        depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
+        a = self.tile(call, 0, in_type, ((rows, a_row), (columns, 0), lanes, *depth_a))
+        b = self.tile(call, 1, in_type, ((rows, 0), (columns, b_column), lanes, *depth_b))
+        adjacent = (m, out_type.itemsize)
+        c = self.tile(call, 2, out_type, ((rows, c_row), (columns, c_column), adjacent))
+        self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, accumulate)
 
     def dot_rows(self, kernel: DotRows, call: Call) -> None:
         count, depth = kernel.inputs, kernel.reductions

@@ -13,6 +13,7 @@ from teir.lower.kernels import (
     Elementwise,
     GemmBlock,
     Kernel,
+    LaneBlock,
     ProductSum,
     TransposeCopy,
 )
@@ -105,6 +106,11 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"DotRows {kernel.in_type.value} {kernel.rows} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {accesses})"
+            )
+        case LaneBlock():
+            return (
+                f"LaneBlock {kernel.in_type.value} {kernel.rows}×{kernel.columns} "
+                f"({kernel.lanes} lanes)"
             )
         case Elementwise():
             accesses = ", ".join(access.value for access in kernel.accesses)

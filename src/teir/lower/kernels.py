@@ -103,6 +103,25 @@ class DotRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBlock:
+    """C[r, c, m] += sum over (outer, batch, k) of A[r, ..., m] * B[c, ..., m], lanes along m.
+
+    ``rows`` by ``columns`` accumulators for every vector of ``lanes``; along m the elements of all
+    three operands are adjacent.
+
+    Operands: A, B, C. Arguments, in order:
+    m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, a_row, b_column, c_row,
+    c_column, accumulate (1: start from C, 0: start from zero).
+    """
+
+    in_type: DataType
+    out_type: DataType
+    lanes: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise:
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
@@ -133,4 +152,4 @@ class TransposeCopy:
     lanes: int
 
 
-Kernel = GemmBlock | ProductSum | DotRows | Elementwise | TransposeCopy
+Kernel = GemmBlock | ProductSum | DotRows | LaneBlock | Elementwise | TransposeCopy

@@ -13,8 +13,9 @@ from teir.ir.nodes import Tensor
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, default_choice, shares_batch
 from teir.search.dots import dots_of, emit_dots
-from teir.search.elementwise import emit_copy, emit_lanes, emit_product, emit_sum
+from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
+from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, product_shape
@@ -41,9 +42,11 @@ def emit_step(
         return emit_copy(emission, step, machine)
     if not step.reductions:
         return emit_product(emission, step, machine)
+    lanes = lane_step_of(step)
+    if lanes is not None:
+        return emit_lanes(emission, lanes, machine)
     shape = product_shape(step)
-    if shape is None:
-        return emit_lanes(emission, step, machine)
+    assert shape is not None
     return emit_contraction(emission, shape, machine, choose(shape, machine))
 
 

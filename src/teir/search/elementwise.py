@@ -60,12 +60,6 @@ def emit_sum(emission: Emission, step: Step, machine: Machine) -> Body:
     return _emit_reduction(emission, step, machine, free, near)
 
 
-def emit_lanes(emission: Emission, step: Step, machine: Machine) -> Body:
-    """A contraction whose lanes run along an axis of all three tensors (role C)."""
-    free = _ordered([axis for axis in step.axes if axis.stride(step.output.name)], step.output)
-    return _emit_reduction(emission, step, machine, free, free[-1])
-
-
 def _emit_reduction(
     emission: Emission, step: Step, machine: Machine, free: Sequence[Span], lanes: Span | None
 ) -> Body:

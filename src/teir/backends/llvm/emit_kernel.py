@@ -12,6 +12,7 @@ from typing import assert_never
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, gemm_arguments
+from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
 from teir.backends.llvm.layout import (
@@ -29,6 +30,7 @@ from teir.lower.kernels import (
     Elementwise,
     GemmBlock,
     Kernel,
+    LaneBlock,
     ProductSum,
     TransposeCopy,
 )
@@ -45,7 +47,7 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock():
+        case GemmBlock() | LaneBlock():
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
@@ -66,6 +68,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return product_sum_arguments(kernel)
         case DotRows():
             return dot_rows_arguments(kernel)
+        case LaneBlock():
+            return LANE_BLOCK_ARGUMENTS
         case Elementwise():
             return elementwise_arguments(kernel)
         case TransposeCopy():
@@ -147,6 +151,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
         case _:
+        case LaneBlock():
+            return emit_lane_block_body(kernel, isa).text()
             assert_never(kernel)
 
 
@@ -169,6 +175,9 @@ def _kernel_words(kernel: Kernel) -> str:
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
         case TransposeCopy():
+        case LaneBlock():
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case _:
             assert_never(kernel)

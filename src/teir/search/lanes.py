@@ -1,0 +1,226 @@
+"""Products whose lanes lie along an axis of all three tensors: batches, the batch innermost.
+
+    [parallel] other batch axes
+      [parallel] slabs of the lanes
+        [copy the slabs of A and B into scratch]
+        zero; Contraction C=[slab] M=[..] N=[..] K=[..]      into out, or into scratch
+        [copy the slab of the result]
+
+A slab is packed where the lanes are not adjacent, and where rows that are read again lie
+multiples of 4096 bytes apart: those would fall into the same few lines of a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.shape import extent_of
+from teir.search.step import Span, Step
+
+_PACKED_RUN_BYTES = 512
+_RUN_BYTES = 2048
+"""Bytes of one row of a slab: long enough to be read in order, short enough for the caches."""
+_SAME_PLACE_BYTES = 4096
+"""Rows a multiple of this apart compete for the same lines of the first cache."""
+_WAYS = 8
+_LINE_BYTES = 64
+_CHUNKS = 4
+"""Slabs per thread, so that an uneven machine still shares evenly."""
+_FEWEST = 16
+"""Lanes from which transposing both inputs' tiles is better than gathering them."""
+_MOST_TILE = 4096
+"""Products of one lane up to which the operands are small matrices."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStep:
+    """A step of two inputs by kinds of axes, outermost first; ``lanes`` moves all three tensors."""
+
+    step: Step
+    lanes: Span
+    c: tuple[Span, ...]
+    m: tuple[Span, ...]
+    n: tuple[Span, ...]
+    k: tuple[Span, ...]
+
+
+def lane_step_of(step: Step) -> LaneStep | None:
+    """The step with its lanes along a batch axis; None where no such axis serves best.
+
+    That is the axis of the smallest stride on the output, if it moves all tensors; else one that
+    is adjacent on both inputs, for small matrices.
+    """
+    first, second, out = (*step.inputs, step.output)
+    free = [axis for axis in step.axes if axis.stride(out.name)]
+    batch = [axis for axis in free if axis.stride(first.name) and axis.stride(second.name)]
+    if not batch:
+        return None
+    nearest = min(free, key=lambda axis: (axis.stride(out.name), -axis.extent))
+    if nearest in batch:
+        return _lane_step(step, nearest)
+    rest = extent_of([axis for axis in step.axes if axis not in batch])
+    for axis in batch:
+        if _is_unit(axis, first) and _is_unit(axis, second):
+            return _lane_step(step, axis) if axis.extent >= _FEWEST and rest <= _MOST_TILE else None
+    return None
+
+
+def _lane_step(step: Step, lanes: Span) -> LaneStep:
+    first, second = (tensor.name for tensor in step.inputs)
+    out = step.output.name
+    rest = [axis for axis in step.axes if axis is not lanes and axis.stride(out)]
+    c = [axis for axis in rest if axis.stride(first) and axis.stride(second)]
+    return LaneStep(
+        step,
+        lanes,
+        _outermost_first(c, out),
+        _outermost_first([axis for axis in rest if not axis.stride(second)], out),
+        _outermost_first([axis for axis in rest if not axis.stride(first)], out),
+        _outermost_first(step.reductions, first),
+    )
+
+
+def emit_lanes(emission: Emission, step: LaneStep, machine: Machine) -> Body:
+    """Loops over the other batch axes and the slabs of the lanes."""
+    step = _streamed(step)
+    first, second, out = (*step.step.inputs, step.step.output)
+    sides = (
+        _side(first, (*step.m, *step.k), step.lanes),
+        _side(second, (*step.n, *step.k), step.lanes),
+        _side(out, (*step.m, *step.n), step.lanes),
+    )
+    work = extent_of(step.step.axes)
+    is_shared = machine.threads > 1 and work >= machine.threaded_work
+    width = _slab_lanes(step, sides, machine.threads if is_shared else 1)
+
+    def slabs() -> Body:
+        body = Body()
+        for piece in cut(step.lanes, width):
+            assert piece.tile is not None
+            leaf = partial(_emit_slab, emission, step, sides, piece.tile)
+            body += emission.loops(piece.loops, leaf, parallel=is_shared)
+        return body
+
+    return emission.loops(step.c, slabs, parallel=is_shared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A tensor, the axes of its slab besides the lanes, and whether the slab is packed."""
+
+    tensor: Tensor
+    axes: tuple[Span, ...]
+    is_packed: bool
+
+
+def _streamed(step: LaneStep) -> LaneStep:
+    """Rows or columns as loops where what is read once would be packed: copies cost more."""
+    large, axes = (step.step.inputs[0], step.m) if step.m else (step.step.inputs[1], step.n)
+    if (step.m and step.n) or not _collide(large, (*axes, *step.k)):
+        return step
+    return replace(step, c=(*step.c, *axes), m=(), n=())
+
+
+def _side(tensor: Tensor, axes: tuple[Span, ...], lanes: Span) -> _Side:
+    return _Side(tensor, axes, _collide(tensor, axes) or not _is_unit(lanes, tensor))
+
+
+def _collide(tensor: Tensor, axes: Sequence[Span]) -> bool:
+    """True for many rows in the same few lines of a cache."""
+    strides = [axis.stride(tensor.name) for axis in axes]
+    return extent_of(axes) > _WAYS and not any(stride % _SAME_PLACE_BYTES for stride in strides)
+
+
+def _slab_lanes(step: LaneStep, sides: Sequence[_Side], threads: int) -> int:
+    """Lanes of one slab."""
+    is_packed = any(side.is_packed for side in sides)
+    run = _PACKED_RUN_BYTES if is_packed else _RUN_BYTES
+    lanes = run // step.step.output.data_type.width
+    if not is_packed and not (step.m or step.n):
+        # Nothing is read twice.
+        lanes = step.lanes.extent
+    if threads == 1 or extent_of(step.c) >= _CHUNKS * threads:
+        return min(lanes, step.lanes.extent)
+    share = max(1, step.lanes.extent // (_CHUNKS * threads))
+    return even_block(step.lanes.extent, min(lanes, share), _FEWEST)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slab:
+    """The slab of one tensor as the product sees it: where it lies, and the stride of each axis."""
+
+    tensor: Tensor
+    strides: Mapping[int, int]
+    copy: tuple[Span, ...]
+    """The walk over the slab on the tensor and on its copy; empty where there is none."""
+
+
+def _slab(emission: Emission, side: _Side, lanes: Span) -> _Slab:
+    name, width = side.tensor.name, side.tensor.data_type.width
+    axes = (*side.axes, lanes)
+    if not side.is_packed:
+        return _Slab(side.tensor, {id(axis): axis.stride(name) for axis in axes}, ())
+    packed = Tensor(name=emission.name(f"{name}_slab"), data_type=side.tensor.data_type)
+    strides = {id(lanes): width}
+    reach = -(-lanes.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
+    for axis in reversed(side.axes):
+        strides[id(axis)] = reach
+        reach *= axis.extent
+    copy = tuple(
+        Span(
+            axis.label,
+            axis.extent,
+            {name: axis.stride(name), packed.name: strides[id(axis)]},
+            _only(axis.offsets, name),
+        )
+        for axis in axes
+    )
+    return _Slab(packed, strides, copy)
+
+
+def _only(offsets: Mapping[str, int], *names: str) -> dict[str, int]:
+    return {name: offset for name, offset in offsets.items() if name in names}
+
+
+def _emit_slab(
+    emission: Emission, step: LaneStep, sides: tuple[_Side, _Side, _Side], lanes: Span
+) -> Body:
+    slabs = tuple(_slab(emission, side, lanes) for side in sides)
+    a, b, c = (slab.tensor.name for slab in slabs)
+
+    def walk(axis: Span) -> Span:
+        strides = {slab.tensor.name: slab.strides.get(id(axis), 0) for slab in slabs}
+        moved = {name: stride for name, stride in strides.items() if stride}
+        return Span(axis.label, axis.extent, moved, _only(axis.offsets, a, b, c))
+
+    m, n, k = (tuple(map(walk, axes)) for axes in (step.m, step.n, step.k))
+    along = (walk(lanes),)
+    body = Body(scratch=tuple(slab.tensor for slab in slabs if slab.copy))
+    for side, slab in zip(sides[:-1], slabs[:-1], strict=True):
+        body += _copied(emission, side.tensor.name, slab.tensor.name, slab.copy)
+    body += emission.leaf(Operation.ZERO, (), c, Roles(m=(*m, *n, *along)))
+    data_type = sides[0].tensor.data_type
+    roles = Roles(c=along, m=m, n=n, k=k)
+    body += emission.leaf(Operation.CONTRACTION, (a, b), c, roles, data_type=data_type)
+    return body + _copied(emission, c, sides[-1].tensor.name, slabs[-1].copy)
+
+
+def _copied(emission: Emission, source: str, target: str, walk: tuple[Span, ...]) -> Body:
+    if not walk:
+        return Body()
+    return emission.leaf(Operation.COPY, (source,), target, Roles(m=walk))
+
+
+def _is_unit(axis: Span, tensor: Tensor) -> bool:
+    return axis.stride(tensor.name) == tensor.data_type.width
+
+
+def _outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:
+    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor), reverse=True))
