@@ -67,18 +67,16 @@ def _emit_reduction(
 
     The kernel keeps sums of narrow types wide however many reductions it is given.
     """
-    first = step.inputs[0]
-    inputs = tuple(tensor.name for tensor in step.inputs)
+    (first,) = step.inputs
     k = tuple(sorted(step.reductions, key=lambda axis: axis.stride(first.name), reverse=True))
-    is_batch = len(step.inputs) == 2
     outer = [axis for axis in free if axis is not lanes]
 
     def leaf(tile: Span | None) -> Body:
-        along = () if tile is None else (tile,)
+        along = some(tile)
         zero = emission.leaf(Operation.ZERO, (), step.output.name, Roles(m=along))
-        roles = Roles(c=along, k=k) if is_batch else Roles(m=along, k=k)
+        roles = Roles(m=along, k=k)
         return zero + emission.leaf(
-            Operation.CONTRACTION, inputs, step.output.name, roles, data_type=first.data_type
+            Operation.CONTRACTION, (first.name,), step.output.name, roles, data_type=first.data_type
         )
 
     work = extent_of(step.axes)
