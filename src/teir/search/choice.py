@@ -75,7 +75,6 @@ class Choice:
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     """What the search takes where nothing has been measured."""
-    width = shape.out.data_type.accumulator.width
     depth = _depth(shape)
     k = reductions_of(shape, depth).block
     sharing = sharing_of(shape, machine)
@@ -84,7 +83,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if packs_a:
         fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
-    panel = machine.panel_rows(width)
+    panel = _panel(shape, machine)
     return Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
@@ -197,6 +196,31 @@ def _order(
         return Order.COLUMNS
     is_wide = shape.rows < shape.columns and _fits_whole(shape, k, machine)
     return Order.COLUMNS if is_wide or packed_a is Packing.BLOCKS else Order.ROWS
+
+
+def _panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste."""
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    if rows <= 4 * lanes:
+        return rows
+    return min((3 * lanes, 4 * lanes), key=lambda panel: -rows % panel)
+
+
+def _tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
+    """Columns of one register block beside a panel; a number that divides the columns if one does.
+
+    Four vectors leave room for 6 columns, three for 9, two for 12.
+    """
+    assert shape.n is not None
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    largest = {1: 16, 2: 12, 3: 9, 4: 6}[min(4, -(-panel // lanes))]
+    extent = shape.n.extent
+    if extent <= largest:
+        return extent
+    fitting = [size for size in range(largest, largest // 2, -1) if extent % size == 0]
+    even = -(-extent // -(-extent // largest))
+    return fitting[0] if fitting else even
 
 
 def _row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:

@@ -20,6 +20,7 @@ from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, product_shape
 from teir.search.step import Span, Step, normalise
+from teir.search.tiles import emit_through_tile, output_tile
 
 Choose = Callable[[ProductShape, Machine], Choice]
 """Who makes the decisions of a matrix-like step."""
@@ -45,6 +46,16 @@ def emit_step(
     lanes = lane_step_of(step)
     if lanes is not None:
         return emit_lanes(emission, lanes, machine)
+    tile = output_tile(step, machine)
+    if tile is not None:
+        one_thread = replace(machine, threads=1)
+        return emit_through_tile(
+            emission,
+            step,
+            tile,
+            lambda inner: emit_step(emission, inner, one_thread),
+            parallel=machine.threads > 1,
+        )
     shape = product_shape(step)
     assert shape is not None
     return emit_contraction(emission, shape, machine, choose(shape, machine))

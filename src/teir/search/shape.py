@@ -73,9 +73,9 @@ def _moves(axis: Span, tensor: Tensor) -> bool:
     return axis.stride(tensor.name) != 0
 
 
-def _column_worth(axis: Span, b: Tensor, out: Tensor) -> tuple[int, bool, int]:
+def _column_worth(axis: Span, b: Tensor, out: Tensor) -> tuple[int, int, bool]:
     is_unit = axis.stride(b.name) == b.data_type.width
-    return min(axis.extent, 12), is_unit, -axis.stride(out.name)
+    return min(axis.extent, 12), -axis.stride(out.name), is_unit
 
 
 def _outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:

@@ -1,0 +1,174 @@
+"""Products whose output is adjacent along an axis that no cheap load is adjacent along.
+
+    loops { [scratch T] T = product of a tile, lanes as the inputs lie; output tile = T permuted }
+
+One large input is read once and meets a small one (a tensor times a matrix along one axis).
+Packing the large input would cost as much as the product, so the lanes run as the inputs lie, sums
+go to a tile in the second cache, and the tile is permuted on its way out: each result is moved once
+more where each element of the large input would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.shape import extent_of
+from teir.search.step import Span, Step
+
+_MOST_COLUMNS = 64
+"""Free indices of the small input from which packing the large one is cheap."""
+_FEWEST_PRODUCTS = 12
+"""Products per result below which moving results once more costs too much."""
+_SHORTEST = 8
+"""Lanes that fill at least half a vector."""
+_RUN_BYTES = 256
+"""Pieces of this length keep reading and writing memory near its bandwidth."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTile:
+    """A tile of results: its axes with the block of each, the lanes last; all others are loops."""
+
+    axes: tuple[Span, ...]
+    blocks: tuple[int, ...]
+
+
+def output_tile(step: Step, machine: Machine) -> OutputTile | None:
+    """The tile of a step that is better computed through scratch; None for all others."""
+    if len(step.inputs) != 2 or not step.reductions:
+        return None
+    out = step.output
+    free = [axis for axis in step.axes if axis.stride(out.name)]
+    large, small = sorted(step.inputs, key=lambda one: _elements(step, one.name), reverse=True)
+    columns = [axis for axis in free if axis.stride(small.name)]
+    along = min(free, key=lambda axis: axis.stride(out.name), default=None)
+    if along is None or along in columns or along.stride(large.name) == large.data_type.width:
+        return None
+    if any(axis.stride(large.name) for axis in columns) or not columns:
+        return None
+    if extent_of(columns) > _MOST_COLUMNS or extent_of(step.reductions) < _FEWEST_PRODUCTS:
+        return None
+    if _elements(step, large.name) * large.data_type.width < machine.l2_bytes:
+        return None
+    lanes = _adjacent(free, large) or _adjacent(columns, small)
+    if lanes is None or lanes.extent < _SHORTEST:
+        return None
+    return _grown(free, lanes, columns, large, out, machine)
+
+
+def _elements(step: Step, tensor: str) -> int:
+    return extent_of([axis for axis in step.axes if axis.stride(tensor)])
+
+
+def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:
+    width = tensor.data_type.width
+    return next((axis for axis in axes if axis.stride(tensor.name) == width), None)
+
+
+def _grown(
+    free: Sequence[Span],
+    lanes: Span,
+    columns: Sequence[Span],
+    large: Tensor,
+    out: Tensor,
+    machine: Machine,
+) -> OutputTile:
+    """The lanes, the columns, then more of the input's and of the output's runs while they fit."""
+    width = out.data_type.width
+    blocks = {id(axis): axis.extent for axis in (*columns, lanes)}
+    room = machine.l2_bytes // 4 // width
+    used = extent_of(columns) * (1 if lanes in columns else lanes.extent)
+
+    def grow(tensor: Tensor, run: int) -> None:
+        nonlocal used
+        for axis in sorted(free, key=lambda axis: axis.stride(tensor.name)):
+            stride = axis.stride(tensor.name)
+            if stride == 0:
+                continue
+            known = blocks.get(id(axis), 1)
+            if stride * known < run and known < axis.extent:
+                wanted = -(-run // stride)
+                size = even_block(axis.extent, max(1, min(wanted, room // (used // known))))
+                if size > known:
+                    blocks[id(axis)] = size
+                    used = used // known * size
+            if stride * blocks.get(id(axis), 1) >= run:
+                return
+
+    grow(out, 64)
+    grow(large, _RUN_BYTES)
+    grow(out, _RUN_BYTES)
+    tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
+    tile.sort(key=lambda axis: (axis not in columns, axis.stride(large.name)), reverse=True)
+    axes = (*tile, lanes)
+    return OutputTile(axes, tuple(blocks[id(axis)] for axis in axes))
+
+
+def emit_through_tile(
+    emission: Emission,
+    step: Step,
+    tile: OutputTile,
+    product: Callable[[Step], Body],
+    parallel: bool,
+) -> Body:
+    """Loops over the axes outside the tile and over its blocks, as the large input lies."""
+    inside = {id(axis) for axis in tile.axes}
+    outside = [a for a in step.axes if a.stride(step.output.name) and id(a) not in inside]
+    large = max(step.inputs, key=lambda one: _elements(step, one.name))
+    outside.sort(key=lambda axis: axis.stride(large.name), reverse=True)
+
+    def blocks(done: tuple[Span, ...], left: tuple[tuple[Span, int], ...]) -> Body:
+        if not left:
+            return _tile(emission, step, done, product)
+        (axis, size), *others = left
+        return emission.blocks(
+            axis, size, lambda one: blocks((*done, one), tuple(others)), parallel
+        )
+
+    pairs = tuple(zip(tile.axes, tile.blocks, strict=True))
+    return emission.loops(outside, lambda: blocks((), pairs), parallel)
+
+
+def _tile(
+    emission: Emission,
+    step: Step,
+    axes: tuple[Span, ...],
+    product: Callable[[Step], Body],
+) -> Body:
+    """The product of one tile into scratch, and the copy of the scratch to the output."""
+    out = step.output
+    scratch = Tensor(name=emission.name("tile"), data_type=out.data_type)
+    stride = out.data_type.width
+    moved: list[Span] = []
+    copied: list[Span] = []
+    for axis in reversed(axes):
+        to_scratch = {name: value for name, value in axis.strides.items() if name != out.name}
+        offsets = {name: value for name, value in axis.offsets.items() if name != out.name}
+        moved.append(Span(axis.label, axis.extent, {**to_scratch, scratch.name: stride}, offsets))
+        to_out = {scratch.name: stride, out.name: axis.stride(out.name)}
+        kept = {out.name: axis.offsets[out.name]} if out.name in axis.offsets else {}
+        copied.append(Span(axis.label, axis.extent, to_out, kept))
+        stride *= axis.extent
+    inner = Step(step.inputs, scratch, (*_with_one_start(moved), *step.reductions))
+    copied.sort(key=lambda axis: axis.stride(out.name), reverse=True)
+    copy = emission.leaf(
+        Operation.COPY, (scratch.name,), out.name, Roles(m=tuple(copied[:-1]), n=(copied[-1],))
+    )
+    made = product(inner) + copy
+    return Body(made.nodes, (*made.scratch, scratch))
+
+
+def _with_one_start(axes: Sequence[Span]) -> tuple[Span, ...]:
+    """The same walk, all offsets on the first axis: axes of one index may be dropped."""
+    start: dict[str, int] = {}
+    for axis in axes:
+        for tensor, offset in axis.offsets.items():
+            start[tensor] = start.get(tensor, 0) + offset
+    kept = [Span(axis.label, axis.extent, axis.strides, {}) for axis in axes if axis.extent > 1]
+    first, *others = kept
+    return (Span(first.label, first.extent, first.strides, start), *others)

@@ -1,0 +1,73 @@
+"""Products computed through tiles of scratch: when, and that they mean what NumPy computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from teir.dtypes import DataType
+from teir.expr.parsing import parse_subscripts
+from teir.ir.check import check
+from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Program
+from teir.ir.printing import print_program
+from teir.pipeline.problem import contiguous, state_problem
+from teir.search.machine import Machine
+from teir.search.tree import contraction_program
+
+SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=4096, threads=1, threaded_work=1)
+THROUGH_TILES = {
+    "adb,cd->cba": {"a": 20, "b": 19, "c": 5, "d": 17},
+    "acd,db->cba": {"a": 33, "b": 9, "c": 7, "d": 13},
+    "aebd,ce->dcba": {"a": 18, "b": 3, "c": 4, "d": 9, "e": 12},
+    "dabe,ec->dcba": {"a": 17, "b": 5, "c": 8, "d": 2, "e": 14},
+    "afbce,df->edcba": {"a": 6, "b": 5, "c": 4, "d": 3, "e": 8, "f": 12},
+}
+DIRECT = {
+    "ij,jk->ik": {"i": 40, "j": 40, "k": 40},
+    "dcea,be->dcba": {"a": 16, "b": 5, "c": 6, "d": 7, "e": 12},
+    "adb,cd->cba": {"a": 20, "b": 19, "c": 90, "d": 17},
+}
+
+
+def program_of(
+    text: str, extents: dict[str, int], machine: Machine
+) -> tuple[Program, list[tuple[int, ...]]]:
+    terms, _ = text.split("->")
+    shapes = [tuple(extents[index] for index in term) for term in terms.split(",")]
+    types = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
+    problem = state_problem(parse_subscripts(text), types, None, None)
+    assert problem.contraction is not None
+    return contraction_program(problem.contraction, ((0, 1),), machine).program, shapes
+
+
+def uses_tiles(program: Program) -> bool:
+    return any(
+        tensor.name.startswith("tile")
+        for node in program.nodes()
+        for tensor in getattr(node, "scratch", ())
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", THROUGH_TILES)
+def test_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
+    extents = THROUGH_TILES[text]
+    program, shapes = program_of(text, extents, replace(SMALL, threads=threads))
+    assert uses_tiles(program)
+    report = check(program)
+    assert report.ok, print_program(program).text
+    draw = np.random.default_rng(3)
+    first, second = (draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
+    expected = np.einsum(text, first, second)
+    out = np.full(expected.shape, 7, np.float32)
+    evaluate(program, {"in0": first, "in1": second, "out": out})
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("text", DIRECT)
+def test_other_products_go_straight_to_the_output(text: str) -> None:
+    program, _ = program_of(text, DIRECT[text], SMALL)
+    assert not uses_tiles(program)
