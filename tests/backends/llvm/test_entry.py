@@ -113,6 +113,40 @@ def test_everything_else_is_declined_and_untouched(name: str) -> None:
             np.testing.assert_array_equal(left, right)
 
 
+OWN = np.dtype(np.float32, metadata={"unit": "m"})
+"""A dtype object of its own, so that an array's fields are not enough to know it."""
+
+ASKED = {
+    "another rank": lambda a: a.reshape(12),
+    "another extent": lambda a: a[:2],
+    "other strides": lambda a: a[:, :, ::-1],
+    "read-only": read_only,
+}
+
+
+def test_an_array_of_an_equal_dtype_is_asked_for_its_buffer() -> None:
+    a, b, out = (array.astype(OWN) for array in arrays())
+    assert a.dtype is not np.dtype(np.float32)
+    assert entry()(a, b, out) is None
+    np.testing.assert_array_equal(out, a + b)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_buffer_that_does_not_fit_is_declined(name: str) -> None:
+    a, b, out = (array.astype(OWN) for array in arrays())
+    before = out.copy()
+    assert entry()(a, b, ASKED[name](out)) is NotImplemented
+    np.testing.assert_array_equal(out, before)
+
+
+def test_bf16_arrays_are_known_by_their_dtype() -> None:
+    function = bind_entry(native_sum(), operands(DataType.BF16))
+    assert function is not None
+    assert function(*arrays()) is NotImplemented
+    halves = [np.zeros((3, 1, 8), np.float16)[..., ::2] for _ in range(3)]
+    assert function(*halves) is NotImplemented
+
+
 def test_neighbours_do_not_overlap() -> None:
     memory = np.arange(36, dtype=np.float32)
     a, out, b = (part.reshape(SHAPE) for part in np.split(memory, 3))
@@ -183,6 +217,5 @@ def test_callers_at_once_compute_or_are_declined() -> None:
 
 
 def test_no_entry_where_there_can_be_none() -> None:
-    assert bind_entry(native_sum(), operands(DataType.BF16)) is None
     long = program("a b c out", loop(2**40, (), product((0, 0), (1, 0), (2, 0), (3, 0))))
     assert bind_entry(bind_native(long, host_isa(), 1), operands()) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ _FORMATS = {
     DataType.C64: b"Zf",
     DataType.C128: b"Zd",
 }
-"""Buffer protocol formats; BF16 has none."""
+"""Buffer protocol formats; BF16 has none, its arrays are known by their dtype alone."""
 
 _BUFFER_FLAGS = 0x10 | 0x08 | 0x04
 """PyBUF_STRIDES and PyBUF_FORMAT."""
@@ -63,14 +63,15 @@ def bind_entry(
 
     It returns NotImplemented and touches nothing when an argument is not exactly as expected,
     when an output overlaps another operand, or when the program is running already. None where
-    there can be no such function: a type without buffer format, runs so long that Ctrl-C must be
-    watched for, another Python than CPython.
+    there can be no such function: a type whose arrays cannot be told, runs so long that Ctrl-C must
+    be watched for, another Python than CPython.
     """
     if sys.implementation.name != "cpython" or native.seconds > LONG_RUN_SECONDS:
         return None
     if len(operands) > entry_ir.MOST_OPERANDS:
         return None
-    if any(operand.data_type not in _FORMATS for operand in operands):
+    reads_fields = runtime.current().once("fields of arrays", _reads_fields)
+    if not reads_fields and any(operand.data_type not in _FORMATS for operand in operands):
         return None
     if native.pool is not None and not isinstance(native.pool, NativePool):
         return None
@@ -78,14 +79,20 @@ def bind_entry(
     runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
     context = native.take_context()
     native.place(context, (0,) * native.operand_count)
-    record = _record(native, operands, context.frame)
+    dtypes = [operand.data_type.numpy_dtype() if reads_fields else None for operand in operands]
+    record = _record(native, operands, dtypes, context.frame)
     definition = _MethodDefinition(
         b"run", library.control()[entry_ir.ENTRY], _METH_FASTCALL, b"Run the compiled program."
     )
-    return _new_function(definition, record, (native, context))
+    return _new_function(definition, record, (native, context, dtypes))
 
 
-def _record(native: NativeProgram, operands: tuple[EntryOperand, ...], frame: int) -> Any:
+def _record(
+    native: NativeProgram,
+    operands: tuple[EntryOperand, ...],
+    dtypes: Sequence[np.dtype[Any] | None],
+    frame: int,
+) -> Any:
     pool = native.pool
     words = [
         len(operands),
@@ -99,17 +106,18 @@ def _record(native: NativeProgram, operands: tuple[EntryOperand, ...], frame: in
     ]
     pairs_at = entry_ir.OPERANDS_BYTES + entry_ir.OPERAND_BYTES * len(operands)
     pairs: list[int] = []
-    for operand in operands:
+    for operand, dtype in zip(operands, dtypes, strict=True):
         before, after = _span(operand)
         words += (
             _BUFFER_FLAGS | (entry_ir.WRITABLE_FLAG if operand.writable else 0),
             len(operand.shape),
             operand.data_type.width,
-            int.from_bytes(_FORMATS[operand.data_type], "little"),
+            int.from_bytes(_FORMATS.get(operand.data_type, b""), "little"),
             layout.slot_bytes(operand.slot),
             before,
             after,
             pairs_at + 8 * len(pairs),
+            0 if dtype is None else id(dtype),
         )
         for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
             pairs += (extent, stride)
@@ -125,6 +133,34 @@ def _span(operand: EntryOperand) -> tuple[int, int]:
         before -= min(reach, 0)
         after += max(reach, 0)
     return before, after
+
+
+def _reads_fields() -> bool:
+    """True where this NumPy's arrays hold their fields where its binary interface says."""
+    probe = np.zeros((3, 4), np.float32)[::2, 1:]
+    at = id(probe)
+
+    def word(place: int) -> int:
+        return ctypes.c_int64.from_address(at + place).value
+
+    def entries(place: int) -> tuple[int, ...]:
+        return tuple((ctypes.c_int64 * 2).from_address(word(place)))
+
+    def flags() -> int:
+        return ctypes.c_int32.from_address(at + entry_ir.FLAGS_BYTES).value & entry_ir.WRITEABLE
+
+    if ctypes.c_int32.from_address(at + entry_ir.DIMENSIONS_BYTES).value != 2:
+        return False
+    is_writeable = flags()
+    probe.setflags(write=False)
+    return (
+        word(entry_ir.DATA_BYTES) == probe.__array_interface__["data"][0]
+        and entries(entry_ir.SHAPE_BYTES) == probe.shape
+        and entries(entry_ir.STRIDES_BYTES) == probe.strides
+        and word(entry_ir.DTYPE_BYTES) == id(probe.dtype)
+        and bool(is_writeable)
+        and not flags()
+    )
 
 
 def _fill_table(library: CodeLibrary) -> bool:
