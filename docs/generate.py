@@ -29,7 +29,7 @@ SECTIONS = (
     ("TEIR6", "Expressions, einsum, plans"),
     ("TEIR7", "Compiling and running"),
     ("TEIR8", "Machine and command line"),
-    ("TEIR9", "Others"),
+    ("TEIR9", "Tile loads"),
 )
 
 

@@ -33,6 +33,7 @@ class Part(Enum):
     AXIS = "axis"
     PRIMITIVE = "primitive"
     NODE = "node"
+    ITER_DOMAIN = "IterDomain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from teir.cli.rules import ExitCode, exit_code
 from teir.cli.run import run as run_file
 from teir.cli.show import show
 from teir.cli.soak import soak
+from teir.cli.tma import tma
 from teir.cli.warm import warm
 from teir.errors import TeirError
 
@@ -70,6 +71,7 @@ for _name, _command in (
     ("info", info),
     ("warm", warm),
     ("soak", soak),
+    ("tma", tma),
 ):
     app.command(_name)(_command)
 

@@ -1,0 +1,103 @@
+"""``teir tma CASES.json``: what tile-load schedules mean, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from teir.cli.console import Json, finding_json, say, say_json, say_table
+from teir.cli.options import JsonFlag
+from teir.cli.rules import ExitCode, refuse
+from teir.errors import Finding, TeirError
+from teir.ir.limits import INPUT_BYTES
+from teir.ir.reading_rules import INPUT_SIZE, READABLE_FILE
+from teir.ir.records import decode_object
+from teir.tma.answer import Record, expectation_of, refused_schedule
+from teir.tma.case_form import case_list, transfer_of
+from teir.tma.check import check
+
+CaseFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CASES.json",
+        help='Schedules: {"cases": [{"id", "dtype", "shape", "schedule", "parallel", ...}]}.',
+        show_default=False,
+    ),
+]
+FindingsFlag = Annotated[
+    bool, typer.Option("--findings", help="Add every finding of every case, with its IterDomains.")
+]
+
+
+def tma(file: CaseFile, findings: FindingsFlag = False, as_json: JsonFlag = False) -> None:
+    """Infer tensor maps from tile-load schedules and walk their tiles.
+
+    Where a case states what it expects, the answer is compared; exits 1 where one differs.
+    """
+    cases = case_list(decode_object(_read(file)))
+    answers = [_answer(case, f"$.cases[{at}]", findings) for at, case in enumerate(cases)]
+    if as_json:
+        listed: list[Json] = list(answers)
+        say_json({"cases": listed})
+    else:
+        _say_answers(cases, answers)
+    if any(_differs(case, answer) for case, answer in zip(cases, answers, strict=True)):
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        size = file.stat().st_size
+        if size > INPUT_BYTES.largest:
+            expected = f"at most {INPUT_BYTES.largest} bytes"
+            refuse(INPUT_SIZE, str(file), expected, f"{size} bytes")
+        return file.read_bytes()
+    except OSError as error:
+        found = error.strerror or str(error)
+        refuse(READABLE_FILE, str(file), "a readable file", found)
+
+
+def _answer(case: object, path: str, with_findings: bool) -> dict[str, Any]:
+    name = case.get("id") if isinstance(case, dict) else None
+    found: tuple[Finding, ...]
+    try:
+        report = check(transfer_of(case, path))
+        expect: Record = expectation_of(report)
+        found = tuple(refusal.finding for refusal in report.refusals)
+    except TeirError as error:
+        expect = refused_schedule(error.findings[0])
+        found = error.findings
+    answer = {"id": name, "expect": expect}
+    if with_findings:
+        answer["findings"] = [finding_json(finding) for finding in found]
+    return answer
+
+
+def _differs(case: object, answer: dict[str, Any]) -> bool:
+    expected = case.get("expect") if isinstance(case, dict) else None
+    return isinstance(expected, dict) and answer["expect"] != expected
+
+
+def _say_answers(cases: list[object], answers: list[dict[str, Any]]) -> None:
+    rows = []
+    for case, answer in zip(cases, answers, strict=True):
+        verdict = "WRONG" if _differs(case, answer) else "OK"
+        rows.append((str(answer["id"]), verdict, _summary(answer["expect"])))
+    say_table(("case", "", "meaning"), rows)
+    for answer in answers:
+        for finding in answer.get("findings", ()):
+            say(f"{answer['id']}: {finding['code']} {finding['place']}: {finding['found']}")
+
+
+def _summary(expect: Record) -> str:
+    if not expect["valid"]:
+        return f"refused ({expect['rejected_at']}): {expect['reason']}"
+    if "tensor_map" not in expect:
+        copies = expect.get("copies")
+        return "no tensor map" if copies is None else f"{copies} x {expect['copy_bytes']} bytes"
+    tensor_map = expect["tensor_map"]
+    box = "x".join(map(str, reversed(tensor_map["boxDim"])))
+    sizes = "x".join(map(str, reversed(tensor_map["globalDim"])))
+    return f"box {box} of {sizes}, {expect['tile_bytes']} bytes"
