@@ -165,7 +165,7 @@ def tile_calls(tile: Tile, isa: Isa) -> tuple[list[Call], list[np.ndarray]]:
             )
             arguments = (
                 *(tile.k, tile.m * width, width, 1, 0, 0, 1, 0, 0),
-                *(tile.k * width, tile.m * width, tile.accumulate, last, width, width, 0),
+                *(tile.k * width, tile.m * width, tile.accumulate, last, width, width, 0, 0),
             )
             addresses = (
                 a.ctypes.data + row * width,

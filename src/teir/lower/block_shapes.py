@@ -16,17 +16,17 @@ from teir.target import Isa
 _WIDE_FILE: dict[DataType, tuple[int, ...]] = {
     DataType.FP64: (24, 13, 8, 6),
     DataType.FP32: (24, 13, 8, 6),
-    DataType.TF32: (9, 7, 5, 4),
+    DataType.TF32: (9, 6, 4, 3),
     DataType.BF16: (14, 12, 8, 6),
     DataType.FP16: (16, 12, 8, 6),
     DataType.C64: (18, 11, 6, 4),
     DataType.C128: (18, 11, 6, 4),
 }
-"""32 registers without masks: columns for 1, 2, 3 and 4 vectors."""
+"""32 registers without masks: columns for 1, 2, 3 and more vectors."""
 
 _AVX512 = _WIDE_FILE | {
-    DataType.FP64: (24, 13, 9, 6),
-    DataType.FP32: (24, 13, 9, 6),
+    DataType.FP64: (24, 13, 9, 6, 5, 4, 3, 2),
+    DataType.FP32: (24, 13, 9, 6, 5, 4, 3, 2),
     DataType.TF32: (15, 12, 8, 5),
     DataType.C64: (20, 11, 7, 5),
     DataType.C128: (20, 11, 7, 5),
@@ -35,11 +35,11 @@ _AVX512 = _WIDE_FILE | {
 _AVX2: dict[DataType, tuple[int, ...]] = {
     DataType.FP64: (11, 6, 4),
     DataType.FP32: (11, 6, 4),
-    DataType.TF32: (7, 4, 2),
+    DataType.TF32: (6, 4, 2),
     DataType.BF16: (9, 5, 3),
     DataType.FP16: (8, 5, 3),
-    DataType.C64: (7, 5, 2),
-    DataType.C128: (7, 5, 2),
+    DataType.C64: (6, 5, 2),
+    DataType.C128: (6, 5, 2),
 }
 
 _PLAIN: dict[DataType, tuple[int, ...]] = {

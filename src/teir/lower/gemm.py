@@ -52,7 +52,17 @@ def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
     movable = [axis for axis in rest if axis.strides[still] == 0]
     columns = max(movable, key=lambda axis: axis.extent, default=TileAxis(1, (0, 0, 0)))
     loops = tuple(_in_order(axis, swapped) for axis in rest if axis is not columns)
+    if columns.extent == 1 and lane_axis.strides[still] != tile.in_type.width:
+        return _one_lane(tile, lane_axis, rest)
     return GemmAxes(_in_order(lane_axis, swapped), _in_order(columns, swapped), loops, swapped)
+
+
+def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> GemmAxes:
+    """A matrix by a vector along rows: one chain per row beats gathering every step's lanes."""
+    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
+    swapped = axis.strides[0] != 0
+    loops = tuple(_in_order(other, swapped) for other in rest)
+    return GemmAxes(lanes, _in_order(axis, swapped), loops, swapped)
 
 
 def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
@@ -61,7 +71,7 @@ def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
     source = axis.strides[0] or axis.strides[1]
     unit_input = source == width
     unit_output = axis.strides[2] == tile.out_type.width
-    ease = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.4, (False, False): 0.25}
+    ease = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
     prefer_in0 = 1.0 if axis.strides[0] else 0.999
     return ease[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
 

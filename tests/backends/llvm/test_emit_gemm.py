@@ -119,7 +119,7 @@ class Problem:
         self.arguments = (
             *(sizes.k, a_k, b_k, sizes.batch, a_batch, b_axes[2][1]),
             *(sizes.outer, a_axes[1][1], b_axes[1][1]),
-            *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m, 0),
+            *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m, 0, 0),
         )
 
     def operand(
@@ -200,7 +200,7 @@ def test_same_bits_for_every_shape_lanes_and_access(isa: Isa, data_type: DataTyp
             for row in range(0, rows, height):
                 arguments = (
                     *(k, rows * width, width, 1, 0, 0, 1, 0, 0, k * width, rows * width),
-                    *(1, kernel.lanes, width, width),
+                    *(1, kernel.lanes, width, width, 0, 0),
                 )
                 addresses = (
                     a.ctypes.data + row * width,
@@ -231,7 +231,7 @@ def test_chain_is_fused_and_starts_from_c(isa: Isa) -> None:
     for left, right in zip(a, b, strict=True):
         exact = np.longdouble(left) * np.longdouble(right) + np.longdouble(expected)
         expected = np.float32(exact)
-    arguments = (50, 4, 4, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 4, 4)
+    arguments = (50, 4, 4, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 4, 4, 0, 0)
     addresses = [array.ctypes.data for array in (a, b, c)]
     Compiled([kernel], isa).call(kernel, arguments, addresses)
     assert c[0] == expected
@@ -257,7 +257,7 @@ def test_tf32_rounds_factors_to_even_and_keeps_the_special(isa: Isa) -> None:
     one, c = np.float32([1]), np.zeros(8, np.float32)
     kernel = block(DataType.TF32, DataType.TF32, 4, 2, 1)
     compiled = Compiled([kernel], isa)
-    arguments = (1, 32, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 4, 4, 4)
+    arguments = (1, 32, 4, 1, 0, 0, 1, 0, 0, 0, 0, 0, 4, 4, 4, 0, 0)
     compiled.call(kernel, arguments, [array.ctypes.data for array in (a, one, c)])
     np.testing.assert_array_equal(c, expected)
     scalar = block(DataType.TF32, DataType.TF32, 1, 1, 8)
@@ -265,7 +265,7 @@ def test_tf32_rounds_factors_to_even_and_keeps_the_special(isa: Isa) -> None:
     c[:] = 0
     other.call(
         scalar,
-        (1, 4, 4, 1, 0, 0, 1, 0, 0, 4, 4, 0, 1, 4, 4),
+        (1, 4, 4, 1, 0, 0, 1, 0, 0, 4, 4, 0, 1, 4, 4, 0, 0),
         [array.ctypes.data for array in (one, a, c)],
     )
     np.testing.assert_array_equal(c, expected)

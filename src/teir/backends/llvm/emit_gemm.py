@@ -10,7 +10,7 @@ phi and the code stays small:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_numbers import (
@@ -27,7 +27,9 @@ from teir.backends.llvm.emit_products import (
     load_scale,
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
+from teir.backends.llvm.layout import argument_bytes
 from teir.dtypes import DataType
+from teir.lower.blocking import full_lanes
 from teir.lower.kernels import Access, GemmBlock
 from teir.target import Isa
 
@@ -49,73 +51,127 @@ def gemm_arguments() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments: parameters of a body, or words of the record ``%node`` points to.
+
+    A node reads each word where it is used, and again where it is used again: kept in between, it
+    would take a store to the stack, and the stores of the block's results need the store queue.
+    """
+
+    of_node: bool
+
+    def read(self, text: FunctionText, name: str) -> str:
+        if not self.of_node:
+            return f"%{name}"
+        at = argument_bytes(gemm_arguments().index(name))
+        address = text.value(f"getelementptr i8, ptr %node, i64 {at}")
+        return text.value(f"load volatile i64, ptr {address}, align 8")
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
-    """The block being emitted: its arithmetic and where its vectors and columns lie."""
+    """The block being emitted: its arithmetic and where its vectors and columns lie.
+
+    ``a_k`` and ``b_k`` are the steps along k, ``b_base_step`` that between groups of columns.
+    """
 
     kernel: GemmBlock
     isa: Isa
+    arguments: _Arguments
     arithmetic: Arithmetic
+    a_k: str
+    b_k: str
+    b_base_step: str
     a: tuple[Lanes, ...]
-    c: tuple[Lanes, ...]
     a_offsets: tuple[str | int, ...]
+    c: tuple[Lanes, ...]
     c_offsets: tuple[str | int, ...]
     b_multiples: dict[int, str]
 
 
 def emit_gemm_body(kernel: GemmBlock, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `GemmBlock`."""
+    return _emit(kernel, isa, _Arguments(of_node=False))
+
+
+def emit_gemm_node(kernel: GemmBlock, isa: Isa) -> FunctionText:
+    """The body of the node's function: the arguments are words of ``%node``."""
+    return _emit(kernel, isa, _Arguments(of_node=True))
+
+
+def _emit(kernel: GemmBlock, isa: Isa, arguments: _Arguments) -> FunctionText:
     if kernel.c_access is Access.BROADCAST:
         raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
     if computed_number(kernel.in_type) != computed_number(kernel.out_type):
         raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
     text = FunctionText()
     text.label("entry")
-    block = _prepare(text, kernel, isa)
+    block = _prepare(text, kernel, isa, arguments)
+    start = _start(text, block)
     first = _emit_preload(text, block)
-    _emit_loop(text, block, first)
+    _emit_loop(text, block, start, first)
     return text
 
 
-def _prepare(text: FunctionText, kernel: GemmBlock, isa: Isa) -> _Block:
+def _prepare(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: _Arguments) -> _Block:
     count = kernel.lanes * numbers_per_element(kernel.in_type)
-    a, a_offsets = _vectors(text, kernel, isa, kernel.in_type, kernel.a_access, "%a_m")
-    c, c_offsets = _vectors(text, kernel, isa, kernel.out_type, kernel.c_access, "%c_m")
-    multiples = {1: "%b_n"}
+    last = arguments.read(text, "last_lanes") if kernel.masked else None
+    a = _Side(kernel.in_type, kernel.a_access, "a_m")
+    c = _Side(kernel.out_type, kernel.c_access, "c_m")
+    b_n = arguments.read(text, "b_n")
+    multiples = {1: b_n}
     for odd in (3, 5, 7):
         if odd < min(kernel.columns, _COLUMNS_PER_BASE):
-            multiples[odd] = text.value(f"mul i64 %b_n, {odd}")
-    bases = -(-kernel.columns // _COLUMNS_PER_BASE)
-    if bases > 1:
-        text.define("%b_base_step", f"mul i64 %b_n, {_COLUMNS_PER_BASE}")
-    for number in range(1, bases):
-        before = "%B" if number == 1 else f"%b_base{number - 1}"
-        text.define(f"%b_base{number}", f"getelementptr i8, ptr {before}, i64 %b_base_step")
+            multiples[odd] = text.value(f"mul i64 {b_n}, {odd}")
     return _Block(
-        kernel, isa, Arithmetic(isa, kernel.in_type, count), a, c, a_offsets, c_offsets, multiples
+        kernel,
+        isa,
+        arguments,
+        Arithmetic(isa, kernel.in_type, count),
+        arguments.read(text, "a_k"),
+        arguments.read(text, "b_k"),
+        text.value(f"mul i64 {b_n}, {_COLUMNS_PER_BASE}"),
+        *_vectors(text, kernel, isa, arguments, a, last),
+        *_vectors(text, kernel, isa, arguments, c, last),
+        multiples,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand whose lanes are vectors: A or C."""
+
+    data_type: DataType
+    access: Access
+    stride: str
 
 
 def _vectors(
     text: FunctionText,
     kernel: GemmBlock,
     isa: Isa,
-    data_type: DataType,
-    access: Access,
-    stride: str,
+    arguments: _Arguments,
+    side: _Side,
+    last_lanes: str | None,
 ) -> tuple[tuple[Lanes, ...], tuple[str | int, ...]]:
     """Lanes and byte offset of every vector of one column."""
-    whole = lanes_in_memory(text, isa, data_type, kernel.lanes, access, stride, None)
-    vectors = [whole] * kernel.vectors
-    if kernel.masked:
-        vectors[-1] = lanes_in_memory(
-            text, isa, data_type, kernel.lanes, access, stride, "%last_lanes"
+    is_strided = side.access is Access.STRIDED
+    stride = arguments.read(text, side.stride) if is_strided else "0"
+
+    def lanes(existing: str | None) -> Lanes:
+        return lanes_in_memory(
+            text, isa, side.data_type, kernel.lanes, side.access, stride, existing
         )
+
+    vectors = [lanes(None)] * kernel.vectors
+    if last_lanes is not None:
+        vectors[-1] = lanes(last_lanes)
     offsets: list[str | int] = [0]
     for number in range(1, kernel.vectors):
         lanes_before = number * kernel.lanes
-        match access:
+        match side.access:
             case Access.UNIT:
-                offsets.append(lanes_before * data_type.width)
+                offsets.append(lanes_before * side.data_type.width)
             case Access.BROADCAST:
                 offsets.append(0)
             case Access.STRIDED:
@@ -125,14 +181,22 @@ def _vectors(
 
 def _emit_preload(text: FunctionText, block: _Block) -> Accumulators:
     """Blocks that end in %loop: the chains start from zero, or from what is returned here."""
-    fresh = text.value("icmp eq i64 %accumulate, 0")
-    text.effect(f"br i1 {fresh}, label %loop, label %preload")
-    text.label("preload")
+    accumulate = block.arguments.read(text, "accumulate")
+    fresh = text.value(f"icmp eq i64 {accumulate}, 0")
+    text.effect(f"br i1 {fresh}, label %loop, label %again")
+    text.label("again")
     if block.kernel.c_access is Access.UNIT:
-        _emit_prefetch_of_c(text, block.kernel)
+        ahead = block.arguments.read(text, "c_ahead")
+        alone = text.value(f"icmp eq i64 {ahead}, 0")
+        text.effect(f"br i1 {alone}, label %preload, label %ahead")
+        text.label("ahead")
+        _emit_prefetch_of_c(text, block, ahead)
+    text.effect("br label %preload")
+    text.label("preload")
+    c_n = block.arguments.read(text, "c_n")
     first: Accumulators = []
     for column in range(block.kernel.columns):
-        address = _column_of_c(text, column)
+        address = _column_of_c(text, c_n, column)
         rows = []
         for lanes, offset in zip(block.c, block.c_offsets, strict=True):
             stored = load(text, lanes, shift_pointer(text, address, offset))
@@ -142,91 +206,93 @@ def _emit_preload(text: FunctionText, block: _Block) -> Accumulators:
     return first
 
 
-def _emit_prefetch_of_c(text: FunctionText, kernel: GemmBlock) -> None:
+def _emit_prefetch_of_c(text: FunctionText, block: _Block, c_ahead: str) -> None:
     """Ask for what a later block starts from: its chains cannot begin before it is there."""
+    kernel = block.kernel
+    c_n = block.arguments.read(text, "c_n")
     row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
     for column in range(kernel.columns):
-        address = shift_pointer(text, _column_of_c(text, column), "%c_ahead")
+        address = shift_pointer(text, _column_of_c(text, c_n, column), c_ahead)
         for line in range(0, row_bytes, _LINE_BYTES):
-            text.effect(
-                f"call void @llvm.prefetch.p0(ptr {shift_pointer(text, address, line)}, "
-                "i32 0, i32 2, i32 1)"
-            )
+            _prefetch(text, shift_pointer(text, address, line))
+
+
+def _prefetch(text: FunctionText, address: str) -> None:
+    """Into the second cache: the first is full of this tile."""
+    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
 
 def _emit_store(text: FunctionText, block: _Block, sums: Accumulators) -> None:
     text.label("finish")
+    c_n = block.arguments.read(text, "c_n")
     for column, rows in enumerate(sums):
-        address = _column_of_c(text, column)
+        address = _column_of_c(text, c_n, column)
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
             stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)
     text.effect("ret void")
 
 
-def _column_of_c(text: FunctionText, column: int) -> str:
+def _column_of_c(text: FunctionText, c_n: str, column: int) -> str:
     if column == 0:
         return "%C"
-    return shift_pointer(text, "%C", text.value(f"mul i64 %c_n, {column}"))
+    return shift_pointer(text, "%C", text.value(f"mul i64 {c_n}, {column}"))
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
     """What changes from one pass through the loop to the next, as value names.
 
-    ``b`` has one base pointer per group of columns. ``segment``: where the current (outer, batch)
-    began in A and B, where the current outer began in A and B, and how many batches and outers
-    are left, the current ones included.
+    ``b`` has one base pointer per group of columns; ``batch_left`` and ``outer_left`` count the
+    current ones.
     """
 
     a: str
     b: tuple[str, ...]
     k_left: str
-    segment: tuple[str, str, str, str, str, str]
+    batch_left: str
+    outer_left: str
     sums: Accumulators
 
 
-def _emit_loop(text: FunctionText, block: _Block, first: Accumulators) -> None:
-    kernel = block.kernel
-    bases = -(-kernel.columns // _COLUMNS_PER_BASE)
+Sources = tuple[tuple[str, _State], ...]
+"""The blocks that lead to the loop's head, and the state each brings."""
+
+
+def _emit_loop(text: FunctionText, block: _Block, start: _State, first: Accumulators) -> None:
     state = _State(
         text.fresh(),
-        tuple(text.fresh() for _ in range(bases)),
+        tuple(text.fresh() for _ in start.b),
         text.fresh(),
-        (text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh()),
+        text.fresh(),
+        text.fresh(),
         [[text.fresh() for _ in rows] for rows in first],
     )
-    many = _emit_steps(text, block, state, "many", _steps_at_once(kernel))
+    many = _emit_steps(text, block, state, "many", _steps_at_once(block.kernel))
     text.label("few")
     last = text.value(f"icmp eq i64 {state.k_left}, 0")
     text.effect(f"br i1 {last}, label %segment, label %one")
     one = _emit_steps(text, block, state, "one", 1)
-    following = _emit_segment(text, state)
+    next_batch, next_outer = _emit_segment(text, block, state)
     _emit_store(text, block, state.sums)
-    _emit_loop_head(text, block, state, first, many, one, following)
+    sources = (
+        ("entry", start),
+        ("preload", replace(start, sums=first)),
+        ("many", many),
+        ("one", one),
+        ("next_batch", next_batch),
+        ("next_outer", next_outer),
+    )
+    _emit_loop_head(text, block, state, sources)
 
 
-def _emit_loop_head(
-    text: FunctionText,
-    block: _Block,
-    state: _State,
-    first: Accumulators,
-    many: _State,
-    one: _State,
-    following: _State,
-) -> None:
+def _emit_loop_head(text: FunctionText, block: _Block, state: _State, sources: Sources) -> None:
     """The phis of the loop and its test; written last because it names what the blocks made."""
     text.label("loop")
-    element = block.arithmetic.element
-    kind = vector(element, block.arithmetic.count)
-    begin = _begin(block, first)
-    zero = _begin(block, [["zeroinitializer"] * len(rows) for rows in first])
-    sources = (
-        ("entry", zero), ("preload", begin), ("many", many), ("one", one), ("segment", following)
-    )  # fmt: skip
+    types = _types(state, vector(block.arithmetic.element, block.arithmetic.count))
     for number, name in enumerate(_flat(state)):
         incoming = ", ".join(f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources)
-        text.define(name, f"phi {_types(state, kind)[number]} {incoming}")
+        text.define(name, f"phi {types[number]} {incoming}")
     enough = text.value(f"icmp sge i64 {state.k_left}, {_steps_at_once(block.kernel)}")
     text.effect(f"br i1 {enough}, label %many, label %few, {_MOSTLY}")
 
@@ -235,21 +301,30 @@ def _steps_at_once(kernel: GemmBlock) -> int:
     return 2 if kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
 
 
-def _begin(block: _Block, sums: Accumulators) -> _State:
-    bases = -(-block.kernel.columns // _COLUMNS_PER_BASE)
-    b = ("%B", *(f"%b_base{number}" for number in range(1, bases)))
-    return _State("%A", b, "%k", ("%A", "%B", "%A", "%B", "%batch", "%outer"), sums)
+def _start(text: FunctionText, block: _Block) -> _State:
+    """Where the loop starts, its sums zero."""
+    kernel, arguments = block.kernel, block.arguments
+    b = ["%B"]
+    for _ in range(1, -(-kernel.columns // _COLUMNS_PER_BASE)):
+        b.append(shift_pointer(text, b[-1], block.b_base_step))
+    return _State(
+        "%A",
+        tuple(b),
+        arguments.read(text, "k"),
+        arguments.read(text, "batch"),
+        arguments.read(text, "outer"),
+        [["zeroinitializer"] * kernel.vectors for _ in range(kernel.columns)],
+    )
 
 
 def _flat(state: _State) -> list[str]:
     sums = [row for rows in state.sums for row in rows]
-    return [state.a, *state.b, state.k_left, *state.segment, *sums]
+    return [state.a, *state.b, state.k_left, state.batch_left, state.outer_left, *sums]
 
 
 def _types(state: _State, kind: str) -> list[str]:
     pointers = ["ptr"] * (1 + len(state.b))
-    segment = ["ptr"] * 4 + ["i64"] * 2
-    return [*pointers, "i64", *segment, *[kind] * sum(len(rows) for rows in state.sums)]
+    return [*pointers, *["i64"] * 3, *[kind] * sum(len(rows) for rows in state.sums)]
 
 
 def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, steps: int) -> _State:
@@ -257,22 +332,30 @@ def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, st
     text.label(label)
     a, b, sums = state.a, state.b, state.sums
     if steps > 1:
-        _emit_prefetch(text, block, b)
+        _emit_prefetch_of_b(text, block, b)
     for _ in range(steps):
         sums = _emit_step(text, block, a, b, sums)
-        a = shift_pointer(text, a, "%a_k")
-        b = tuple(shift_pointer(text, base, "%b_k") for base in b)
+        a = shift_pointer(text, a, block.a_k)
+        b = tuple(shift_pointer(text, base, block.b_k) for base in b)
     k_left = text.value(f"sub i64 {state.k_left}, {steps}")
     text.effect("br label %loop")
-    return _State(a, b, k_left, state.segment, sums)
+    return replace(state, a=a, b=b, k_left=k_left, sums=sums)
 
 
-def _emit_prefetch(text: FunctionText, block: _Block, b: tuple[str, ...]) -> None:
-    """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows."""
-    ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
-    for column in range(block.kernel.columns):
-        address = _column_of_b(text, block, ahead, column)
-        text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+def _emit_prefetch_of_b(text: FunctionText, block: _Block, b: tuple[str, ...]) -> None:
+    """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows.
+
+    A single vector that is not whole asks for nothing: its multiply-adds take half a cycle each,
+    as loads do, and the requests would take the loads' places.
+    """
+    kernel = block.kernel
+    whole = full_lanes(block.isa, kernel.in_type, kernel.out_type)
+    if kernel.vectors == 1 and kernel.lanes < whole:
+        return
+    b_ahead = block.arguments.read(text, "b_ahead")
+    ahead = tuple(shift_pointer(text, base, b_ahead) for base in b)
+    for column in range(kernel.columns):
+        _prefetch(text, _column_of_b(text, block, ahead, column))
 
 
 def _emit_step(
@@ -308,30 +391,50 @@ def _column_of_b(text: FunctionText, block: _Block, b: tuple[str, ...], column: 
     return shift_pointer(text, b[base], multiple)
 
 
-def _emit_segment(text: FunctionText, state: _State) -> _State:
-    """The block that moves on to the next batch, or to the next outer, or ends the loop."""
+def _emit_segment(text: FunctionText, block: _Block, state: _State) -> tuple[_State, _State]:
+    """The blocks that move on to the next batch or to the next outer, or end the loop.
+
+    A and B stand ``k`` steps, and at the last batch ``batch - 1`` batches, past where they began.
+    """
+    arguments = block.arguments
     text.label("segment")
-    a, b, a_outer, b_outer, batch_left, outer_left = state.segment
-    same_outer = text.value(f"icmp sgt i64 {batch_left}, 1")
-    next_outer_a = shift_pointer(text, a_outer, "%a_outer")
-    next_outer_b = shift_pointer(text, b_outer, "%b_outer")
+    more_batches = text.value(f"icmp sgt i64 {state.batch_left}, 1")
+    text.effect(f"br i1 {more_batches}, label %next_batch, label %last_batch")
+    text.label("last_batch")
+    more_outers = text.value(f"icmp sgt i64 {state.outer_left}, 1")
+    text.effect(f"br i1 {more_outers}, label %next_outer, label %finish")
 
-    def choose(kind: str, within: str, beyond: str) -> str:
-        return text.value(f"select i1 {same_outer}, {kind} {within}, {kind} {beyond}")
+    def moved(distance: str, step: str, pointers: tuple[str, ...], walked: str) -> tuple[str, ...]:
+        """``pointers`` less the ``k`` steps and the bytes ``walked``, plus ``distance``."""
+        k = arguments.read(text, "k")
+        steps = text.value(f"mul i64 {k}, {step}")
+        back = text.value(f"add i64 {steps}, {walked}")
+        change = text.value(f"sub i64 {arguments.read(text, distance)}, {back}")
+        return tuple(shift_pointer(text, pointer, change) for pointer in pointers)
 
-    next_a = choose("ptr", shift_pointer(text, a, "%a_batch"), next_outer_a)
-    next_b = choose("ptr", shift_pointer(text, b, "%b_batch"), next_outer_b)
-    segment = (
-        next_a,
-        next_b,
-        choose("ptr", a_outer, next_outer_a),
-        choose("ptr", b_outer, next_outer_b),
-        choose("i64", text.value(f"sub i64 {batch_left}, 1"), "%batch"),
-        choose("i64", outer_left, text.value(f"sub i64 {outer_left}, 1")),
+    text.label("next_batch")
+    batch_left = text.value(f"sub i64 {state.batch_left}, 1")
+    (a,) = moved("a_batch", block.a_k, (state.a,), "0")
+    b = moved("b_batch", block.b_k, state.b, "0")
+    next_batch = replace(state, a=a, b=b, k_left=arguments.read(text, "k"), batch_left=batch_left)
+    text.effect("br label %loop")
+
+    text.label("next_outer")
+    batch = arguments.read(text, "batch")
+    batches_before = text.value(f"sub i64 {batch}, 1")
+
+    def walked(distance: str) -> str:
+        return text.value(f"mul i64 {arguments.read(text, distance)}, {batches_before}")
+
+    (a,) = moved("a_outer", block.a_k, (state.a,), walked("a_batch"))
+    b = moved("b_outer", block.b_k, state.b, walked("b_batch"))
+    next_outer = _State(
+        a,
+        b,
+        arguments.read(text, "k"),
+        batch,
+        text.value(f"sub i64 {state.outer_left}, 1"),
+        state.sums,
     )
-    bases = [next_b]
-    for _ in range(1, len(state.b)):
-        bases.append(shift_pointer(text, bases[-1], "%b_base_step"))
-    ended = text.value(f"icmp eq i64 {segment[5]}, 0")
-    text.effect(f"br i1 {ended}, label %finish, label %loop")
-    return _State(next_a, tuple(bases), "%k", segment, state.sums)
+    text.effect("br label %loop")
+    return next_batch, next_outer

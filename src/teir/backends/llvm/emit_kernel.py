@@ -11,7 +11,7 @@ from typing import assert_never
 
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
-from teir.backends.llvm.emit_gemm import emit_gemm_body, gemm_arguments
+from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
@@ -79,7 +79,9 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
 
 
 def emit_kernel(kernel: Kernel, isa: Isa) -> str:
-    """The text of ``@<symbol>`` and ``@<symbol>_node``."""
+    """The text of ``@<symbol>_node`` and of what it calls."""
+    if isinstance(kernel, GemmBlock):
+        return emit_node(kernel, isa)
     return emit_body(kernel, isa, inlined=True) + emit_node(kernel, isa)
 
 
@@ -93,8 +95,11 @@ def emit_body(kernel: Kernel, isa: Isa, *, inlined: bool) -> str:
 
 
 def emit_node(kernel: Kernel, isa: Isa) -> str:
-    """The text of ``@<symbol>_node`` alone; it calls ``@<symbol>``."""
+    """The text of ``@<symbol>_node`` alone; it calls ``@<symbol>``, a register block does not."""
     symbol = kernel_symbol(kernel, isa)
+    if isinstance(kernel, GemmBlock):
+        body = emit_gemm_node(kernel, isa).text()
+        return f"define void @{symbol}_node({NODE_PARAMETERS}) nounwind {{\n{body}\n}}\n"
     names = kernel_arguments(kernel)
     lines = [f"define void @{symbol}_node({NODE_PARAMETERS}) nounwind {{"]
     for number, name in enumerate(names):
@@ -146,13 +151,13 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
         case DotRows():
             return emit_dot_rows_body(kernel, isa, _operand_names(kernel)).text()
+        case LaneBlock():
+            return emit_lane_block_body(kernel, isa).text()
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
         case _:
-        case LaneBlock():
-            return emit_lane_block_body(kernel, isa).text()
             assert_never(kernel)
 
 
@@ -170,14 +175,14 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
         case DotRows():
             return _dot_rows_words(kernel)
+        case LaneBlock():
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
         case TransposeCopy():
-        case LaneBlock():
-            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case _:
             assert_never(kernel)
