@@ -13,10 +13,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from teir.runtime.private_files import (
+    cache_folder,
+    open_folder,
+    read_private_file,
+    write_atomically,
+)
 
 _MAGIC = b"teir object 1\n"
 _DIGEST_BYTES = 32
@@ -37,11 +43,11 @@ class ObjectCache:
         if self.directory is None:
             return None
         try:
-            folder = _open_folder(self.directory, create=False)
+            folder = open_folder(self.directory, create=False)
         except OSError:
             return None
         try:
-            entry = _read_private_file(folder, _file_name(key))
+            entry = read_private_file(folder, _file_name(key), _LARGEST_ENTRY)
         except OSError:
             return None
         finally:
@@ -53,11 +59,11 @@ class ObjectCache:
         if self.directory is None:
             return False
         try:
-            folder = _open_folder(self.directory, create=True)
+            folder = open_folder(self.directory, create=True)
         except OSError:
             return False
         try:
-            _write_atomically(folder, _file_name(key), _wrap(key, data))
+            write_atomically(folder, _file_name(key), _wrap(key, data))
             _make_room(folder)
         except OSError:
             return False
@@ -67,27 +73,8 @@ class ObjectCache:
 
 
 def object_cache(environment: Mapping[str, str]) -> ObjectCache:
-    """The cache the environment asks for.
-
-    ``TEIR_CACHE=off`` turns it off, ``TEIR_CACHE_DIR`` names its directory; the default is the
-    user's cache directory. Without POSIX ownership and modes there is no cache.
-    """
-    if os.name != "posix" or environment.get("TEIR_CACHE", "").lower() in (
-        "off",
-        "0",
-        "no",
-        "false",
-    ):
-        return ObjectCache(None)
-    chosen = environment.get("TEIR_CACHE_DIR")
-    if chosen:
-        return ObjectCache(Path(chosen))
-    import platformdirs
-
-    try:
-        return ObjectCache(Path(platformdirs.user_cache_dir("teir")) / "objects")
-    except (OSError, RuntimeError):
-        return ObjectCache(None)
+    """The cache the environment asks for; see `teir.runtime.private_files.cache_folder`."""
+    return ObjectCache(cache_folder(environment, "objects"))
 
 
 def _file_name(key: bytes) -> str:
@@ -111,55 +98,6 @@ def _unwrap(entry: bytes, key: bytes) -> bytes | None:
     return data if hashlib.sha256(data).digest() == digest else None
 
 
-def _open_folder(path: Path, create: bool) -> int:
-    """A descriptor of the cache directory. Raises OSError where it is not private."""
-    if create:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _require_private(os.fstat(folder))
-    except OSError:
-        os.close(folder)
-        raise
-    return folder
-
-
-def _require_private(status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise PermissionError("belongs to another user")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError("is writable by others")
-
-
-def _read_private_file(folder: int, name: str) -> bytes | None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-        status = os.fstat(file.fileno())
-        _require_private(status)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_ENTRY:
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(file.fileno())
-        return file.read()
-
-
-def _write_atomically(folder: int, name: str, entry: bytes) -> None:
-    """Write a private file and rename it; raises OSError and leaves nothing behind."""
-    private_name = f".{name}.{os.getpid()}.{os.urandom(8).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(private_name, flags, 0o600, dir_fd=folder)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(entry)
-        os.rename(private_name, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(private_name, dir_fd=folder)
-        raise
-
-
 def _make_room(folder: int) -> None:
     names = os.listdir(folder)
     if len(names) <= MOST_ENTRIES:
@@ -170,5 +108,5 @@ def _make_room(folder: int) -> None:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             used.append((status.st_mtime, name))
     for _, name in sorted(used)[: len(used) // 4]:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)

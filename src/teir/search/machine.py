@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from teir.dtypes import DataType
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -25,3 +27,36 @@ class Machine:
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
         return max(4, 4 * self.vector_bytes // max(width, 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeds:
+    """What one core reaches, for the model: multiply-adds in registers, and copies in each cache.
+
+    Multiply-adds count two operations, copies the bytes read and the bytes written.
+    """
+
+    fp32_flops_per_second: float
+    fp64_flops_per_second: float
+    l2_bytes_per_second: float
+    l3_bytes_per_second: float
+    memory_bytes_per_second: float
+    l3_bytes: int
+
+    def flops_per_second(self, out: DataType) -> float:
+        """The peak of sums kept for outputs of this type."""
+        is_double = out.accumulator in (DataType.FP64, DataType.C128)
+        return self.fp64_flops_per_second if is_double else self.fp32_flops_per_second
+
+
+def assumed_speeds(vector_bytes: int, l3_bytes: int) -> Speeds:
+    """Where nothing was measured: a core of 3.5 GHz with two multiply-add units."""
+    cycles = 3.5e9
+    return Speeds(
+        fp32_flops_per_second=cycles * vector_bytes,
+        fp64_flops_per_second=cycles * vector_bytes / 2,
+        l2_bytes_per_second=cycles * 24,
+        l3_bytes_per_second=cycles * 12,
+        memory_bytes_per_second=20e9,
+        l3_bytes=l3_bytes,
+    )

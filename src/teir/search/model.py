@@ -1,0 +1,274 @@
+"""How long a program takes, from its text alone: a roofline with caches, to rank candidates.
+
+For every leaf four times are put side by side, and the longest counts in full, the others by the
+share that does not overlap:
+
+    arithmetic    products / (peak x lanes filled x multiply-adds kept busy)
+    near caches   bytes that L1 fetches from L2, and L2 from L3, over the bandwidth of each
+    memory        bytes that L3 fetches, over the bandwidth of memory
+    calls         kernel calls, each some nanoseconds, and the block of C each loads and stores
+
+A cache holds what the largest part of the loop nest that fits into it touches; a tensor is fetched
+again for every iteration of the loops around that part, except for those directly around it that
+do not move the tensor. (Working sets as in Goto and van de Geijn, "Anatomy of high-performance
+matrix multiplication", ACM TOMS 34, 2008, section 4, for any nest.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from teir.dtypes import DataType
+from teir.ir.lanes import lanes_of
+from teir.ir.nodes import (
+    Axis,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+)
+from teir.search.machine import Machine, Speeds
+
+_LINE = 64
+_PAGE = 4096
+_CHAINS = 10
+"""Independent sums that keep the multiply-add units busy."""
+_CALL = 6e-9
+"""Seconds to reach a kernel and to leave it."""
+_COLUMNS = {1: 16, 2: 12, 3: 9, 4: 6}
+"""Columns of a register block by its vectors."""
+_FITS = 0.75
+"""The share of a cache that a working set may take."""
+_HIDDEN = 0.75
+"""The share of the shorter times that overlaps the longest."""
+_GATHERED = 6.0
+"""How many times as long a product takes whose lanes are not adjacent."""
+_TURNED = 2.5
+"""How many times as long a copy takes between the caches where it transposes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Seconds of one run, and what they are made of.
+
+    ``memory_bytes`` is what L3 is expected to fetch and to write back.
+    """
+
+    seconds: float
+    arithmetic_seconds: float
+    cache_seconds: float
+    memory_seconds: float
+    call_seconds: float
+    memory_bytes: float
+
+    @property
+    def bound_by(self) -> str:
+        """What takes the longest, in a word."""
+        parts = {
+            "arithmetic": self.arithmetic_seconds,
+            "caches": self.cache_seconds,
+            "memory": self.memory_seconds,
+            "calls": self.call_seconds,
+        }
+        return max(parts, key=lambda name: parts[name])
+
+
+def predict(program: Program, machine: Machine, speeds: Speeds) -> Prediction:
+    """The expected run of a dense program, every operand in memory at its start."""
+    axes, primitives = program.axis_table(), program.primitive_table()
+    widths = {name: tensor.data_type for name, tensor in program.tensor_table().items()}
+    leaves = [
+        _Leaf(
+            primitives[leaf.primitive],
+            _iterated(path, leaf, axes),
+            tuple(axes[name] for name in primitives[leaf.primitive].axes if axes[name].extent > 1),
+            widths,
+            any(node.policy is Policy.PARALLEL for node in path),
+        )
+        for path, leaf in program.invocations()
+    ]
+    return _sum([_leaf_time(leaf, machine, speeds) for leaf in leaves])
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """An invocation: its loops, the innermost first, and the axes of its tile."""
+
+    primitive: Primitive
+    loops: tuple[Axis, ...]
+    tile: tuple[Axis, ...]
+    types: dict[str, DataType]
+    parallel: bool
+
+    @property
+    def trips(self) -> int:
+        return prod(axis.extent for axis in self.loops)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        if self.primitive.operation is Operation.ZERO:
+            return (self.primitive.output,)
+        return tuple(dict.fromkeys(self.primitive.operands))
+
+
+def _iterated(
+    path: Sequence[IterationNode], leaf: InvocationNode, axes: dict[str, Axis]
+) -> tuple[Axis, ...]:
+    """The loops around a leaf, the innermost first; a guard lets one iteration through."""
+    nodes: tuple[Node, ...] = (*path, leaf)
+    guarded = {term.axis for node in nodes for term in node.guard}
+    loops = [axes[node.axis] for node in reversed(path) if node.axis not in guarded]
+    return tuple(axis for axis in loops if axis.extent > 1)
+
+
+def _leaf_time(leaf: _Leaf, machine: Machine, speeds: Speeds) -> Prediction:
+    arithmetic, calls = _kernel_time(leaf, machine, speeds)
+    near = _fetched(leaf, machine.l1_bytes) / speeds.l2_bytes_per_second
+    middle = _fetched(leaf, machine.l2_bytes) / speeds.l3_bytes_per_second
+    far = _fetched(leaf, speeds.l3_bytes)
+    memory = far / speeds.memory_bytes_per_second
+    if leaf.primitive.operation is not Operation.CONTRACTION and _turns(leaf):
+        near, middle = _TURNED * near, _TURNED * middle
+    workers = machine.threads if leaf.parallel else 1
+    parts = (arithmetic / workers, (near + middle) / workers, memory, calls / workers)
+    longest = max(parts)
+    return Prediction(
+        seconds=longest + (1 - _HIDDEN) * (sum(parts) - longest),
+        arithmetic_seconds=parts[0],
+        cache_seconds=parts[1],
+        memory_seconds=parts[2],
+        call_seconds=parts[3],
+        memory_bytes=far,
+    )
+
+
+def _sum(times: Sequence[Prediction]) -> Prediction:
+    return Prediction(
+        seconds=sum(time.seconds for time in times),
+        arithmetic_seconds=sum(time.arithmetic_seconds for time in times),
+        cache_seconds=sum(time.cache_seconds for time in times),
+        memory_seconds=sum(time.memory_seconds for time in times),
+        call_seconds=sum(time.call_seconds for time in times),
+        memory_bytes=sum(time.memory_bytes for time in times),
+    )
+
+
+def _kernel_time(leaf: _Leaf, machine: Machine, speeds: Speeds) -> tuple[float, float]:
+    """Seconds of arithmetic, and of calls with the blocks they load and store."""
+    primitive = leaf.primitive
+    data_type = leaf.types[primitive.output]
+    if primitive.operation is not Operation.CONTRACTION:
+        return 0.0, leaf.trips * _CALL * max(1, _outer_extent(leaf.tile))
+    peak = speeds.flops_per_second(data_type)
+    products = leaf.trips * prod(axis.extent for axis in leaf.tile)
+    flops = 2 * products * (4 if data_type.is_complex else 1)
+    lanes = machine.lanes(data_type.accumulator.width)
+    rows, columns, is_adjacent = _block_sides(leaf)
+    vectors = ceil(rows.extent / lanes) if rows is not None else 1
+    filled = 1 / lanes if rows is None else rows.extent / (vectors * lanes)
+    width = 1 if columns is None else columns.extent
+    tall = min(4, vectors)
+    wide = min(width, _COLUMNS[tall])
+    busy = min(1.0, tall * wide / _CHAINS)
+    if _sums_in_lanes(leaf):
+        filled, is_adjacent = 1.0, True
+    seconds = flops / (peak * filled * busy)
+    if not is_adjacent:
+        seconds *= _GATHERED
+    free = prod(axis.extent for axis in leaf.tile if axis.strides[primitive.output])
+    sides = (1 if rows is None else rows.extent) * width
+    blocks = leaf.trips * free // max(1, sides) * ceil(vectors / tall) * ceil(width / wide)
+    step = 2 * lanes * 2 / peak
+    return seconds, blocks * (_CALL + 2 * tall * wide * step)
+
+
+def _outer_extent(tile: Sequence[Axis]) -> int:
+    """Calls of an element-wise kernel: it takes the two longest axes of a tile."""
+    extents = sorted((axis.extent for axis in tile), reverse=True)
+    return prod(extents[2:])
+
+
+def _block_sides(leaf: _Leaf) -> tuple[Axis | None, Axis | None, bool]:
+    """The axes a register block spans, and whether its lanes are adjacent in input and output."""
+    primitive = leaf.primitive
+    output = primitive.output
+    free = [axis for axis in leaf.tile if axis.strides[output]]
+    width = leaf.types[output].width
+
+    def movers(axis: Axis) -> list[str]:
+        return [name for name in primitive.inputs if axis.strides[name]]
+
+    alone = [axis for axis in free if len(movers(axis)) == 1] or free
+    if not alone:
+        return None, None, True
+    lanes = min(alone, key=lambda axis: (axis.strides[output], -axis.extent))
+    moving = set(movers(lanes))
+    others = [axis for axis in free if axis is not lanes and not moving & set(movers(axis))]
+    columns = max(others, key=lambda axis: axis.extent, default=None)
+    is_adjacent = lanes.strides[output] == width and all(
+        lanes.strides[name] == leaf.types[name].width for name in moving
+    )
+    return lanes, columns, is_adjacent
+
+
+def _sums_in_lanes(leaf: _Leaf) -> bool:
+    """True where the program has lanes along K and all inputs are adjacent there."""
+    primitive = leaf.primitive
+    return lanes_of(primitive) is not None and any(
+        all(axis.strides[name] == leaf.types[name].width for name in primitive.inputs)
+        for axis in leaf.tile
+        if not axis.strides[primitive.output]
+    )
+
+
+def _turns(leaf: _Leaf) -> bool:
+    """True where no axis is adjacent both in what is read and in what is written."""
+    moved = (*leaf.primitive.inputs, leaf.primitive.output)
+    return bool(leaf.tile) and not any(
+        all(axis.strides[name] in (0, leaf.types[name].width) for name in moved)
+        for axis in leaf.tile
+    )
+
+
+def _fetched(leaf: _Leaf, cache_bytes: int) -> float:
+    """Bytes a cache of this size fetches, and writes back, for all iterations of a leaf."""
+    inside = 0
+    sizes = [_touched(leaf, name, inside) for name in leaf.tensors]
+    while inside < len(leaf.loops):
+        larger = [_touched(leaf, name, inside + 1) for name in leaf.tensors]
+        if sum(larger) > _FITS * cache_bytes:
+            break
+        inside += 1
+        sizes = larger
+    return sum(
+        size * _fetches(leaf, name, inside) * (2 if name == leaf.primitive.output else 1)
+        for name, size in zip(leaf.tensors, sizes, strict=True)
+    )
+
+
+def _fetches(leaf: _Leaf, tensor: str, inside: int) -> int:
+    """How often the loops from ``inside`` on fetch what the loops below them touch."""
+    outside = leaf.loops[inside:]
+    still = 0
+    while still < len(outside) and not outside[still].strides[tensor]:
+        still += 1
+    return prod(axis.extent for axis in outside[still:])
+
+
+def _touched(leaf: _Leaf, tensor: str, inside: int) -> float:
+    """Bytes of the cache lines that the tile and the ``inside`` innermost loops touch."""
+    width = leaf.types[tensor].width
+    moving = [axis for axis in (*leaf.tile, *leaf.loops[:inside]) if axis.strides[tensor]]
+    run = width
+    elements = 1
+    for axis in sorted(moving, key=lambda axis: axis.strides[tensor]):
+        if axis.strides[tensor] <= max(run, _LINE):
+            run += axis.strides[tensor] * (axis.extent - 1)
+        else:
+            elements *= axis.extent
+    return elements * (run + (_LINE if run % _LINE else 0) / 2)
