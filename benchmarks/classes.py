@@ -152,7 +152,8 @@ def measure_column(arguments: argparse.Namespace) -> int:
         peers=_peers_of(column, arguments.no_peers),
     )
     figures = []
-    for case in chosen_cases(arguments.class_name, arguments.only, settings.data_type):
+    cases = chosen_cases(arguments.class_name, arguments.only, settings.data_type)
+    for case in cases[arguments.first : arguments.last]:
         figure = measure_case(case, settings)
         print_row(figure)
         figures.append(figure)
@@ -209,6 +210,8 @@ def read_arguments(given: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--column", help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--last", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(given)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_info
@@ -43,9 +44,15 @@ def environment(column: Column, threads: int) -> dict[str, str]:
     return {**kept, **names, **(FAMILY if column is Column.SKYLAKEX else {})}
 
 
-def run_column(column: Column, threads: int, arguments: Sequence[str]) -> int:
-    """Run this script again with ``arguments`` in the environment of ``column``."""
-    command = [sys.executable, sys.argv[0], *arguments, "--column", column.value]
+def run_column(
+    column: Column, threads: int, arguments: Sequence[str], prefix: Sequence[str] = ()
+) -> int:
+    """Run `classes.py` with ``arguments`` in the environment of ``column``.
+
+    ``prefix`` is a command that runs its arguments as a command, such as ``chrt -f 10``.
+    """
+    script = str(Path(__file__).parent / "classes.py")
+    command = [*prefix, sys.executable, script, *arguments, "--column", column.value]
     return subprocess.run(command, env=environment(column, threads), check=False).returncode
 
 

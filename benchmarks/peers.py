@@ -152,7 +152,8 @@ def opt_einsum_forms(
     if case.is_copy or data_type is DataType.BF16:
         return
     expression = opt_einsum.contract_expression(case.einsum, *case.shapes)
-    yield "contract", partial(expression, *operands.inputs, out=operands.out, backend="numpy")
+    call = partial(expression, *operands.inputs, backend="numpy")
+    yield "contract", partial(call, out=operands.out) if case.output else call
 
 
 def opt_einsum_torch_forms(

@@ -14,8 +14,10 @@ from cases import Case
 from teir.dtypes import DataType
 
 _BLOCK_SECONDS = 1e-3
-_LONG_CALL_SECONDS = 0.05
 _BLOCKS = 3
+_MEDIUM_CALL_SECONDS, _MEDIUM_BLOCKS = 0.008, 2
+_LONG_CALL_SECONDS = 0.05
+_SLOW_CALL_SECONDS, _SLOW_RATIO = 0.1, 3
 _LARGE_COPY_BYTES = 64 << 20
 
 Call = Callable[[], object]
@@ -23,7 +25,7 @@ Call = Callable[[], object]
 
 @dataclass(slots=True, kw_only=True)
 class Rounds:
-    """What the rounds of one case brought; one entry per round in every list."""
+    """What the rounds of one case brought; the n-th entry of a list is that of the n-th round."""
 
     flops_peaks: list[float] = field(default_factory=list)
     copy_peaks: list[float] = field(default_factory=list)
@@ -37,7 +39,7 @@ class Rounds:
         return [
             case.bound_seconds(data_type, flops_peak, copy_peak) / taken
             for flops_peak, copy_peak, taken in zip(
-                self.flops_peaks, self.copy_peaks, self.seconds[contender], strict=True
+                self.flops_peaks, self.copy_peaks, self.seconds[contender], strict=False
             )
         ]
 
@@ -50,7 +52,11 @@ def measure(
     threads: int,
     offset_bytes: int,
 ) -> Rounds:
-    """Time all ``calls``. A permutation's copy has its own size, others' copies 64 MiB."""
+    """Time all ``calls``. A permutation's copy has its own size, others' copies 64 MiB.
+
+    A contender that takes more than 0.1 s and three times the first one's time is timed in the
+    first round only.
+    """
     size = case.size_bytes(data_type) // 2 if case.is_copy else _LARGE_COPY_BYTES
     copy_bandwidth = make_copier(size, offset_bytes)
     copy_bandwidth()
@@ -60,9 +66,15 @@ def measure(
         before = measure_peak(data_type, threads)
         found.copy_peaks.append(copy_bandwidth())
         for name, call in calls.items():
-            found.seconds[name].append(_best_seconds(call, *counts[name]))
+            if not _is_settled(found, name):
+                found.seconds[name].append(_best_seconds(call, *counts[name]))
         found.flops_peaks.append(max(before, measure_peak(data_type, threads)))
     return found
+
+
+def _is_settled(found: Rounds, name: str) -> bool:
+    first, times = next(iter(found.seconds.values())), found.seconds[name]
+    return bool(times) and times[0] > max(_SLOW_CALL_SECONDS, _SLOW_RATIO * first[0])
 
 
 def _calls_per_block(call: Call) -> tuple[int, int]:
@@ -74,7 +86,7 @@ def _calls_per_block(call: Call) -> tuple[int, int]:
     count = 1
     while _block_seconds(call, count) < _BLOCK_SECONDS:
         count *= 2
-    return count, _BLOCKS
+    return count, _MEDIUM_BLOCKS if once > _MEDIUM_CALL_SECONDS else _BLOCKS
 
 
 def _best_seconds(call: Call, count: int, blocks: int) -> float:
