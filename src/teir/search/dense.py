@@ -53,7 +53,7 @@ def emit_step(
             emission,
             step,
             tile,
-            lambda inner: emit_step(emission, inner, one_thread),
+            lambda inner: emit_step(emission, inner, one_thread, choose),
             parallel=machine.threads > 1,
         )
     shape = product_shape(step)
