@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm
 from teir.lower.kernel_program import KernelNode
@@ -31,14 +32,19 @@ def reductions_inside(tile: ContractionTile) -> int:
 def lower_contraction(
     tile: ContractionTile, isa: Isa, accumulator: Accumulator | None
 ) -> tuple[KernelNode, ...]:
-    """Loops around `LaneBlock` calls where an axis is adjacent on all operands, `GemmBlock` calls
-    where an axis separates the inputs, else `ProductSum`.
+    """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
+
+    `LaneBlock` where an axis is adjacent on all operands, `BatchBlock` for many small products,
+    `GemmBlock` where an axis separates the inputs, else `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so.
     """
     lanes = lane_axes(tile)
     if lanes is not None:
         return lower_lane_blocks(tile, lanes, isa)
+    batch = batch_axes(tile, isa)
+    if batch is not None:
+        return lower_batch_blocks(tile, batch, isa)
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)

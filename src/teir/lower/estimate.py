@@ -10,7 +10,15 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
-from teir.lower.kernels import DotRows, Elementwise, GemmBlock, LaneBlock, ProductSum, TransposeCopy
+from teir.lower.kernels import (
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    LaneBlock,
+    ProductSum,
+    TransposeCopy,
+)
 
 _SECONDS_PER_STEP = 0.3e-9
 """One vector multiply-add, or one vector loaded and stored, with some waiting for memory."""
@@ -51,6 +59,8 @@ def _steps(call: Call) -> float:
         case DotRows():
             rows, extents = call.arguments[0], call.arguments[2 : 2 + kernel.reductions]
             return kernel.inputs * rows * (4 + prod(extents) / kernel.lanes)
+        case BatchBlock():
+            return call.arguments[0] * kernel.vectors * kernel.columns * (2 + kernel.depth)
         case LaneBlock():
             lanes, depth = call.arguments[0], prod(call.arguments[1:10:3])
             return kernel.rows * kernel.columns * (1 + lanes / kernel.lanes) * (2 + depth)

@@ -29,6 +29,7 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import (
     Access,
+    BatchBlock,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -105,6 +106,8 @@ class _Machine:
                 self.product_sum(call.kernel, call)
             case DotRows():
                 self.dot_rows(call.kernel, call)
+            case BatchBlock():
+                self.batch_block(call.kernel, call)
             case LaneBlock():
                 self.lane_block(call.kernel, call)
             case Elementwise():
@@ -158,6 +161,19 @@ class _Machine:
         )
         output = self.tile(call, count, out_type, ((m, lanes[-1]),))
         self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+    def batch_block(self, kernel: BatchBlock, call: Call) -> None:
+        batch, a_batch, b_batch, c_batch, last_lanes = call.arguments
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        last = last_lanes if kernel.masked else kernel.lanes
+        rows, columns = (kernel.vectors - 1) * kernel.lanes + last, kernel.columns
+        along_a = ((columns, 0), (rows, in_type.itemsize), (kernel.depth, kernel.a_k))
+        along_b = ((columns, kernel.b_n), (rows, 0), (kernel.depth, kernel.b_k))
+        along_c = ((columns, kernel.c_n), (rows, out_type.itemsize))
+        a = self.tile(call, 0, in_type, ((batch, a_batch), *along_a))
+        b = self.tile(call, 1, in_type, ((batch, b_batch), *along_b))
+        c = self.tile(call, 2, out_type, ((batch, c_batch), *along_c))
+        self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, int(not kernel.from_zero))
 
     def lane_block(self, kernel: LaneBlock, call: Call) -> None:
         m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]

@@ -9,6 +9,7 @@ from typing import assert_never
 from teir.ir.nodes import Program
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
 from teir.lower.kernels import (
+    BatchBlock,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -106,6 +107,12 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"DotRows {kernel.in_type.value} {kernel.rows} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {accesses})"
+            )
+        case BatchBlock():
+            rows = f"{kernel.vectors * kernel.lanes}" + ("-" if kernel.masked else "")
+            return (
+                f"BatchBlock {kernel.in_type.value} {rows}×{kernel.columns}×{kernel.depth} "
+                f"({kernel.vectors} vectors of {kernel.lanes})"
             )
         case LaneBlock():
             return (

@@ -122,6 +122,33 @@ class LaneBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBlock:
+    """C[b, n, m] += sum over k of A[b, k, m] * B[b, n, k] for every b: small products in a row.
+
+    Lanes run along m, where A and C are adjacent: ``vectors`` vectors of ``lanes``, with ``masked``
+    the last one partly. The strides ``a_k``, ``b_k``, ``b_n`` and ``c_n`` are bytes.
+    ``columns_at_once`` is how many columns have accumulators at the same time. With ``from_zero``
+    C counts as zero.
+
+    Operands: A, B, C. Arguments, in order: batch, a_batch, b_batch, c_batch, last_lanes.
+    """
+
+    in_type: DataType
+    out_type: DataType
+    lanes: int
+    vectors: int
+    masked: bool
+    columns: int
+    columns_at_once: int
+    depth: int
+    a_k: int
+    b_k: int
+    b_n: int
+    c_n: int
+    from_zero: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise:
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
@@ -152,4 +179,12 @@ class TransposeCopy:
     lanes: int
 
 
-Kernel = GemmBlock | ProductSum | DotRows | LaneBlock | Elementwise | TransposeCopy
+Kernel = (
+    GemmBlock
+    | ProductSum
+    | DotRows
+    | LaneBlock
+    | BatchBlock
+    | Elementwise
+    | TransposeCopy
+)

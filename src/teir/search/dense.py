@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from teir.ir.nodes import Tensor
+from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, default_choice, shares_batch
 from teir.search.dots import dots_of, emit_dots
@@ -46,6 +47,10 @@ def emit_step(
     lanes = lane_step_of(step)
     if lanes is not None:
         return emit_lanes(emission, lanes, machine)
+    shape = product_shape(step)
+    assert shape is not None
+    if is_small_batch(shape):
+        return emit_small_batch(emission, shape, machine)
     tile = output_tile(step, machine)
     if tile is not None:
         one_thread = replace(machine, threads=1)
@@ -56,8 +61,6 @@ def emit_step(
             lambda inner: emit_step(emission, inner, one_thread, choose),
             parallel=machine.threads > 1,
         )
-    shape = product_shape(step)
-    assert shape is not None
     return emit_contraction(emission, shape, machine, choose(shape, machine))
 
 

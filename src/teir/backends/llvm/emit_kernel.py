@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from teir.backends.llvm.emit_batch_block import BATCH_BLOCK_ARGUMENTS, emit_batch_block_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
@@ -26,6 +27,7 @@ from teir.backends.llvm.layout import (
 )
 from teir.lower.kernels import (
     Access,
+    BatchBlock,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -47,7 +49,7 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock() | LaneBlock():
+        case GemmBlock() | LaneBlock() | BatchBlock():
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
@@ -70,6 +72,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return dot_rows_arguments(kernel)
         case LaneBlock():
             return LANE_BLOCK_ARGUMENTS
+        case BatchBlock():
+            return BATCH_BLOCK_ARGUMENTS
         case Elementwise():
             return elementwise_arguments(kernel)
         case TransposeCopy():
@@ -153,6 +157,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_dot_rows_body(kernel, isa, _operand_names(kernel)).text()
         case LaneBlock():
             return emit_lane_block_body(kernel, isa).text()
+        case BatchBlock():
+            return emit_batch_block_body(kernel, isa).text()
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
@@ -178,6 +184,8 @@ def _kernel_words(kernel: Kernel) -> str:
         case LaneBlock():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
+        case BatchBlock():
+            return _batch_block_words(kernel)
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
@@ -186,6 +194,16 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case _:
             assert_never(kernel)
+
+
+def _batch_block_words(kernel: BatchBlock) -> str:
+    types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+    columns = f"{kernel.columns}by{kernel.columns_at_once}"
+    shape = f"{kernel.vectors}x{columns}x{kernel.depth}_lanes{kernel.lanes}"
+    strides = f"{kernel.a_k}_{kernel.b_k}_{kernel.b_n}_{kernel.c_n}"
+    ends = ("_masked" if kernel.masked else "") + ("_zero" if kernel.from_zero else "")
+    return f"batch_{types}_{shape}_strides{strides}{ends}"
+
 
 
 def _dot_rows_words(kernel: DotRows) -> str:
