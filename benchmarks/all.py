@@ -30,6 +30,7 @@ from record import RESULTS, machine
 from tables import print_summary
 
 import teir
+from teir.cli.peers.libraries import peer_versions
 
 ROUNDS = 5
 _SLICES = {"a": 3, "b": 14, "c": 8, "d": 10, "e": 47}
@@ -104,7 +105,7 @@ def measure_job(job: Job, run: Run) -> bool:
             "figures": [figure for part in known for figure in part["figures"]],
         }
     settings = {"dtype": job.dtype, "threads": job.threads, "rounds": ROUNDS}
-    record = {"machine": machine(), "settings": settings, "columns": columns}
+    record = {"machine": {**machine(), **peer_versions()}, "settings": settings, "columns": columns}
     text = json.dumps(record, indent=1) + "\n"
     (RESULTS / f"{job.name}.json").write_text(text, encoding="utf-8")
     print(f"== {job.name} ==")

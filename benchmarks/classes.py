@@ -19,18 +19,18 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from columns import CONCERNED, Column, loaded_libraries, run_column
-from operands import NATURAL_OFFSET, Operands, agrees, draw, randomise
-from ours import OURS, our_call
+from ours import our_call
 from record import machine
-from rounds import Call, measure, seconds_per_call
 from tables import Figure, print_row, print_summary
 
-from cases import CLASSES, Case
+from cases import CLASSES
+from teir.cli.peers.case import Case
+from teir.cli.peers.choosing import OURS, Settings, measure_contenders
+from teir.cli.peers.libraries import PEERS, peer_versions
+from teir.cli.peers.operands import NATURAL_OFFSET, draw
 from teir.dtypes import DataType
 
 DTYPES = {
@@ -42,93 +42,12 @@ DTYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to measure."""
-
-    data_type: DataType
-    rounds: int
-    threads: int
-    offset_bytes: int
-    peers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The form of a contender that is timed, or why there is none."""
-
-    call: Call | None
-    form: str
-
-
 def measure_case(case: Case, settings: Settings) -> Figure:
-    """Check everyone, choose every peer's fastest form, then time all of them interleaved."""
-    data_type = settings.data_type
-    operands = draw(case, data_type, settings.offset_bytes)
-    contenders = {OURS: _our_choice(case, settings, operands)}
-    for peer in settings.peers:
-        contenders[peer] = _peer_choice(peer, case, settings, operands)
-    randomise(operands, data_type)
-    calls = {name: one.call for name, one in contenders.items() if one.call is not None}
-    rounds = measure(
-        case, data_type, calls, settings.rounds, settings.threads, settings.offset_bytes
-    )
-    return Figure.of(case, data_type, rounds, {name: one.form for name, one in contenders.items()})
-
-
-def _our_choice(case: Case, settings: Settings, operands: Operands) -> Chosen:
-    call = our_call(case, settings.data_type, operands, settings.threads)
-    if _is_right(call, operands, settings.data_type):
-        return Chosen(call=call, form="program" if case.program else "plan")
-    return Chosen(call=None, form="wrong")
-
-
-def _peer_choice(peer: str, case: Case, settings: Settings, operands: Operands) -> Chosen:
-    from peers import PEERS
-
-    best: tuple[float, str, Call] | None = None
-    failures = []
-    try:
-        for form, plain in PEERS[peer](case, settings.data_type, operands, settings.threads):
-            call = _with_relu(plain, operands) if _lacks_relu(peer, case) else plain
-            try:
-                if not _is_right(call, operands, settings.data_type):
-                    failures.append(f"{form}: wrong")
-                    continue
-                taken = min(seconds_per_call(call) for _ in range(2))
-            except Exception as error:
-                failures.append(f"{form}: {_reason(error)}")
-                continue
-            if best is None or taken < best[0]:
-                best = (taken, form, call)
-    except Exception as error:
-        failures.append(_reason(error))
-    if best is not None:
-        return Chosen(call=best[2], form=best[1])
-    return Chosen(call=None, form="; ".join(failures) or "cannot express it")
-
-
-def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0][:120] or type(error).__name__
-
-
-def _lacks_relu(peer: str, case: Case) -> bool:
-    return case.clears_negatives and not peer.startswith("etops")
-
-
-def _with_relu(call: Call, operands: Operands) -> Call:
-    def both() -> None:
-        result = call()
-        np.maximum(operands.out if result is None else np.asarray(result), 0, out=operands.out)
-
-    return both
-
-
-def _is_right(call: Call, operands: Operands, data_type: DataType) -> bool:
-    operands.out[...] = 0
-    result = call()
-    found = operands.out if result is None else result
-    return agrees(found, operands.expected, data_type)
+    operands = draw(case, settings.data_type, settings.offset_bytes)
+    ours = our_call(case, settings.data_type, operands, settings.threads)
+    form = "program" if case.program else "plan"
+    rounds, forms = measure_contenders(case, settings, operands, ours, form)
+    return Figure.of(case, settings.data_type, rounds, forms)
 
 
 def chosen_cases(class_name: str, only: Sequence[str], data_type: DataType) -> list[Case]:
@@ -168,14 +87,13 @@ def measure_column(arguments: argparse.Namespace) -> int:
 def _peers_of(column: Column, without: bool) -> tuple[str, ...]:
     if without:
         return ()
-    from peers import PEERS
-
     return tuple(PEERS) if column is Column.INSTALLED else CONCERNED
 
 
 def measure_all_columns(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     """Measure every column in a process of its own, print the summary, write the record."""
-    columns = (Column.INSTALLED,) if arguments.no_peers else tuple(Column)
+    is_concerned = not arguments.no_peers and arguments.dtype != "bfloat16"
+    columns = tuple(Column) if is_concerned else (Column.INSTALLED,)
     worst, records = 0, {}
     with tempfile.TemporaryDirectory() as folder:
         for column in columns:
@@ -190,7 +108,11 @@ def measure_all_columns(arguments: argparse.Namespace, given: Sequence[str]) -> 
         name: getattr(arguments, name)
         for name in ("class_name", "dtype", "rounds", "threads", "offset")
     }
-    record = {"machine": machine(), "settings": settings, "columns": records}
+    record = {
+        "machine": {**machine(), **peer_versions()},
+        "settings": settings,
+        "columns": records,
+    }
     print_summary(record)
     if arguments.json:
         arguments.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

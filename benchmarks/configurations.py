@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from ours import configuration
-from peaks import measure_peak
 from record import write
 
 import teir
 from cases import CONFIGURATIONS
 from teir.cli.measuring import bound_call
+from teir.cli.peers.peaks import measure_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import IterationNode, Program
 from teir.lower.work import program_work

@@ -6,16 +6,14 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 
-from operands import Operands
-from rounds import Call
-
 import teir
-from cases import Case
 from teir.cli.measuring import bound_call
+from teir.cli.peers.case import Case
+from teir.cli.peers.operands import Operands
+from teir.cli.peers.rounds import Call
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, Bytes, IterationNode, Policy, Program
 
-OURS = "teir"
 _PARALLEL_AXES = ("m", "n")
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from ours import OURS
 from tables import Merged, merge
+
+from teir.cli.peers.choosing import OURS
 
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "teir"

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ours import OURS
-from rounds import Rounds, geometric_mean
-
-from cases import Case
+from teir.cli.peers.case import Case
+from teir.cli.peers.choosing import OURS
+from teir.cli.peers.rounds import Rounds, geometric_mean
 from teir.dtypes import DataType
 
 

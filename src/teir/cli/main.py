@@ -14,6 +14,7 @@ import typer
 
 from teir.cli.bench import bench
 from teir.cli.check import check
+from teir.cli.compare import compare
 from teir.cli.console import complain
 from teir.cli.demo import demo
 from teir.cli.einsum import einsum
@@ -67,6 +68,7 @@ for _name, _command in (
     ("explain", explain),
     ("optimize", optimize),
     ("bench", bench),
+    ("compare", compare),
     ("demo", demo),
     ("info", info),
     ("warm", warm),

@@ -51,6 +51,11 @@ MEMORY = Rule(
     sentence="The operands fit in memory.",
     source=_SOURCE,
 )
+COMPARABLE = Rule(
+    code="TEIR815",
+    sentence="compare takes an einsum of single letters, each at most once in an operand.",
+    source=_SOURCE,
+)
 
 COMMAND_RULES = (
     KNOWN_ISA,
@@ -62,6 +67,7 @@ COMMAND_RULES = (
     OUTPUT_FILE,
     DRAWABLE,
     MEMORY,
+    COMPARABLE,
 )
 
 NOT_A_PROGRAM = (READABLE_FILE, INPUT_SIZE, ENCODING, KIND, JSON_SYNTAX)

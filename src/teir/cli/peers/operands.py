@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cases import Case
+from teir.cli.peers.case import Case
 from teir.dtypes import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,7 +30,7 @@ class Operands:
 
 
 def draw(case: Case, data_type: DataType, offset_bytes: int) -> Operands:
-    """Whole numbers from -2 to 2, whose products every type adds up exactly (BF16 rounds once)."""
+    """Whole numbers from -2 to 2, whose products are exact; types of two bytes round their sums."""
     generator = np.random.default_rng(7)
     dtype = data_type.numpy_dtype()
     inputs = []
@@ -71,20 +71,20 @@ def randomise(operands: Operands, data_type: DataType) -> None:
 
 
 def exact(case: Case, inputs: Sequence[Array], data_type: DataType) -> Array:
-    """NumPy's result; whole numbers are exact in every type but BF16, which is computed in FP32."""
+    """NumPy's result, exact for whole numbers; types of two bytes are computed in FP32."""
     if case.is_copy:
         return np.ascontiguousarray(np.einsum(case.einsum, inputs[0]))
-    wide = [array.astype(np.float32) if data_type is DataType.BF16 else array for array in inputs]
+    wide = [array.astype(np.float32) if data_type.width == 2 else array for array in inputs]
     result = np.asarray(np.einsum(case.einsum, *wide, optimize=True))
     return np.maximum(result, 0) if case.clears_negatives else result
 
 
 def agrees(found: Any, expected: Array, data_type: DataType) -> bool:
-    """Equal; a BF16 result may be off by its own rounding of the largest element."""
+    """Equal; a type of two bytes may be off by its own rounding of the largest element."""
     array = np.asarray(found)
     if array.shape != expected.shape:
         return False
-    if data_type is not DataType.BF16:
+    if data_type.width > 2:
         return bool(np.array_equal(array, expected))
     difference = np.abs(array.astype(np.float32) - expected).max(initial=0.0)
-    return bool(difference <= 2.0**-7 * np.abs(expected).max(initial=0.0))
+    return bool(difference <= 2.0 * data_type.unit_roundoff * np.abs(expected).max(initial=0.0))

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from peaks import make_copier, measure_peak
-
-from cases import Case
+from teir.cli.peers.case import Case
+from teir.cli.peers.peaks import make_copier, measure_peak
 from teir.dtypes import DataType
 
 _BLOCK_SECONDS = 1e-3
@@ -33,6 +32,10 @@ class Rounds:
 
     def median_seconds(self, contender: str) -> float:
         return statistics.median(self.seconds[contender])
+
+    def share(self, case: Case, data_type: DataType, contender: str) -> float:
+        """The median of `shares`."""
+        return statistics.median(self.shares(case, data_type, contender))
 
     def shares(self, case: Case, data_type: DataType, contender: str) -> list[float]:
         """The least possible time over the time taken, by the peaks of the same round."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from operands import Array
 
-from cases import Case
+from teir.cli.peers.case import Case
+from teir.cli.peers.operands import Array
 
 Move = tuple[Array, Array]
 """A target and the source that is copied to it."""

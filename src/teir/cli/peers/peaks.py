@@ -7,10 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
-from operands import place_array
 
 from teir.backends.llvm import peak
 from teir.backends.llvm.compile_ir import host_isa
+from teir.cli.peers.operands import place_array
 from teir.dtypes import DataType
 
 _ROUNDS = 24

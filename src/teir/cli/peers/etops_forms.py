@@ -15,15 +15,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import etops
 import numpy as np
-from operands import Array, Operands
-from rounds import Call
 
-from cases import Case
+from teir.cli.peers.case import Case
+from teir.cli.peers.operands import Array, Operands
+from teir.cli.peers.rounds import Call
 from teir.dtypes import DataType
 
-_TYPES = {DataType.FP32: etops.float32, DataType.FP64: etops.float64}
 _TRIAL_SECONDS = 30
 _DEFAULT = "default"
 _LOOPS = "abcdef"
@@ -51,7 +49,7 @@ def etops_forms(
     case: Case, data_type: DataType, operands: Operands, threads: int, *, tuned: bool
 ) -> Iterator[tuple[str, Call]]:
     """The default form, or where ``tuned`` the best of all settings that give the right result."""
-    if data_type not in _TYPES:
+    if data_type not in (DataType.FP32, DataType.FP64):
         return
     config = _config(case, data_type, operands)
     if not tuned:
@@ -72,8 +70,10 @@ def etops_forms(
         yield label, _call(configs[label], operands)
 
 
-def _config(case: Case, data_type: DataType, operands: Operands) -> etops.TensorOperationConfig:
+def _config(case: Case, data_type: DataType, operands: Operands) -> Any:
     """One dimension per index, nothing decided. Raises ValueError where etops has no such form."""
+    import etops
+
     extents = case.extents
     arrays = (*operands.inputs, operands.out)
     terms = (*case.inputs, case.output)
@@ -85,7 +85,7 @@ def _config(case: Case, data_type: DataType, operands: Operands) -> etops.Tensor
     )
     kinds = tuple(_kind(index, case) for index in extents)
     return etops.TensorOperationConfig(
-        data_type=_TYPES[data_type],
+        data_type=etops.float32 if data_type is DataType.FP32 else etops.float64,
         prim_first=etops.prim.none if case.is_copy else etops.prim.zero,
         prim_main=etops.prim.copy if case.is_copy else etops.prim.gemm,
         prim_last=etops.prim.relu if case.clears_negatives else etops.prim.none,
@@ -105,6 +105,8 @@ def _stride(index: str, term: str, array: Array) -> int:
 
 
 def _kind(index: str, case: Case) -> Any:
+    import etops
+
     if case.is_copy:
         return etops.dim.c
     members = tuple(index in term for term in (*case.inputs, case.output))
@@ -121,15 +123,17 @@ def _kind(index: str, case: Case) -> Any:
             raise ValueError("an index of one operand is summed")
 
 
-def _optimized(
-    config: etops.TensorOperationConfig, setting: Mapping[str, int | bool], threads: int
-) -> etops.TensorOperationConfig:
+def _optimized(config: Any, setting: Mapping[str, int | bool], threads: int) -> Any:
+    import etops
+
     defaults = etops.backend.tpp.get_default_optimization_config()
     return etops.optimize(config, {**defaults, "num_threads": threads, **setting})
 
 
-def _as_written(case: Case, config: etops.TensorOperationConfig) -> etops.TensorOperationConfig:
+def _as_written(case: Case, config: Any) -> Any:
     """The configuration of section 5.3: the dimensions m n k mp np kp, the last ones primitive."""
+    import etops
+
     places = [list(case.extents).index(index) for index in _LOOPS]
     primitive, loop = etops.exec.prim, etops.exec.seq
     is_batch = case.program != "backend-1-gemm"
@@ -145,8 +149,10 @@ def _as_written(case: Case, config: etops.TensorOperationConfig) -> etops.Tensor
     )
 
 
-def _call(config: etops.TensorOperationConfig, operands: Operands) -> Call:
+def _call(config: Any, operands: Operands) -> Call:
     """FP64 arrays are handed over as FP32 ones, or etops 26.2.1 converts them and writes beyond."""
+    import etops
+
     operation = etops.TensorOperation(config)
     flat = [_flat(array) for array in operands.inputs]
     second = flat[1] if len(flat) > 1 else None
@@ -161,7 +167,7 @@ def _flat(array: Array) -> Array:
     return flat
 
 
-def _trial(config: etops.TensorOperationConfig, operands: Operands) -> float | None:
+def _trial(config: Any, operands: Operands) -> float | None:
     """Seconds of one call in a process of its own; None where it fails or is wrong."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -174,7 +180,7 @@ def _trial(config: etops.TensorOperationConfig, operands: Operands) -> float | N
     return struct.unpack("d", answer)[0] if len(answer) == struct.calcsize("d") else None
 
 
-def _run_trial(config: etops.TensorOperationConfig, operands: Operands, writer: int) -> None:
+def _run_trial(config: Any, operands: Operands, writer: int) -> None:
     """In the forked process: never returns."""
     signal.alarm(_TRIAL_SECONDS)
     try:

@@ -1,0 +1,1 @@
+"""This package beside other libraries: the same contraction, checked, interleaved."""
