@@ -8,7 +8,6 @@ threads. A call that was seen before is one look-up and one native call.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,9 +20,10 @@ from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
-from teir.lower.lower import lower
-from teir.pipeline.executable import Executable, compile_program, default_isa, thread_count
-from teir.pipeline.memory import checked_limit, program_within, scratch_bytes
+from teir.pipeline.choosing import Decidable, chosen_tree
+from teir.pipeline.executable import Executable, compile_program, thread_count
+from teir.pipeline.machine_speeds import host
+from teir.pipeline.memory import checked_limit
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
 from teir.pipeline.problem import (
     OperandType,
@@ -36,11 +36,10 @@ from teir.pipeline.problem import (
     stored_type,
 )
 from teir.runtime.runtime import current
-from teir.search.contraction import Contraction, Path
+from teir.search.contraction import Path
 from teir.search.machine import Machine
 from teir.search.path import find_path
-from teir.search.tree import TreeOptions, TreeProgram
-from teir.target import Target, host_target
+from teir.search.tree import TreeOptions
 
 SHAPES = Rule(
     code="TEIR616",
@@ -62,6 +61,7 @@ def einsum(
     threads: int | None = None,
     optimize: Any = "auto",
     memory_limit: int | None = None,
+    tune: bool = False,
 ) -> Any:
     """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
 
@@ -75,10 +75,12 @@ def einsum(
     ``optimize`` is an opt_einsum path finder or its name, a path, or a cotengra tree; with False
     the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of scratch
     and of copies of operands: met by slicing, or refused with the smallest limit that would do.
+    ``tune`` measures some programs of this contraction the first time, and remembers the fastest
+    for this machine; later calls use it without being asked. It changes no bit of the result.
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
-    is_usual = dtype is None and threads is None and memory_limit is None
+    is_usual = dtype is None and threads is None and memory_limit is None and not tune
     if is_usual and optimize == "auto" and type(subscripts) is str:
         key: list[Any] = [subscripts]
         for operand in operands:
@@ -92,7 +94,9 @@ def einsum(
                 _keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     parsed, arrays = _parse(subscripts, operands)
-    plan, views = _plan_arrays(parsed, arrays, _Wishes(dtype, threads, optimize, memory_limit))
+    plan, views = _plan_arrays(
+        parsed, arrays, _Wishes(dtype, threads, optimize, memory_limit, tune)
+    )
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
 
 
@@ -103,15 +107,16 @@ def plan(
     threads: int | None = None,
     optimize: Any = "auto",
     memory_limit: int | None = None,
+    tune: bool = False,
 ) -> Plan:
     """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
 
     Shapes (tuples) stand for C-contiguous arrays of ``dtype``, float64 by default; arrays give
-    type, shape and strides. Raises TeirError as `einsum` does.
+    type, shape and strides. The keywords are those of `einsum`. Raises TeirError as it does.
     """
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
-    return _plan_types(parsed, types, None, _Wishes(dtype, threads, optimize, memory_limit))
+    return _plan_types(parsed, types, None, _Wishes(dtype, threads, optimize, memory_limit, tune))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,7 @@ class _Wishes:
     threads: int | None = None
     optimize: Any = "auto"
     memory_limit: int | None = None
+    tune: bool = False
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
@@ -193,7 +199,15 @@ def _plan_types(
     """The plan for arrays of these types: kept, or made now."""
     threads = thread_count(wishes.threads)
     limit = checked_limit(wishes.memory_limit)
-    key: tuple[Any, ...] = (subscripts, types, out, str(wishes.dtype), threads, limit)
+    key: tuple[Any, ...] = (
+        subscripts,
+        types,
+        out,
+        str(wishes.dtype),
+        threads,
+        limit,
+        bool(wishes.tune),
+    )
     keyed = isinstance(wishes.optimize, (str, bool))
     if keyed:
         key = (*key, wishes.optimize)
@@ -201,6 +215,9 @@ def _plan_types(
         if known is not None:
             return known
     made = _make_plan(subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit))
+    if wishes.tune:
+        # Plans made before may not know what is remembered now.
+        _plans().clear()
     if keyed:
         _keep(key, made)
     return made
@@ -223,20 +240,23 @@ def _make_plan(
         return Plan(
             problem=problem,
             steps=(),
-            tree=None,
+            decidable=None,
+            chosen=None,
             executable=None,
             entry=None,
             direct=None,
             replan=replan,
         )
-    contraction = problem.contraction
-    tree = _tree(contraction, problem, wishes)
+    decidable = _decidable(problem, wishes)
+    chosen = chosen_tree(decidable, wishes.tune)
+    tree = chosen.tree
     executable = compile_program(tree.program, threads=wishes.threads)
     _require_inside(executable, problem)
     return Plan(
         problem=problem,
         steps=tree.steps,
-        tree=tree,
+        decidable=decidable,
+        chosen=chosen,
         executable=executable,
         entry=None if any(problem.copied) else _entry(executable, problem),
         direct=None if any(problem.copied) else executable.run_addresses,
@@ -244,11 +264,11 @@ def _make_plan(
     )
 
 
-def _tree(contraction: Contraction, problem: Problem, wishes: _Wishes) -> TreeProgram:
-    """The program of the contraction within the memory limit."""
+def _decidable(problem: Problem, wishes: _Wishes) -> Decidable:
+    """The path of the contraction, the layouts asked for, the machine and the memory limit."""
     threads = thread_count(wishes.threads)
-    copies = problem.copied_bytes
-    nesting = problem.subscripts.nesting
+    contraction, nesting = problem.contraction, problem.subscripts.nesting
+    assert contraction is not None
     is_nested = nesting is not None and isinstance(wishes.optimize, (str, bool))
     if nesting is not None and is_nested and wishes.optimize in ("auto", True, False):
         path: Path = nesting.path
@@ -261,12 +281,13 @@ def _tree(contraction: Contraction, problem: Problem, wishes: _Wishes) -> TreePr
             wishes.optimize,
         )
         options = TreeOptions()
-
-    def measure(tree: TreeProgram) -> int:
-        return copies + scratch_bytes(lower(tree.program, default_isa()), threads)
-
-    limit = wishes.memory_limit
-    return program_within(contraction, path, _machine(threads), options, limit, measure)
+    return Decidable(
+        problem=problem,
+        path=path,
+        options=options,
+        machine=_machine(threads),
+        limit=wishes.memory_limit,
+    )
 
 
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:
@@ -320,7 +341,7 @@ def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
 
 
 def _machine(threads: int) -> Machine:
-    target = current().once("host target", _host)
+    target = host()
     return Machine(
         vector_bytes=target.isa.vector_bytes,
         l1_bytes=target.caches.l1_bytes,
@@ -328,10 +349,6 @@ def _machine(threads: int) -> Machine:
         threads=threads,
         threaded_work=_THREADED_WORK,
     )
-
-
-def _host() -> Target:
-    return host_target(os.environ)
 
 
 def _plans() -> dict[Any, Plan]:

@@ -7,18 +7,20 @@ from typing import assert_never
 
 from teir.backends.llvm.compile_ir import assembly, inlined_text, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.backends.llvm.library import leaf_symbol
 from teir.backends.llvm.specialise import assembly_text, llvm_text
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import Call, KernelNode
 from teir.lower.kernels import Kernel
 from teir.lower.parameters import contraction_parameters
 from teir.pipeline.executable import Executable, Form
+from teir.pipeline.explain_choice import explain_choice, explain_time
 from teir.pipeline.plan import Plan
 from teir.pipeline.problem import OperandType, Route
 
 
-def explain_plan(plan: Plan) -> str:
-    """The whole story of a plan as text."""
+def explain_plan(plan: Plan, measure: bool) -> str:
+    """The whole story of a plan as text; with ``measure`` the time it takes too."""
     problem = plan.problem
     lines = [f"einsum {problem.subscripts}"]
     for place, operand in enumerate(problem.operands):
@@ -31,6 +33,8 @@ def explain_plan(plan: Plan) -> str:
     executable = plan.executable
     lines.append(f"  computed by: native code ({executable.isa.value}), {plan.threads} thread(s)")
     lines += _tree_lines(plan)
+    lines += explain_time(plan, measure)
+    lines += explain_choice(plan)
     lines.append("steps (products formed):")
     lines += [
         f"  {place}. {step.text}  ({step.products:,})"
@@ -47,9 +51,10 @@ def explain_plan(plan: Plan) -> str:
 
 def _tree_lines(plan: Plan) -> list[str]:
     """Memory, slices, and what the layouts of the intermediates cost by the model."""
-    executable, tree = plan.executable, plan.tree
+    executable, chosen = plan.executable, plan.chosen
     assert executable is not None
-    assert tree is not None
+    assert chosen is not None
+    tree = chosen.tree
     program = executable.kernel_program
     uses = [
         f"{program.run_scratch_bytes:,} of scratch",
@@ -104,7 +109,7 @@ def _module(executable: Executable) -> tuple[str, tuple[str, ...]]:
     """The kernels a table calls, and their symbols."""
     kernels = _kernels(executable)
     isa = executable.isa
-    symbols = tuple(kernel_symbol(kernel, isa) for kernel in kernels)
+    symbols = tuple(leaf_symbol(kernel, isa) for kernel in kernels)
     return module_text([emit_kernel(kernel, isa) for kernel in kernels], isa), symbols
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.nodes import Program
+from teir.pipeline.choosing import Chosen, Decidable
 from teir.pipeline.executable import Executable, Form
 from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.problem import OperandType, Problem, Route
-from teir.search.tree import StepNote, TreeProgram
+from teir.search.tree import StepNote
 
 PLAN_OPERANDS = Rule(
     code="TEIR641",
@@ -62,7 +63,8 @@ class Plan:
 
     problem: Problem
     steps: tuple[StepNote, ...]
-    tree: TreeProgram | None
+    decidable: Decidable | None
+    chosen: Chosen | None
     executable: Executable | None
     entry: Callable[..., Any] | None
     """Native call ``entry(*operands, out)``: NotImplemented for arrays it was not made for."""
@@ -123,11 +125,15 @@ class Plan:
         """The TEIR program. Raises TeirError (TEIR642) where there is none."""
         return self._compiled().program
 
-    def explain(self) -> str:
-        """What runs, in words: route, operands, copies, steps, nodes and kernels."""
+    def explain(self, measure: bool = False) -> str:
+        """What runs, and why, in words: operands, copies, steps, time, decisions, kernels, program.
+
+        With ``measure`` the program is run on drawn operands, and this machine's peaks are
+        measured where they are not on file: a second or so.
+        """
         from teir.pipeline.explain import explain_plan
 
-        return explain_plan(self)
+        return explain_plan(self, measure)
 
     def llvm(self, form: Form = Form.SPECIALISED) -> str:
         """The LLVM IR of the program as one function, or of the kernels its table calls."""

@@ -38,18 +38,26 @@ class StepNote:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixStep:
+    """A matrix-like step, or part of one, and the machine as its loops may use it."""
+
+    shape: ProductShape
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
 class TreeProgram:
     """A program and what to tell about it: its steps and its slices.
 
-    ``shapes`` are those of the matrix-like steps, in the order they run: what there is to choose
-    for. ``cycles`` is what the model gives the chosen layouts on one core, ``written_cycles`` the
-    layouts that a tree wrote or, without one, the usual ones; of one slice, where there are
-    several. None where there was nothing to choose.
+    ``matrix_steps`` are what there is to choose for, in the order they run. ``cycles`` is what the
+    model gives the chosen layouts on one core, ``written_cycles`` the layouts that a tree wrote
+    or, without one, the usual ones; of one slice, where there are several. None where there was
+    nothing to choose.
     """
 
     program: Program
     steps: tuple[StepNote, ...]
-    shapes: tuple[ProductShape, ...]
+    matrix_steps: tuple[MatrixStep, ...]
     slices: Mapping[str, int]
     cycles: float | None
     written_cycles: float | None
@@ -92,7 +100,7 @@ def contraction_program(
     return TreeProgram(
         program,
         tuple(builder.notes),
-        tuple(builder.shapes),
+        tuple(builder.matrix_steps),
         dict(options.slices),
         first.cycles,
         first.written_cycles,
@@ -106,13 +114,13 @@ class _Tree:
     options: TreeOptions
     emission: Emission
     notes: list[StepNote]
-    shapes: list[ProductShape]
+    matrix_steps: list[MatrixStep]
     arrangements: list[Arrangement]
 
     def choose(self, shape: ProductShape, machine: Machine) -> Choice:
         """The next of the choices given, the default where there is none."""
-        number = len(self.shapes)
-        self.shapes.append(shape)
+        number = len(self.matrix_steps)
+        self.matrix_steps.append(MatrixStep(shape, machine))
         given = self.options.choices
         return given[number] if number < len(given) else default_choice(shape, machine)
 

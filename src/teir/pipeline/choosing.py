@@ -1,0 +1,115 @@
+"""Which program a contraction becomes: the default decisions, or those that tuning found best.
+
+path, options -> [record of this problem on this machine] -> program within the memory limit
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from teir.errors import TeirError
+from teir.ir.check import prove
+from teir.lower.lower import lower
+from teir.pipeline.executable import default_isa
+from teir.pipeline.machine_speeds import tuning_records
+from teir.pipeline.memory import program_within, scratch_bytes
+from teir.pipeline.problem import Problem
+from teir.pipeline.tuning import Tunable, progress_bar, tune
+from teir.pipeline.tuning_records import Found, TuningRecord, problem_key
+from teir.search.contraction import Path
+from teir.search.machine import Machine
+from teir.search.tree import TreeOptions, TreeProgram
+from teir.search.tuning import Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A program, and the record its decisions come from or why one is not used."""
+
+    tree: TreeProgram
+    found: Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decidable:
+    """A problem with everything fixed but the decisions of its steps."""
+
+    problem: Problem
+    path: Path
+    options: TreeOptions
+    machine: Machine
+    limit: int | None
+
+    def make(self, choices: Choices) -> TreeProgram:
+        """The program of these choices within the memory limit. Raises TeirError (TEIR643)."""
+        contraction = self.problem.contraction
+        assert contraction is not None
+        options = replace(self.options, choices=choices)
+        return program_within(
+            contraction, self.path, self.machine, options, self.limit, self.scratch
+        )
+
+    def scratch(self, tree: TreeProgram) -> int:
+        """Bytes a plan of this program allocates."""
+        kernels = lower(tree.program, default_isa())
+        return self.problem.copied_bytes + scratch_bytes(kernels, self.machine.threads)
+
+
+def chosen_tree(decidable: Decidable, wants_tuning: bool) -> Chosen:
+    """The program of the remembered decisions, else the default one.
+
+    ``wants_tuning`` measures where nothing is remembered yet. Raises TeirError (TEIR643).
+    """
+    records = tuning_records()
+    if not wants_tuning and not records.known:
+        return Chosen(decidable.make(()), Found())
+    tunable = tunable_of(decidable)
+    found = records.find(tunable.key)
+    if found.record is None and wants_tuning:
+        with progress_bar(f"tuning {decidable.problem.subscripts}") as tell:
+            found = Found(tune(tunable, tell))
+    if found.record is None:
+        return Chosen(decidable.make(()), found)
+    return _remembered(decidable, found.record)
+
+
+def tunable_of(decidable: Decidable) -> Tunable:
+    """What `teir.pipeline.tuning` needs to know."""
+    return Tunable(
+        problem=decidable.problem,
+        key=problem_key(
+            decidable.problem,
+            decidable.path,
+            rearranged=decidable.options.rearrange,
+            threads=decidable.machine.threads,
+            memory_limit=decidable.limit,
+        ),
+        make=decidable.make,
+        scratch=decidable.scratch,
+        limit=decidable.limit,
+        machine=decidable.machine,
+    )
+
+
+def _remembered(decidable: Decidable, record: TuningRecord) -> Chosen:
+    """The program of a record: decisions may have been tampered with, so it is looked at twice.
+
+    What runs is proved safe like any program; here a program that cannot be made, or that wants
+    far more memory than the default, gives way to the default.
+    """
+    default = decidable.make(())
+    if len(record.choices) != len(default.matrix_steps):
+        return Chosen(default, Found(note="it decides other steps than this program has"))
+    try:
+        tree = decidable.make(record.choices)
+        prove(tree.program).report.raise_if_wrong()
+    except (TeirError, ArithmeticError, LookupError, AssertionError) as error:
+        return Chosen(default, Found(note=f"no safe program comes of it ({type(error).__name__})"))
+    if decidable.scratch(tree) > _ROOM + _TIMES * decidable.scratch(default):
+        return Chosen(default, Found(note="its program needs far more memory than the default"))
+    return Chosen(tree, Found(record))
+
+
+_ROOM = 64 << 20
+_TIMES = 4
+"""A tuned program may take some megabytes, and this many times the scratch of the default."""

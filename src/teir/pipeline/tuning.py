@@ -1,0 +1,127 @@
+"""Tuning: measure the most promising programs of a problem, remember the decisions of the best.
+
+    choices -> program -> check, compile -> seconds        for each candidate
+    best decisions -> record on disk
+
+A tuned program computes the same bits as the default one. An interruption keeps what was measured.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+
+from teir import __version__
+from teir.ir.nodes import Program
+from teir.pipeline.machine_speeds import measured_speeds, tuning_records
+from teir.pipeline.problem import Problem
+from teir.pipeline.timing import draw_operands, seconds_of
+from teir.pipeline.tuning_records import FORMAT, ProblemKey, TuningRecord, TuningRecords
+from teir.search.machine import Machine
+from teir.search.model import predict
+from teir.search.tree import TreeProgram
+from teir.search.tuning import MOST_MEASURED, Choices, Measured, best_of, measured_candidates
+
+Tell = Callable[[Measured], None]
+"""Told of every program that was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tunable:
+    """A problem, the programs there are for it, and the bytes one may allocate.
+
+    ``make`` makes the program of some choices; ``scratch`` is what a program allocates.
+    """
+
+    problem: Problem
+    key: ProblemKey
+    make: Callable[[Choices], TreeProgram]
+    scratch: Callable[[TreeProgram], int]
+    limit: int | None
+    machine: Machine
+
+
+def tune(tunable: Tunable, tell: Tell) -> TuningRecord:
+    """Measure, and remember the fastest. A KeyboardInterrupt is raised after remembering too."""
+    measured: list[Measured] = []
+    try:
+        for one in _measurements(tunable):
+            measured.append(one)
+            tell(one)
+    except KeyboardInterrupt:
+        if measured:
+            tuning_records().keep(_record(tunable, tuning_records(), measured, complete=False))
+        raise
+    record = _record(tunable, tuning_records(), measured, complete=True)
+    tuning_records().keep(record)
+    return record
+
+
+def _measurements(tunable: Tunable) -> Iterator[Measured]:
+    speeds = measured_speeds().speeds
+    operands = draw_operands(tunable.problem)
+
+    def expected(program: Program) -> float:
+        return predict(program, tunable.machine, speeds).seconds
+
+    def seconds(program: Program) -> float:
+        return seconds_of(program, operands.addresses, tunable.machine.threads)
+
+    yield from measured_candidates(_within(tunable), expected, seconds)
+
+
+def _within(tunable: Tunable) -> Callable[[Choices], TreeProgram]:
+    """How programs are made; the default takes the place of those that need too much memory."""
+    limit = tunable.limit
+    if limit is None:
+        return tunable.make
+
+    def make(choices: Choices) -> TreeProgram:
+        tree = tunable.make(choices)
+        return tree if tunable.scratch(tree) <= limit else tunable.make(())
+
+    return make
+
+
+def _record(
+    tunable: Tunable, records: TuningRecords, measured: list[Measured], complete: bool
+) -> TuningRecord:
+    best = best_of(measured)
+    return TuningRecord(
+        teir_tuning=FORMAT,
+        version=__version__,
+        problem=tunable.key,
+        machine=records.machine,
+        choices=best.candidate.choices,
+        seconds=best.seconds,
+        default_seconds=measured[0].seconds,
+        measured=len(measured),
+        complete=complete,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+    )
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Tell]:
+    """A bar on standard error while programs are measured; nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    best = [inf]
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=MOST_MEASURED)
+
+        def tell(one: Measured) -> None:
+            best[0] = min(best[0], one.seconds)
+            text = f"{title}: best {1e3 * best[0]:.3g} ms"
+            progress.update(task, advance=1, description=text)
+
+        yield tell

@@ -1,0 +1,262 @@
+"""What tuning remembers: the decisions of the fastest program per problem and machine, as JSON.
+
+A record holds decisions, never code. A program made from it passes every check again, as any
+program does. Records of another version, of another machine, or of a form that is not understood
+are left aside with a note; a file that is imported is refused instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import msgspec
+
+from teir import __version__
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.ir.json_scan import scan
+from teir.pipeline.problem import OperandType, Problem
+from teir.runtime.record_folder import RecordFolder
+from teir.search.choice import Choice
+from teir.search.contraction import Path
+from teir.target import Target
+
+TUNING_FILE = Rule(
+    code="TEIR645",
+    sentence="A file of tuning records holds what teir tune --export writes: decisions with their "
+    "problem, machine and times.",
+    source="docs/how-to/tune.md",
+)
+
+FORMAT = 1
+_LARGEST = 1 << 40
+
+
+class ArrayKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An array as a plan knows it; strides in bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class ProblemKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a program depends on besides the machine.
+
+    ``rearranged`` is False where the layouts of an einsum tree are kept as written.
+    """
+
+    expression: str
+    compute: str
+    operands: tuple[ArrayKey, ...]
+    out: ArrayKey
+    path: tuple[tuple[int, ...], ...]
+    rearranged: bool
+    threads: int
+    memory_limit: int | None
+
+
+class MachineKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a time depends on besides the program."""
+
+    cpu: str
+    isa: str
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+
+class TuningRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The decisions of the fastest program measured, and what was measured.
+
+    ``complete`` is False where the measuring was interrupted.
+    """
+
+    teir_tuning: int
+    version: str
+    problem: ProblemKey
+    machine: MachineKey
+    choices: tuple[Choice, ...]
+    seconds: float
+    default_seconds: float
+    measured: int
+    complete: bool
+    date: str
+
+
+class _Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    teir_tuning_records: tuple[TuningRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record, or a note that says why the one on disk is not used; neither if there is none."""
+
+    record: TuningRecord | None = None
+    note: str | None = None
+
+
+def problem_key(
+    problem: Problem, path: Path, *, rearranged: bool, threads: int, memory_limit: int | None
+) -> ProblemKey:
+    """The key of an einsum on these arrays, contracted along this path."""
+    assert problem.contraction is not None
+    return ProblemKey(
+        expression=str(problem.subscripts),
+        compute=problem.contraction.compute.value,
+        operands=tuple(map(_array_key, problem.operands)),
+        out=_array_key(problem.out),
+        path=path,
+        rearranged=rearranged,
+        threads=threads,
+        memory_limit=memory_limit,
+    )
+
+
+def _array_key(array: OperandType) -> ArrayKey:
+    return ArrayKey(dtype=str(array.dtype), shape=array.shape, strides=array.strides_bytes)
+
+
+def machine_key(target: Target) -> MachineKey:
+    """The key of a machine."""
+    return MachineKey(
+        cpu=target.cpu,
+        isa=target.isa.value,
+        l1_bytes=target.caches.l1_bytes,
+        l2_bytes=target.caches.l2_bytes,
+        l3_bytes=target.caches.l3_bytes,
+    )
+
+
+@dataclass(slots=True)
+class TuningRecords:
+    """The records of one machine in one directory, by problem.
+
+    The names of the files are read once, so that a problem without a record costs no file access.
+    """
+
+    folder: RecordFolder
+    machine: MachineKey
+    known: frozenset[str]
+
+    def find(self, problem: ProblemKey) -> Found:
+        """The record of a problem."""
+        if not self.known:
+            return Found()
+        name = record_name(problem, self.machine)
+        if name not in self.known:
+            return Found()
+        data = self.folder.load(name)
+        if data is None:
+            return Found(note="its file cannot be read, or others may write it")
+        try:
+            record = read_record(data)
+        except TeirError as error:
+            return Found(note=error.findings[0].found)
+        if record.version != __version__:
+            return Found(note=f"it was made by version {record.version}")
+        if record.problem != problem or record.machine != self.machine:
+            return Found(note="it is of another problem or machine")
+        return Found(record)
+
+    def keep(self, record: TuningRecord) -> bool:
+        """Store a record in the place of an older one; False where it could not be written."""
+        name = record_name(record.problem, record.machine)
+        if not self.folder.store(name, write_record(record)):
+            return False
+        self.known |= {name}
+        return True
+
+    def all(self) -> list[TuningRecord]:
+        """Every record that can be read, of any machine and version."""
+        found = []
+        for name in sorted(self.folder.names()):
+            data = self.folder.load(name)
+            try:
+                if data is not None and name.startswith(_NAME):
+                    found.append(read_record(data))
+            except TeirError:
+                continue
+        return found
+
+    def merge(self, records: Iterable[TuningRecord]) -> int:
+        """Keep the records that are faster than what is known; how many were kept."""
+        kept = 0
+        present = {record_name(one.problem, one.machine): one for one in self.all()}
+        for record in records:
+            other = present.get(record_name(record.problem, record.machine))
+            if other is None or other.version != record.version or record.seconds < other.seconds:
+                kept += self.keep(record)
+        return kept
+
+
+_NAME = "record-"
+
+
+def record_name(problem: ProblemKey, machine: MachineKey) -> str:
+    """The name of a record's file; the file holds both in full."""
+    key = msgspec.json.encode((problem, machine))
+    return _NAME + hashlib.sha256(key).hexdigest()[:40]
+
+
+def write_record(record: TuningRecord) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+
+
+def write_export(records: Sequence[TuningRecord]) -> bytes:
+    """One document of many records."""
+    document = _Export(teir_tuning_records=tuple(records))
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def read_record(data: bytes) -> TuningRecord:
+    """A record from JSON. Raises TeirError (TEIR645)."""
+    record: TuningRecord = _decoded(data, TuningRecord, "record")
+    _require_sound(record, "record")
+    return record
+
+
+def read_export(data: bytes, name: str) -> tuple[TuningRecord, ...]:
+    """The records of an exported document called ``name``. Raises TeirError (TEIR645)."""
+    export: _Export = _decoded(data, _Export, name)
+    for record in export.teir_tuning_records:
+        _require_sound(record, name)
+    return export.teir_tuning_records
+
+
+def _decoded(data: bytes, kind: Any, name: str) -> Any:
+    try:
+        faults = scan(data.decode("utf-8")).faults
+    except UnicodeDecodeError as error:
+        raise _refusal(name, f"bytes that are no UTF-8: {error.reason}") from None
+    if faults:
+        raise _refusal(name, f"{faults[0].found} at {faults[0].path}")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise _refusal(name, str(error)) from None
+
+
+def _require_sound(record: TuningRecord, name: str) -> None:
+    if record.teir_tuning != FORMAT:
+        raise _refusal(name, f"format {record.teir_tuning}, not {FORMAT}")
+    numbers = [
+        (field.name, value)
+        for choice in record.choices
+        for field in fields(choice)
+        if isinstance(value := getattr(choice, field.name), int) and not isinstance(value, bool)
+    ]
+    for label, number in numbers:
+        if not 1 <= number <= _LARGEST:
+            raise _refusal(name, f"{label} of {number}")
+    if not (0 < record.seconds < 1e9 and 0 < record.default_seconds < 1e9):
+        raise _refusal(name, f"a time of {record.seconds} s")
+
+
+def _refusal(name: str, found: str) -> TeirError:
+    place = ArgumentPlace(name=name)
+    return TeirError(
+        (Finding(rule=TUNING_FILE, place=place, expected="tuning records", found=found),)
+    )

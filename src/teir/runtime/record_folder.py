@@ -1,0 +1,69 @@
+"""Readable JSON documents on disk, by name, in a directory of this user's.
+
+As with compiled objects, whatever goes wrong with the files means no document, never an error.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from teir.runtime.private_files import open_folder, read_private_file, write_atomically
+
+MOST_BYTES = 1 << 20
+"""The largest document that is read."""
+
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFolder:
+    """The documents in one directory; ``directory`` is None where nothing is kept."""
+
+    directory: Path | None
+
+    def names(self) -> frozenset[str]:
+        """The names of all documents."""
+        if self.directory is None:
+            return frozenset()
+        try:
+            entries = os.listdir(self.directory)
+        except OSError:
+            return frozenset()
+        return frozenset(
+            entry.removesuffix(_SUFFIX)
+            for entry in entries
+            if entry.endswith(_SUFFIX) and not entry.startswith(".")
+        )
+
+    def load(self, name: str) -> bytes | None:
+        """A document's bytes, None where there is none that belongs to this user alone."""
+        if self.directory is None:
+            return None
+        try:
+            folder = open_folder(self.directory, create=False)
+        except OSError:
+            return None
+        try:
+            return read_private_file(folder, name + _SUFFIX, MOST_BYTES)
+        except OSError:
+            return None
+        finally:
+            os.close(folder)
+
+    def store(self, name: str, document: bytes) -> bool:
+        """Keep a document; False where it could not be written."""
+        if self.directory is None:
+            return False
+        try:
+            folder = open_folder(self.directory, create=True)
+        except OSError:
+            return False
+        try:
+            write_atomically(folder, name + _SUFFIX, document)
+        except OSError:
+            return False
+        finally:
+            os.close(folder)
+        return True
