@@ -2,11 +2,11 @@
 
     python benchmarks/all.py [--only NAME] [--prefix "chrt -f 10 taskset -c 1"] [--work FOLDER]
 
-Runs `classes.py` in slices of a few cases, in both environments of `columns.py`, and joins them in
-``results/class-CLASS-DTYPE.json`` with a plot beside it. A run that was stopped goes on where it
-was: a slice is measured again only where the sources of the package or of the benchmarks have
-changed. ``--prefix`` is put before the command of every slice; slices on several threads get it
-without ``taskset``.
+Runs `classes.py` in slices of a few cases, in both environments of `columns.py`, joins them in
+``results/class-CLASS-DTYPE.json`` with a plot beside it, and sums up in ``results/summary.json``.
+A run that was stopped goes on where it was: a slice is measured again only where the sources of the
+package or of the benchmarks have changed. ``--prefix`` is put before the command of every slice;
+slices on several threads get it without ``taskset``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from classes import DTYPES, chosen_cases
 from columns import Column, run_column
 from plots import plot_class
 from record import RESULTS, machine
-from tables import print_summary
+from tables import merge, peaks, print_summary, summarise
 
 import teir
 from teir.cli.peers.libraries import peer_versions
@@ -114,6 +114,28 @@ def measure_job(job: Job, run: Run) -> bool:
     return True
 
 
+def write_summary() -> None:
+    """``results/summary.json``: means and worst shares of every results file there is."""
+    summaries = {}
+    for job in JOBS:
+        path = RESULTS / f"{job.name}.json"
+        if not path.exists():
+            continue
+        record = json.loads(path.read_text(encoding="utf-8"))
+        flops_peak, copy_peak = peaks(record)
+        summaries[job.name] = {
+            "class": job.class_name,
+            "dtype": job.dtype,
+            "threads": job.threads,
+            "machine": record["machine"],
+            "flops_peak": flops_peak,
+            "copy_peak": copy_peak,
+            **summarise(merge(record)),
+        }
+    text = json.dumps(summaries, indent=1) + "\n"
+    (RESULTS / "summary.json").write_text(text, encoding="utf-8")
+
+
 def _firsts(job: Job, cases: int) -> Iterator[int]:
     return iter(range(0, cases, _SLICES[job.class_name]))
 
@@ -160,6 +182,7 @@ def main() -> int:
         if not measure_job(job, run):
             failed.append(job.name)
         print(f"{job.name}: {time.perf_counter() - start:.0f} s", flush=True)
+    write_summary()
     for name in failed:
         print(f"{name}: FAILED")
     return int(bool(failed))

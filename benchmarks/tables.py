@@ -124,43 +124,79 @@ def merge(record: Mapping[str, Any]) -> list[Merged]:
     ]
 
 
-def summary_lines(cases: Sequence[Merged]) -> list[str]:
-    """Families, then every contender, then this package against each and the best of all."""
-    if not cases:
-        return ["no results"]
-    lines = []
-    for family in dict.fromkeys(case.family for case in cases):
-        lines.append(_mean_line(family, [c.share[OURS] for c in cases if c.family == family]))
-    lines.append(_mean_line("all", [case.share[OURS] for case in cases]))
+def summarise(cases: Sequence[Merged]) -> dict[str, Any]:
+    """Geometric mean and worst share by family, of all, of every contender and of the best peer.
+
+    ``ratio`` and ``worst_ratio``: how many times as fast this package is, over the cases the
+    contender can do.
+    """
     contenders = dict.fromkeys(name for case in cases for name in case.share if name != OURS)
-    for name in contenders:
-        known = [case for case in cases if name in case.share]
-        ratios = [case.share[OURS] / case.share[name] for case in known]
-        lines.append(
-            _mean_line(name, [case.share[name] for case in known])
-            + f"; {OURS} {geometric_mean(ratios):.2f} times as fast, at worst {min(ratios):.2f}"
-        )
+    families = dict.fromkeys(case.family for case in cases)
     known = [case for case in cases if case.best_peer is not None]
-    if known:
-        ratios = [case.share[OURS] / (case.best_peer or 1.0) for case in known]
-        lines.append(
-            _mean_line("best peer of each case", [case.best_peer or 0.0 for case in known])
-            + f"; {OURS} {geometric_mean(ratios):.2f} times as fast, at worst {min(ratios):.2f}"
+    return {
+        "families": [
+            _mean(family, [c.share[OURS] for c in cases if c.family == family])
+            for family in families
+        ],
+        "all": _mean("all", [case.share[OURS] for case in cases]),
+        "contenders": [
+            _against(name, [(c.share[OURS], c.share[name]) for c in cases if name in c.share])
+            for name in contenders
+        ],
+        "best_peer": _against(
+            "best peer of each case", [(case.share[OURS], case.best_peer or 1.0) for case in known]
         )
-    return lines
+        if known
+        else None,
+    }
 
 
-def _mean_line(label: str, shares: Sequence[float]) -> str:
+def _mean(label: str, shares: Sequence[float]) -> dict[str, Any]:
+    return {
+        "name": label,
+        "cases": len(shares),
+        "mean": geometric_mean(shares),
+        "worst": min(shares),
+    }
+
+
+def _against(label: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    ratios = [ours / theirs for ours, theirs in pairs]
+    return {
+        **_mean(label, [theirs for _, theirs in pairs]),
+        "ratio": geometric_mean(ratios),
+        "worst_ratio": min(ratios),
+    }
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    text = (
+        f"{one['name']:30} {one['cases']:3} cases: geometric mean {100 * one['mean']:5.1f} %, "
+        f"worst {100 * one['worst']:5.1f} %"
+    )
+    if "ratio" in one:
+        text += f"; {OURS} {one['ratio']:.2f} times as fast, at worst {one['worst_ratio']:.2f}"
+    return text
+
+
+def peaks(record: Mapping[str, Any]) -> tuple[float, float]:
+    """Operations and bytes per second, medians over the cases of the first column."""
+    figures = next(iter(record["columns"].values()))["figures"]
     return (
-        f"{label:30} {len(shares):3} cases: geometric mean {100 * geometric_mean(shares):5.1f} %, "
-        f"worst {100 * min(shares):5.1f} %"
+        statistics.median(figure["flops_peak"] for figure in figures),
+        statistics.median(figure["copy_peak"] for figure in figures),
     )
 
 
 def print_summary(record: Mapping[str, Any]) -> None:
-    for line in summary_lines(merge(record)):
-        print(line)
-    figures = next(iter(record["columns"].values()))["figures"]
-    flops_peak = statistics.median(figure["flops_peak"] for figure in figures)
-    copy_peak = statistics.median(figure["copy_peak"] for figure in figures)
+    cases = merge(record)
+    if not cases:
+        print("no results")
+        return
+    found = summarise(cases)
+    rows = [*found["families"], found["all"], *found["contenders"], found["best_peer"]]
+    for row in rows:
+        if row is not None:
+            print(_line(row))
+    flops_peak, copy_peak = peaks(record)
     print(f"peak {flops_peak / 1e9:.1f} GFLOP/s, numpy.copyto {copy_peak / 1e9:.1f} GB/s")

@@ -2,8 +2,8 @@
 
     python benchmarks/trees.py [rounds]
 
-The trees of `docs/trees.md`. All libraries follow the same tree: NumPy and opt_einsum get it as a
-path, in the convention of both. Rounds are interleaved; every round measures the multiply-add peak
+The trees of ``tests/expr/trees.json``. All libraries follow the same tree: NumPy and opt_einsum get
+it as a path, in the convention of both. Rounds are interleaved; every round measures the multiply-add peak
 too, and shares are medians of the rounds. ``as written`` is this package with every layout as the
 tree wrote it. Results are compared with NumPy's on whole numbers. Writes ``results/trees.json``;
 exits 1 where a result is wrong.
@@ -16,10 +16,12 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,29 +35,11 @@ from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.expr.tree_parsing import parse_nested
 
-TREES = {
-    "first": (
-        "[[8,4],[7,3,8]->[7,3,4]],[[[2,6,7],[1,5,6]->[1,2,5,7]],[0,5]->[0,1,2,7]]->[0,1,2,3,4]",
-        (100, 72, 128, 128, 3, 71, 305, 32, 3),
-    ),
-    "second": (
-        "[[[[3,6,8,9]->[8,6,9,3]],[[2,5,7,9]->[7,5,2,9]]->[7,8,5,6,2,3]],[0,4,5,6]"
-        "->[0,4,7,8,2,3]],[1,4,7,8]->[0,1,2,3]",
-        (60, 60, 20, 20, 8, 8, 8, 8, 8, 8),
-    ),
-    "first, optimised": (
-        "[[7,3,8],[8,4]->[7,3,4]],[[0,5],[[5,1,6],[6,2,7]->[5,1,2,7]]->[0,1,2,7]]->[0,1,2,3,4]",
-        (100, 72, 128, 128, 3, 71, 305, 32, 3),
-    ),
-    "second, optimised": (
-        "[1,4,7,8],[[0,4,5,6],[[2,5,7,9],[3,6,8,9]->[2,5,7,3,6,8]]->[0,4,2,7,3,8]]->[0,1,2,3]",
-        (60, 60, 20, 20, 8, 8, 8, 8, 8, 8),
-    ),
-    "third": (
-        "[[2,7,3],[3,8,4]->[2,7,8,4]],[[4,9,0],[[0,5,1],[1,6,2]->[0,5,6,2]]->[4,9,5,6,2]]"
-        "->[5,6,7,8,9]",
-        (40, 40, 40, 40, 40, 25, 25, 25, 25, 25),
-    ),
+_FILE = Path(__file__).parents[1] / "tests" / "expr" / "trees.json"
+
+TREES: dict[str, tuple[str, tuple[int, ...]]] = {
+    one["name"]: (one["tree"], tuple(one["extents"]))
+    for one in json.loads(_FILE.read_text(encoding="utf-8"))
 }
 """Text, and the extents of the indices 0, 1, 2, ..."""
 
