@@ -1,0 +1,86 @@
+"""Storage formats: a sequence of dense and compressed levels, and which axis each one stores.
+
+"ds" with the usual mode order is CSR, "dss" a CSF tensor with a dense first level. A level is one
+axis of the array; ``mode_order`` lists the axes from the outermost level inwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+
+FORMAT = Rule(
+    code="TEIR660",
+    sentence="A format is one letter per axis, d (dense) or s (compressed), and perhaps the order "
+    "in which the levels store the axes: B:ds, or B:ds:1,0.",
+    source="docs/sparse-scheduling.md, formats",
+)
+
+
+class Level(Enum):
+    """How one axis is stored; the value is its letter."""
+
+    DENSE = "d"
+    COMPRESSED = "s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """The levels of a tensor, outermost first, and the axis each of them stores."""
+
+    levels: tuple[Level, ...]
+    mode_order: tuple[int, ...]
+
+    @property
+    def is_sparse(self) -> bool:
+        return Level.COMPRESSED in self.levels
+
+    @property
+    def sparse_prefix(self) -> int:
+        """The number of levels down to the last compressed one."""
+        return max(
+            (place + 1 for place, level in enumerate(self.levels) if level is Level.COMPRESSED),
+            default=0,
+        )
+
+    def __str__(self) -> str:
+        letters = "".join(level.value for level in self.levels)
+        if self.mode_order == tuple(range(len(self.levels))):
+            return letters
+        return f"{letters}:{','.join(map(str, self.mode_order))}"
+
+
+def dense_format(rank: int) -> Format:
+    """All axes dense, the last one adjacent in memory."""
+    return Format(levels=(Level.DENSE,) * rank, mode_order=tuple(range(rank)))
+
+
+def parse_format(text: str, argument: str = "format") -> Format:
+    """``"ds"`` or ``"ds:1,0"`` as a value. Raises TeirError at ``argument``."""
+    letters, _, order = text.partition(":")
+    known = {level.value: level for level in Level}
+    if not all(letter in known for letter in letters):
+        raise _refusal(argument, text)
+    levels = tuple(known[letter] for letter in letters)
+    words = [word.strip() for word in order.split(",")] if order else []
+    if not all(word.isdecimal() for word in words):
+        raise _refusal(argument, text)
+    mode_order = tuple(map(int, words)) if order else tuple(range(len(levels)))
+    if sorted(mode_order) != list(range(len(levels))):
+        raise _refusal(argument, text)
+    return Format(levels=levels, mode_order=mode_order)
+
+
+def _refusal(argument: str, found: str) -> TeirError:
+    return TeirError(
+        (
+            Finding(
+                rule=FORMAT,
+                place=ArgumentPlace(name=argument),
+                expected="letters d and s, and perhaps an order of all axes",
+                found=repr(found),
+            ),
+        )
+    )

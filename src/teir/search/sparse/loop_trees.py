@@ -1,0 +1,135 @@
+"""Stage 1: the loop trees of a space whose temporaries have at most two dimensions (5.2).
+
+A loop tree is the nesting of loops without the statements. Trees are numbered; a number stands for
+(common loops, producer's tree, consumer's tree). Of several schedules with one tree the first is
+kept: in the order of the inputs, then linear nests, then by the place of the split, the producer
+on the left first, then by the trees below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teir.search.sparse.space import Bits, Expression, Fusion, Ordered, Space, Unfused
+
+LARGEST_RANK = 2
+
+_SHIFT = 24
+_HALF = (1 << _SHIFT) - 1
+
+Ranks = dict[int, int]
+"""Tree number to the largest rank of a temporary of the kept schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A kept schedule: its tree, where it was found, and its depths (5.3)."""
+
+    tree: int
+    ordered: Ordered
+    source: Expression | Unfused
+    loop_depth: int
+    memory_depth: int
+
+
+class LoopTrees:
+    """The trees of one space and the tables that number them."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._numbers: dict[int, int] = {}
+        self._keys: list[int] = []
+        self._depths: list[int] = []
+        self._sequences: dict[Bits, int] = {}
+        self._loops: list[Bits] = []
+        self._made: dict[int, Ranks] = {}
+
+    def kept(self) -> Iterator[Found]:
+        """One schedule per loop tree; a pipeline has the tree of its last nest."""
+        seen: set[int] = set()
+        for ordered in self._space.orders:
+            for tree, rank in self.trees(ordered.expression).items():
+                if tree not in seen:
+                    seen.add(tree)
+                    depth = self._depths[tree]
+                    yield Found(tree, ordered, ordered.expression, depth, rank)
+            for pipeline in ordered.pipelines:
+                yield from self._last_nests(ordered, pipeline, seen)
+
+    def trees(self, expression: Expression) -> Ranks:
+        """All trees of an expression within the rank limit."""
+        made = self._made.get(id(expression))
+        if made is not None:
+            return made
+        found: Ranks = {self._number(order, 0, 0): 0 for order in expression.orders}
+        for fusion in expression.fusions:
+            if len(fusion.step.temporary) <= LARGEST_RANK:
+                self._add(found, fusion)
+        self._made[id(expression)] = found
+        return found
+
+    def _add(self, found: Ranks, fusion: Fusion) -> None:
+        """Every pair of a producer's and a consumer's tree, under every order of common loops."""
+        producers, consumers = self.trees(fusion.producer), self.trees(fusion.consumer)
+        rank = len(fusion.step.temporary)
+        numbers, keys, depths = self._numbers, self._keys, self._depths
+        for sequence in fusion.step.sequences:
+            base, outer = self._sequence(sequence) << 2 * _SHIFT, len(sequence)
+            for producer, producer_rank in producers.items():
+                high = base | producer + 1 << _SHIFT
+                least = rank if rank > producer_rank else producer_rank
+                below = depths[producer]
+                for consumer, consumer_rank in consumers.items():
+                    key = high | consumer + 1
+                    tree = numbers.get(key)
+                    if tree is None:
+                        tree = numbers[key] = len(keys)
+                        keys.append(key)
+                        after = depths[consumer]
+                        depths.append(outer + (below if below > after else after))
+                    if tree not in found:
+                        found[tree] = least if least > consumer_rank else consumer_rank
+
+    def _last_nests(self, ordered: Ordered, pipeline: Unfused, seen: set[int]) -> Iterator[Found]:
+        halves = self.first_halves(pipeline)
+        if halves is None:
+            return
+        below = max(depth for depth, _ in halves)
+        rank = max(pipeline.temporary_rank, *(rank for _, rank in halves))
+        for order in pipeline.orders:
+            tree = self._number(order, 0, 0)
+            if tree not in seen:
+                seen.add(tree)
+                yield Found(tree, ordered, pipeline, max(len(order), below), rank)
+
+    def first_halves(self, pipeline: Unfused) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Loop depth and rank of the first schedule of both halves; None beyond the rank limit."""
+        if pipeline.temporary_rank > LARGEST_RANK:
+            return None
+        left, right = self.trees(pipeline.left), self.trees(pipeline.right)
+        one, other = next(iter(left.items())), next(iter(right.items()))
+        return (self._depths[one[0]], one[1]), (self._depths[other[0]], other[1])
+
+    def parts(self, tree: int) -> tuple[Bits, int | None, int | None]:
+        """Loops, and the trees of producer and consumer; None twice for a nest."""
+        key = self._keys[tree]
+        loops = self._loops[key >> 2 * _SHIFT]
+        producer, consumer = key >> _SHIFT & _HALF, key & _HALF
+        return loops, producer - 1 if producer else None, consumer - 1 if consumer else None
+
+    def _sequence(self, loops: Bits) -> int:
+        number = self._sequences.get(loops)
+        if number is None:
+            number = self._sequences[loops] = len(self._loops)
+            self._loops.append(loops)
+        return number
+
+    def _number(self, loops: Bits, producer: int, consumer: int) -> int:
+        key = self._sequence(loops) << 2 * _SHIFT | producer << _SHIFT | consumer
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+            self._depths.append(len(loops))
+        return number

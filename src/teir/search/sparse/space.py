@@ -1,0 +1,427 @@
+"""The space of schedules of a statement: what is generated (5.1), counted without being stored.
+
+`Expression` holds everything that can be made of one product: the valid orders of its loops, and
+every way to split it into a producer and a consumer with each possible prefix of common loops.
+Equal expressions are one object, so a space of hundreds of millions of schedules is some thousand
+expressions. Indices are single bits here, sets of indices are masks.
+
+Two expressions are the same where their output, inputs and indices are. `Identity.NAMES` follows
+the published generator instead, which knows a temporary by its name, its depth and its result's
+index order only: in products of five tensors it takes different expressions for one. The published
+counts have this in them, so ``rule="paper"`` keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import permutations
+
+from teir.search.sparse.statement import Statement
+
+Mask = int
+Bits = tuple[int, ...]
+"""Indices in an order."""
+Term = tuple[str, Bits]
+"""An input: the name of a sparse tensor, or "", and the indices that no loop above has taken."""
+BitPairs = tuple[tuple[int, int], ...]
+
+
+class Identity(Enum):
+    """When two expressions count as one."""
+
+    NAMES = "names"
+    ACCESSES = "accesses"
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A split of the inputs with one set of common loops, and what is left below them."""
+
+    step: Step
+    producer: Expression
+    consumer: Expression
+
+    @property
+    def count(self) -> int:
+        return len(self.step.sequences) * self.producer.count * self.consumer.count
+
+
+@dataclass(slots=True, eq=False)
+class Expression:
+    """One product: valid loop orders, fusions, and the number of schedules of both kinds."""
+
+    orders: tuple[Bits, ...]
+    fusions: tuple[Fusion, ...]
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.count = len(self.orders) + sum(fusion.count for fusion in self.fusions)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How a product may be split: after ``position`` inputs, with the loops ``common``.
+
+    ``sequences`` are the orders the common loops may have, ``temporary`` the indices of the
+    temporary. Then both halves: their loops, the consumer's output and inputs, and where the
+    consumer may be split again (after inputs first + 1 to last - 1: its temporary not alone).
+    """
+
+    position: int
+    producer_in_left: bool
+    common: Mask
+    sequences: tuple[Bits, ...]
+    temporary: Bits
+    producer: tuple[Term, ...]
+    producer_loops: Mask
+    output: Bits
+    consumer: tuple[Term, ...]
+    consumer_loops: Mask
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What of an expression does not depend on names."""
+
+    orders: tuple[Bits, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfused:
+    """A pipeline (kind 0): both halves stored, then a third nest multiplies them."""
+
+    position: int
+    left: Expression
+    right: Expression
+    left_pipelines: tuple[Unfused, ...]
+    right_pipelines: tuple[Unfused, ...]
+    orders: tuple[Bits, ...]
+    temporary_rank: int
+
+    @property
+    def count(self) -> int:
+        left = self.left.count + sum(pipeline.count for pipeline in self.left_pipelines)
+        right = self.right.count + sum(pipeline.count for pipeline in self.right_pipelines)
+        return left * right * len(self.orders)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """One order of the inputs; pipelines are generated for the given order only."""
+
+    inputs: tuple[int, ...]
+    expression: Expression
+    pipelines: tuple[Unfused, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """All schedules of a statement."""
+
+    statement: Statement
+    names: tuple[str, ...]
+    """The index of bit 1 << n."""
+    orders: tuple[Ordered, ...]
+
+    @property
+    def generated(self) -> int:
+        """The number of schedules, equal ones of different input orders counted again."""
+        return sum(
+            order.expression.count + sum(pipeline.count for pipeline in order.pipelines)
+            for order in self.orders
+        )
+
+
+def space_of(statement: Statement, identity: Identity, largest_rank: int | None = None) -> Space:
+    """The space of ``statement``: the given order of the inputs, then every other one that is not
+    the reverse of one before. ``largest_rank`` bounds the dimensions of temporaries (5.2)."""
+    return _Generator(statement, identity, largest_rank).space()
+
+
+class _Generator:
+    """The tables of one generation; dropped with it."""
+
+    def __init__(self, statement: Statement, identity: Identity, largest_rank: int | None) -> None:
+        self._statement = statement
+        self._identity = identity
+        self._largest_rank = len(statement.indices) if largest_rank is None else largest_rank
+        self._names = statement.indices
+        self._bit = {index: 1 << number for number, index in enumerate(self._names)}
+        self._pairs = {
+            access.tensor: self._bits_of_pairs(access.tensor) for access in statement.accesses
+        }
+        self._known: dict[tuple[object, ...], Expression] = {}
+        self._unique: dict[tuple[int, ...], Expression] = {}
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self._orders: dict[tuple[Mask, BitPairs], tuple[Bits, ...]] = {}
+        self._prefixes: dict[
+            tuple[Mask, Mask, BitPairs], tuple[tuple[Mask, tuple[Bits, ...]], ...]
+        ] = {}
+
+    def _bits_of_pairs(self, tensor: str) -> BitPairs:
+        pairs = self._statement.order_pairs((tensor,))
+        return tuple((self._bit[before], self._bit[after]) for before, after in pairs)
+
+    def space(self) -> Space:
+        statement = self._statement
+        name = statement.output.tensor
+        out = tuple(self._bit[index] for index in statement.output.indices)
+        loops = (1 << len(self._names)) - 1
+        orders: list[Ordered] = []
+        for order in _input_orders(len(statement.inputs)):
+            inputs = tuple(statement.inputs[number] for number in order)
+            tensors = tuple(access.tensor for access in inputs)
+            terms = tuple(
+                (
+                    access.tensor if self._pairs[access.tensor] else "",
+                    tuple(self._bit[index] for index in access.indices),
+                )
+                for access in inputs
+            )
+            if self._identity is Identity.NAMES:
+                self._known = {}
+            expression = self._expression(name, tensors, out, terms, loops, 0, len(terms), 1)
+            pipelines = () if orders else self._pipelines(name, tensors, out, terms, 1)
+            orders.append(Ordered(order, expression, pipelines))
+        return Space(statement=statement, names=self._names, orders=tuple(orders))
+
+    def _expression(
+        self,
+        name: str,
+        tensors: tuple[str, ...],
+        out: Bits,
+        terms: tuple[Term, ...],
+        loops: Mask,
+        first: int,
+        last: int,
+        depth: int,
+    ) -> Expression:
+        is_output = name == self._statement.output.tensor
+        shape_key = (is_output, out, terms, first, last)
+        by_names = self._identity is Identity.NAMES
+        key = (name, out, loops, tensors) if by_names else shape_key
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        shape = self._shapes.get(shape_key)
+        if shape is None:
+            shape = self._shapes[shape_key] = self._shape(is_output, out, terms, loops, first, last)
+        inner = "_" * depth + name
+        below: list[Expression] = []
+        for step in shape.steps:
+            left, right = tensors[: step.position], tensors[step.position :]
+            made, rest = (left, right) if step.producer_in_left else (right, left)
+            reads = (inner, *rest) if step.producer_in_left else (*rest, inner)
+            width = len(made)
+            below.append(
+                self._expression(
+                    *(inner, made, step.temporary, step.producer, step.producer_loops),
+                    *(0, width, depth + 1),
+                )
+            )
+            below.append(
+                self._expression(
+                    *(name, reads, step.output, step.consumer, step.consumer_loops),
+                    *(step.first, step.last, depth + 1),
+                )
+            )
+        self._known[key] = found = self._shared(shape, below)
+        return found
+
+    def _shared(self, shape: _Shape, below: list[Expression]) -> Expression:
+        """One object for all expressions with the same schedules."""
+        key = (id(shape), *map(id, below))
+        if key not in self._unique:
+            halves = zip(shape.steps, below[::2], below[1::2], strict=True)
+            self._unique[key] = Expression(
+                shape.orders, tuple(Fusion(*fusion) for fusion in halves)
+            )
+        return self._unique[key]
+
+    def _shape(
+        self,
+        is_output: bool,
+        out: Bits,
+        terms: tuple[Term, ...],
+        loops: Mask,
+        first: int,
+        last: int,
+    ) -> _Shape:
+        pairs = self._pairs_of(is_output, terms, loops)
+        steps: list[Step] = []
+        if len(terms) > 2 and loops.bit_count() > 1:
+            for position in range(first + 1, last):
+                for in_left in (True, False):
+                    steps += self._steps(out, terms, position, in_left, loops, pairs)
+        return _Shape(self._valid_orders(loops, pairs), tuple(steps))
+
+    def _steps(
+        self,
+        out: Bits,
+        terms: tuple[Term, ...],
+        position: int,
+        in_left: bool,
+        loops: Mask,
+        pairs: BitPairs,
+    ) -> Iterator[Step]:
+        left, right = terms[:position], terms[position:]
+        produced, rest = (left, right) if in_left else (right, left)
+        temporary = _temporary(out, left, right, in_left)
+        producer, consumer = _union(produced), _union(rest) | sum(temporary)
+        for common, sequences in self._common_loops(loops, producer & consumer, pairs):
+            if common == 0 and len(produced) == 1:
+                continue
+            if not producer & ~common or not consumer & ~common:
+                continue
+            result = _without(temporary, common)
+            if len(result) > self._largest_rank:
+                continue
+            left_over = _terms_without(rest, common)
+            made: Term = ("", result)
+            reads = (made, *left_over) if in_left else (*left_over, made)
+            yield Step(
+                position=position,
+                producer_in_left=in_left,
+                common=common,
+                sequences=sequences,
+                temporary=result,
+                producer=_terms_without(produced, common),
+                producer_loops=producer & ~common,
+                output=_without(out, common),
+                consumer=reads,
+                consumer_loops=consumer & ~common,
+                first=1 if in_left else 0,
+                last=len(reads) if in_left else len(reads) - 1,
+            )
+
+    def _pipelines(
+        self, name: str, tensors: tuple[str, ...], out: Bits, terms: tuple[Term, ...], depth: int
+    ) -> tuple[Unfused, ...]:
+        if len(terms) <= 2:
+            return ()
+        is_output = name == self._statement.output.tensor
+        made = []
+        for position in range(1, len(terms)):
+            left, right = terms[:position], terms[position:]
+            one, other = _temporary(out, left, right, True), _temporary(out, left, right, False)
+            rank = max(len(one), len(other))
+            if rank > self._largest_rank:
+                continue
+            loops = sum(one) | sum(other) | sum(out)
+            mark = "0" * depth
+            halves = (
+                (f"{mark}{name}", tensors[:position], one, left),
+                (f"{name}{mark}", tensors[position:], other, right),
+            )
+            first, second = (
+                self._expression(*half, _union(half[3]), 0, len(half[3]), depth + 1)
+                for half in halves
+            )
+            made.append(
+                Unfused(
+                    position,
+                    first,
+                    second,
+                    self._pipelines(*halves[0], depth + 1),
+                    self._pipelines(*halves[1], depth + 1),
+                    self._valid_orders(loops, self._pairs_of(is_output, terms, loops)),
+                    rank,
+                )
+            )
+        return tuple(made)
+
+    def _pairs_of(self, is_output: bool, terms: tuple[Term, ...], loops: Mask) -> BitPairs:
+        """The order constraints of the tensors of an expression, on its own loops."""
+        tensors = [tensor for tensor, _ in terms if tensor]
+        if is_output:
+            tensors.append(self._statement.output.tensor)
+        return tuple(
+            pair
+            for tensor in tensors
+            for pair in self._pairs[tensor]
+            if pair[0] & loops and pair[1] & loops
+        )
+
+    def _valid_orders(self, loops: Mask, pairs: BitPairs) -> tuple[Bits, ...]:
+        key = (loops, pairs)
+        if key not in self._orders:
+            self._orders[key] = tuple(_orders(loops, pairs)) if loops else ()
+        return self._orders[key]
+
+    def _common_loops(
+        self, loops: Mask, shared: Mask, pairs: BitPairs
+    ) -> tuple[tuple[Mask, tuple[Bits, ...]], ...]:
+        """The longest common prefixes over all valid orders of ``loops``, by their set."""
+        key = (loops, shared, pairs)
+        if key not in self._prefixes:
+            found: dict[Mask, list[Bits]] = {}
+            for prefix in _prefixes(loops, shared, pairs, ()):
+                found.setdefault(sum(prefix), []).append(prefix)
+            self._prefixes[key] = tuple((mask, tuple(found[mask])) for mask in found)
+        return self._prefixes[key]
+
+
+def _input_orders(count: int) -> Iterator[tuple[int, ...]]:
+    """The given order, then all others that come before their reverse."""
+    return (order for order in permutations(range(count)) if order <= order[::-1])
+
+
+def _without(bits: Bits, mask: Mask) -> Bits:
+    return tuple(bit for bit in bits if not bit & mask)
+
+
+def _terms_without(terms: tuple[Term, ...], mask: Mask) -> tuple[Term, ...]:
+    return tuple((tensor, _without(bits, mask)) for tensor, bits in terms)
+
+
+def _union(terms: tuple[Term, ...]) -> Mask:
+    mask = 0
+    for _, bits in terms:
+        mask |= sum(bits)
+    return mask
+
+
+def _appearing(terms: tuple[Term, ...]) -> Bits:
+    return tuple(dict.fromkeys(bit for _, bits in terms for bit in bits))
+
+
+def _temporary(out: Bits, left: tuple[Term, ...], right: tuple[Term, ...], of_left: bool) -> Bits:
+    """The indices of one half that the other half or the output needs, in the published order."""
+    ours, theirs = _appearing(left), _appearing(right)
+    both = [bit for bit in ours if bit in theirs]
+    if of_left:
+        return tuple(dict.fromkeys([*(bit for bit in out if bit in ours), *both]))
+    return tuple(dict.fromkeys([*both, *(bit for bit in out if bit in theirs)]))
+
+
+def _free(left: Mask, pairs: BitPairs) -> list[int]:
+    """The loops that may come next."""
+    blocked = 0
+    for before, after in pairs:
+        if before & left:
+            blocked |= after
+    bits = left & ~blocked
+    return [1 << place for place in range(bits.bit_length()) if bits >> place & 1]
+
+
+def _orders(left: Mask, pairs: BitPairs) -> Iterator[Bits]:
+    if not left:
+        yield ()
+    for bit in _free(left, pairs):
+        for rest in _orders(left & ~bit, pairs):
+            yield (bit, *rest)
+
+
+def _prefixes(left: Mask, shared: Mask, pairs: BitPairs, prefix: Bits) -> Iterator[Bits]:
+    """Sequences of shared loops that some valid order starts with and does not continue."""
+    free = _free(left, pairs)
+    if not left or any(not bit & shared for bit in free):
+        yield prefix
+    for bit in free:
+        if bit & shared:
+            yield from _prefixes(left & ~bit, shared, pairs, (*prefix, bit))

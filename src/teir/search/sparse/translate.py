@@ -1,0 +1,337 @@
+"""An iteration graph as a TEIR program.
+
+A branch is an iteration node per common loop with three children: Zero of the temporary, which is
+scratch of the innermost common loop, the producer, the consumer. A nest is an iteration node per
+loop around one Contraction, which consumes the dense loops that come last.
+
+    tensors of B with levels "dss": B (its values), B.pos1, B.crd1, B.pos2, B.crd2
+    axis "j": dense;  axis "j.B": the stored coordinates of B's level j;  "j.B.S": of B and S both
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from teir.arrays.levels import Format, Level, dense_format
+from teir.dtypes import DataType
+from teir.expr.index_notation import Access
+from teir.ir.nodes import (
+    Axis,
+    Bytes,
+    InvocationNode,
+    IterationNode,
+    Operation,
+    Policy,
+    Primitive,
+    Program,
+    Segment,
+    Tensor,
+)
+from teir.ir.nodes import Node as TreeNode
+from teir.search.sparse.graph import (
+    Branch,
+    IterationGraph,
+    Nest,
+    Node,
+    branches,
+    output_of,
+    sparse_loops,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """One array of a stored tensor: its bytes per step along each index it is addressed by.
+
+    ``by_position`` names the index whose compressed level addresses it, None for the others.
+    """
+
+    tensor: Tensor
+    strides: Mapping[str, int]
+    by_position: str | None
+
+
+def arrays_of(
+    access: Access,
+    fmt: Format,
+    extents: Mapping[str, int],
+    data_type: DataType,
+    index_type: DataType,
+) -> tuple[Array, ...]:
+    """The values, then pos and crd of every compressed level: B, B.pos1, B.crd1, ..."""
+    name = access.tensor
+    levels = [access.indices[mode] for mode in fmt.mode_order]
+    made = []
+    since = 0
+    for place, level in enumerate(fmt.levels):
+        if level is Level.DENSE:
+            continue
+        above = levels[since - 1 : place] if since else levels[:place]
+        parent = levels[since - 1] if since else None
+        pos = Tensor(name=f"{name}.pos{place}", data_type=index_type)
+        crd = Tensor(name=f"{name}.crd{place}", data_type=index_type)
+        width = index_type.width
+        made.append(Array(tensor=pos, strides=_strides(above, extents, width), by_position=parent))
+        made.append(Array(tensor=crd, strides={levels[place]: width}, by_position=levels[place]))
+        since = place + 1
+    inner = levels[since - 1 :] if since else levels
+    values = Array(
+        tensor=Tensor(name=name, data_type=data_type),
+        strides=_strides(inner, extents, data_type.width),
+        by_position=levels[since - 1] if since else None,
+    )
+    return (values, *made)
+
+
+def program_of(
+    graph: IterationGraph,
+    extents: Mapping[str, int],
+    *,
+    data_type: DataType,
+    index_type: DataType,
+    name: str,
+) -> Program:
+    """The program of a schedule. Its operands are the arrays of `arrays_of`, inputs first.
+
+    The output is set to zero first; the pattern of a sparse one is an operand. The outermost loops
+    are parallel where they give every iteration its own part of what is written.
+    """
+    return _Translation(graph, extents, data_type, index_type).program(name)
+
+
+def _strides(levels: list[str], extents: Mapping[str, int], width: int) -> dict[str, int]:
+    """Row-major strides in bytes; the extent of the first level does not matter."""
+    strides = {}
+    step = width
+    for index in reversed(levels):
+        strides[index] = step
+        step *= extents[index]
+    return dict(reversed(strides.items()))
+
+
+class _Translation:
+    """The tables of the program that is being made."""
+
+    def __init__(
+        self,
+        graph: IterationGraph,
+        extents: Mapping[str, int],
+        data_type: DataType,
+        index_type: DataType,
+    ) -> None:
+        self._graph = graph
+        self._statement = graph.statement
+        self._extents = extents
+        self._data_type = data_type
+        stored = zip(self._statement.accesses, self._statement.formats, strict=True)
+        self._arrays = {
+            access.tensor: arrays_of(access, fmt, extents, data_type, index_type)
+            for access, fmt in stored
+        }
+        for branch in branches(graph.root):
+            made = branch.temporary
+            fmt = dense_format(len(made.indices))
+            self._arrays[made.tensor] = arrays_of(made, fmt, extents, data_type, index_type)
+        self._axes: dict[str, Axis] = {}
+        self._primitives: dict[str, Primitive] = {}
+        self._used: dict[str, int] = {}
+
+    def program(self, name: str) -> Program:
+        root = self._graph.root
+        is_dense = not self._statement.compressed_indices(self._statement.output.tensor)
+        own = self._own_loops(root) if is_dense else ()
+        roots, scratch = self._tree(root, own, is_outermost=True)
+        if not own:
+            roots = (self._zero_all(), *roots)
+        inputs = (access.tensor for access in self._statement.inputs)
+        operands = (*inputs, self._statement.output.tensor)
+        return Program(
+            name=name,
+            tensors=tuple(array.tensor for tensor in operands for array in self._arrays[tensor]),
+            axes=tuple(self._axes.values()),
+            primitives=tuple(self._primitives.values()),
+            roots=roots,
+            scratch=scratch,
+        )
+
+    def _own_loops(self, root: Node) -> tuple[str, ...]:
+        """The outermost dense loops that move the output: it is set to zero below them."""
+        walked = sparse_loops(self._statement, root)
+        loops = root.loops if isinstance(root, Branch) else root.loops[: self._iterated(root)]
+        count = 0
+        while count < len(loops) and loops[count] in self._statement.output.indices:
+            if loops[count] in walked:
+                break
+            count += 1
+        return loops[:count]
+
+    def _tree(
+        self, node: Node, zeroed: tuple[str, ...], *, is_outermost: bool
+    ) -> tuple[tuple[TreeNode, ...], tuple[Tensor, ...]]:
+        """The nodes of a subtree, and the temporaries that a loop above it has to own.
+
+        ``zeroed``: the loops below which the output is set to zero, for the root alone.
+        """
+        match node:
+            case Nest():
+                kept = self._iterated(node)
+                children: tuple[TreeNode, ...] = (self._contraction(node, node.loops[kept:]),)
+                scratch: tuple[Tensor, ...] = ()
+                loops = node.loops[:kept]
+            case Branch():
+                inner = is_outermost and not node.loops
+                first, below = self._tree(node.producer, (), is_outermost=inner)
+                then, after = self._tree(node.consumer, (), is_outermost=inner)
+                children = (self._zero(node.temporary), *first, *then)
+                own = Tensor(name=node.temporary.tensor, data_type=self._data_type)
+                scratch = (own, *below, *after)
+                loops = node.loops
+            case _:
+                assert_never(node)
+        if not loops:
+            return children, scratch
+        nodes = self._loops(node, loops, children, scratch, zeroed, is_outermost=is_outermost)
+        return nodes, ()
+
+    def _loops(
+        self,
+        node: Node,
+        loops: tuple[str, ...],
+        children: tuple[TreeNode, ...],
+        scratch: tuple[Tensor, ...],
+        zeroed: tuple[str, ...],
+        *,
+        is_outermost: bool,
+    ) -> tuple[TreeNode, ...]:
+        walked = sparse_loops(self._statement, node)
+        for place in range(len(loops) - 1, -1, -1):
+            index = loops[place]
+            if zeroed and place == len(zeroed) - 1:
+                children = (self._zero(output_of(node), loops[: place + 1]), *children)
+            axis = self._axis(index, walked.get(index, ()))
+            target = self._arrays[output_of(node).tensor][0]
+            is_own = axis.strides[target.tensor.name] != 0 and not axis.is_sparse
+            is_parallel = is_outermost and place == 0 and is_own
+            iteration = IterationNode(
+                name=self._name(axis.name),
+                axis=axis.name,
+                policy=Policy.PARALLEL if is_parallel else Policy.SEQUENTIAL,
+                children=children,
+                scratch=scratch,
+            )
+            children, scratch = (iteration,), ()
+        return children
+
+    def _iterated(self, nest: Nest) -> int:
+        """How many loops of a nest are iterated: down to the last sparse one."""
+        walked = sparse_loops(self._statement, nest)
+        kept = len(nest.loops)
+        while kept and nest.loops[kept - 1] not in walked:
+            kept -= 1
+        return kept
+
+    def _contraction(self, nest: Nest, loops: tuple[str, ...]) -> InvocationNode:
+        roles: dict[str, list[str]] = {"c": [], "m": [], "n": [], "k": []}
+        for index in loops:
+            roles[_role(nest, index)].append(self._axis(index, ()).name)
+        primitive = Primitive(
+            name=self._name(f"add_{nest.output.tensor}"),
+            operation=Operation.CONTRACTION,
+            inputs=tuple(access.tensor for access in nest.inputs),
+            output=nest.output.tensor,
+            c=tuple(roles["c"]),
+            m=tuple(roles["m"]),
+            n=tuple(roles["n"]),
+            k=tuple(roles["k"]),
+            data_type=self._data_type,
+        )
+        self._primitives[primitive.name] = primitive
+        return InvocationNode(name=self._name(nest.output.tensor), primitive=primitive.name)
+
+    def _zero(self, access: Access, done: tuple[str, ...] = ()) -> InvocationNode:
+        """Zero over all indices but those of the loops around it."""
+        left = tuple(index for index in access.indices if index not in done)
+        axes = tuple(self._axis(index, ()).name for index in left)
+        primitive = Primitive(
+            name=self._name(f"zero_{access.tensor}"),
+            operation=Operation.ZERO,
+            inputs=(),
+            output=access.tensor,
+            m=axes,
+        )
+        self._primitives[primitive.name] = primitive
+        return InvocationNode(name=self._name(f"clear_{access.tensor}"), primitive=primitive.name)
+
+    def _zero_all(self) -> TreeNode:
+        """Every stored element of the output: its levels down to the last compressed one."""
+        output = self._statement.output
+        compressed = self._statement.compressed_indices(output.tensor)
+        levels = self._statement.level_indices(output.tensor)
+        fmt = self._statement.format_of(output.tensor)
+        assert fmt is not None
+        prefix = levels[: fmt.sparse_prefix]
+        node: TreeNode = self._zero(output, prefix)
+        for index in reversed(prefix):
+            axis = self._axis(index, (output.tensor,) if index in compressed else ())
+            node = IterationNode(
+                name=self._name(axis.name),
+                axis=axis.name,
+                policy=Policy.SEQUENTIAL,
+                children=(node,),
+            )
+        return node
+
+    def _axis(self, index: str, walked: tuple[str, ...]) -> Axis:
+        """The axis over ``index``, or over the coordinates that all tensors of ``walked`` store."""
+        name = ".".join((index, *walked))
+        if name not in self._axes:
+            segments, positions = [], {}
+            for tensor in walked:
+                segment = self._segment(tensor, index)
+                segments.append(segment)
+                positions.update(dict.fromkeys((segment.crd, *segment.by_position)))
+            strides = {
+                array.tensor.name: array.strides[index]
+                for arrays in self._arrays.values()
+                for array in arrays
+                if index in array.strides
+                and (array.by_position != index or array.tensor.name in positions)
+            }
+            self._axes[name] = Axis(
+                name=name,
+                extent=self._extents[index],
+                strides=Bytes(strides),
+                segments=tuple(segments),
+            )
+        return self._axes[name]
+
+    def _segment(self, tensor: str, index: str) -> Segment:
+        place = self._statement.level_indices(tensor).index(index)
+        pos, crd = f"{tensor}.pos{place}", f"{tensor}.crd{place}"
+        by_position = tuple(
+            array.tensor.name
+            for array in self._arrays[tensor]
+            if array.by_position == index and array.tensor.name != crd
+        )
+        return Segment(pos=pos, crd=crd, by_position=by_position)
+
+    def _name(self, wish: str) -> str:
+        number = self._used[wish] = self._used.get(wish, 0) + 1
+        return wish if number == 1 else self._name(f"{wish}_{number}")
+
+
+def _role(nest: Nest, index: str) -> str:
+    """Roles of a product of two: C in all, M and N in one input and the output, K in no output.
+
+    With any other number of inputs K, or M for what moves the output.
+    """
+    if index not in nest.output.indices:
+        return "k"
+    if len(nest.inputs) != 2:
+        return "m"
+    in_left, in_right = (index in access.indices for access in nest.inputs)
+    if in_left and in_right:
+        return "c"
+    return "m" if in_left else "n"

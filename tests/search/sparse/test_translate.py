@@ -1,0 +1,64 @@
+"""Every graph becomes a program that is proved safe and means what the statement means."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from search.sparse.drawn import Case, cases, graphs
+from search.sparse.stored import dense_of, stored
+from teir.dtypes import DataType
+from teir.expr.index_notation import Assignment, Product
+from teir.expr.index_notation_evaluate import evaluate_index_notation
+from teir.ir.check import check
+from teir.ir.evaluate import evaluate
+from teir.search.sparse.graph import IterationGraph
+from teir.search.sparse.moves import inline, is_linear
+from teir.search.sparse.translate import program_of
+
+
+def run(graph: IterationGraph, case: Case) -> np.ndarray:
+    """The result of the graph's program, checked first; the output's old values do not matter."""
+    statement = case.statement
+    program = program_of(
+        graph, case.extents, data_type=DataType.FP64, index_type=DataType.I32, name="drawn"
+    )
+    report = check(program)
+    assert report.ok, "\n".join(map(str, report.findings))
+    operands = {}
+    for access, fmt in zip(statement.accesses, statement.formats, strict=True):
+        name = access.tensor
+        operands |= stored(name, case.arrays[name], case.patterns[name], fmt)
+    evaluate(program, operands, seed=1)
+    output, fmt = statement.output, statement.formats[0]
+    shape = tuple(case.extents[index] for index in output.indices)
+    return dense_of(output.tensor, operands, shape, fmt)
+
+
+def expected(case: Case) -> np.ndarray:
+    """The dense meaning, where the output stores it."""
+    statement = case.statement
+    assignment = Assignment(output=statement.output, products=(Product(factors=statement.inputs),))
+    dense = evaluate_index_notation(assignment, case.arrays)
+    name, fmt = statement.output.tensor, statement.formats[0]
+    arrays = stored(name, np.ones_like(dense), case.patterns[name], fmt)
+    return dense * dense_of(name, arrays, dense.shape, fmt)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), st.data())
+def test_a_walk_of_legal_steps_keeps_the_result(case: Case, data: st.DataObject) -> None:
+    graph = data.draw(graphs(case.statement))
+    np.testing.assert_allclose(run(graph, case), expected(case), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.data())
+def test_inlining_gives_a_linear_graph_with_the_same_result(
+    case: Case, data: st.DataObject
+) -> None:
+    graph = inline(data.draw(graphs(case.statement)))
+    assert is_linear(graph)
+    assert sorted(graph.root.loops) == sorted(case.statement.indices)
+    np.testing.assert_allclose(run(graph, case), expected(case), rtol=1e-9, atol=1e-9)
