@@ -104,7 +104,7 @@ def measure_job(job: Job, run: Run) -> bool:
             "libraries": known[0]["libraries"],
             "figures": [figure for part in known for figure in part["figures"]],
         }
-    settings = {"dtype": job.dtype, "threads": job.threads, "rounds": ROUNDS}
+    settings = {"source": run.source, "dtype": job.dtype, "threads": job.threads, "rounds": ROUNDS}
     record = {"machine": {**machine(), **peer_versions()}, "settings": settings, "columns": columns}
     text = json.dumps(record, indent=1) + "\n"
     (RESULTS / f"{job.name}.json").write_text(text, encoding="utf-8")

@@ -3,10 +3,10 @@
     python benchmarks/trees.py [rounds]
 
 The trees of ``tests/expr/trees.json``. All libraries follow the same tree: NumPy and opt_einsum get
-it as a path, in the convention of both. Rounds are interleaved; every round measures the multiply-add peak
-too, and shares are medians of the rounds. ``as written`` is this package with every layout as the
-tree wrote it. Results are compared with NumPy's on whole numbers. Writes ``results/trees.json``;
-exits 1 where a result is wrong.
+it as a path, in the convention of both. Rounds are interleaved; every round measures the
+multiply-add peak too, and shares are medians of the rounds. ``as written`` is this package with
+every layout as the tree wrote it. Results are compared with NumPy's on whole numbers. Writes
+``results/trees.json``; exits 1 where a result is wrong.
 """
 
 from __future__ import annotations

@@ -19,6 +19,15 @@ from teir.ir.limits import LIMITS
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "figures.json"
+RESULTS = FOLDER.parent / "benchmarks" / "results"
+
+CLASS_TITLES = {
+    "a": "three configurations of section 5.3",
+    "b": "`trus,pqtu->pqrs`, 14 sizes, 6 layouts",
+    "c": "TCCG contractions",
+    "d": "TTC/HPTT permutations",
+    "e": "odd, prime, tiny, batched",
+}
 
 SECTIONS = (
     ("TEIR1", "Reading: files, text form, names, records"),
@@ -193,6 +202,7 @@ def figures_page() -> str:
         lines += ["", f"## teir demo, {threads} {'thread' if threads == 1 else 'threads'}", ""]
         lines += _demo_rows(run["rows"])
     lines += ["", "## Overheads", "", *_overhead_rows(measured["overheads"])]
+    lines += _class_pages(_stored("summary"))
     return "\n".join(lines) + "\n"
 
 
@@ -216,8 +226,72 @@ def figures_section() -> str:
             *_demo_rows(rows),
             "",
             *_overhead_rows(measured["overheads"]),
+            *_class_section(_stored("summary")),
         ]
     )
+
+
+def _stored(name: str) -> Any:
+    """A record of `benchmarks/`; empty where it was never measured."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _class_section(summaries: dict[str, Any]) -> list[str]:
+    """The table of the README: every class beside its best peers, one thread."""
+    shown = [one for one in summaries.values() if one["best_peer"] and one["threads"] == 1]
+    if not shown:
+        return []
+    return [
+        "",
+        "Classes of contractions on one thread, in percent of min(multiply-add peak, bytes at the "
+        "speed of `numpy.copyto`), geometric mean and worst; the best peer is the fastest of "
+        "NumPy, opt_einsum, PyTorch, TBLIS and etops for each case (`benchmarks/all.py`):",
+        "",
+        "| class | type | cases | teir | best peer of each case | teir, times as fast |",
+        "|---|---|---:|---:|---:|---:|",
+        *map(_class_row, shown),
+    ]
+
+
+def _class_row(one: dict[str, Any]) -> str:
+    peer = one["best_peer"]
+    return (
+        f"| {one['class']}: {CLASS_TITLES[one['class']]} | {one['dtype']} | "
+        f"{one['all']['cases']} | {_share(one['all'])} | {_share(peer)} | {_ratio(peer)} |"
+    )
+
+
+def _share(one: dict[str, Any]) -> str:
+    return f"{100 * one['mean']:.0f} % (worst {100 * one['worst']:.0f})"
+
+
+def _ratio(one: dict[str, Any]) -> str:
+    return f"{one['ratio']:.2f} (worst {one['worst_ratio']:.2f})"
+
+
+def _class_pages(summaries: dict[str, Any]) -> list[str]:
+    """One section per class, type and number of threads."""
+    lines = []
+    for name, one in summaries.items():
+        threads = f"{one['threads']} {'thread' if one['threads'] == 1 else 'threads'}"
+        lines += [
+            "",
+            f"## Class {one['class']}, {one['dtype']}, {threads}: {CLASS_TITLES[one['class']]}",
+            "",
+            f"{one['machine']['cpu']}, {one['machine']['date']}; peak "
+            f"{one['flops_peak'] / 1e9:.0f} GFLOP/s, `numpy.copyto` "
+            f"{one['copy_peak'] / 1e9:.0f} GB/s. Shares of the least possible time: geometric mean "
+            f"(worst). [Plot](../benchmarks/results/{name}.svg).",
+            "",
+            "| | cases | share | teir, times as fast |",
+            "|---|---:|---:|---:|",
+        ]
+        peers = [*one["contenders"], *([one["best_peer"]] if one["best_peer"] else [])]
+        for row in (*one["families"], {**one["all"], "name": "**teir, all**"}, *peers):
+            ratio = _ratio(row) if "ratio" in row else ""
+            lines.append(f"| {_cell(row['name'])} | {row['cases']} | {_share(row)} | {ratio} |")
+    return lines
 
 
 def _machine_line(machine: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from teir.cli.peers.case import Case
 from teir.cli.peers.libraries import PEERS
 from teir.cli.peers.operands import Operands, agrees, randomise
-from teir.cli.peers.rounds import Call, Rounds, measure, seconds_per_call
+from teir.cli.peers.rounds import Call, Rounds, measure, rough_seconds
 from teir.dtypes import DataType
 
 OURS = "teir"
@@ -71,7 +71,7 @@ def choose_form(peer: str, case: Case, settings: Settings, operands: Operands) -
                 if not _is_right(call, operands, settings.data_type):
                     failures.append(f"{form}: {WRONG}")
                     continue
-                taken = min(seconds_per_call(call) for _ in range(2))
+                taken = rough_seconds(call)
             except Exception as error:
                 failures.append(f"{form}: {_reason(error)}")
                 continue

@@ -16,7 +16,7 @@ _BLOCK_SECONDS = 1e-3
 _BLOCKS = 3
 _MEDIUM_CALL_SECONDS, _MEDIUM_BLOCKS = 0.008, 2
 _LONG_CALL_SECONDS = 0.05
-_SLOW_CALL_SECONDS, _SLOW_RATIO = 0.1, 3
+_SLOW_CALL_SECONDS, _SLOW_RATIO = 0.05, 1.5
 _LARGE_COPY_BYTES = 64 << 20
 
 Call = Callable[[], object]
@@ -57,8 +57,8 @@ def measure(
 ) -> Rounds:
     """Time all ``calls``. A permutation's copy has its own size, others' copies 64 MiB.
 
-    A contender that takes more than 0.1 s and three times the first one's time is timed in the
-    first round only.
+    A contender that takes more than 0.05 s and 1.5 times the first one's time is timed in the first
+    round only.
     """
     size = case.size_bytes(data_type) // 2 if case.is_copy else _LARGE_COPY_BYTES
     copy_bandwidth = make_copier(size, offset_bytes)
@@ -82,11 +82,9 @@ def _is_settled(found: Rounds, name: str) -> bool:
 
 def _calls_per_block(call: Call) -> tuple[int, int]:
     """Calls per block and blocks per round, so that short calls are timed together."""
-    call()
-    once = _block_seconds(call, 1)
-    if once > _LONG_CALL_SECONDS:
+    if _block_seconds(call, 1) > _LONG_CALL_SECONDS:
         return 1, 1
-    count = 1
+    once, count = _block_seconds(call, 1), 1
     while _block_seconds(call, count) < _BLOCK_SECONDS:
         count *= 2
     return count, _MEDIUM_BLOCKS if once > _MEDIUM_CALL_SECONDS else _BLOCKS
@@ -96,12 +94,15 @@ def _best_seconds(call: Call, count: int, blocks: int) -> float:
     return min(_block_seconds(call, count) for _ in range(blocks)) / count
 
 
-def seconds_per_call(call: Call) -> float:
-    """One measurement, long enough for the clock."""
+def rough_seconds(call: Call) -> float:
+    """One call's time, to choose by: the first where it is long, else the better of two."""
+    first = _block_seconds(call, 1)
+    if first > _LONG_CALL_SECONDS:
+        return first
     count = 1
     while (taken := _block_seconds(call, count)) < _BLOCK_SECONDS / 4:
         count *= 4
-    return taken / count
+    return min(taken, _block_seconds(call, count)) / count
 
 
 def _block_seconds(call: Call, count: int) -> float:
