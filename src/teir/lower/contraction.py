@@ -8,6 +8,7 @@ from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm
 from teir.lower.kernel_program import KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
+from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
 from teir.target import Isa
 
 
@@ -35,7 +36,8 @@ def lower_contraction(
     """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
 
     `LaneBlock` where an axis is adjacent on all operands, `BatchBlock` for many small products,
-    `GemmBlock` where an axis separates the inputs, else `ProductSum`.
+    `RowSweep` for a vector and a large matrix, `GemmBlock` where an axis separates the inputs, else
+    `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so.
     """
@@ -45,6 +47,9 @@ def lower_contraction(
     batch = batch_axes(tile, isa)
     if batch is not None:
         return lower_batch_blocks(tile, batch, isa)
+    sweep = sweep_axes(tile)
+    if sweep is not None:
+        return lower_row_sweeps(tile, sweep, isa)
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)

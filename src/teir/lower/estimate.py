@@ -17,6 +17,7 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     ProductSum,
+    RowSweep,
     TransposeCopy,
 )
 
@@ -59,6 +60,8 @@ def _steps(call: Call) -> float:
         case DotRows():
             rows, extents = call.arguments[0], call.arguments[2 : 2 + kernel.reductions]
             return kernel.inputs * rows * (4 + prod(extents) / kernel.lanes)
+        case RowSweep():
+            return 2 * call.arguments[0] * call.arguments[1] / kernel.lanes
         case BatchBlock():
             return call.arguments[0] * kernel.vectors * kernel.columns * (2 + kernel.depth)
         case LaneBlock():

@@ -35,6 +35,7 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     ProductSum,
+    RowSweep,
     TransposeCopy,
 )
 
@@ -106,6 +107,8 @@ class _Machine:
                 self.product_sum(call.kernel, call)
             case DotRows():
                 self.dot_rows(call.kernel, call)
+            case RowSweep():
+                self.row_sweep(call.kernel, call)
             case BatchBlock():
                 self.batch_block(call.kernel, call)
             case LaneBlock():
@@ -174,6 +177,14 @@ class _Machine:
         b = self.tile(call, 1, in_type, ((batch, b_batch), *along_b))
         c = self.tile(call, 2, out_type, ((batch, c_batch), *along_c))
         self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, int(not kernel.from_zero))
+
+    def row_sweep(self, kernel: RowSweep, call: Call) -> None:
+        m, k, a_k, b_k, accumulate = call.arguments
+        dtype = kernel.data_type.numpy_dtype()
+        a = self.tile(call, 0, dtype, ((m, dtype.itemsize), (k, a_k)))
+        b = self.tile(call, 1, dtype, ((m, 0), (k, b_k)))
+        c = self.tile(call, 2, dtype, ((m, dtype.itemsize),))
+        self.accumulate(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
 
     def lane_block(self, kernel: LaneBlock, call: Call) -> None:
         m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]

@@ -16,6 +16,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     ProductSum,
+    RowSweep,
     TransposeCopy,
 )
 from teir.lower.parameters import contraction_parameters
@@ -108,6 +109,8 @@ def describe_kernel(kernel: Kernel) -> str:
                 f"DotRows {kernel.in_type.value} {kernel.rows} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {accesses})"
             )
+        case RowSweep():
+            return f"RowSweep {kernel.data_type.value} {kernel.rows} rows ({kernel.lanes} lanes)"
         case BatchBlock():
             rows = f"{kernel.vectors * kernel.lanes}" + ("-" if kernel.masked else "")
             return (

@@ -44,6 +44,8 @@ class GemmBlock:
     ``a_m`` and ``c_m`` are read only where the access is STRIDED. ``b_ahead`` and ``c_ahead`` are
     how far beyond B and C a later call reads, so that it may be brought near; 0 for none. They
     change no value, and the addresses need not exist.
+
+    ``flushes`` (inputs of type BF16): factors and sums that are subnormal count as zero.
     """
 
     in_type: DataType
@@ -54,6 +56,7 @@ class GemmBlock:
     a_access: Access
     c_access: Access
     masked: bool
+    flushes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,21 @@ class BatchBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowSweep:
+    """C[m] += sum over k of A[k, m] * B[k], ``rows`` values of k at a time along the whole of m.
+
+    Lanes run along m, where A and C are adjacent. The type is stored as it is computed with.
+
+    Operands: A, B, C. Arguments, in order: m, k, a_k, b_k, accumulate (1: start from C, 0: start
+    from zero).
+    """
+
+    data_type: DataType
+    lanes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise:
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
@@ -185,6 +203,7 @@ Kernel = (
     | DotRows
     | LaneBlock
     | BatchBlock
+    | RowSweep
     | Elementwise
     | TransposeCopy
 )

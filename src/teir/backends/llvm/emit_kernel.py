@@ -15,6 +15,7 @@ from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elem
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
+from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
 from teir.backends.llvm.layout import (
     NODE_PARAMETERS,
@@ -34,6 +35,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     ProductSum,
+    RowSweep,
     TransposeCopy,
 )
 from teir.target import Isa
@@ -49,7 +51,7 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock() | LaneBlock() | BatchBlock():
+        case GemmBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
@@ -74,6 +76,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return LANE_BLOCK_ARGUMENTS
         case BatchBlock():
             return BATCH_BLOCK_ARGUMENTS
+        case RowSweep():
+            return ROW_SWEEP_ARGUMENTS
         case Elementwise():
             return elementwise_arguments(kernel)
         case TransposeCopy():
@@ -159,6 +163,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_lane_block_body(kernel, isa).text()
         case BatchBlock():
             return emit_batch_block_body(kernel, isa).text()
+        case RowSweep():
+            return emit_row_sweep_body(kernel, isa).text()
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
@@ -174,7 +180,8 @@ def _kernel_words(kernel: Kernel) -> str:
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             mask = "_masked" if kernel.masked else ""
             shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
-            return f"gemm_{types}_{shape}_{access}{mask}"
+            flush = "_flush" if kernel.flushes else ""
+            return f"gemm_{types}_{shape}_{access}{mask}{flush}"
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
@@ -186,6 +193,8 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
         case BatchBlock():
             return _batch_block_words(kernel)
+        case RowSweep():
+            return f"sweep_{kernel.data_type.value}_{kernel.rows}_lanes{kernel.lanes}".lower()
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()

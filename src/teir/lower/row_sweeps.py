@@ -1,0 +1,89 @@
+"""Lowering of products of a vector and a large matrix whose rows are adjacent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.blocking import full_lanes
+from teir.lower.contraction_tile import ContractionTile
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import RowSweep
+from teir.target import Isa
+
+_LARGE_BYTES = 1 << 19
+"""A matrix from which its order in memory decides: it does not stay in the second cache."""
+_RUN_BYTES = 16 << 10
+"""Sums that wait in the first cache."""
+_ROWS = 6
+"""Rows at a time: more would compete for the same lines of a cache of eight ways."""
+_SHORTEST_ROW_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAxes:
+    """The axes of a sweep; strides in the order matrix, vector, output."""
+
+    row: TileAxis
+    k: TileAxis
+    loops: tuple[TileAxis, ...]
+    swapped: bool
+
+
+def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
+    """The axes of a tile that multiplies a vector by a large matrix; None for every other tile."""
+    if len(tile.operands) != 3 or len(tile.reductions) != 1:
+        return None
+    if tile.in_type is not tile.out_type or tile.in_type.width < 4:
+        return None
+    width = tile.in_type.width
+    for swapped in (False, True):
+        axes = [_in_order(axis, swapped) for axis in tile.free]
+        row = next((axis for axis in axes if axis.strides == (width, 0, width)), None)
+        if row is None:
+            continue
+        k = _in_order(tile.reductions[0], swapped)
+        loops = tuple(axis for axis in axes if axis is not row)
+        is_vector = all(axis.strides[0] for axis in loops)
+        row_bytes = row.extent * width
+        if not is_vector or row_bytes < _SHORTEST_ROW_BYTES:
+            return None
+        if row_bytes * k.extent < _LARGE_BYTES or k.extent < _ROWS or not k.strides[0]:
+            return None
+        return SweepAxes(row, k, loops, swapped)
+    return None
+
+
+def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
+    first, second, output = axis.strides
+    return TileAxis(axis.extent, (second, first, output)) if swapped else axis
+
+
+def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[KernelNode, ...]:
+    """`RowSweep` calls, in a loop over runs of the row that leave room in the first cache."""
+    first, second, output = tile.operands
+    operands = (second, first, output) if axes.swapped else tile.operands
+    kernel = RowSweep(
+        data_type=tile.in_type, lanes=full_lanes(isa, tile.in_type, tile.out_type), rows=_ROWS
+    )
+    slots = [address.slot for address in operands]
+    nodes: tuple[KernelNode, ...] = ()
+    for run, start, length in _runs(axes.row, _RUN_BYTES // tile.in_type.width):
+        places = tuple(
+            Address(slot=address.slot, offset_bytes=address.offset_bytes + stride * start)
+            for address, stride in zip(operands, axes.row.strides, strict=True)
+        )
+        arguments = (length, axes.k.extent, *axes.k.strides[:2], int(not tile.from_zero))
+        call = Call(kernel=kernel, operands=places, arguments=arguments)
+        nodes += wrap_in_loops((run,), slots, (call,)) if run.extent > 1 else (call,)
+    return wrap_in_loops(axes.loops, slots, nodes)
+
+
+def _runs(row: TileAxis, most: int) -> Iterator[tuple[TileAxis, int, int]]:
+    """The walk over runs, where the first begins, and their length: whole ones, then the rest."""
+    whole, left = divmod(row.extent, most)
+    if whole:
+        yield TileAxis(whole, tuple(stride * most for stride in row.strides)), 0, most
+    if left:
+        yield TileAxis(1, row.strides), whole * most, left
