@@ -23,7 +23,7 @@ from teir.ir.nodes import (
 )
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
-from teir.lower.kernels import Access, Elementwise, GemmBlock, ProductSum, TransposeCopy
+from teir.lower.kernels import Access, Elementwise, GemmBlock, PanelBlock, ProductSum, TransposeCopy
 from teir.lower.lower import lower
 from teir.target import Isa
 
@@ -160,13 +160,61 @@ def test_endless_reduction_loop_stays_a_loop_that_can_be_interrupted() -> None:
 
 
 def test_partial_last_vector_is_masked_and_full_panels_are_not() -> None:
-    subject = matrix_product(DataType.FP32, (100, 6, 8, 1), False, False)
+    subject = matrix_product(DataType.FP32, (101, 6, 8, 1), False, False)
     kernels = {
         (kernel.vectors, kernel.masked)
         for call in calls(lower(subject, Isa.AVX512).roots)
         if isinstance(kernel := call.kernel, GemmBlock)
     }
     assert {masked for _, masked in kernels} == {True, False}
+
+
+def test_half_a_last_vector_is_exact() -> None:
+    subject = matrix_product(DataType.FP32, (40, 6, 8, 1), False, False)
+    found = [call.kernel for call in calls(lower(subject, Isa.AVX512).roots)]
+    assert found == [
+        PanelBlock(
+            data_type=DataType.FP32,
+            lanes=16,
+            last_lanes=8,
+            vectors=3,
+            columns=6,
+            runs=1,
+            adjacent_columns=False,
+            streams=False,
+            brings=False,
+            claims=False,
+        )
+    ]
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 320, "in1": 48, "out": 240})
+
+
+def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
+    axes = (
+        axis("r", 4, in0=96, out=1024),
+        axis("m", 24, in0=4, out=4),
+        axis("n", 3, in1=4, out=128),
+        axis("k", 5, in0=384, in1=12),
+    )
+    gemm = Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=("r", "m"),
+        n=("n",),
+        k=("k",),
+        metadata=(("prefetch", '["in0", "out"]'), ("stream", "true")),
+    )
+    zero = Primitive(
+        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("r", "m"), n=("n",)
+    )
+    names = (leaf("zero"), leaf("gemm"))
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), *names)
+    (call,) = calls(lower(subject, Isa.AVX512).roots)
+    assert isinstance(call.kernel, PanelBlock)
+    assert (call.kernel.vectors, call.kernel.runs, call.kernel.streams) == (3, 2, True)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 480, "in1": 15, "out": 1024})
 
 
 def test_few_rows_take_an_exact_vector() -> None:

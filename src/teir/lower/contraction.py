@@ -7,6 +7,7 @@ from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm
 from teir.lower.kernel_program import KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
+from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
 from teir.target import Isa
@@ -53,4 +54,7 @@ def lower_contraction(
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)
+    panels = panel_axes(tile, chosen, isa)
+    if panels is not None:
+        return lower_panels(tile, panels, isa)
     return lower_gemm(tile, chosen, isa, accumulator)

@@ -11,6 +11,17 @@ from teir.lower.kernel_program import Address
 
 
 @dataclass(frozen=True, slots=True)
+class TileHints:
+    """Advice about memory: the output goes past the caches; operands to be asked for ahead."""
+
+    streams: bool
+    prefetched: tuple[bool, ...]
+
+
+NO_TILE_HINTS = TileHints(streams=False, prefetched=(False, False, False))
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulator:
     """A scratch slot that holds one block of a narrow output while its reduction runs."""
 
@@ -34,6 +45,7 @@ class ContractionTile:
     out_type: DataType
     from_zero: bool
     ahead: tuple[int, ...]
+    hints: TileHints
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -51,10 +63,11 @@ def contraction_tile(
     out_type: DataType,
     from_zero: bool,
     ahead: tuple[int, ...],
+    hints: TileHints = NO_TILE_HINTS,
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
     free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
     reductions = fuse_adjacent([axis for axis in axes if not axis.strides[-1]])
     return ContractionTile(
-        tuple(free), tuple(reductions), operands, in_type, out_type, from_zero, ahead
+        tuple(free), tuple(reductions), operands, in_type, out_type, from_zero, ahead, hints
     )

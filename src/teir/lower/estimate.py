@@ -16,6 +16,7 @@ from teir.lower.kernels import (
     Elementwise,
     GemmBlock,
     LaneBlock,
+    PanelBlock,
     ProductSum,
     RowSweep,
     TransposeCopy,
@@ -54,6 +55,8 @@ def _steps(call: Call) -> float:
         case GemmBlock():
             depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
             return kernel.vectors * kernel.columns * (2 + depth * batch * outer)
+        case PanelBlock():
+            return kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case ProductSum():
             rows, depth, batch = call.arguments[:3]
             return kernel.inputs * (2 + rows * depth * batch / kernel.lanes)

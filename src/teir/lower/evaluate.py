@@ -34,6 +34,7 @@ from teir.lower.kernels import (
     Elementwise,
     GemmBlock,
     LaneBlock,
+    PanelBlock,
     ProductSum,
     RowSweep,
     TransposeCopy,
@@ -103,6 +104,8 @@ class _Machine:
         match call.kernel:
             case GemmBlock():
                 self.gemm_block(call.kernel, call)
+            case PanelBlock():
+                self.panel_block(call.kernel, call)
             case ProductSum():
                 self.product_sum(call.kernel, call)
             case DotRows():
@@ -148,6 +151,18 @@ class _Machine:
         b = self.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
         c = self.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
         self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, accumulate)
+
+    def panel_block(self, kernel: PanelBlock, call: Call) -> None:
+        k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _ = call.arguments
+        dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
+        b_n = dtype.itemsize if kernel.adjacent_columns else b_n
+        run_rows = kernel.rows // kernel.runs
+        step = dtype.itemsize
+        in_runs = ((kernel.runs, run_rows * step), (run_rows, step), (columns, 0))
+        a = self.tile(call, 0, dtype, (*in_runs, (k, a_k)))
+        b = self.tile(call, 1, dtype, ((kernel.runs, 0), (run_rows, 0), (columns, b_n), (k, b_k)))
+        c = self.tile(call, 2, dtype, ((kernel.runs, c_run), (run_rows, step), (columns, c_n)))
+        self.accumulate(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
 
     def product_sum(self, kernel: ProductSum, call: Call) -> None:
         count = kernel.inputs

@@ -15,6 +15,7 @@ from teir.lower.kernels import (
     GemmBlock,
     Kernel,
     LaneBlock,
+    PanelBlock,
     ProductSum,
     RowSweep,
     TransposeCopy,
@@ -95,6 +96,21 @@ def describe_kernel(kernel: Kernel) -> str:
                 f"GemmBlock {kernel.in_type.value} {rows}×{kernel.columns} "
                 f"({kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} columns; {access}"
                 f"{', masked' if kernel.masked else ''})"
+            )
+        case PanelBlock():
+            ends = " in runs" if kernel.runs > 1 else ""
+            flags = [
+                word
+                for word, is_set in (
+                    ("streams", kernel.streams),
+                    ("brings A", kernel.brings),
+                    ("claims C", kernel.claims),
+                )
+                if is_set
+            ]
+            return (
+                f"PanelBlock {kernel.data_type.value} {kernel.rows}×{kernel.columns} "
+                f"({', '.join((f'{kernel.vectors} vectors of {kernel.lanes}{ends}', *flags))})"
             )
         case ProductSum():
             accesses = ", ".join(access.value for access in kernel.accesses)

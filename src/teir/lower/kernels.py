@@ -60,6 +60,40 @@ class GemmBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PanelBlock:
+    """C[m, n] += sum over k of A[m, k] * B[n, k] on a register block of FP32 or FP64.
+
+    Every vector has ``lanes`` rows but the last, which has ``last_lanes``: a narrower vector, no
+    mask. Rows are adjacent in A; in C they lie in ``runs`` runs of equal length, adjacent inside a
+    run and ``c_run`` bytes from one to the next. With ``adjacent_columns`` columns are adjacent in
+    B and ``b_n`` is not read.
+
+    ``streams``: C is written past the caches where its place allows. ``brings``: A is asked for
+    ``a_ahead`` bytes beyond what is read. ``claims``: C is asked for ``c_ahead`` bytes beyond what
+    is written, unless it is written past the caches. None of them changes a value, and the
+    addresses need not exist.
+
+    Operands: A, B, C. Arguments, in order:
+    k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, c_ahead.
+    """
+
+    data_type: DataType
+    lanes: int
+    last_lanes: int
+    vectors: int
+    columns: int
+    runs: int
+    adjacent_columns: bool
+    streams: bool
+    brings: bool
+    claims: bool
+
+    @property
+    def rows(self) -> int:
+        return (self.vectors - 1) * self.lanes + self.last_lanes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProductSum:
     """out[m] += sum over (batch, k) of the product of all inputs at (m, batch, k).
 
@@ -199,6 +233,7 @@ class TransposeCopy:
 
 Kernel = (
     GemmBlock
+    | PanelBlock
     | ProductSum
     | DotRows
     | LaneBlock

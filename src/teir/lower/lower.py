@@ -17,6 +17,7 @@ from math import prod
 
 from teir.dtypes import DataType
 from teir.ir.lanes import lanes_of
+from teir.ir.memory_hints import NO_HINTS, memory_hints
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -37,7 +38,12 @@ from teir.lower.contraction import (
     reduction_room,
     reductions_inside,
 )
-from teir.lower.contraction_tile import Accumulator, contraction_tile
+from teir.lower.contraction_tile import (
+    NO_TILE_HINTS,
+    Accumulator,
+    TileHints,
+    contraction_tile,
+)
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import (
@@ -253,9 +259,17 @@ def _lower_invocation(
         ends = (types[0], types[-1])
         return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa)
     ahead = _distances_to_next_tile(primitive, path)
-    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead)
+    hints = _tile_hints(primitive)
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, hints)
     wide = context.accumulator if needs_accumulator(tile) else None
     return lower_contraction(tile, context.isa, wide)
+
+
+def _tile_hints(primitive: Primitive) -> TileHints:
+    hints = memory_hints(primitive)
+    if hints is NO_HINTS:
+        return NO_TILE_HINTS
+    return TileHints(hints.streams, tuple(name in hints.prefetched for name in primitive.operands))
 
 
 def _distances_to_next_tile(primitive: Primitive, path: _Path) -> tuple[int, ...]:

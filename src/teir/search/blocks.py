@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
@@ -171,9 +172,14 @@ class ProductBlocks:
             yield _Level(side, span, leading)
 
     def _reach(self, level: tuple[_Side, Span | None]) -> int:
-        """How far one step of a level moves the output."""
+        """How far one step of a level moves the output; blocks of columns are innermost.
+
+        So what a tile asks for ahead is whole columns further on, not rows of its own columns.
+        """
         side, span = level
         if span is None:
+            if not side.is_rows:
+                return 0
             loops = side.pieces[0].loops
             span = loops[0] if loops else side.pieces[0].tile
         return 0 if span is None else span.stride(self.shape.out.name)
@@ -223,4 +229,11 @@ class ProductBlocks:
             out,
             replace(roles, k=k),
             data_type=self.shape.a.data_type,
+            hints=self._hints(rows.tensor),
         )
+
+    def _hints(self, rows: str) -> MemoryHints:
+        choice = self.choice
+        asked = ((rows, choice.prefetches_a), (self.shape.out.name, choice.prefetches_out))
+        names = frozenset(name for name, is_asked in asked if is_asked)
+        return MemoryHints(streams=choice.streams, prefetched=names)

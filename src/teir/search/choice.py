@@ -20,6 +20,8 @@ _FAR = 2048
 """A stride of this many bytes touches a new page or cache set at every step."""
 _SMALL = 64
 """Elements below which packing costs more than scattered loads."""
+_SHORT_DEPTH = 96
+"""Products per result up to which writing the output is a large part of the work."""
 _COLUMNS = 12
 """The fewest columns of a block that is not packed."""
 _CHUNKS = 4
@@ -59,7 +61,8 @@ class Choice:
 
     ``depth`` is the most products of a reduction block. ``panel`` is the rows of a packed panel,
     ``row_block`` the rows that are packed together, or of one tile where A is not packed.
-    ``column_block`` is the columns of one tile. ``streams``: the output is written past the caches.
+    ``column_block`` is the columns of one tile. ``streams``: the output is written past the caches
+    where its place allows. ``prefetches_a``, ``prefetches_out``: the next tile's part is asked for.
     """
 
     packed_a: Packing
@@ -71,29 +74,63 @@ class Choice:
     column_block: int
     sharing: Sharing
     streams: bool
+    prefetches_a: bool
+    prefetches_out: bool
 
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     """What the search takes where nothing has been measured."""
     depth = _depth(shape)
     k = reductions_of(shape, depth).block
+    if _is_short(shape, machine):
+        return _short_choice(shape, depth, machine)
     sharing = sharing_of(shape, machine)
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     packed_a = Packing.NONE
     if packs_a:
         fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
-    panel = _panel(shape, machine)
     return Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
         depth=depth,
-        panel=panel,
+        panel=_panel(shape, machine),
         row_block=_row_block(shape, k, sharing, machine),
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
         streams=False,
+        prefetches_a=False,
+        prefetches_out=False,
+    )
+
+
+def _is_short(shape: ProductShape, machine: Machine) -> bool:
+    """True where few products make each result of a large output of two operands that are near."""
+    if shape.m is None or shape.n is None or shape.c:
+        return False
+    depth = extent_of(shape.k)
+    width = shape.out.data_type.width
+    out_bytes = shape.rows * shape.columns * width
+    near = (shape.rows + shape.columns) * depth * width <= machine.l2_bytes
+    return depth <= _SHORT_DEPTH and out_bytes >= 2 * machine.l2_bytes and near
+
+
+def _short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
+    """Both operands packed whole; loops follow the output, which is written once."""
+    panel = _panel(shape, machine)
+    return Choice(
+        packed_a=Packing.WHOLE,
+        packed_b=Packing.WHOLE,
+        order=Order.OUTPUT,
+        depth=depth,
+        panel=panel,
+        row_block=shape.rows,
+        column_block=_tile_columns(shape, panel, machine),
+        sharing=sharing_of(shape, machine),
+        streams=True,
+        prefetches_a=False,
+        prefetches_out=True,
     )
 
 

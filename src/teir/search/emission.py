@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from teir.dtypes import DataType
 from teir.ir.lanes import LANES
+from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -114,10 +115,11 @@ class Emission:
         data_type: DataType | None = None,
         first: Sequence[str] = (),
         lanes: int | None = None,
+        hints: MemoryHints = NO_HINTS,
     ) -> Body:
         """One invocation, guarded by ``first`` of the named axes; its sums in ``lanes`` chains."""
         names = tuple(tuple(self.axis(span) for span in spans) for spans in roles.lists)
-        key = (operation, tuple(inputs), output, names, lanes)
+        key = (operation, tuple(inputs), output, names, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
             c, m, n, k = names
@@ -131,7 +133,7 @@ class Emission:
                 n=n,
                 k=k,
                 data_type=data_type,
-                metadata=() if lanes is None else ((LANES, str(lanes)),),
+                metadata=hints.metadata() if lanes is None else ((LANES, str(lanes)),),
             )
             self.primitives[key] = primitive
         node = InvocationNode(

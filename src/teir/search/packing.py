@@ -15,6 +15,8 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.step import Span
 
 _LINE = 64
+_MOST_TOGETHER = 16
+"""Columns of a register block: so few lie side by side whichever way they lay before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def pack_b(
     """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``."""
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
-    if columns.stride(source.name) != width:
+    if block > _MOST_TOGETHER and columns.stride(source.name) != width:
         k_packed, column_bytes = _stack(k, target.name, width)
         column_bytes = -(-column_bytes // _LINE) * _LINE + _LINE
         walk = columns.on(target.name, column_bytes)

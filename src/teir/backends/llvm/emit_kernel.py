@@ -14,6 +14,7 @@ from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_b
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
+from teir.backends.llvm.emit_panel import PANEL_ARGUMENTS, emit_panel_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
@@ -34,6 +35,7 @@ from teir.lower.kernels import (
     GemmBlock,
     Kernel,
     LaneBlock,
+    PanelBlock,
     ProductSum,
     RowSweep,
     TransposeCopy,
@@ -51,7 +53,7 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock() | LaneBlock() | BatchBlock() | RowSweep():
+        case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
@@ -68,6 +70,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
     match kernel:
         case GemmBlock():
             return gemm_arguments()
+        case PanelBlock():
+            return PANEL_ARGUMENTS
         case ProductSum():
             return product_sum_arguments(kernel)
         case DotRows():
@@ -155,6 +159,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
     match kernel:
         case GemmBlock():
             return emit_gemm_body(kernel, isa).text()
+        case PanelBlock():
+            return emit_panel_body(kernel, isa).text()
         case ProductSum():
             return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
         case DotRows():
@@ -182,6 +188,8 @@ def _kernel_words(kernel: Kernel) -> str:
             shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
             flush = "_flush" if kernel.flushes else ""
             return f"gemm_{types}_{shape}_{access}{mask}{flush}"
+        case PanelBlock():
+            return _panel_words(kernel)
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
@@ -213,6 +221,17 @@ def _batch_block_words(kernel: BatchBlock) -> str:
     ends = ("_masked" if kernel.masked else "") + ("_zero" if kernel.from_zero else "")
     return f"batch_{types}_{shape}_strides{strides}{ends}"
 
+
+def _panel_words(kernel: PanelBlock) -> str:
+    vectors = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}_{kernel.last_lanes}"
+    flags = {
+        "_adjacent": kernel.adjacent_columns,
+        "_streams": kernel.streams,
+        "_brings": kernel.brings,
+        "_claims": kernel.claims,
+    }
+    asked = "".join(word for word, is_set in flags.items() if is_set)
+    return f"panel_{kernel.data_type.value}_{vectors}_runs{kernel.runs}{asked}".lower()
 
 
 def _dot_rows_words(kernel: DotRows) -> str:

@@ -1,0 +1,215 @@
+"""Lowering of GEMM-shaped tiles to `PanelBlock` calls: exact last vectors, runs, memory hints.
+
+Taken where a `GemmBlock` would mask half a vector, where short rows of C are adjacent in a packed
+A (24 rows are one and a half vectors, two times 24 are three), and where the program gives advice
+about memory. One reduction loop, FP32 and FP64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+
+from teir.dtypes import DataType
+from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.block_shapes import block_shapes
+from teir.lower.blocking import full_lanes
+from teir.lower.contraction_tile import ContractionTile
+from teir.lower.gemm import GemmAxes
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import PanelBlock
+from teir.target import Isa
+
+_TYPES = (DataType.FP32, DataType.FP64)
+_NARROWEST_BYTES = 16
+"""The shortest last vector."""
+_TALLEST = 3
+"""Vectors of a block where that many divide the rows no worse than four do."""
+_STILL = TileAxis(1, (0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class PanelAxes:
+    """The axes of a tile of panels: rows of C in ``runs`` runs, then as in `GemmAxes`.
+
+    ``rows`` is adjacent in A; ``run`` is the axis of the runs inside a block, extent 1 for none;
+    ``panels`` the loop over the blocks that such runs make.
+    """
+
+    rows: TileAxis
+    run: TileAxis
+    panels: TileAxis
+    columns: TileAxis
+    k: TileAxis
+    loops: tuple[TileAxis, ...]
+    swapped: bool
+
+
+def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | None:
+    """The axes `PanelBlock` takes; None where `GemmBlock` does as well or must do."""
+    is_plain = tile.in_type is tile.out_type and tile.in_type in _TYPES and isa.has_fma
+    if not is_plain or len(tile.reductions) > 1:
+        return None
+    width = tile.in_type.width
+    lanes = full_lanes(isa, tile.in_type, tile.out_type)
+    rows = axes.lanes
+    if rows.strides[0] != width or rows.strides[2] != width or rows.extent * width < 32:
+        return None
+    k = _reduction(tile, axes.swapped)
+    left = rows.extent % lanes
+    if left:
+        run = _run_axis(axes, rows, lanes)
+        if run is not None:
+            inside, panels = run
+            others = tuple(axis for axis in axes.loops if axis.strides[0] != inside.strides[0])
+            return PanelAxes(rows, inside, panels, axes.columns, k, others, axes.swapped)
+        if rows.extent < lanes or left & (left - 1) or left * width < _NARROWEST_BYTES:
+            return None
+    elif not (tile.hints.streams or any(tile.hints.prefetched)):
+        return None
+    return PanelAxes(rows, _STILL, _STILL, axes.columns, k, axes.loops, axes.swapped)
+
+
+def _reduction(tile: ContractionTile, swapped: bool) -> TileAxis:
+    if not tile.reductions:
+        return _STILL
+    (axis,) = tile.reductions
+    first, second, _ = axis.strides
+    return TileAxis(axis.extent, (second, first, 0) if swapped else (first, second, 0))
+
+
+def _run_axis(axes: GemmAxes, rows: TileAxis, lanes: int) -> tuple[TileAxis, TileAxis] | None:
+    """The axis whose rows follow in A, cut so that some of its runs fill up to four vectors."""
+    for axis in axes.loops:
+        if axis.strides[0] != rows.extent * rows.strides[0] or axis.strides[1]:
+            continue
+        runs = lanes // gcd(rows.extent, lanes)
+        if axis.extent % runs == 0 and runs * rows.extent <= 4 * lanes:
+            inside = TileAxis(runs, axis.strides)
+            steps = tuple(stride * runs for stride in axis.strides)
+            return inside, TileAxis(axis.extent // runs, steps)
+    return None
+
+
+def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[KernelNode, ...]:
+    """Loops around `PanelBlock` calls."""
+    first, second, output = tile.operands
+    operands = (second, first, output) if axes.swapped else tile.operands
+    lanes = full_lanes(isa, tile.in_type, tile.out_type)
+    total = axes.rows.extent * axes.run.extent
+    nodes: list[KernelNode] = []
+    for cut in _row_cuts(total, lanes):
+        block = TileAxis(
+            cut.count, tuple(stride * cut.size * lanes for stride in axes.rows.strides)
+        )
+        body: list[KernelNode] = []
+        for number, columns in enumerate(_column_cuts(axes.columns.extent, cut.size, isa, tile)):
+            step = TileAxis(
+                columns.count, tuple(stride * columns.size for stride in axes.columns.strides)
+            )
+            call = _call(tile, axes, operands, cut, columns, lanes, is_first=number == 0)
+            body += _loop(step, operands, (call,))
+        nodes += _loop(block, operands, tuple(body))
+    slots = [address.slot for address in operands]
+    inner = wrap_in_loops((axes.panels,) if axes.panels.extent > 1 else (), slots, tuple(nodes))
+    return wrap_in_loops(axes.loops, slots, inner)
+
+
+def _loop(
+    axis: TileAxis, operands: tuple[Address, ...], body: tuple[KernelNode, ...]
+) -> tuple[KernelNode, ...]:
+    if axis.extent == 1:
+        return body
+    return wrap_in_loops((axis,), [address.slot for address in operands], body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """``count`` blocks of ``size`` vectors or columns from ``start`` on; lanes of the last one."""
+
+    start: int
+    size: int
+    count: int
+    last_lanes: int
+
+
+@cache
+def _row_cuts(rows: int, lanes: int) -> tuple[_Cut, ...]:
+    vectors, left = -(-rows // lanes), rows % lanes
+    tallest = 4 if vectors % 4 == 0 and vectors % _TALLEST else _TALLEST
+    cuts = list(_even(vectors, tallest, lanes))
+    if not left:
+        return tuple(cuts)
+    last = cuts.pop()
+    if last.count > 1:
+        cuts.append(_Cut(last.start, last.size, last.count - 1, lanes))
+    start = last.start + (last.count - 1) * last.size
+    return (*cuts, _Cut(start, last.size, 1, left))
+
+
+def _even(length: int, largest: int, lanes: int) -> Iterator[_Cut]:
+    pieces = -(-length // largest)
+    size, longer = divmod(length, pieces)
+    if longer:
+        yield _Cut(0, size + 1, longer, lanes)
+    yield _Cut(longer * (size + 1), size, pieces - longer, lanes)
+
+
+def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) -> tuple[_Cut, ...]:
+    widest = max(
+        (
+            width
+            for tall, width in block_shapes(isa, tile.in_type, tile.out_type)
+            if tall == vectors
+        ),
+        default=1,
+    )
+    return tuple(_even(columns, widest, 1))
+
+
+def _call(
+    tile: ContractionTile,
+    axes: PanelAxes,
+    operands: tuple[Address, ...],
+    rows: _Cut,
+    columns: _Cut,
+    lanes: int,
+    is_first: bool,
+) -> Call:
+    width = tile.in_type.width
+    starts = zip(axes.rows.strides, axes.columns.strides, strict=True)
+    a, b, c = (
+        Address(
+            slot=address.slot,
+            offset_bytes=address.offset_bytes + m * rows.start * lanes + n * columns.start,
+        )
+        for address, (m, n) in zip(operands, starts, strict=True)
+    )
+    a_place = 1 if axes.swapped else 0
+    ahead, asked = tile.ahead, tile.hints.prefetched
+    kernel = PanelBlock(
+        data_type=tile.in_type,
+        lanes=lanes,
+        last_lanes=rows.last_lanes,
+        vectors=rows.size,
+        columns=columns.size,
+        runs=axes.run.extent,
+        adjacent_columns=columns.size == 1 or axes.columns.strides[1] == width,
+        streams=tile.hints.streams and tile.from_zero,
+        brings=is_first and asked[a_place] and ahead[a_place] != 0,
+        claims=asked[2] and ahead[2] != 0,
+    )
+    arguments = (
+        axes.k.extent,
+        axes.k.strides[0],
+        axes.k.strides[1],
+        axes.columns.strides[1],
+        axes.columns.strides[2],
+        axes.run.strides[2],
+        int(not tile.from_zero),
+        ahead[a_place],
+        ahead[2],
+    )
+    return Call(kernel=kernel, operands=(a, b, c), arguments=arguments)
