@@ -8,12 +8,11 @@ stored (i, j).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import assert_never
 
-from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches, sparse_loops
+from teir.search.sparse.graph import IterationGraph, Nest, Node, branches, leaves
 from teir.search.sparse.statement import Statement
 
 Product = tuple[str, ...]
@@ -37,35 +36,119 @@ class Cost:
         return Cost(time=_dense(self.time), memory=self.memory)
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A statement of a graph: its iterations, all loops around it, the stored coordinates walked.
+
+    ``walked`` maps an index to the tensors whose coordinates its loop visits.
+    """
+
+    iterations: Product
+    loops: tuple[str, ...]
+    walked: Mapping[str, tuple[str, ...]]
+    nest: Nest
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What costs need to know of a statement, looked up once for many graphs."""
+
+    compressed: Mapping[str, tuple[str, ...]]
+    """The indices of the compressed levels of every sparse tensor."""
+    innermost: Mapping[str, str]
+    """The index of the last level, whose neighbours are adjacent in memory."""
+
+    def cost(self, graph: IterationGraph, leaves: Sequence[Leaf]) -> Cost:
+        """The cost of a graph with these leaves."""
+        sizes = (branch.temporary.indices for branch in branches(graph.root))
+        return Cost(
+            time=tuple(sorted(leaf.iterations for leaf in leaves)),
+            memory=tuple(sorted(tuple(sorted(indices)) for indices in sizes if indices)),
+        )
+
+    def strided(self, leaves: Sequence[Leaf]) -> Sum:
+        """Iterations of the statements whose innermost loop strides over or gathers an operand."""
+        return tuple(sorted(leaf.iterations for leaf in leaves if self._is_strided(leaf)))
+
+    def _is_strided(self, leaf: Leaf) -> bool:
+        if not leaf.loops:
+            return False
+        index = leaf.loops[-1]
+        walked = leaf.walked.get(index, ())
+        for access in (leaf.nest.output, *leaf.nest.inputs):
+            if index not in access.indices:
+                continue
+            if index != self.innermost.get(access.tensor, access.indices[-1]):
+                return True
+            if walked and access.tensor not in walked:
+                return True
+        return False
+
+    def leaves(self, graph: IterationGraph) -> list[Leaf]:
+        """The statements in execution order."""
+        found: list[Leaf] = []
+        self._descend(graph.root, (), (), {}, self._used(graph.root, {}), found)
+        return found
+
+    def _used(self, node: Node, below: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
+        """The sparse tensors of the expression of every node, by the node's identity."""
+        if isinstance(node, Nest):
+            used = frozenset(
+                access.tensor
+                for access in (node.output, *node.inputs)
+                if access.tensor in self.compressed
+            )
+        else:
+            self._used(node.producer, below)
+            self._used(node.consumer, below)
+            used = below[id(node.producer)] | below[id(node.consumer)]
+        below[id(node)] = used
+        return below
+
+    def _descend(
+        self,
+        node: Node,
+        above: Product,
+        loops: tuple[str, ...],
+        outer: Mapping[str, tuple[str, ...]],
+        used: Mapping[int, frozenset[str]],
+        found: list[Leaf],
+    ) -> None:
+        walked = dict(outer)
+        lengths = list(above)
+        mine = used[id(node)]
+        for index in node.loops:
+            tensors = tuple(tensor for tensor in mine if index in self.compressed[tensor])
+            if tensors:
+                walked[index] = tensors
+            lengths.append(f"{index}{FIBRE}" if tensors else index)
+        around = (*loops, *node.loops)
+        if isinstance(node, Nest):
+            found.append(Leaf(tuple(sorted(lengths)), around, walked, node))
+            return
+        for child in (node.producer, node.consumer):
+            self._descend(child, tuple(lengths), around, walked, used, found)
+
+
+def costing_of(statement: Statement) -> Costing:
+    """The tables of one statement."""
+    tensors = [access.tensor for access in statement.accesses if access.indices]
+    compressed = {tensor: statement.compressed_indices(tensor) for tensor in tensors}
+    return Costing(
+        compressed={tensor: indices for tensor, indices in compressed.items() if indices},
+        innermost={tensor: statement.level_indices(tensor)[-1] for tensor in tensors},
+    )
+
+
 def cost_of(graph: IterationGraph) -> Cost:
     """The cost of a schedule."""
-    time = tuple(sorted(length for length, _ in leaf_lengths(graph)))
-    sizes = (branch.temporary.indices for branch in branches(graph.root))
-    memory = tuple(sorted(tuple(sorted(indices)) for indices in sizes if indices))
-    return Cost(time=time, memory=memory)
-
-
-def leaf_lengths(graph: IterationGraph) -> list[tuple[Product, Nest]]:
-    """The number of iterations of every statement, in execution order."""
-
-    def below(node: Node, above: Product) -> list[tuple[Product, Nest]]:
-        walked = sparse_loops(graph.statement, node)
-        own = (f"{index}{FIBRE}" if index in walked else index for index in node.loops)
-        inner = (*above, *own)
-        match node:
-            case Nest():
-                return [(tuple(sorted(inner)), node)]
-            case Branch():
-                return [*below(node.producer, inner), *below(node.consumer, inner)]
-            case _:
-                assert_never(node)
-
-    return below(graph.root, ())
+    costing = costing_of(graph.statement)
+    return costing.cost(graph, costing.leaves(graph))
 
 
 def loop_depth(graph: IterationGraph) -> int:
     """The number of loops around the deepest statement (5.3)."""
-    return max(len(length) for length, _ in leaf_lengths(graph))
+    return max(len(loops) for loops, _ in leaves(graph.root))
 
 
 def memory_depth(graph: IterationGraph) -> int:

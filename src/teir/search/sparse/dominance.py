@@ -1,8 +1,8 @@
-"""Stage 3: which complexity classes another one makes superfluous (5.4).
+"""Stage 3: which costs another one makes superfluous, for all extents the constraints admit (5.4).
 
-Two rules. The printed one drops a class when another can be better and it can never be: that is no
-dominance, since each may win somewhere in another component. `Rule.DOMINANCE` drops a class when
-another is never worse in time nor in memory, and somewhere better.
+Two rules. The printed one drops a cost when another can be better and it can never be: that is no
+dominance, since each may win somewhere in another component. The sound one drops what another
+dominates.
 
 Every question is first asked at sample points, where one witness settles it; then proved by
 comparing bounds; what is still open goes to z3 where it is installed, and counts as possible where
@@ -12,7 +12,6 @@ it is not. So without z3 nothing is dropped that z3 would keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -31,127 +30,123 @@ from teir.search.sparse.sampling import Values, costs_at, sample_points
 
 _MARGIN = 1e-9
 """Relative difference below which two costs at a point count as equal."""
-_SOLVER_MS = 5000
+_SOLVER_STEPS = 1000000
 
 
-class Rule(Enum):
-    """What stage 3 asks."""
-
-    PRINTED = "printed"
-    DOMINANCE = "dominance"
+Components = tuple[Sum, ...]
+"""What is compared: time and memory, or more; less is better in each."""
 
 
-def not_dominated(
-    costs: Sequence[Cost],
-    known: Known,
-    rule: Rule,
-    advance: Callable[[int, int], None] | None = None,
-) -> list[int]:
-    """The places of the costs that the rule keeps, in order.
+def kept_by_printed_rule(costs: Sequence[Cost], known: Known) -> list[int]:
+    """The places of the costs that the paper's formula keeps, in order (5.4).
 
-    ``advance`` is told (done, all) now and then. Raises TeirError where no extents meet the
-    constraints.
+    A cost is dropped where another can be better, and it can never be better than that one:
+    better is less in time or memory and not more in the other. This is not dominance. Raises
+    TeirError where no extents meet the constraints.
     """
-    questions = _Questions(costs, known)
+    questions = _Questions([(cost.time, cost.memory) for cost in costs], known)
     kept = []
     helpful: list[int] = []
     for place in range(len(costs)):
-        other = questions.reason_to_drop(place, rule, helpful)
+        other = questions.superior(place, helpful)
         if other is None:
             kept.append(place)
-        elif other in helpful:
+            continue
+        if other in helpful:
             helpful.remove(other)
-            helpful.insert(0, other)
-        else:
-            helpful.insert(0, other)
-        if advance is not None and place % 64 == 0:
-            advance(place, len(costs))
+        helpful.insert(0, other)
     return kept
+
+
+def not_dominated(
+    costs: Sequence[Components],
+    known: Known,
+    advance: Callable[[int, int], None] | None = None,
+) -> list[int]:
+    """The places of the costs that no other dominates, in order.
+
+    One dominates another where it is never worse in any component, and better in one for some
+    extents. ``advance`` is told (done, all) now and then. Raises TeirError where no extents meet
+    the constraints.
+    """
+    questions = _Questions(costs, known)
+    kept: list[int] = []
+    # What dominates stands before in this order, and what dominates a dropped one is kept.
+    for number, place in enumerate(questions.best_first()):
+        if not questions.is_dominated(place, kept):
+            kept.append(place)
+        if advance is not None and number % 64 == 0:
+            advance(number, len(costs))
+    return sorted(kept)
 
 
 class _Questions:
     """The costs at sample points, and a solver for what they leave open."""
 
-    def __init__(self, costs: Sequence[Cost], known: Known) -> None:
+    def __init__(self, costs: Sequence[Components], known: Known) -> None:
         self._costs = costs
         self._known = known
         points = sample_points(known)
         self._solver = _solver(known)
         if not next(iter(points.values())).size and not _is_possible(self._solver):
             raise TeirError((_impossible(known),))
-        self._time = costs_at([cost.time for cost in costs], points)
-        self._memory = costs_at([cost.memory for cost in costs], points)
+        components = zip(*costs, strict=True)
+        self._at = tuple(costs_at(component, points) for component in components)
 
-    def reason_to_drop(self, place: int, rule: Rule, helpful: Sequence[int]) -> int | None:
-        """A class that makes the one at ``place`` superfluous; ``helpful`` ones are tried first."""
-        first = np.array([other for other in helpful if other != place], np.int64)
+    def best_first(self) -> list[int]:
+        """All places, by the sum of each component over the sample points."""
+        sums = [table.sum(axis=1) for table in reversed(self._at)]
+        return [int(place) for place in np.lexsort(sums)]
+
+    def is_dominated(self, place: int, kept: Sequence[int]) -> bool:
+        others = np.array(kept, np.int64)
+        excused = np.zeros(others.size, bool)
+        for table in self._at:
+            excused |= _less(table[place], table[others]).any(axis=1)
+        return any(self._dominates(int(other), place) for other in others[~excused])
+
+    def _dominates(self, other: int, place: int) -> bool:
+        one, mine = self._costs[other], self._costs[place]
+        if not any(_less(table[other], table[place]).any() for table in self._at):
+            return False
+        pairs = zip(one, mine, strict=True)
+        if all(never_below(theirs, ours, self._known) for ours, theirs in pairs):
+            return True
+        return self._solver is not None and not self._solver.can_be_worse(one, mine)
+
+    def superior(self, place: int, helpful: Sequence[int]) -> int | None:
+        """A cost for which the printed rule drops the one at ``place``; helpful ones first."""
+        first = np.array(helpful, np.int64)
         for others in (first, np.arange(len(self._costs))):
-            if not others.size:
-                continue
-            for other in self._candidates(place, others, rule):
-                if other != place and self._drops(int(other), place, rule):
+            time, memory = (table[others] for table in self._at)
+            my_time, my_memory = (table[place] for table in self._at)
+            excused = _better(my_time, my_memory, time, memory).any(axis=1)
+            for other in others[~excused]:
+                if other != place and self._is_superior(int(other), place):
                     return int(other)
         return None
 
-    def _candidates(self, place: int, others: Values | Any, rule: Rule) -> Any:
-        """Those of ``others`` that no sample point excuses."""
-        time, memory = self._time[others], self._memory[others]
-        my_time, my_memory = self._time[place], self._memory[place]
-        if rule is Rule.PRINTED:
-            excused = _better(my_time, my_memory, time, memory)
-        else:
-            excused = _less(my_time, time) | _less(my_memory, memory)
-        return others[~excused.any(axis=1)]
-
-    def _drops(self, other: int, place: int, rule: Rule) -> bool:
+    def _is_superior(self, other: int, place: int) -> bool:
         one, mine = self._costs[other], self._costs[place]
         if one == mine:
             return False
-        match rule:
-            case Rule.PRINTED:
-                witness = _better(
-                    self._time[other], self._memory[other], self._time[place], self._memory[place]
-                ).any()
-                if not witness and not self._can_be_better(one, mine):
-                    return False
-                return not self._can_be_better(mine, one)
-            case Rule.DOMINANCE:
-                return self._is_never_worse(one, mine) and self._is_somewhere_less(other, place)
+        time, memory = self._at
+        is_seen = _better(time[other], memory[other], time[place], memory[place]).any()
+        if not is_seen and not self._can_be_better(one, mine):
+            return False
+        return not self._can_be_better(mine, one)
 
-    def _can_be_better(self, one: Cost, other: Cost) -> bool:
+    def _can_be_better(self, one: Components, other: Components) -> bool:
         """Less in one component and not more in the other, for some extents.
 
         ``True`` where nothing is known.
         """
-        time_less = not never_below(one.time, other.time, self._known)
-        memory_less = not never_below(one.memory, other.memory, self._known)
-        if not time_less and not memory_less:
+        pairs = tuple(zip(one, other, strict=True))
+        if all(never_below(ours, theirs, self._known) for ours, theirs in pairs):
             return False
-        if never_below(one.time, other.time, self._known, strictly=True):
+        if any(never_below(ours, theirs, self._known, strictly=True) for ours, theirs in pairs):
             return False
-        if never_below(one.memory, other.memory, self._known, strictly=True):
-            return False
-        if self._solver is None:
-            return True
-        return self._solver.can_be_better(one, other)
-
-    def _is_never_worse(self, one: Cost, other: Cost) -> bool:
-        if all(
-            never_below(theirs, ours, self._known)
-            for ours, theirs in ((one.time, other.time), (one.memory, other.memory))
-        ):
-            return True
-        return self._solver is not None and not self._solver.can_be_worse(one, other)
-
-    def _is_somewhere_less(self, other: int, place: int) -> bool:
-        """Sample points decide where there are any; equal sums are never less."""
-        return bool(
-            _less(self._time[other], self._time[place]).any()
-            or _less(self._memory[other], self._memory[place]).any()
-        ) or (
-            self._solver is not None
-            and self._solver.can_be_better(self._costs[other], self._costs[place])
-        )
+        return self._solver is None or self._solver.can_be_better(one, other)
 
 
 def _less(one: Values, other: Values) -> Any:
@@ -176,16 +171,17 @@ class _Z3:
         self._z3 = z3
         self._symbols = {symbol: z3.Int(symbol) for symbol in known.symbols}
         self._solver = z3.Solver()
-        self._solver.set("timeout", _SOLVER_MS)
+        self._solver.set("rlimit", _SOLVER_STEPS)
         for constraint in known.constraints:
             self._solver.add(self._constraint(constraint))
 
     def is_possible(self) -> bool:
         return bool(self._solver.check() != self._z3.unsat)
 
-    def can_be_better(self, one: Cost, other: Cost) -> bool:
-        time, other_time = self._sum(one.time), self._sum(other.time)
-        memory, other_memory = self._sum(one.memory), self._sum(other.memory)
+    def can_be_better(self, one: Components, other: Components) -> bool:
+        """Less in one of two components and not more in the other, for some extents."""
+        time, memory = map(self._sum, one)
+        other_time, other_memory = map(self._sum, other)
         return self._is_sat(
             self._z3.Or(
                 self._z3.And(time < other_time, memory <= other_memory),
@@ -193,14 +189,10 @@ class _Z3:
             )
         )
 
-    def can_be_worse(self, one: Cost, other: Cost) -> bool:
+    def can_be_worse(self, one: Components, other: Components) -> bool:
         """More in some component, for some extents."""
-        return self._is_sat(
-            self._z3.Or(
-                self._sum(one.time) > self._sum(other.time),
-                self._sum(one.memory) > self._sum(other.memory),
-            )
-        )
+        pairs = zip(map(self._sum, one), map(self._sum, other), strict=True)
+        return self._is_sat(self._z3.Or(*(ours > theirs for ours, theirs in pairs)))
 
     def _is_sat(self, claim: Any) -> bool:
         """Unless it is refuted."""

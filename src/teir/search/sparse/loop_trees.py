@@ -1,9 +1,10 @@
 """Stage 1: the loop trees of a space whose temporaries have at most two dimensions (5.2).
 
-A loop tree is the nesting of loops without the statements. Trees are numbered; a number stands for
-(common loops, producer's tree, consumer's tree). Of several schedules with one tree the first is
-kept: in the order of the inputs, then linear nests, then by the place of the split, the producer
-on the left first, then by the trees below.
+A loop tree is the nesting of loops without the statements; with primes it says which of them walk
+stored coordinates, so that trees of different cost are different. Trees are numbered; a number
+stands for (common loops, producer's tree, consumer's tree). Of several schedules with one tree the
+first is kept: in the order of the inputs, then linear nests, then by the place of the split, the
+producer on the left first, then by the trees below.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from teir.search.sparse.space import Bits, Expression, Fusion, Ordered, Space, Unfused
+from teir.search.sparse.space import Bits, Expression, Fusion, Mask, Ordered, Space, Unfused
 
 LARGEST_RANK = 2
 
@@ -36,16 +37,17 @@ class Found:
 class LoopTrees:
     """The trees of one space and the tables that number them."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, *, with_primes: bool) -> None:
         self._space = space
+        self._primes = -1 if with_primes else 0
         self._numbers: dict[int, int] = {}
         self._keys: list[int] = []
         self._depths: list[int] = []
-        self._sequences: dict[Bits, int] = {}
+        self._sequences: dict[tuple[Bits, Mask], int] = {}
         self._loops: list[Bits] = []
         self._made: dict[int, Ranks] = {}
 
-    def kept(self) -> Iterator[Found]:
+    def kept(self, *, pipelines: bool) -> Iterator[Found]:
         """One schedule per loop tree; a pipeline has the tree of its last nest."""
         seen: set[int] = set()
         for ordered in self._space.orders:
@@ -54,7 +56,7 @@ class LoopTrees:
                     seen.add(tree)
                     depth = self._depths[tree]
                     yield Found(tree, ordered, ordered.expression, depth, rank)
-            for pipeline in ordered.pipelines:
+            for pipeline in ordered.pipelines if pipelines else ():
                 yield from self._last_nests(ordered, pipeline, seen)
 
     def trees(self, expression: Expression) -> Ranks:
@@ -62,20 +64,22 @@ class LoopTrees:
         made = self._made.get(id(expression))
         if made is not None:
             return made
-        found: Ranks = {self._number(order, 0, 0): 0 for order in expression.orders}
+        walked = expression.walked & self._primes
+        found: Ranks = {self._nest(order, walked): 0 for order in expression.orders}
         for fusion in expression.fusions:
             if len(fusion.step.temporary) <= LARGEST_RANK:
-                self._add(found, fusion)
+                self._add(found, fusion, walked)
         self._made[id(expression)] = found
         return found
 
-    def _add(self, found: Ranks, fusion: Fusion) -> None:
+    def _add(self, found: Ranks, fusion: Fusion, walked: Mask) -> None:
         """Every pair of a producer's and a consumer's tree, under every order of common loops."""
         producers, consumers = self.trees(fusion.producer), self.trees(fusion.consumer)
         rank = len(fusion.step.temporary)
         numbers, keys, depths = self._numbers, self._keys, self._depths
         for sequence in fusion.step.sequences:
-            base, outer = self._sequence(sequence) << 2 * _SHIFT, len(sequence)
+            base = self._sequence(sequence, walked & fusion.step.common) << 2 * _SHIFT
+            outer = len(sequence)
             for producer, producer_rank in producers.items():
                 high = base | producer + 1 << _SHIFT
                 least = rank if rank > producer_rank else producer_rank
@@ -98,7 +102,7 @@ class LoopTrees:
         below = max(depth for depth, _ in halves)
         rank = max(pipeline.temporary_rank, *(rank for _, rank in halves))
         for order in pipeline.orders:
-            tree = self._number(order, 0, 0)
+            tree = self._nest(order, 0)
             if tree not in seen:
                 seen.add(tree)
                 yield Found(tree, ordered, pipeline, max(len(order), below), rank)
@@ -118,15 +122,15 @@ class LoopTrees:
         producer, consumer = key >> _SHIFT & _HALF, key & _HALF
         return loops, producer - 1 if producer else None, consumer - 1 if consumer else None
 
-    def _sequence(self, loops: Bits) -> int:
-        number = self._sequences.get(loops)
+    def _sequence(self, loops: Bits, walked: Mask) -> int:
+        number = self._sequences.get((loops, walked))
         if number is None:
-            number = self._sequences[loops] = len(self._loops)
+            number = self._sequences[loops, walked] = len(self._loops)
             self._loops.append(loops)
         return number
 
-    def _number(self, loops: Bits, producer: int, consumer: int) -> int:
-        key = self._sequence(loops) << 2 * _SHIFT | producer << _SHIFT | consumer
+    def _nest(self, loops: Bits, walked: Mask) -> int:
+        key = self._sequence(loops, walked) << 2 * _SHIFT
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)

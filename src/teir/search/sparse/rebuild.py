@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 
 from teir.expr.index_notation import Access
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node
-from teir.search.sparse.loop_trees import Found, LoopTrees
-from teir.search.sparse.space import Bits, Expression, Space, Unfused
+from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
+from teir.search.sparse.space import Bits, Expression, Ordered, Space, Unfused
 
 
 class Rebuilder:
@@ -34,21 +35,17 @@ class Rebuilder:
                 )
         return IterationGraph(statement=self._statement, root=root)
 
-    def pipelines(self, pipeline: Unfused, inputs: tuple[Access, ...]) -> list[IterationGraph]:
-        """One graph per order of the last nest, the first schedule of both halves each."""
-        return [
-            IterationGraph(
-                statement=self._statement,
-                root=self._pipeline(
-                    self._statement.output,
-                    inputs,
-                    pipeline,
-                    self._words(order),
-                    self._temporary_names(),
-                ),
-            )
-            for order in pipeline.orders
-        ]
+    def pipelines(self, ordered: Ordered) -> Iterator[IterationGraph]:
+        """Every pipeline of an order of the inputs: the first schedule of both halves, every order
+        of the last nest."""
+        inputs = tuple(self._statement.inputs[number] for number in ordered.inputs)
+        for pipeline in ordered.pipelines:
+            if self._trees.first_halves(pipeline) is None:
+                continue
+            for order in pipeline.orders:
+                loops, numbers = self._words(order), self._temporary_names()
+                root = self._pipeline(self._statement.output, inputs, pipeline, loops, numbers)
+                yield IterationGraph(statement=self._statement, root=root)
 
     def _temporary_names(self) -> count[int]:
         return count(1)
@@ -70,7 +67,7 @@ class Rebuilder:
             return Nest(output=output, inputs=inputs, loops=self._words(loops))
         for fusion in expression.fusions:
             step = fusion.step
-            if loops not in step.sequences:
+            if len(step.temporary) > LARGEST_RANK or loops not in step.sequences:
                 continue
             if producer not in self._trees.trees(fusion.producer):
                 continue

@@ -53,6 +53,8 @@ class Expression:
     """One product: valid loop orders, fusions, and the number of schedules of both kinds."""
 
     orders: tuple[Bits, ...]
+    walked: Mask
+    """The loops that visit stored coordinates only."""
     fusions: tuple[Fusion, ...]
     count: int = field(init=False)
 
@@ -88,6 +90,7 @@ class _Shape:
     """What of an expression does not depend on names."""
 
     orders: tuple[Bits, ...]
+    walked: Mask
     steps: tuple[Step, ...]
 
 
@@ -154,6 +157,12 @@ class _Generator:
         self._bit = {index: 1 << number for number, index in enumerate(self._names)}
         self._pairs = {
             access.tensor: self._bits_of_pairs(access.tensor) for access in statement.accesses
+        }
+        self._compressed = {
+            access.tensor: sum(
+                self._bit[index] for index in statement.compressed_indices(access.tensor)
+            )
+            for access in statement.accesses
         }
         self._known: dict[tuple[object, ...], Expression] = {}
         self._unique: dict[tuple[int, ...], Expression] = {}
@@ -238,9 +247,8 @@ class _Generator:
         key = (id(shape), *map(id, below))
         if key not in self._unique:
             halves = zip(shape.steps, below[::2], below[1::2], strict=True)
-            self._unique[key] = Expression(
-                shape.orders, tuple(Fusion(*fusion) for fusion in halves)
-            )
+            fusions = tuple(Fusion(*fusion) for fusion in halves)
+            self._unique[key] = Expression(shape.orders, shape.walked, fusions)
         return self._unique[key]
 
     def _shape(
@@ -258,7 +266,8 @@ class _Generator:
             for position in range(first + 1, last):
                 for in_left in (True, False):
                     steps += self._steps(out, terms, position, in_left, loops, pairs)
-        return _Shape(self._valid_orders(loops, pairs), tuple(steps))
+        walked = self._walked(is_output, terms) & loops
+        return _Shape(self._valid_orders(loops, pairs), walked, tuple(steps))
 
     def _steps(
         self,
@@ -338,14 +347,23 @@ class _Generator:
     def _pairs_of(self, is_output: bool, terms: tuple[Term, ...], loops: Mask) -> BitPairs:
         """The order constraints of the tensors of an expression, on its own loops."""
         tensors = [tensor for tensor, _ in terms if tensor]
-        if is_output:
-            tensors.append(self._statement.output.tensor)
+        tensors += self._output_names(is_output)
         return tuple(
             pair
             for tensor in tensors
             for pair in self._pairs[tensor]
             if pair[0] & loops and pair[1] & loops
         )
+
+    def _walked(self, is_output: bool, terms: tuple[Term, ...]) -> Mask:
+        """The indices of compressed levels of an expression's tensors."""
+        mask = 0
+        for tensor in (*(tensor for tensor, _ in terms), *self._output_names(is_output)):
+            mask |= self._compressed.get(tensor, 0)
+        return mask
+
+    def _output_names(self, is_output: bool) -> tuple[str, ...]:
+        return (self._statement.output.tensor,) if is_output else ()
 
     def _valid_orders(self, loops: Mask, pairs: BitPairs) -> tuple[Bits, ...]:
         key = (loops, pairs)

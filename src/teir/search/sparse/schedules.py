@@ -1,0 +1,277 @@
+"""The auto-scheduler: all schedules of a product of sparse and dense tensors, and the one to run.
+
+    stage 1   temporaries of at most two dimensions, one schedule per loop tree      (5.2)
+    stage 2   depth poset, ``rule="paper"`` only                                     (5.3)
+    stage 3   what another schedule makes superfluous for all admitted sizes         (5.4)
+    stage 4   with sizes: least time among those whose temporaries fit in half the cache  (5.5)
+    stage 5   ties: the least distance between accesses, then accesses in loop order (5.6)
+
+``rule="paper"`` keeps the paper's formulas, to reproduce its table. ``rule="sound"`` drops only
+what another schedule beats or equals in time, in strided iterations and in bytes beyond the cache;
+never linear nests and unfused pipelines; it has no stage 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import assert_never
+
+from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import Rule as ErrorRule
+from teir.search.sparse.candidate import (
+    Candidate,
+    Sizes,
+    cache_cost,
+    candidates_of,
+    estimate,
+    in_loop_order,
+    pareto,
+)
+from teir.search.sparse.constraints import Known, known_of, symbols_of
+from teir.search.sparse.cost import Cost, Sum, costing_of, value
+from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
+from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
+from teir.search.sparse.rebuild import Rebuilder
+from teir.search.sparse.space import Identity, space_of
+from teir.search.sparse.statement import Statement
+
+SIZES = ErrorRule(
+    code="TEIR669",
+    sentence="Sizes give every index an extent and every compressed index a mean fibre length: "
+    "i=1000,j=1000,jpos=3.5.",
+    source="docs/sparse-scheduling.md, sizes",
+)
+
+ELEMENT_BYTES = 8
+CACHE_SHARE = 0.5
+
+Advance = Callable[[int, int], None]
+"""Told (done, all) while a long stage runs."""
+
+
+class RuleSet(Enum):
+    """Which schedules are dropped."""
+
+    PAPER = "paper"
+    SOUND = "sound"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to schedule for: constraints on all sizes, or the sizes of one problem.
+
+    ``cache_bytes`` is the last-level cache; temporaries may take half of it.
+    """
+
+    rule: RuleSet = RuleSet.SOUND
+    constraints: tuple[str, ...] = ()
+    sizes: Mapping[str, float] | None = None
+    cache_bytes: int
+    element_bytes: int = ELEMENT_BYTES
+    skip_depth_poset: bool = False
+
+    @property
+    def memory_bytes(self) -> float:
+        return self.cache_bytes * CACHE_SHARE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules:
+    """How many schedules each stage left; those left at the end; the chosen one, with sizes."""
+
+    statement: Statement
+    generated: int
+    stage1: int
+    stage2: int
+    stage3: int
+    frontier: tuple[Candidate, ...]
+    chosen: Candidate | None
+
+    @property
+    def classes(self) -> int:
+        """The number of complexity classes left."""
+        return len({candidate.cost for candidate in self.frontier})
+
+
+def find_schedules(
+    statement: Statement, request: Request, advance: Advance | None = None
+) -> Schedules:
+    """Generate, prune and choose. Raises TeirError for wrong constraints or sizes."""
+    known = known_of(statement, request.constraints)
+    sizes = _sizes(statement, request)
+    match request.rule:
+        case RuleSet.PAPER:
+            found = _by_paper(statement, request, known)
+            chosen = None if sizes is None else _by_time_and_memory(found.frontier, sizes)
+        case RuleSet.SOUND:
+            found = _by_dominance(statement, request, known, sizes, advance)
+            chosen = None if sizes is None else _by_estimate(found.frontier, sizes)
+        case _:
+            assert_never(request.rule)
+    return replace(found, chosen=chosen)
+
+
+def _sizes(statement: Statement, request: Request) -> Sizes | None:
+    if request.sizes is None:
+        return None
+    symbols = symbols_of(statement)
+    findings = [
+        Finding(
+            rule=SIZES,
+            place=ArgumentPlace(name="sizes"),
+            expected=f"a value above 0 for {symbol}",
+            found=str(request.sizes.get(symbol, "none")),
+        )
+        for symbol in symbols
+        if not request.sizes.get(symbol, 0) > 0
+    ]
+    if findings:
+        raise TeirError(tuple(findings))
+    return Sizes(
+        symbols={symbol: float(request.sizes[symbol]) for symbol in symbols},
+        element_bytes=request.element_bytes,
+        memory_bytes=request.memory_bytes,
+    )
+
+
+def _by_paper(statement: Statement, request: Request, known: Known) -> Schedules:
+    generated = space_of(statement, Identity.NAMES).generated
+    space = space_of(statement, Identity.NAMES, LARGEST_RANK)
+    trees = LoopTrees(space, with_primes=False)
+    kept = list(trees.kept(pipelines=True))
+    low = kept if request.skip_depth_poset else lowest_depths(kept)
+    rebuilder = Rebuilder(space, trees)
+    graphs = (rebuilder.graph(found) for found in low)
+    candidates = candidates_of(costing_of(statement), graphs, are_pipelines=False)
+    costs = list(dict.fromkeys(candidate.cost for candidate in candidates))
+    left = kept_by_printed_rule([cost.dense() for cost in costs], known)
+    classes = {costs[place] for place in left}
+    frontier = tuple(candidate for candidate in candidates if candidate.cost in classes)
+    return Schedules(
+        statement=statement,
+        generated=generated,
+        stage1=len(kept),
+        stage2=len(low),
+        stage3=len(frontier),
+        frontier=frontier,
+        chosen=None,
+    )
+
+
+def lowest_depths(kept: Sequence[Found]) -> list[Found]:
+    """Stage 2: drop what has more loops or deeper temporaries than another, and no less of both."""
+    depths = {(found.loop_depth, found.memory_depth) for found in kept}
+    low = {
+        (loops, memory)
+        for loops, memory in depths
+        if not any(
+            one <= loops and other <= memory and (one, other) != (loops, memory)
+            for one, other in depths
+        )
+    }
+    return [found for found in kept if (found.loop_depth, found.memory_depth) in low]
+
+
+def _by_dominance(
+    statement: Statement,
+    request: Request,
+    known: Known,
+    sizes: Sizes | None,
+    advance: Advance | None,
+) -> Schedules:
+    generated = space_of(statement, Identity.ACCESSES).generated
+    candidates = stage1_candidates(statement)
+    if sizes is not None:
+        frontier = pareto(candidates, sizes)
+    else:
+        frontier = _not_dominated(candidates, known, request, advance)
+    return Schedules(
+        statement=statement,
+        generated=generated,
+        stage1=len(candidates),
+        stage2=len(candidates),
+        stage3=len(frontier),
+        frontier=tuple(frontier),
+        chosen=None,
+    )
+
+
+def stage1_candidates(statement: Statement) -> list[Candidate]:
+    """One schedule per loop tree with primes, and the unfused pipelines."""
+    space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
+    trees = LoopTrees(space, with_primes=True)
+    rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
+    nested = (rebuilder.graph(found) for found in trees.kept(pipelines=False))
+    pipelines = rebuilder.pipelines(space.orders[0])
+    return [
+        *candidates_of(costing, nested, are_pipelines=False),
+        *candidates_of(costing, pipelines, are_pipelines=True),
+    ]
+
+
+def _not_dominated(
+    candidates: Sequence[Candidate], known: Known, request: Request, advance: Advance | None
+) -> list[Candidate]:
+    """Memory counts as nothing where it is below the budget for all sizes."""
+
+    def components(candidate: Candidate) -> tuple[Sum, Sum, Sum]:
+        cost = candidate.cost
+        is_small = _always_within(cost, known, request)
+        return cost.time, candidate.strided, () if is_small else cost.memory
+
+    places: dict[tuple[Sum, Sum, Sum], None] = {}
+    for candidate in candidates:
+        places.setdefault(components(candidate))
+    points = list(places)
+    kept = {points[place] for place in not_dominated(points, known, advance)}
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.is_permanent or components(candidate) in kept
+    ]
+
+
+def _always_within(cost: Cost, known: Known, request: Request) -> bool:
+    highest = {symbol: high for symbol, (_, high) in known.bounds().items()}
+    symbols = {symbol for product in cost.memory for symbol in product}
+    most = {symbol: high for symbol in symbols if (high := highest[symbol]) is not None}
+    if len(most) < len(symbols):
+        return False
+    return value(cost.memory, most) * request.element_bytes < request.memory_bytes
+
+
+def _by_time_and_memory(frontier: Sequence[Candidate], sizes: Sizes) -> Candidate | None:
+    """Stages 4 and 5; None where no schedule's temporaries fit."""
+    fitting = [candidate for candidate in frontier if sizes.is_within(candidate.cost)]
+    if not fitting:
+        return None
+
+    def rank(candidate: Candidate) -> tuple[float, float]:
+        cost = candidate.cost
+        return value(cost.time, sizes.symbols), value(cost.memory, sizes.symbols)
+
+    least = min(map(rank, fitting))
+    return _closest([candidate for candidate in fitting if rank(candidate) == least], sizes)
+
+
+def _by_estimate(frontier: Sequence[Candidate], sizes: Sizes) -> Candidate:
+    """The least estimate among what fits; among all where nothing does."""
+    fitting = [candidate for candidate in frontier if sizes.is_within(candidate.cost)] or frontier
+    estimates = [estimate(candidate, sizes) for candidate in fitting]
+    least = min(estimates)
+    return _closest([c for c, e in zip(fitting, estimates, strict=True) if e == least], sizes)
+
+
+def _closest(candidates: Sequence[Candidate], sizes: Sizes) -> Candidate:
+    """Stage 5; what is still equal is decided by the text."""
+    costing = costing_of(candidates[0].graph.statement)
+
+    def rank(candidate: Candidate) -> tuple[float, int, str]:
+        statement = candidate.graph.statement
+        leaves = costing.leaves(candidate.graph)
+        distance = cache_cost(statement, leaves, sizes.symbols)
+        return distance, -in_loop_order(statement, leaves), str(candidate.graph)
+
+    return min(candidates, key=rank)
