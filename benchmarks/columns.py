@@ -44,6 +44,13 @@ def environment(column: Column, threads: int) -> dict[str, str]:
     return {**kept, **names, **(FAMILY if column is Column.SKYLAKEX else {})}
 
 
+def enter(column: Column, threads: int) -> None:
+    """Start this script anew in the environment of ``column``, unless it runs there already."""
+    wanted = environment(column, threads)
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], wanted)
+
+
 def run_column(
     column: Column, threads: int, arguments: Sequence[str], prefix: Sequence[str] = ()
 ) -> int:

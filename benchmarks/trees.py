@@ -11,11 +11,6 @@ every layout as the tree wrote it. Results are compared with NumPy's on whole nu
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import json
 import statistics
 import sys
@@ -27,6 +22,7 @@ from typing import Any
 import numpy as np
 import opt_einsum
 import torch
+from columns import Column, enter
 from record import write
 
 import teir
@@ -103,6 +99,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> int:
+    enter(Column.INSTALLED, threads=1)
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     torch.set_num_threads(1)
     figures = {name: measure(name, rounds) for name in TREES}
