@@ -21,6 +21,9 @@ _CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
 _SIDE = 64
 """Elements of one side of a transposing tile."""
+_TURNED = 256
+"""Elements of a tile from which turning it first is worth a copy."""
+_LINE_BYTES = 64
 
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -36,17 +39,43 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
 
 def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
     """An element-wise or outer product: nothing is summed, so nothing is zeroed."""
-    names = tuple(tensor.name for tensor in step.inputs)
     output, data_type = step.output.name, step.inputs[0].data_type
 
     def leaf(tile: Roles) -> Body:
+        body, inputs, tile = _unturned(emission, step, tile)
+        names = tuple(tensor.name for tensor in inputs)
         if data_type is not DataType.TF32:
-            return emission.leaf(Operation.MUL, names, output, tile)
+            return body + emission.leaf(Operation.MUL, names, output, tile)
         # Only a Contraction rounds the inputs of its products to TF32.
-        zero = emission.leaf(Operation.ZERO, (), output, tile)
-        return zero + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
+        body += emission.leaf(Operation.ZERO, (), output, tile)
+        return body + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
 
     return _emit_tiles(emission, step, machine, leaf)
+
+
+def _unturned(
+    emission: Emission, step: Step, tile: Roles
+) -> tuple[Body, tuple[Tensor, ...], Roles]:
+    """Inputs that lie turned on a tile copied to scratch: gathers cost more than the copies."""
+    axes = _ordered((*tile.m, *tile.n), step.output)
+    if len(axes) != 2 or extent_of(axes) < _TURNED:
+        return Body(), step.inputs, tile
+    across, along = axes
+    turned = _turned(across, along, step.inputs)
+    body, inputs = Body(), []
+    for tensor in step.inputs:
+        if tensor not in turned:
+            inputs.append(tensor)
+            continue
+        copy = Tensor(name=emission.name(f"{tensor.name}_turned"), data_type=tensor.data_type)
+        width = tensor.data_type.width
+        along = along.on(copy.name, width)
+        across = across.on(copy.name, along.extent * width + _LINE_BYTES)
+        roles = Roles(m=(across,), n=(along,))
+        body += emission.leaf(Operation.COPY, (tensor.name,), copy.name, roles)
+        body = Body(body.nodes, (*body.scratch, copy))
+        inputs.append(copy)
+    return body, tuple(inputs), Roles(m=(across,), n=(along,)) if turned else tile
 
 
 def emit_sum(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -106,7 +135,7 @@ def _emit_tiles(
     outer = [axis for axis in rest if axis is not across]
     work = extent_of(axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work and not outer
-    if across is None or not _is_unit(across, step.inputs) or _fits(along, across, machine):
+    if across is None or not _turned(across, along, step.inputs) or _fits(along, across, machine):
         if is_shared:
             return _shared_runs(emission, machine, along, across, leaf)
         tile = Roles(m=(along,), n=some(across))
@@ -162,12 +191,18 @@ def _square(
 
 
 def _across(axes: Sequence[Span], along: Span, inputs: Sequence[Tensor]) -> Span | None:
-    """The second axis of a tile: adjacent on an input, else the innermost left."""
-    if not _is_unit(along, inputs):
-        for axis in axes:
-            if _is_unit(axis, inputs):
-                return axis
+    """The second axis of a tile: one along which an input lies turned, else the innermost left."""
+    for axis in axes:
+        if _turned(axis, along, inputs):
+            return axis
     return axes[-1] if axes else None
+
+
+def _turned(across: Span, along: Span, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The inputs that are adjacent along ``across`` and move along ``along`` too."""
+    return tuple(
+        tensor for tensor in inputs if _is_unit(across, (tensor,)) and along.stride(tensor.name)
+    )
 
 
 def _is_unit(axis: Span, inputs: Sequence[Tensor]) -> bool:
