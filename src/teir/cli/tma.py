@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from teir.cli.console import Json, finding_json, say, say_json, say_table
-from teir.cli.options import JsonFlag
+from teir.cli.options import JsonFlag, SeedOption
 from teir.cli.rules import ExitCode, refuse
 from teir.errors import Finding, TeirError
 from teir.ir.limits import INPUT_BYTES
@@ -17,11 +17,13 @@ from teir.ir.records import decode_object
 from teir.tma.answer import Record, expectation_of, refused_schedule
 from teir.tma.case_form import case_list, transfer_of
 from teir.tma.check import check
+from teir.tma.soundness import measure_soundness
+from teir.tma.text import print_transfer
 
 CaseFile = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
-        metavar="CASES.json",
+        metavar="[CASES.json]",
         help='Schedules: {"cases": [{"id", "dtype", "shape", "schedule", "parallel", ...}]}.',
         show_default=False,
     ),
@@ -29,13 +31,33 @@ CaseFile = Annotated[
 FindingsFlag = Annotated[
     bool, typer.Option("--findings", help="Add every finding of every case, with its IterDomains.")
 ]
+DrawsOption = Annotated[
+    int,
+    typer.Option("--draws", min=0, help="Also compare so many random schedules with themselves."),
+]
 
 
-def tma(file: CaseFile, findings: FindingsFlag = False, as_json: JsonFlag = False) -> None:
+def tma(
+    file: CaseFile = None,
+    findings: FindingsFlag = False,
+    draws: DrawsOption = 0,
+    seed: SeedOption = 0,
+    as_json: JsonFlag = False,
+) -> None:
     """Infer tensor maps from tile-load schedules and walk their tiles.
 
-    Where a case states what it expects, the answer is compared; exits 1 where one differs.
+    Where a case states what it expects, the answer is compared; exits 1 where one differs. With
+    --draws, random schedules are run by the emulator and compared with their own meaning.
     """
+    if file is None and not draws:
+        refuse(READABLE_FILE, "CASES.json", "a case file, or --draws", "neither")
+    if file is not None:
+        _answer_file(file, findings, as_json)
+    if draws:
+        _compare_draws(draws, seed, as_json)
+
+
+def _answer_file(file: Path, findings: bool, as_json: bool) -> None:
     cases = case_list(decode_object(_read(file)))
     answers = [_answer(case, f"$.cases[{at}]", findings) for at, case in enumerate(cases)]
     if as_json:
@@ -44,6 +66,23 @@ def tma(file: CaseFile, findings: FindingsFlag = False, as_json: JsonFlag = Fals
     else:
         _say_answers(cases, answers)
     if any(_differs(case, answer) for case, answer in zip(cases, answers, strict=True)):
+        raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _compare_draws(draws: int, seed: int, as_json: bool) -> None:
+    measured = measure_soundness(draws, seed)
+    wrong = [f"{reason}:\n{print_transfer(transfer)}" for transfer, reason in measured.wrong]
+    classes = {kind.value: count for kind, count in measured.classes}
+    if as_json:
+        listed: list[Json] = list(wrong)
+        say_json({"compared": measured.compared, "elements": measured.elements, "wrong": listed})
+    else:
+        for line in wrong:
+            say(line)
+        say(f"{measured.compared} of {measured.drawn} drawn schedules have a tensor map")
+        say(f"{measured.elements} elements compared, {len(wrong)} disagreements")
+        say("strong correctness: " + ", ".join(f"{n} {kind}" for kind, n in classes.items()))
+    if wrong:
         raise typer.Exit(ExitCode.FINDINGS)
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from teir.errors import Finding, Part, ProgramPlace
-from teir.tma.below import below_expressions, bulk_closure
+from teir.tma.below import below_expressions, beside_tiles
 from teir.tma.dimensions import Dimension
 from teir.tma.domain import (
     Expression,
@@ -162,7 +162,7 @@ def _outermost(dimension: Dimension) -> IterDomain:
 def _spelled(inferred: Inferred) -> dict[IterDomain, str]:
     """The index of every IterDomain below the TMA domain in loop variables, tiles at element 0."""
     spelled = {one: f"i{one.number}" for one in inferred.not_tile}
-    spelled |= dict.fromkeys((one for one in bulk_closure(inferred) if one.extent == 1), "0")
+    spelled |= dict.fromkeys(beside_tiles(inferred), "0")
     for dimension in inferred.dimensions:
         spelled |= dict.fromkeys(dimension.tiles, "0")
     for expression in reversed(below_expressions(inferred)):

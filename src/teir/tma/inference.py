@@ -12,7 +12,7 @@ from teir.tma.nodes import Parallel, Transfer
 from teir.tma.path import path_to_allocation
 from teir.tma.refusal import Refusal, Stage, refusal
 from teir.tma.roles import Roles, infer_roles
-from teir.tma.rules import INNERMOST_CONTIGUOUS, INNERMOST_DENSE
+from teir.tma.rules import INNERMOST_CONTIGUOUS, INNERMOST_DENSE, VIEW_PATH
 from teir.tma.tensor_map import TensorMap, tensor_map_of
 from teir.tma.view import Frontier, allocation_frontier, raw_domain
 
@@ -87,7 +87,8 @@ def bulk_positions(transfer: Transfer, rank: int) -> frozenset[int]:
 
 def _innermost(raw: Frontier, roles: Roles) -> Refusal | None:
     if not raw:
-        return None
+        reason = "The TMA domain has no IterDomain"
+        return refusal(Stage.INFER, VIEW_PATH, (), "at least one IterDomain in memory", reason)
     inner = raw[-1]
     if not inner.contiguous:
         return refusal(

@@ -59,10 +59,11 @@ def allocation_frontier(transfer: Transfer, domains: Domains) -> Frontier | Refu
     by_domain = {one.domain: one for one in frontier}
     skipped = {domains.logical[axis] for axis in transfer.broadcast}
     ordered = [by_domain[one] for one in domains.allocation if one in by_domain]
+    used = {*domains.loop, *(x for one in domains.loop_expressions for x in inputs_of(one))}
     kept = tuple(
         one
         for one in ordered
-        if one.domain not in skipped and (one.domain.extent > 1 or one.domain in domains.loop)
+        if one.domain not in skipped and (one.domain.extent > 1 or one.domain in used)
     )
     if transfer.allocation is not None:
         promised = {one.domain: True for one in kept}

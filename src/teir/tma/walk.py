@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from teir.tma.below import below_expressions, bulk_closure
+from teir.tma.below import below_expressions, beside_tiles
 from teir.tma.dimensions import Dimension
 from teir.tma.domain import (
     Expression,
@@ -79,9 +79,9 @@ def sampled_tiles(total: int, most: int) -> Index:
 def walk(inferred: Inferred, linear: Index) -> Walk:
     """Walk the tiles of the given linear indices, row-major over the loops that are not Bulk."""
     dimensions = inferred.dimensions
-    units = [one for one in bulk_closure(inferred) if one.extent == 1]
+    beside = beside_tiles(inferred)
     zero = np.zeros((1,) * (len(dimensions) + 1), dtype=np.int64)
-    values = dict.fromkeys(units, zero) | _loop_values(inferred, linear) | _tile_values(dimensions)
+    values = dict.fromkeys(beside, zero) | _loop_values(inferred, linear) | _tile_values(dimensions)
     expressions = below_expressions(inferred)
     propagate(values, expressions)
     rank = len(dimensions)
@@ -192,11 +192,14 @@ def _in_bounds(dimension: Dimension, coordinate: Index) -> Mask:
 def _masks_of(
     masks: list[Mask], k: int, rank: int, tiles: int, dimensions: tuple[Dimension, ...]
 ) -> Mask:
-    """All masks that depend on dimension ``k``; those of whole tiles count for dimension 0."""
+    """All masks that depend on dimension ``k``; those of whole tiles count for dimension 0.
+
+    What depends on several dimensions lies inside tiles, and the instruction does not ask it.
+    """
     found = np.ones((tiles, dimensions[k].tile), dtype=bool)
     for mask in masks:
-        whole = mask[0].size == 1
-        if (whole and k == 0) or (not whole and mask.shape[rank - k] > 1):
+        along = [rank - axis for axis in range(1, rank + 1) if mask.shape[axis] > 1]
+        if along == [k] or (not along and k == 0):
             found &= mask.reshape(mask.shape[0], -1)
     return found
 
