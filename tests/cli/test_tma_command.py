@@ -65,6 +65,18 @@ def test_findings_name_iter_domains(teir: Teir, tmp_path: Path) -> None:
     assert "TEIR917 IterDomain I1{512}: boxDim[1]=512 not in 1..256" in done.out
 
 
+def test_predicates_are_generated(teir: Teir, tmp_path: Path) -> None:
+    inner = {
+        **CASE,
+        "dtype": "f64",
+        "shape": [48],
+        "schedule": [["split", 0, 4], ["split", 0, 4], ["split", 1, 3]],
+        "parallel": {"3": "Bulk"},
+    }
+    done = teir("tma", written(tmp_path, inner), "--findings")
+    assert "loaded if 0 <= i6 * 3 + i7 < 4" in done.out
+
+
 def test_drawn_schedules(teir: Teir) -> None:
     done = teir("tma", "--draws", "20", "--seed", "5", "--json")
     assert done.code == 0

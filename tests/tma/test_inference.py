@@ -193,6 +193,15 @@ def test_loops_the_consumer_may_not_have(fields: dict[str, Any], code: str) -> N
     assert codes(report(**{**shape, **fields})) == [code]
 
 
+@pytest.mark.parametrize(("size", "found"), [(8, []), (20, ["TEIR960"])])
+def test_strong_correctness_asked_for(size: int, found: list[str]) -> None:
+    """Element stride 3 in boxes of 8: possible only where one box covers all."""
+    schedule = [["split", 0, 8], ["split", 1, 3]]
+    bulk = {"1": "Bulk", "3": "Bulk"}
+    answer = report(dtype="f64", shape=[size, 2], schedule=schedule, parallel=bulk, strong=True)
+    assert codes(answer) == found
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [

@@ -30,6 +30,7 @@ shared: split 1 by 4
 unallocated 3, -1
 swizzle 64
 circular 4 warp-specialised
+strong
 threads 128
 """
 

@@ -17,6 +17,7 @@ from teir.ir.records import decode_object
 from teir.tma.answer import Record, expectation_of, refused_schedule
 from teir.tma.case_form import case_list, transfer_of
 from teir.tma.check import check
+from teir.tma.correctness import Predicate, StrongCorrectness, predicates
 from teir.tma.soundness import measure_soundness
 from teir.tma.text import print_transfer
 
@@ -29,8 +30,10 @@ CaseFile = Annotated[
     ),
 ]
 FindingsFlag = Annotated[
-    bool, typer.Option("--findings", help="Add every finding of every case, with its IterDomains.")
+    bool,
+    typer.Option("--findings", help="Add all findings, with their IterDomains, and predicates."),
 ]
+_NEEDS_PREDICATE = StrongCorrectness.NEEDS_PREDICATE.value
 DrawsOption = Annotated[
     int,
     typer.Option("--draws", min=0, help="Also compare so many random schedules with themselves."),
@@ -101,16 +104,21 @@ def _read(file: Path) -> bytes:
 def _answer(case: object, path: str, with_findings: bool) -> dict[str, Any]:
     name = case.get("id") if isinstance(case, dict) else None
     found: tuple[Finding, ...]
+    asked: tuple[Predicate, ...] = ()
     try:
         report = check(transfer_of(case, path))
         expect: Record = expectation_of(report)
         found = tuple(refusal.finding for refusal in report.refusals)
+        if with_findings and expect.get("strong_correctness") == _NEEDS_PREDICATE:
+            assert report.inferred is not None
+            asked = predicates(report.inferred)
     except TeirError as error:
         expect = refused_schedule(error.findings[0])
         found = error.findings
     answer = {"id": name, "expect": expect}
     if with_findings:
         answer["findings"] = [finding_json(finding) for finding in found]
+        answer["predicates"] = [str(predicate) for predicate in asked]
     return answer
 
 
@@ -128,6 +136,8 @@ def _say_answers(cases: list[object], answers: list[dict[str, Any]]) -> None:
     for answer in answers:
         for finding in answer.get("findings", ()):
             say(f"{answer['id']}: {finding['code']} {finding['place']}: {finding['found']}")
+        for predicate in answer.get("predicates", ()):
+            say(f"{answer['id']}: strongly correct where each tile is loaded if {predicate}")
 
 
 def _summary(expect: Record) -> str:

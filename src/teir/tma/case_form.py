@@ -7,8 +7,9 @@
                 "smem_unallocated_axes": [], "swizzle_bytes": 0}]}
 
 ``id``, ``dtype``, ``shape``, ``schedule`` and ``parallel`` are required. Further fields of this
-package: ``instruction`` ("tensor", "bulk", "plain"), ``broadcast_axes``, ``threads``,
-``circular_buffer`` ({"stages": 4, "warp_specialised": true}). Unknown fields are left alone.
+package: ``instruction`` ("tensor", "bulk", "plain"), ``broadcast_axes``, ``threads``, ``strong``
+(true: holes must hold 0), ``circular_buffer`` ({"stages": 4, "warp_specialised": true}). Unknown
+fields are left alone.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def transfer_of(case: object, path: str) -> Transfer:
         shared=_shared(case, path),
         swizzle_bytes=_optional(case, path, "swizzle_bytes", 0, _natural),
         circular_buffer=_optional(case, path, "circular_buffer", None, _circular_buffer),
+        strong=case.get("strong") is True,
         threads=_optional(case, path, "threads", None, _natural),
     )
 

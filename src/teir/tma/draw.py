@@ -51,6 +51,7 @@ def draw_transfer(generator: random.Random) -> Transfer:
         shared=None,
         swizzle_bytes=0,
         circular_buffer=None,
+        strong=False,
         threads=None,
     )
 

@@ -138,7 +138,8 @@ class Transfer:
     ``shape`` and ``strides_elements`` describe the logical domain in global memory, outermost
     first; ``contiguous[i]`` promises that stride i is extent i+1 times stride i+1 (the last: that
     it is 1). ``allocation`` derives the allocation domain from the logical one. ``broadcast`` names
-    logical axes that a broadcast made. ``threads`` is blockDim.x where the writer fixes it.
+    logical axes that a broadcast made. ``strong`` asks that every hole of a loaded tile holds 0.
+    ``threads`` is blockDim.x where the writer fixes it.
     """
 
     name: str
@@ -156,4 +157,5 @@ class Transfer:
     shared: SharedLayout | None
     swizzle_bytes: int
     circular_buffer: CircularBuffer | None
+    strong: bool
     threads: int | None

@@ -11,9 +11,9 @@
     unallocated 3
 
 Further lines: ``base N`` (address mod 128), ``allocation: verbs``, ``broadcast axes``, ``shared:
-verbs``, ``swizzle BYTES``, ``circular STAGES`` or ``circular STAGES warp-specialised``, ``threads
-N``. Verbs: ``split A by F``, ``outer split A by F``, ``merge A, B``, ``reorder A -> B, ...``,
-``flatten A to B``, ``swizzle A, B``, ``resize A by L, R``. Reading starts a comment at ``#``.
+verbs``, ``swizzle BYTES``, ``circular STAGES`` or ``circular STAGES warp-specialised``, ``strong``,
+``threads N``. Verbs: ``split A by F``, ``outer split A by F``, ``merge A, B``, ``reorder A -> B,
+...``, ``flatten A to B``, ``swizzle A, B``, ``resize A by L, R``. ``#`` starts a comment.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def print_transfer(transfer: Transfer) -> str:
     if transfer.circular_buffer is not None:
         special = " warp-specialised" if transfer.circular_buffer.warp_specialised else ""
         lines.append(f"circular {transfer.circular_buffer.stages}{special}")
+    if transfer.strong:
+        lines.append("strong")
     if transfer.threads is not None:
         lines.append(f"threads {transfer.threads}")
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -123,6 +125,8 @@ def _read_line(case: dict[str, Any], line: str, number: int) -> None:
         case "base" | "swizzle" | "threads":
             field = {"base": "base_address_mod_128", "swizzle": "swizzle_bytes"}.get(word, word)
             case[field] = _number(rest, number)
+        case "strong" if not rest:
+            case["strong"] = True
         case "circular":
             stages, _, special = rest.partition(" ")
             if special not in ("", "warp-specialised"):

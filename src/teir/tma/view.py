@@ -20,7 +20,6 @@ from teir.tma.domain import (
     SplitExpression,
     SwizzleExpression,
     inputs_of,
-    names,
     outputs_of,
 )
 from teir.tma.nodes import Transfer
@@ -197,7 +196,6 @@ def _no_view(expression: Expression) -> Refusal:
         Stage.INFER,
         VIEW_ONLY,
         (*inputs_of(expression), *outputs_of(expression)),
-        "splits and merges",
-        "TMA domain must be a view of the allocation domain of the gmem tensor, but "
-        f"{names(outputs_of(expression))} is no split or merge of {names(inputs_of(expression))}",
+        "splits and merges only, tile and non-tile IterDomains apart",
+        "TMA domain must be a view of the allocation domain of the gmem tensor",
     )
