@@ -54,7 +54,7 @@ class IterationGraph:
 
     @property
     def tree(self) -> str:
-        """The loops alone, as nested tuples: ``(i, j, (k), (l))``."""
+        """The loops alone, as nested tuples: ``(i, j, (k,), (l,))``."""
         return tree_text(self.root)
 
     def __str__(self) -> str:
@@ -124,7 +124,8 @@ def tree_text(node: Node) -> str:
     """Nested tuples of loop names."""
     match node:
         case Nest():
-            return f"({', '.join(node.loops)})"
+            comma = "," if len(node.loops) == 1 else ""
+            return f"({', '.join(node.loops)}{comma})"
         case Branch():
             parts = (*node.loops, tree_text(node.producer), tree_text(node.consumer))
             return f"({', '.join(parts)})"

@@ -67,7 +67,7 @@ class LoopTrees:
         walked = expression.walked & self._primes
         found: Ranks = {self._nest(order, walked): 0 for order in expression.orders}
         for fusion in expression.fusions:
-            if len(fusion.step.temporary) <= LARGEST_RANK:
+            if len(fusion.step.temporary[1]) <= LARGEST_RANK:
                 self._add(found, fusion, walked)
         self._made[id(expression)] = found
         return found
@@ -75,7 +75,7 @@ class LoopTrees:
     def _add(self, found: Ranks, fusion: Fusion, walked: Mask) -> None:
         """Every pair of a producer's and a consumer's tree, under every order of common loops."""
         producers, consumers = self.trees(fusion.producer), self.trees(fusion.consumer)
-        rank = len(fusion.step.temporary)
+        rank = len(fusion.step.temporary[1])
         numbers, keys, depths = self._numbers, self._keys, self._depths
         for sequence in fusion.step.sequences:
             base = self._sequence(sequence, walked & fusion.step.common) << 2 * _SHIFT

@@ -67,13 +67,13 @@ class Rebuilder:
             return Nest(output=output, inputs=inputs, loops=self._words(loops))
         for fusion in expression.fusions:
             step = fusion.step
-            if len(step.temporary) > LARGEST_RANK or loops not in step.sequences:
+            if len(step.temporary[1]) > LARGEST_RANK or loops not in step.sequences:
                 continue
             if producer not in self._trees.trees(fusion.producer):
                 continue
             if consumer not in self._trees.trees(fusion.consumer):
                 continue
-            temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary))
+            temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary[1]))
             left, right = inputs[: step.position], inputs[step.position :]
             made, rest = (left, right) if step.producer_in_left else (right, left)
             reads = (temporary, *rest) if step.producer_in_left else (*rest, temporary)

@@ -13,7 +13,7 @@ never linear nests and unfused pipelines; it has no stage 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
@@ -32,9 +32,11 @@ from teir.search.sparse.candidate import (
 from teir.search.sparse.constraints import Known, known_of, symbols_of
 from teir.search.sparse.cost import Cost, Sum, costing_of, value
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
+from teir.search.sparse.graph import IterationGraph
 from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
+from teir.search.sparse.planned import Planner
 from teir.search.sparse.rebuild import Rebuilder
-from teir.search.sparse.space import Identity, space_of
+from teir.search.sparse.space import Identity, Space, space_of
 from teir.search.sparse.statement import Statement
 
 SIZES = ErrorRule(
@@ -101,16 +103,21 @@ def find_schedules(
     """Generate, prune and choose. Raises TeirError for wrong constraints or sizes."""
     known = known_of(statement, request.constraints)
     sizes = _sizes(statement, request)
+    tell = advance or _say_nothing
     match request.rule:
         case RuleSet.PAPER:
-            found = _by_paper(statement, request, known)
+            found = _by_paper(statement, request, known, tell)
             chosen = None if sizes is None else _by_time_and_memory(found.frontier, sizes)
         case RuleSet.SOUND:
-            found = _by_dominance(statement, request, known, sizes, advance)
+            found = _by_dominance(statement, request, known, sizes, tell)
             chosen = None if sizes is None else _by_estimate(found.frontier, sizes)
         case _:
             assert_never(request.rule)
     return replace(found, chosen=chosen)
+
+
+def _say_nothing(done: int, of: int) -> None:
+    del done, of
 
 
 def _sizes(statement: Statement, request: Request) -> Sizes | None:
@@ -136,11 +143,15 @@ def _sizes(statement: Statement, request: Request) -> Sizes | None:
     )
 
 
-def _by_paper(statement: Statement, request: Request, known: Known) -> Schedules:
+def _by_paper(statement: Statement, request: Request, known: Known, advance: Advance) -> Schedules:
+    advance(0, 4)
     generated = space_of(statement, Identity.NAMES).generated
+    advance(1, 4)
     space = space_of(statement, Identity.NAMES, LARGEST_RANK)
+    advance(2, 4)
     trees = LoopTrees(space, with_primes=False)
     kept = list(trees.kept(pipelines=True))
+    advance(3, 4)
     low = kept if request.skip_depth_poset else lowest_depths(kept)
     rebuilder = Rebuilder(space, trees)
     graphs = (rebuilder.graph(found) for found in low)
@@ -179,40 +190,84 @@ def _by_dominance(
     request: Request,
     known: Known,
     sizes: Sizes | None,
-    advance: Advance | None,
+    advance: Advance,
 ) -> Schedules:
+    advance(0, 4)
     generated = space_of(statement, Identity.ACCESSES).generated
-    candidates = stage1_candidates(statement)
-    if sizes is not None:
-        frontier = pareto(candidates, sizes)
-    else:
+    advance(1, 4)
+    if sizes is None:
+        candidates = stage1_candidates(statement, advance)
         frontier = _not_dominated(candidates, known, request, advance)
+        stage1 = len(candidates)
+    else:
+        space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
+        stage1 = _stage1_count(space)
+        advance(3, 4)
+        frontier = _unbeaten(space, sizes)
     return Schedules(
         statement=statement,
         generated=generated,
-        stage1=len(candidates),
-        stage2=len(candidates),
+        stage1=stage1,
+        stage2=stage1,
         stage3=len(frontier),
         frontier=tuple(frontier),
         chosen=None,
     )
 
 
-def stage1_candidates(statement: Statement) -> list[Candidate]:
+def plan_frontier(statement: Statement, request: Request) -> tuple[Candidate, ...]:
+    """The sound frontier at the request's sizes, nothing counted: what a planner ranks.
+
+    Raises TeirError for wrong or missing sizes.
+    """
+    sizes = _sizes(statement, replace(request, sizes=request.sizes or {}))
+    assert sizes is not None
+    return tuple(_unbeaten(space_of(statement, Identity.ACCESSES, LARGEST_RANK), sizes))
+
+
+def _unbeaten(space: Space, sizes: Sizes) -> list[Candidate]:
+    """Schedules no other beats, all linear nests, all pipelines; one per loop tree and cost."""
+    costing = costing_of(space.statement)
+    graphs = Planner(space, sizes.symbols).graphs()
+    found = candidates_of(costing, graphs, are_pipelines=False)
+    unique = {(candidate.graph.tree, candidate.cost): candidate for candidate in reversed(found)}
+    pipelines = Rebuilder(space, LoopTrees(space, with_primes=True)).pipelines(space.orders[0])
+    nested = [*reversed(unique.values())]
+    return pareto([*nested, *candidates_of(costing, pipelines, are_pipelines=True)], sizes)
+
+
+def _stage1_count(space: Space) -> int:
+    trees = LoopTrees(space, with_primes=True)
+    pipelines = sum(
+        len(pipeline.orders)
+        for pipeline in space.orders[0].pipelines
+        if trees.first_halves(pipeline) is not None
+    )
+    return sum(1 for _ in trees.kept(pipelines=False)) + pipelines
+
+
+def stage1_candidates(statement: Statement, advance: Advance = _say_nothing) -> list[Candidate]:
     """One schedule per loop tree with primes, and the unfused pipelines."""
     space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
     trees = LoopTrees(space, with_primes=True)
     rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
-    nested = (rebuilder.graph(found) for found in trees.kept(pipelines=False))
+    kept = list(trees.kept(pipelines=False))
+
+    def nested() -> Iterator[IterationGraph]:
+        for number, found in enumerate(kept):
+            if number % 1024 == 0:
+                advance(number, len(kept))
+            yield rebuilder.graph(found)
+
     pipelines = rebuilder.pipelines(space.orders[0])
     return [
-        *candidates_of(costing, nested, are_pipelines=False),
+        *candidates_of(costing, nested(), are_pipelines=False),
         *candidates_of(costing, pipelines, are_pipelines=True),
     ]
 
 
 def _not_dominated(
-    candidates: Sequence[Candidate], known: Known, request: Request, advance: Advance | None
+    candidates: Sequence[Candidate], known: Known, request: Request, advance: Advance
 ) -> list[Candidate]:
     """Memory counts as nothing where it is below the budget for all sizes."""
 
@@ -257,11 +312,14 @@ def _by_time_and_memory(frontier: Sequence[Candidate], sizes: Sizes) -> Candidat
 
 
 def _by_estimate(frontier: Sequence[Candidate], sizes: Sizes) -> Candidate:
-    """The least estimate among what fits; among all where nothing does."""
+    """The least estimate among what fits, then least memory; among all where nothing fits."""
     fitting = [candidate for candidate in frontier if sizes.is_within(candidate.cost)] or frontier
-    estimates = [estimate(candidate, sizes) for candidate in fitting]
-    least = min(estimates)
-    return _closest([c for c, e in zip(fitting, estimates, strict=True) if e == least], sizes)
+
+    def rank(candidate: Candidate) -> tuple[float, float]:
+        return estimate(candidate, sizes), value(candidate.cost.memory, sizes.symbols)
+
+    least = min(map(rank, fitting))
+    return _closest([candidate for candidate in fitting if rank(candidate) == least], sizes)
 
 
 def _closest(candidates: Sequence[Candidate], sizes: Sizes) -> Candidate:

@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import permutations
 
+from teir.expr.index_notation import Access
 from teir.search.sparse.statement import Statement
 
 Mask = int
 Bits = tuple[int, ...]
 """Indices in an order."""
-Term = tuple[str, Bits]
-"""An input: the name of a sparse tensor, or "", and the indices that no loop above has taken."""
+Term = tuple[str, Bits, int]
+"""An input: the name of a sparse tensor, or "", the indices that no loop above has taken, and the
+index whose neighbours are adjacent in memory (0 for a scalar)."""
 BitPairs = tuple[tuple[int, int], ...]
 
 
@@ -55,6 +57,8 @@ class Expression:
     orders: tuple[Bits, ...]
     walked: Mask
     """The loops that visit stored coordinates only."""
+    strided: Mask
+    """The loops that, as the innermost one, stride over an operand or gather from one."""
     fusions: tuple[Fusion, ...]
     count: int = field(init=False)
 
@@ -75,10 +79,10 @@ class Step:
     producer_in_left: bool
     common: Mask
     sequences: tuple[Bits, ...]
-    temporary: Bits
+    temporary: Term
     producer: tuple[Term, ...]
     producer_loops: Mask
-    output: Bits
+    output: Term
     consumer: tuple[Term, ...]
     consumer_loops: Mask
     first: int
@@ -91,6 +95,7 @@ class _Shape:
 
     orders: tuple[Bits, ...]
     walked: Mask
+    strided: Mask
     steps: tuple[Step, ...]
 
 
@@ -176,22 +181,24 @@ class _Generator:
         pairs = self._statement.order_pairs((tensor,))
         return tuple((self._bit[before], self._bit[after]) for before, after in pairs)
 
+    def _term(self, access: Access) -> Term:
+        levels = self._statement.level_indices(access.tensor)
+        return (
+            access.tensor if self._compressed[access.tensor] else "",
+            tuple(self._bit[index] for index in access.indices),
+            self._bit[levels[-1]] if levels else 0,
+        )
+
     def space(self) -> Space:
         statement = self._statement
         name = statement.output.tensor
-        out = tuple(self._bit[index] for index in statement.output.indices)
+        out = self._term(statement.output)
         loops = (1 << len(self._names)) - 1
         orders: list[Ordered] = []
         for order in _input_orders(len(statement.inputs)):
             inputs = tuple(statement.inputs[number] for number in order)
             tensors = tuple(access.tensor for access in inputs)
-            terms = tuple(
-                (
-                    access.tensor if self._pairs[access.tensor] else "",
-                    tuple(self._bit[index] for index in access.indices),
-                )
-                for access in inputs
-            )
+            terms = tuple(map(self._term, inputs))
             if self._identity is Identity.NAMES:
                 self._known = {}
             expression = self._expression(name, tensors, out, terms, loops, 0, len(terms), 1)
@@ -203,7 +210,7 @@ class _Generator:
         self,
         name: str,
         tensors: tuple[str, ...],
-        out: Bits,
+        out: Term,
         terms: tuple[Term, ...],
         loops: Mask,
         first: int,
@@ -213,7 +220,7 @@ class _Generator:
         is_output = name == self._statement.output.tensor
         shape_key = (is_output, out, terms, first, last)
         by_names = self._identity is Identity.NAMES
-        key = (name, out, loops, tensors) if by_names else shape_key
+        key = (name, out[1], loops, tensors) if by_names else shape_key
         known = self._known.get(key)
         if known is not None:
             return known
@@ -248,13 +255,13 @@ class _Generator:
         if key not in self._unique:
             halves = zip(shape.steps, below[::2], below[1::2], strict=True)
             fusions = tuple(Fusion(*fusion) for fusion in halves)
-            self._unique[key] = Expression(shape.orders, shape.walked, fusions)
+            self._unique[key] = Expression(shape.orders, shape.walked, shape.strided, fusions)
         return self._unique[key]
 
     def _shape(
         self,
         is_output: bool,
-        out: Bits,
+        out: Term,
         terms: tuple[Term, ...],
         loops: Mask,
         first: int,
@@ -267,11 +274,12 @@ class _Generator:
                 for in_left in (True, False):
                     steps += self._steps(out, terms, position, in_left, loops, pairs)
         walked = self._walked(is_output, terms) & loops
-        return _Shape(self._valid_orders(loops, pairs), walked, tuple(steps))
+        strided = self._strided((out, *terms), walked)
+        return _Shape(self._valid_orders(loops, pairs), walked, strided, tuple(steps))
 
     def _steps(
         self,
-        out: Bits,
+        out: Term,
         terms: tuple[Term, ...],
         position: int,
         in_left: bool,
@@ -280,7 +288,7 @@ class _Generator:
     ) -> Iterator[Step]:
         left, right = terms[:position], terms[position:]
         produced, rest = (left, right) if in_left else (right, left)
-        temporary = _temporary(out, left, right, in_left)
+        temporary = _temporary(out[1], left, right, in_left)
         producer, consumer = _union(produced), _union(rest) | sum(temporary)
         for common, sequences in self._common_loops(loops, producer & consumer, pairs):
             if common == 0 and len(produced) == 1:
@@ -288,20 +296,20 @@ class _Generator:
             if not producer & ~common or not consumer & ~common:
                 continue
             result = _without(temporary, common)
+            made = _dense_term(result)
             if len(result) > self._largest_rank:
                 continue
             left_over = _terms_without(rest, common)
-            made: Term = ("", result)
             reads = (made, *left_over) if in_left else (*left_over, made)
             yield Step(
                 position=position,
                 producer_in_left=in_left,
                 common=common,
                 sequences=sequences,
-                temporary=result,
+                temporary=made,
                 producer=_terms_without(produced, common),
                 producer_loops=producer & ~common,
-                output=_without(out, common),
+                output=(out[0], _without(out[1], common), out[2]),
                 consumer=reads,
                 consumer_loops=consumer & ~common,
                 first=1 if in_left else 0,
@@ -309,7 +317,7 @@ class _Generator:
             )
 
     def _pipelines(
-        self, name: str, tensors: tuple[str, ...], out: Bits, terms: tuple[Term, ...], depth: int
+        self, name: str, tensors: tuple[str, ...], out: Term, terms: tuple[Term, ...], depth: int
     ) -> tuple[Unfused, ...]:
         if len(terms) <= 2:
             return ()
@@ -317,15 +325,16 @@ class _Generator:
         made = []
         for position in range(1, len(terms)):
             left, right = terms[:position], terms[position:]
-            one, other = _temporary(out, left, right, True), _temporary(out, left, right, False)
+            one = _temporary(out[1], left, right, True)
+            other = _temporary(out[1], left, right, False)
             rank = max(len(one), len(other))
             if rank > self._largest_rank:
                 continue
-            loops = sum(one) | sum(other) | sum(out)
+            loops = sum(one) | sum(other) | sum(out[1])
             mark = "0" * depth
             halves = (
-                (f"{mark}{name}", tensors[:position], one, left),
-                (f"{name}{mark}", tensors[position:], other, right),
+                (f"{mark}{name}", tensors[:position], _dense_term(one), left),
+                (f"{name}{mark}", tensors[position:], _dense_term(other), right),
             )
             first, second = (
                 self._expression(*half, _union(half[3]), 0, len(half[3]), depth + 1)
@@ -346,7 +355,7 @@ class _Generator:
 
     def _pairs_of(self, is_output: bool, terms: tuple[Term, ...], loops: Mask) -> BitPairs:
         """The order constraints of the tensors of an expression, on its own loops."""
-        tensors = [tensor for tensor, _ in terms if tensor]
+        tensors = [term[0] for term in terms if term[0]]
         tensors += self._output_names(is_output)
         return tuple(
             pair
@@ -358,8 +367,19 @@ class _Generator:
     def _walked(self, is_output: bool, terms: tuple[Term, ...]) -> Mask:
         """The indices of compressed levels of an expression's tensors."""
         mask = 0
-        for tensor in (*(tensor for tensor, _ in terms), *self._output_names(is_output)):
+        for tensor in (*(term[0] for term in terms), *self._output_names(is_output)):
             mask |= self._compressed.get(tensor, 0)
+        return mask
+
+    def _strided(self, terms: tuple[Term, ...], walked: Mask) -> Mask:
+        """Loops that are not the adjacent index of an operand that has them, or that walk
+        coordinates while an operand is addressed by the coordinate."""
+        mask = 0
+        for tensor, bits, adjacent in terms:
+            stored = self._compressed.get(tensor, 0)
+            for bit in bits:
+                if bit != adjacent or (bit & walked and not bit & stored):
+                    mask |= bit
         return mask
 
     def _output_names(self, is_output: bool) -> tuple[str, ...]:
@@ -393,19 +413,24 @@ def _without(bits: Bits, mask: Mask) -> Bits:
     return tuple(bit for bit in bits if not bit & mask)
 
 
+def _dense_term(bits: Bits) -> Term:
+    """A temporary with its indices in this order."""
+    return ("", bits, bits[-1] if bits else 0)
+
+
 def _terms_without(terms: tuple[Term, ...], mask: Mask) -> tuple[Term, ...]:
-    return tuple((tensor, _without(bits, mask)) for tensor, bits in terms)
+    return tuple((tensor, _without(bits, mask), adjacent) for tensor, bits, adjacent in terms)
 
 
 def _union(terms: tuple[Term, ...]) -> Mask:
     mask = 0
-    for _, bits in terms:
+    for _, bits, _ in terms:
         mask |= sum(bits)
     return mask
 
 
 def _appearing(terms: tuple[Term, ...]) -> Bits:
-    return tuple(dict.fromkeys(bit for _, bits in terms for bit in bits))
+    return tuple(dict.fromkeys(bit for _, bits, _ in terms for bit in bits))
 
 
 def _temporary(out: Bits, left: tuple[Term, ...], right: tuple[Term, ...], of_left: bool) -> Bits:
