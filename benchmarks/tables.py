@@ -88,39 +88,41 @@ def print_row(figure: Figure) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """One case over all columns; a peer of a later column bears its name."""
+    """One case over all columns; a peer of a later column bears the column's name too."""
 
     name: str
     family: str
     share: Mapping[str, float]
+    ratio: Mapping[str, float]
+    """Peer to how many times as fast this package is, both timed in one process."""
 
     @property
-    def best_peer(self) -> float | None:
-        return max((s for name, s in self.share.items() if name != OURS), default=None)
+    def best_peer(self) -> str | None:
+        return min(self.ratio, key=lambda name: self.ratio[name], default=None)
 
 
 def merge(record: Mapping[str, Any]) -> list[Merged]:
-    """Shares of every contender; this package's own are those of the first column.
-
-    A peer of another column is compared through its share of that process's peak.
-    """
+    """The cases this package does; its own shares are those of the first column."""
     columns: Mapping[str, Any] = record["columns"]
     first = next(iter(columns))
-    by_name: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
     families: dict[str, str] = {}
     for column, measured in columns.items():
         for figure in measured["figures"]:
-            shares = by_name.setdefault(figure["name"], {})
-            families[figure["name"]] = figure["family"]
-            for contender, share in figure["share"].items():
-                if column == first:
-                    shares[contender] = share
-                elif contender != OURS:
-                    shares[f"{contender}, {column}"] = share
+            name, found = figure["name"], figure["share"]
+            families[name] = figure["family"]
+            for contender, share in found.items():
+                label = contender if column == first else f"{contender}, {column}"
+                if contender == OURS and column != first:
+                    continue
+                shares.setdefault(name, {})[label] = share
+                if contender != OURS and OURS in found:
+                    ratios.setdefault(name, {})[label] = found[OURS] / share
     return [
-        Merged(name=name, family=families[name], share=shares)
-        for name, shares in by_name.items()
-        if OURS in shares
+        Merged(name=name, family=families[name], share=found, ratio=ratios.get(name, {}))
+        for name, found in shares.items()
+        if OURS in found
     ]
 
 
@@ -132,7 +134,7 @@ def summarise(cases: Sequence[Merged]) -> dict[str, Any]:
     """
     contenders = dict.fromkeys(name for case in cases for name in case.share if name != OURS)
     families = dict.fromkeys(case.family for case in cases)
-    known = [case for case in cases if case.best_peer is not None]
+    best = [(case, case.best_peer) for case in cases]
     return {
         "families": [
             _mean(family, [c.share[OURS] for c in cases if c.family == family])
@@ -140,13 +142,13 @@ def summarise(cases: Sequence[Merged]) -> dict[str, Any]:
         ],
         "all": _mean("all", [case.share[OURS] for case in cases]),
         "contenders": [
-            _against(name, [(c.share[OURS], c.share[name]) for c in cases if name in c.share])
+            _against(name, [(case, name) for case in cases if name in case.ratio])
             for name in contenders
         ],
         "best_peer": _against(
-            "best peer of each case", [(case.share[OURS], case.best_peer or 1.0) for case in known]
+            "best peer of each case", [(case, peer) for case, peer in best if peer is not None]
         )
-        if known
+        if contenders
         else None,
     }
 
@@ -160,10 +162,10 @@ def _mean(label: str, shares: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _against(label: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    ratios = [ours / theirs for ours, theirs in pairs]
+def _against(label: str, pairs: Sequence[tuple[Merged, str]]) -> dict[str, Any]:
+    ratios = [case.ratio[peer] for case, peer in pairs]
     return {
-        **_mean(label, [theirs for _, theirs in pairs]),
+        **_mean(label, [case.share[peer] for case, peer in pairs]),
         "ratio": geometric_mean(ratios),
         "worst_ratio": min(ratios),
     }
