@@ -18,7 +18,13 @@ def explain(
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
     threads: ThreadsOption = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Run it too: the time beside the predicted one.")
+    ] = False,
 ) -> None:
-    """Show the program, the kernels it becomes, their parameters, and the work it states."""
+    """Show the program, its kernels with their parameters, its work, and the time it should take.
+
+    For an einsum also the decisions and why they were taken.
+    """
     job = load_or_plan(what, sizes, dtype, threads)
-    say(job.explain())
+    say(job.explain(measure))

@@ -45,12 +45,14 @@ DtypeOption = Annotated[
 class Job:
     """A program, how many threads it may use, its explanation, and a way to make it runnable.
 
+    ``explain`` is told whether to measure.
+
     ``ready`` draws operands from a seed and returns a call that runs the program once on them.
     """
 
     program: Program
     threads: int
-    explain: Callable[[], str]
+    explain: Callable[[bool], str]
     ready: Callable[[int], Callable[[], object]]
 
 
@@ -75,16 +77,22 @@ def _file_job(file: Path, threads: int | None) -> Job:
 
         return bound_call(executable, gather_arrays(report, {}, draw=True, seed=seed).operands())
 
-    return Job(program, executable.threads, lambda: _explain_executable(executable), ready)
+    def explain(measure: bool) -> str:
+        return _explain_executable(executable, ready(0) if measure else None)
+
+    return Job(program, executable.threads, explain, ready)
 
 
-def _explain_executable(executable: Executable) -> str:
+def _explain_executable(executable: Executable, call: Callable[[], object] | None) -> str:
+    from teir.pipeline.explain_choice import program_time
+
     threads = executable.threads
     return "\n".join(
         (
             print_program(executable.program).text,
             f"runs as {executable.isa.value} code on {threads} "
             f"{'thread' if threads == 1 else 'threads'}",
+            *program_time(executable.program, threads, call),
             explain_lowering(executable.program, executable.kernel_program),
         )
     )

@@ -26,6 +26,7 @@ from teir.cli.run import run as run_file
 from teir.cli.show import show
 from teir.cli.soak import soak
 from teir.cli.tma import tma
+from teir.cli.tune import tune
 from teir.cli.warm import warm
 from teir.errors import TeirError
 
@@ -71,6 +72,7 @@ for _name, _command in (
     ("compare", compare),
     ("demo", demo),
     ("info", info),
+    ("tune", tune),
     ("warm", warm),
     ("soak", soak),
     ("tma", tma),

@@ -57,6 +57,13 @@ COMPARABLE = Rule(
     source=_SOURCE,
 )
 
+TUNED = Rule(
+    code="TEIR814",
+    sentence="teir tune is given a program file, an expression that native code computes, or "
+    "records to export or import.",
+    source=_SOURCE,
+)
+
 COMMAND_RULES = (
     KNOWN_ISA,
     OPERAND_OPTION,
@@ -67,6 +74,7 @@ COMMAND_RULES = (
     OUTPUT_FILE,
     DRAWABLE,
     MEMORY,
+    TUNED,
     COMPARABLE,
 )
 

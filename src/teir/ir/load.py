@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     Raises `TeirError`: the path is no regular file, the file is too large, or what `loads` finds.
     A symbolic link is followed.
     """
-    return loads(_read_file(_path_text(path)))
+    return loads(read_file(_path_text(path)))
 
 
 def loads(data: str | bytes) -> Program:
@@ -131,7 +131,7 @@ def _encode(text: str) -> bytes:
         raise TeirError((_argument(ENCODING, "data", "UTF-8 text", found),)) from error
 
 
-def _read_file(path: str) -> bytes:
+def read_file(path: str) -> bytes:
     """The bytes of a regular file; a pipe or a device is never waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -22,7 +22,7 @@ from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.choosing import Decidable, chosen_tree
 from teir.pipeline.executable import Executable, compile_program, thread_count
-from teir.pipeline.machine_speeds import host
+from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
 from teir.pipeline.problem import (
@@ -37,7 +37,6 @@ from teir.pipeline.problem import (
 )
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
-from teir.search.machine import Machine
 from teir.search.path import find_path
 from teir.search.tree import TreeOptions
 
@@ -48,8 +47,6 @@ SHAPES = Rule(
 )
 
 _KEPT_PLANS = 4096
-_THREADED_WORK = 2**16
-"""Products or elements below which a second thread costs more than it brings."""
 _ndarray = np.ndarray
 
 
@@ -285,7 +282,7 @@ def _decidable(problem: Problem, wishes: _Wishes) -> Decidable:
         problem=problem,
         path=path,
         options=options,
-        machine=_machine(threads),
+        machine=machine_of(threads),
         limit=wishes.memory_limit,
     )
 
@@ -338,17 +335,6 @@ def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
                 ),
             )
         )
-
-
-def _machine(threads: int) -> Machine:
-    target = host()
-    return Machine(
-        vector_bytes=target.isa.vector_bytes,
-        l1_bytes=target.caches.l1_bytes,
-        l2_bytes=target.caches.l2_bytes,
-        threads=threads,
-        threaded_work=_THREADED_WORK,
-    )
 
 
 def _plans() -> dict[Any, Plan]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.lower.work import program_work
-from teir.pipeline.machine_speeds import KnownSpeeds, known_speeds, measured_speeds
+from teir.pipeline.machine_speeds import (
+    KnownSpeeds,
+    known_speeds,
+    machine_of,
+    measured_speeds,
+)
 from teir.pipeline.plan import Plan
-from teir.pipeline.timing import draw_operands, seconds_of
+from teir.pipeline.timing import draw_operands, seconds_per_call
 from teir.search.choice import Choice
 from teir.search.model import Prediction, predict
 from teir.search.tree import TreeProgram
@@ -22,26 +27,31 @@ _SHOWN = 4
 
 
 def explain_time(plan: Plan, measure: bool) -> list[str]:
-    """Bytes moved, the time the model expects, and with ``measure`` the time it takes."""
-    executable, decidable = plan.executable, plan.decidable
+    """`program_time` of a plan; with ``measure`` it is run on drawn operands."""
+    executable = plan.executable
     assert executable is not None
-    assert decidable is not None
-    known = measured_speeds() if measure else known_speeds()
-    program = executable.program
+    if not measure:
+        return program_time(executable.program, plan.threads, None)
+    operands = draw_operands(plan.problem)
+    return program_time(
+        executable.program, plan.threads, lambda: executable.run_addresses(operands.addresses)
+    )
+
+
+def program_time(program: Program, threads: int, call: Callable[[], object] | None) -> list[str]:
+    """Bytes moved, the time the model expects, and the time of ``call``, where it is given."""
+    known = known_speeds() if call is None else measured_speeds()
     work = program_work(program)
-    expected = predict(program, decidable.machine, known.speeds)
+    expected = predict(program, machine_of(threads), known.speeds)
     lines = [
         "time:",
         f"  work: {work.flops:,} floating-point operations; {work.bytes_moved:,} bytes moved at "
         f"least, {expected.memory_bytes:,.0f} expected from and to memory",
-        f"  predicted: {_share(program, expected.seconds, known, plan.threads)}; "
-        f"speeds {known.source}",
+        f"  predicted: {_share(program, expected.seconds, known, threads)}; speeds {known.source}",
         f"    {_parts(expected)}",
     ]
-    if measure:
-        operands = draw_operands(plan.problem)
-        seconds = seconds_of(program, operands.addresses, executable.threads)
-        lines.append(f"  measured: {_share(program, seconds, known, plan.threads)}")
+    if call is not None:
+        lines.append(f"  measured: {_share(program, seconds_per_call(call), known, threads)}")
     return lines
 
 
@@ -105,7 +115,7 @@ def _step_lines(tree: TreeProgram, given: Choices) -> Iterator[str]:
         choice = given[number] if number < len(given) else default
         yield f"product {number + 1}: {describe(choice)}"
         if choice != default:
-            yield f"  in place of {_differences(default, choice)}"
+            yield f"  in place of {differences(default, choice)}"
 
 
 def _others(plan: Plan) -> Iterator[str]:
@@ -121,7 +131,7 @@ def _others(plan: Plan) -> Iterator[str]:
         program = decidable.make(tried).program
         if program != tree.program:
             changed = next(pair for pair in zip(tried, given, strict=True) if pair[0] != pair[1])
-            text = _differences(*changed)
+            text = differences(*changed)
             found[text] = predict(program, machine, speeds).seconds
     ranked = sorted(found.items(), key=lambda one: one[1])
     for text, seconds in ranked[:_SHOWN]:
@@ -133,7 +143,7 @@ def describe(choice: Choice) -> str:
     return ", ".join(f"{field.name} {_word(getattr(choice, field.name))}" for field in _FIELDS)
 
 
-def _differences(choice: Choice, other: Choice) -> str:
+def differences(choice: Choice, other: Choice) -> str:
     """The decisions of ``choice`` that ``other`` does not share."""
     return ", ".join(
         f"{field.name} {_word(getattr(choice, field.name))}"

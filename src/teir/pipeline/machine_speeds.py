@@ -19,10 +19,13 @@ from teir.pipeline.tuning_records import MachineKey, TuningRecords, machine_key
 from teir.runtime.private_files import cache_folder
 from teir.runtime.record_folder import RecordFolder
 from teir.runtime.runtime import current
-from teir.search.machine import Speeds, assumed_speeds
+from teir.search.machine import Machine, Speeds, assumed_speeds
 from teir.target import Target, host_target
 
 FORMAT = 1
+
+_THREADED_WORK = 2**16
+"""Products or elements below which a second thread costs more than it brings."""
 
 
 class SpeedsRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +49,18 @@ class KnownSpeeds:
 def host() -> Target:
     """The machine this process runs on, looked at once."""
     return current().once("host target", lambda: host_target(os.environ))
+
+
+def machine_of(threads: int) -> Machine:
+    """The facts of this machine the search looks at."""
+    target = host()
+    return Machine(
+        vector_bytes=target.isa.vector_bytes,
+        l1_bytes=target.caches.l1_bytes,
+        l2_bytes=target.caches.l2_bytes,
+        threads=threads,
+        threaded_work=_THREADED_WORK,
+    )
 
 
 def record_folder() -> RecordFolder:

@@ -239,6 +239,11 @@ def _fetched(leaf: _Leaf, cache_bytes: int) -> float:
     """Bytes a cache of this size fetches, and writes back, for all iterations of a leaf."""
     inside = 0
     sizes = [_touched(leaf, name, inside) for name in leaf.tensors]
+    if sum(sizes) > _FITS * cache_bytes:
+        return leaf.trips * sum(
+            size * (2 if name == leaf.primitive.output else 1)
+            for name, size in zip(leaf.tensors, sizes, strict=True)
+        )
     while inside < len(leaf.loops):
         larger = [_touched(leaf, name, inside + 1) for name in leaf.tensors]
         if sum(larger) > _FITS * cache_bytes:

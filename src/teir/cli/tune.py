@@ -1,0 +1,191 @@
+"""``teir tune FILE|EXPRESSION``: measure the most promising programs, remember the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teir.cli.console import Json, complain, say, say_json, say_table
+from teir.cli.expression import DtypeOption, SizesOption, data_type_named, operand_shapes
+from teir.cli.options import JsonFlag, ThreadsOption
+from teir.cli.rules import OUTPUT_FILE, TUNED, refuse
+from teir.cli.timing import in_time_unit
+from teir.expr.parsing import parse_expression
+from teir.ir.check import check as check_program
+from teir.ir.load import load, read_file, save
+
+if TYPE_CHECKING:
+    from teir.pipeline.program_tuning import MeasuredVariant
+    from teir.search.tuning import Measured
+
+
+def tune(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|EXPRESSION", help="A program file or an einsum.", show_default=False
+        ),
+    ] = None,
+    sizes: SizesOption = [],  # noqa: B006  (typer copies it)
+    dtype: DtypeOption = "FP32",
+    threads: ThreadsOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="Write the fastest program of FILE.", show_default=False),
+    ] = None,
+    exported: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", metavar="FILE", help="Write every record as JSON.", show_default=False
+        ),
+    ] = None,
+    imported: Annotated[
+        Path | None,
+        typer.Option(
+            "--import", metavar="FILE", help="Merge exported records.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure the most promising programs and remember the decisions of the fastest.
+
+    Later calls of the same contraction on this machine use them; results keep their bits. Of a
+    program FILE the passes make variants; the fastest is written where --output says. Ctrl-C keeps
+    what was measured.
+    """
+    if what is None and exported is None and imported is None:
+        refuse(TUNED, "FILE|EXPRESSION", "something to tune, --export or --import", "nothing")
+    if imported is not None:
+        _import(imported)
+    if what is not None and (sizes or not Path(what).exists()):
+        _tune_expression(what, sizes, dtype, threads, as_json)
+    elif what is not None:
+        _tune_file(Path(what), threads, output, as_json)
+    if exported is not None:
+        _export(exported)
+
+
+def _tune_expression(
+    text: str, sizes: Sequence[str], dtype: str, threads: int | None, as_json: bool
+) -> None:
+    from teir.pipeline.choosing import tunable_of
+    from teir.pipeline.einsum import plan
+    from teir.pipeline.tuning import progress_bar, tune
+
+    shapes = operand_shapes(parse_expression(text), sizes)
+    made = plan(text, *shapes, dtype=data_type_named(dtype), threads=threads)
+    if made.decidable is None:
+        refuse(TUNED, "EXPRESSION", "a result computed by native code", "one that is not")
+    measured: list[Measured] = []
+    try:
+        with progress_bar(f"tuning {text}") as tell:
+
+            def told(one: Measured) -> None:
+                measured.append(one)
+                tell(one)
+
+            record = tune(tunable_of(made.decidable), told)
+    except KeyboardInterrupt:
+        complain(f"interrupted: the best of {len(measured)} programs is kept")
+        raise
+    if as_json:
+        say_json(
+            {
+                "expression": text,
+                "seconds": record.seconds,
+                "default_seconds": record.default_seconds,
+                "measured": [
+                    {"seconds": one.seconds, "predicted_seconds": one.candidate.predicted}
+                    for one in measured
+                ],
+            }
+        )
+        return
+    _say_measured(measured)
+    gain = record.default_seconds / record.seconds
+    said = f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
+    say(f"{text}: {in_time_unit(record.seconds)}, {said}; remembered for this machine")
+
+
+def _say_measured(measured: list[Measured]) -> None:
+    from teir.pipeline.explain_choice import differences
+
+    default = measured[0].candidate.choices
+    rows = [
+        (
+            in_time_unit(one.seconds),
+            in_time_unit(one.candidate.predicted),
+            "; ".join(
+                differences(choice, usual)
+                for choice, usual in zip(one.candidate.choices, default, strict=True)
+                if choice != usual
+            )
+            or "default",
+        )
+        for one in sorted(measured, key=lambda one: one.seconds)
+    ]
+    say_table(("measured", "predicted", "decisions"), rows)
+
+
+def _tune_file(file: Path, threads: int | None, output: Path | None, as_json: bool) -> None:
+    from teir.pipeline.executable import thread_count
+    from teir.pipeline.program_tuning import measured_variants
+
+    program = load(file)
+    check_program(program).raise_if_wrong()
+    measured: list[MeasuredVariant] = []
+    try:
+        for one in measured_variants(program, thread_count(threads)):
+            measured.append(one)
+    finally:
+        # What was measured before an interruption is shown and written too.
+        if measured:
+            _say_variants(measured, output, as_json)
+
+
+def _say_variants(measured: list[MeasuredVariant], output: Path | None, as_json: bool) -> None:
+    ranked = sorted(measured, key=lambda one: one.seconds)
+    if output is not None:
+        save(ranked[0].variant.program, output)
+    if as_json:
+        rows: list[Json] = [
+            {
+                "variant": one.variant.text,
+                "seconds": one.seconds,
+                "predicted_seconds": one.variant.predicted,
+            }
+            for one in ranked
+        ]
+        say_json({"measured": rows})
+        return
+    say_table(
+        ("measured", "predicted", "program"),
+        [
+            (in_time_unit(one.seconds), in_time_unit(one.variant.predicted), one.variant.text)
+            for one in ranked
+        ],
+    )
+
+
+def _import(file: Path) -> None:
+    from teir.pipeline.machine_speeds import tuning_records
+    from teir.pipeline.tuning_records import read_export
+
+    records = read_export(read_file(str(file)), str(file))
+    kept = tuning_records().merge(records)
+    say(f"{file}: {len(records)} records read, {kept} kept")
+
+
+def _export(file: Path) -> None:
+    from teir.pipeline.machine_speeds import tuning_records
+    from teir.pipeline.tuning_records import write_export
+
+    records = tuning_records().all()
+    try:
+        file.write_bytes(write_export(records))
+    except OSError as error:
+        refuse(OUTPUT_FILE, "--export", "a file that can be written", str(error))
+    say(f"{file}: {len(records)} records written")

@@ -1,0 +1,126 @@
+"""``teir tune``: what it prints, keeps, exports and imports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command_line import Teir
+from teir.ir.check import check
+from teir.ir.load import load
+from teir.pipeline import program_tuning, tuning
+from teir.runtime.runtime import current
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TEIR_CACHE_DIR", str(tmp_path / "cache"))
+    names = ("tuning records", "speeds", "einsum plans")
+    kept = current()._kept
+    before = {name: kept.pop(name) for name in names if name in kept}
+    yield tmp_path / "cache" / "tuning"
+    for name in names:
+        kept.pop(name, None)
+    kept.update(before)
+
+
+@pytest.fixture
+def falling(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    times: list[float] = []
+
+    def seconds_of(*_: Any) -> float:
+        times.append(1.0 / (1 + len(times)))
+        return times[-1]
+
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    monkeypatch.setattr(program_tuning, "seconds_of", seconds_of)
+    return times
+
+
+SIZES = ("--sizes", "i=60,j=70,k=80", "--threads", "1")
+
+
+def test_an_expression_is_measured_and_remembered(
+    teir: Teir, folder: Path, falling: list[float]
+) -> None:
+    done = teir("tune", "ij,jk->ik", *SIZES)
+    assert done.code == 0, done.err
+    assert f"{len(falling):.2f} times as fast as the default" in done.out
+    assert done.out.splitlines()[0].split() == ["measured", "predicted", "decisions"]
+    assert len(list(folder.glob("record-*.json"))) == 1
+    again = teir("tune", "ij,jk->ik", *SIZES, "--json")
+    assert again.json()["default_seconds"] > again.json()["seconds"]
+    assert len(again.json()["measured"]) >= 2
+
+
+def test_records_travel_by_file(
+    teir: Teir, folder: Path, tmp_path: Path, falling: list[float]
+) -> None:
+    file = tmp_path / "records.json"
+    assert teir("tune", "ij,jk->ik", *SIZES, "--export", file).code == 0
+    assert len(json.loads(file.read_text())["teir_tuning_records"]) == 1
+    for record in folder.glob("record-*"):
+        record.unlink()
+    done = teir("tune", "--import", file)
+    assert (done.code, "1 records read, 1 kept" in done.out) == (0, True)
+    assert len(list(folder.glob("record-*.json"))) == 1
+    assert falling
+
+
+def test_a_file_that_holds_no_records_exits_2(teir: Teir, tmp_path: Path, folder: Path) -> None:
+    file = tmp_path / "records.json"
+    file.write_text('{"teir_tuning_records": [{"choices": []}]}')
+    done = teir("tune", "--import", file)
+    assert done.code == 2
+    assert "TEIR645" in done.err
+    assert not folder.exists()
+    assert teir("tune", "--import", tmp_path / "nowhere").code == 2
+
+
+def test_nothing_to_do_exits_2(teir: Teir) -> None:
+    done = teir("tune")
+    assert done.code == 2
+    assert "TEIR814" in done.err
+
+
+def test_an_interruption_keeps_what_was_measured(
+    teir: Teir, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [1.0, 0.5]
+
+    def seconds_of(*_: Any) -> float:
+        if not times:
+            raise KeyboardInterrupt
+        return times.pop(0)
+
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    done = teir("tune", "ij,jk->ik", *SIZES)
+    assert done.code == 130
+    assert "the best of 2 programs is kept" in done.err
+    (file,) = folder.glob("record-*.json")
+    assert json.loads(file.read_text())["seconds"] == 0.5
+
+
+def test_a_program_is_tuned_by_the_passes(
+    teir: Teir, product: Path, tmp_path: Path, falling: list[float]
+) -> None:
+    output = tmp_path / "best.teir"
+    done = teir("tune", product, "--threads", "1", "--output", output)
+    assert done.code == 0, done.err
+    assert "as it is written" in done.out
+    assert not check(load(output)).findings
+    assert falling
+    done = teir("tune", product, "--json")
+    assert done.json()["measured"][0]["seconds"] > 0
+
+
+def test_explain_measures_on_request(teir: Teir, product: Path) -> None:
+    assert "measured:" not in teir("explain", product).out
+    assert "measured:" in teir("explain", product, "--measure", "--threads", "1").out
+    done = teir("explain", "ij,jk->ik", *SIZES, "--measure")
+    assert "predicted:" in done.out
+    assert "measured:" in done.out

@@ -1,0 +1,376 @@
+"""Tuning: what is measured is remembered, used, and never trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teir
+from teir.errors import TeirError
+from teir.pipeline import machine_speeds, timing, tuning
+from teir.pipeline.machine_speeds import known_speeds, measured_speeds, tuning_records
+from teir.pipeline.tuning_records import read_export, read_record, write_export
+from teir.runtime.runtime import current
+from teir.search.machine import Speeds
+
+EXPRESSION = "aij,jk->aki"
+KEPT_PER_PROCESS = ("tuning records", "speeds", "einsum plans")
+
+
+def new_process() -> dict[str, Any]:
+    """Forget what this process knows of records and plans; what that was."""
+    kept = current()._kept
+    return {name: kept.pop(name) for name in KEPT_PER_PROCESS if name in kept}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where records are kept."""
+    monkeypatch.setenv("TEIR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TEIR_CACHE", raising=False)
+    speeds = Speeds(
+        fp32_flops_per_second=1e11,
+        fp64_flops_per_second=5e10,
+        l2_bytes_per_second=1e11,
+        l3_bytes_per_second=1e11,
+        memory_bytes_per_second=2e10,
+        l3_bytes=1 << 25,
+    )
+    monkeypatch.setattr(machine_speeds, "_measure", lambda _: speeds)
+    before = new_process()
+    yield tmp_path / "cache" / "tuning"
+    new_process()
+    current()._kept.update(before)
+
+
+@pytest.fixture
+def falling(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every program measured is faster than the one before."""
+    times: list[float] = []
+
+    def seconds_of(*_: Any) -> float:
+        times.append(1.0 / (1 + len(times)))
+        return times[-1]
+
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    return times
+
+
+def operands() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    draw = np.random.default_rng(3)
+    return (
+        draw.standard_normal((6, 70, 90)).astype(np.float32),
+        draw.standard_normal((90, 80)).astype(np.float32),
+    )
+
+
+def record_file(folder: Path) -> Path:
+    (file,) = folder.glob("record-*.json")
+    return file
+
+
+def test_the_fastest_is_remembered_as_readable_json(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    plan = teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    assert len(falling) > 3
+    record = json.loads(record_file(folder).read_text())
+    assert record["problem"]["expression"] == EXPRESSION
+    assert record["problem"]["operands"][0]["shape"] == [6, 70, 90]
+    assert record["measured"] == len(falling)
+    assert record["seconds"] == falling[-1]
+    assert record["default_seconds"] == 1.0
+    assert record["complete"] is True
+    assert set(record["choices"][0]) >= {"packed_a", "packed_b", "order", "depth"}
+    assert plan.chosen is not None
+    assert plan.chosen.found.record is not None
+    assert f"the best of {len(falling)} programs" in plan.explain()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(record_file(folder).stat().st_mode) == 0o600
+
+
+def test_what_is_remembered_is_used_without_asking_and_keeps_the_bits(
+    folder: Path, falling: list[float]
+) -> None:
+    a, b = operands()
+    default = teir.plan(EXPRESSION, a, b, threads=1)
+    wanted = teir.einsum(EXPRESSION, a, b, threads=1)
+    tuned = teir.einsum(EXPRESSION, a, b, threads=1, tune=True)
+    count = len(falling)
+    assert tuned.tobytes() == wanted.tobytes()
+    new_process()
+    later = teir.plan(EXPRESSION, a, b, threads=1)
+    assert later.program != default.program
+    assert later(a, b).tobytes() == wanted.tobytes()
+    assert teir.plan(EXPRESSION, a, b, threads=1, tune=True).program == later.program
+    assert len(falling) == count
+    assert record_file(folder).exists()
+
+
+def test_another_problem_has_a_record_of_its_own(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    for other in (
+        lambda: teir.plan(EXPRESSION, a.astype(np.float64), b.astype(np.float64), threads=1),
+        lambda: teir.plan(EXPRESSION, a[:5], b, threads=1),
+        lambda: teir.plan(EXPRESSION, a.swapaxes(0, 1).copy().swapaxes(0, 1), b, threads=1),
+        lambda: teir.plan(EXPRESSION, a, b, threads=2),
+    ):
+        plan = other()
+        assert plan.chosen is not None
+        assert plan.chosen.found.record is None
+        assert plan.chosen.found.note is None
+    assert falling
+    assert len(list(folder.glob("record-*"))) == 1
+
+
+def damaged(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:
+    def edit(data: bytes) -> bytes:
+        record = json.loads(data)
+        change(record)
+        return json.dumps(record).encode()
+
+    return edit
+
+
+def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
+    *way, last, value = path
+
+    def change(record: Any) -> None:
+        for step in way:
+            record = record[step]
+        record[last] = value
+
+    return change
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda _: b"",
+    "half of it": lambda data: data[: len(data) // 2],
+    "no text": lambda data: b"\xff" + data,
+    "a pickle": lambda _: b"\x80\x04K\x01.",
+    "a key twice": lambda data: data.replace(b'"date"', b'"seconds": 1.0, "date"'),
+    "deep nesting": lambda _: b"[" * 5000,
+    "another version": damaged(_set("version", "0.0.0")),
+    "another format": damaged(_set("teir_tuning", 2)),
+    "another expression": damaged(_set("problem", "expression", "ij,jk->ik")),
+    "another machine": damaged(_set("machine", "cpu", "abacus")),
+    "no depth": damaged(_set("choices", 0, "depth", 0)),
+    "a negative panel": damaged(_set("choices", 0, "panel", -16)),
+    "a huge panel": damaged(_set("choices", 0, "panel", 1 << 62)),
+    "a block that is text": damaged(_set("choices", 0, "row_block", "many")),
+    "an order that is none": damaged(_set("choices", 0, "order", "random")),
+    "a field too many": damaged(_set("command", "rm")),
+    "a step too many": damaged(lambda record: record["choices"].append(record["choices"][0])),
+    "no steps": damaged(_set("choices", [])),
+    "no time": damaged(_set("seconds", 0)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_tampered_or_stale_record_is_ignored_with_a_note(
+    damage: Callable[[bytes], bytes],
+    folder: Path,
+    falling: list[float],
+) -> None:
+    a, b = operands()
+    wanted = teir.plan(EXPRESSION, a, b, threads=1)
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    file = record_file(folder)
+    file.write_bytes(damage(file.read_bytes()))
+    new_process()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan.program == wanted.program
+    assert plan.chosen is not None
+    assert plan.chosen.found.record is None
+    assert plan.chosen.found.note
+    assert "a tuning record is not used" in plan.explain()
+    assert falling
+
+
+@pytest.mark.parametrize("panel", [1, 7, 100_000, 1 << 39])
+@pytest.mark.parametrize("depth", [1, 33, 1 << 39])
+@pytest.mark.parametrize("packing", ["none", "blocks", "whole"])
+def test_strange_decisions_give_the_same_bits_or_the_default(
+    panel: int,
+    depth: int,
+    packing: str,
+    folder: Path,
+    falling: list[float],
+) -> None:
+    a, b = operands()
+    wanted = teir.einsum(EXPRESSION, a, b, threads=1)
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    file = record_file(folder)
+    record = json.loads(file.read_text())
+    record["choices"][0] |= {"panel": panel, "depth": depth, "packed_a": packing, "row_block": 3}
+    file.write_text(json.dumps(record))
+    new_process()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan(a, b).tobytes() == wanted.tobytes()
+    assert plan.chosen is not None
+    assert (plan.chosen.found.record is None) == (plan.chosen.found.note is not None)
+    assert falling
+
+
+def test_a_record_others_may_write_is_not_read(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    os.chmod(record_file(folder), 0o666)
+    new_process()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan.chosen is not None
+    assert "others may write it" in (plan.chosen.found.note or "")
+    os.chmod(record_file(folder), 0o600)
+    os.chmod(folder, 0o777)
+    new_process()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan.chosen is not None
+    assert plan.chosen.found.record is None
+    assert falling
+
+
+def test_ctrl_c_keeps_what_was_measured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [1.0, 0.7, 0.9]
+
+    def seconds_of(*_: Any) -> float:
+        if not times:
+            raise KeyboardInterrupt
+        return times.pop(0)
+
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    a, b = operands()
+    with pytest.raises(KeyboardInterrupt):
+        teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    record = read_record(record_file(folder).read_bytes())
+    assert (record.seconds, record.default_seconds) == (0.7, 1.0)
+    assert record.measured == 3
+    assert not record.complete
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert "the measuring was interrupted" in plan.explain()
+
+
+def test_without_a_cache_tuning_works_and_remembers_nothing(
+    folder: Path, falling: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEIR_CACHE", "off")
+    new_process()
+    a, b = operands()
+    tuned = teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    assert tuned.chosen is not None
+    assert tuned.chosen.found.record is not None
+    assert not folder.exists()
+    assert falling
+
+
+def test_merging_keeps_the_faster_record(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    records = tuning_records()
+    (record,) = records.all()
+    data = write_export([record])
+    assert read_export(data, "file") == (record,)
+    assert records.merge([record]) == 0
+    import msgspec
+
+    faster = msgspec.structs.replace(record, seconds=record.seconds / 2)
+    assert records.merge([faster]) == 1
+    assert records.all() == [faster]
+    assert records.merge([record]) == 0
+    elsewhere = msgspec.structs.replace(
+        record, machine=msgspec.structs.replace(record.machine, cpu="another")
+    )
+    assert records.merge([elsewhere]) == 1
+    assert len(records.all()) == 2
+    assert falling
+    assert folder.exists()
+
+
+def test_an_imported_file_is_refused_whole() -> None:
+    for data in (b"", b"{}", b"[]", b'{"teir_tuning_records": [1]}', b"\x80\x04K\x01."):
+        with pytest.raises(TeirError) as caught:
+            read_export(data, "records.json")
+        assert [finding.code for finding in caught.value.findings] == ["TEIR645"]
+        assert "records.json" in str(caught.value)
+
+
+def test_results_that_numpy_computes_have_nothing_to_tune(folder: Path) -> None:
+    whole = np.arange(6).reshape(2, 3)
+    assert (
+        teir.einsum("ij,jk->ik", whole, whole.T, tune=True).tolist() == (whole @ whole.T).tolist()
+    )
+    assert not folder.exists()
+
+
+def test_tuning_stays_within_the_memory_limit(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    free = teir.plan(EXPRESSION, a, b, threads=1)
+    limit = free.memory_bytes
+    tuned = teir.plan(EXPRESSION, a, b, threads=1, memory_limit=limit, tune=True)
+    assert tuned.memory_bytes <= limit
+    assert falling
+    assert record_file(folder).exists()
+
+
+def test_a_whole_tree_is_tuned(folder: Path, falling: list[float]) -> None:
+    draw = np.random.default_rng(5)
+    arrays = [draw.standard_normal(shape) for shape in ((60, 70), (70, 80), (80, 90))]
+    wanted = teir.einsum("ij,jk,kl->il", *arrays, threads=1)
+    tuned = teir.einsum("ij,jk,kl->il", *arrays, threads=1, tune=True)
+    assert tuned.tobytes() == wanted.tobytes()
+    record = read_record(record_file(folder).read_bytes())
+    assert len(record.choices) == 2
+    assert falling
+
+
+def test_real_times_are_taken_of_the_programs_themselves(folder: Path) -> None:
+    a, b = operands()
+    teir.plan(EXPRESSION, a, b, threads=1, tune=True)
+    record = read_record(record_file(folder).read_bytes())
+    assert 1e-6 < record.seconds <= record.default_seconds < 1.0
+
+
+def test_speeds_are_assumed_until_somebody_asks(folder: Path) -> None:
+    assert not known_speeds().is_measured
+    assert not folder.exists()
+    measured = measured_speeds()
+    assert measured.is_measured
+    assert known_speeds() == measured
+    new_process()
+    assert known_speeds() == measured
+    (file,) = folder.glob("machine-*.json")
+    file.write_text(file.read_text().replace("1e11", "-1e11").replace("100000000000.0", "-1.0"))
+    new_process()
+    assert not known_speeds().is_measured
+
+
+def test_explaining_measures_on_request_only(folder: Path) -> None:
+    a, b = operands()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    text = plan.explain()
+    assert "predicted:" in text
+    assert "measured:" not in text
+    assert "bytes moved" in text
+    assert "nothing has been measured" in text
+    assert "product 1: packed_a" in text
+    assert "speeds assumed" in text
+    assert not folder.exists()
+    text = plan.explain(measure=True)
+    assert "measured:" in text
+    assert "% of the peak" in text
+
+
+def test_drawn_operands_have_the_strides_of_the_problem() -> None:
+    a = np.ones((4, 5, 6))[::-1, :, ::2]
+    plan = teir.plan("ijk->kji", a)
+    drawn = timing.draw_operands(plan.problem)
+    low, high = plan.problem.tensor_types()[0].span_bytes
+    assert drawn.buffers[0].nbytes == high - low
+    assert drawn.addresses[0] == drawn.buffers[0].ctypes.data - low
+    assert drawn.buffers[0].min() >= 1
