@@ -22,6 +22,7 @@ from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, product_shape
 from teir.search.step import Span, Step, normalise
 from teir.search.tiles import emit_through_tile, output_tile
+from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 
 Choose = Callable[[ProductShape, Machine], Choice]
 """Who makes the decisions of a matrix-like step."""
@@ -38,6 +39,9 @@ def emit_step(
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)
+    turned = turned_dot_of(step)
+    if turned is not None:
+        return emit_turned_dot(emission, turned, machine)
     if len(step.inputs) == 1:
         if step.reductions:
             return emit_sum(emission, step, machine)

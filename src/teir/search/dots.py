@@ -10,7 +10,7 @@ does not depend on the machine or on the threads:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,11 +19,11 @@ from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.packing import cut
+from teir.search.packing import Piece, cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 
-_LONG_LANES_BYTES = 256
+LONG_LANES_BYTES = 256
 """Accumulators of one sum that stands alone: four of the widest vectors."""
 _ROW_LANES_BYTES = 128
 """Accumulators of one sum of many, which are formed side by side."""
@@ -97,14 +97,31 @@ def _leaf(emission: Emission, dots: Dots, rows: Span | None) -> Body:
 
 
 def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
-    """Pieces of the longest reduction, summed apart, then in order: the same for any threads."""
-    step = dots.step
+    """Pieces of the longest reduction."""
+    longest = max((*dots.outer, dots.along), key=lambda axis: axis.extent)
+    block = even_block(longest.extent, -(-longest.extent // _PIECES), _lanes(dots))
+
+    def part(tile: Span, parts: str) -> Body:
+        k = tuple(tile if axis is longest else axis for axis in (*dots.outer, dots.along))
+        return _sum(emission, dots, parts, Roles(k=k))
+
+    return sum_of_pieces(emission, dots.step, cut(longest, block), machine, part)
+
+
+def sum_of_pieces(
+    emission: Emission,
+    step: Step,
+    pieces: Sequence[Piece],
+    machine: Machine,
+    part: Callable[[Span, str], Body],
+) -> Body:
+    """Pieces of a sum formed apart, then added in order: the same for any number of threads.
+
+    ``part`` gives the nodes that add one piece, the walk over its tile, into a tensor.
+    """
     kept, element = step.output, step.output.data_type
     is_half = element in (DataType.BF16, DataType.FP16)
     wide = element.accumulator if is_half else element
-    longest = max((*dots.outer, dots.along), key=lambda axis: axis.extent)
-    block = even_block(longest.extent, -(-longest.extent // _PIECES), _lanes(dots))
-    pieces = cut(longest, block)
     count = sum(extent_of(piece.loops) for piece in pieces)
     parts = Tensor(name=emission.name("parts"), data_type=wide)
     across = Span("part", count, {parts.name: wide.width}, {})
@@ -115,8 +132,7 @@ def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
         loops = tuple(axis.on(parts.name, wide.width) for axis in piece.loops)
         if not loops:
             tile = replace(tile, offsets={**tile.offsets, parts.name: place * wide.width})
-        leaf = partial(_part, emission, dots, longest, tile, parts.name)
-        body += emission.loops(loops, leaf, parallel=machine.threads > 1)
+        body += emission.loops(loops, partial(part, tile, parts.name), machine.threads > 1)
         place += extent_of(loops)
     total = Tensor(name=emission.name("total"), data_type=wide) if is_half else kept
     body += emission.leaf(Operation.ZERO, (), total.name, Roles())
@@ -126,12 +142,6 @@ def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
     if is_half:
         body += emission.leaf(Operation.COPY, (total.name,), kept.name, Roles())
     return Body(body.nodes, (*body.scratch, parts, *((total,) if is_half else ())))
-
-
-def _part(emission: Emission, dots: Dots, longest: Span, tile: Span, parts: str) -> Body:
-    """One piece: ``tile`` of the ``longest`` reduction, and all of the others."""
-    k = tuple(tile if axis is longest else axis for axis in (*dots.outer, dots.along))
-    return _sum(emission, dots, parts, Roles(k=k))
 
 
 def _sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
@@ -147,10 +157,14 @@ def _sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
 
 
 def _lanes(dots: Dots) -> int:
-    """No more lanes than there are products, and at least two."""
-    limit = _ROW_LANES_BYTES if dots.free else _LONG_LANES_BYTES
-    most = limit // dots.step.output.data_type.accumulator.width
-    return max(2, min(most, 1 << (dots.along.extent - 1).bit_length()))
+    limit = _ROW_LANES_BYTES if dots.free else LONG_LANES_BYTES
+    return lane_count(limit, dots.step.output.data_type, dots.along)
+
+
+def lane_count(most_bytes: int, data_type: DataType, along: Span) -> int:
+    """Lanes that fill ``most_bytes``, no more than there are products, and at least two."""
+    most = most_bytes // data_type.accumulator.width
+    return max(2, min(most, 1 << (along.extent - 1).bit_length()))
 
 
 def _along(step: Step) -> Span | None:
