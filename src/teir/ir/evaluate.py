@@ -41,6 +41,7 @@ from teir.ir.nodes import (
     Segment,
     Tensor,
 )
+from teir.ir.subnormals import flushes_subnormals
 from teir.ir.tile_arithmetic import Tile, combine, contract, convert
 
 Buffer = np.ndarray[Any, np.dtype[Any]]
@@ -265,7 +266,8 @@ class _Run:
             case Operation.CONTRACTION:
                 start = convert(self._tile(output, addresses[output], free), accumulator)
                 source = self._memory[primitive.inputs[0]].data_type
-                result = contract(inputs, start, source, lanes_of(primitive))
+                lanes, flushes = lanes_of(primitive), flushes_subnormals(primitive)
+                result = contract(inputs, start, source, lanes, flushes)
             case Operation.COPY:
                 result = _last(inputs[0], len(reduced))
             case _:

@@ -33,23 +33,31 @@ def convert(tile: Tile, target: DataType) -> Tile:
 
 
 def contract(
-    inputs: tuple[Tile, ...], start: Tile, data_type: DataType, lanes: int | None = None
+    inputs: tuple[Tile, ...],
+    start: Tile,
+    data_type: DataType,
+    lanes: int | None = None,
+    flushes: bool = False,
 ) -> Tile:
     """``start`` plus the sum over the trailing dimensions of the inputs' product.
 
     All inputs have one shape: that of ``start`` (in its accumulator type), then the dimensions
     that are summed. ``data_type`` is the inputs' type. Terms are added in increasing index order;
     each product is formed left to right. With ``lanes`` they are added in so many chains
-    (`teir.ir.lanes`), else in one that begins with ``start``.
+    (`teir.ir.lanes`), else in one that begins with ``start``. With ``flushes`` subnormal numbers
+    count as zero (`teir.ir.subnormals`).
     """
     factors = tuple(_factor(tile, data_type, start.dtype, len(inputs)) for tile in inputs)
+    if flushes:
+        start, factors = _flushed(start), tuple(map(_flushed, factors))
     chains = [start.copy()] if lanes is None else [np.zeros_like(start) for _ in range(lanes)]
     with np.errstate(all="ignore"):
         for point in product(*(range(extent) for extent in inputs[0].shape[start.ndim :])):
             index: tuple[Any, ...] = (..., *point)
             chain = 0 if lanes is None else point[-1] % lanes
             term = reduce(np.multiply, (tile[index] for tile in factors))
-            chains[chain] = chains[chain] + term
+            total = chains[chain] + term
+            chains[chain] = _flushed(total) if flushes else total
         while len(chains) > 1:
             half = len(chains) // 2
             chains = [one + other for one, other in zip(chains, chains[half:], strict=False)]
@@ -95,6 +103,11 @@ def _factor(tile: Tile, data_type: DataType, accumulator: np.dtype[Any], inputs:
     if data_type is DataType.TF32 and inputs > 1:
         return round_to_tf32(tile)
     return tile.astype(accumulator)
+
+
+def _flushed(tile: Tile) -> Tile:
+    """``tile`` with zeros in place of subnormal numbers."""
+    return np.where(np.abs(tile) < np.finfo(tile.dtype).tiny, np.zeros((), tile.dtype), tile)
 
 
 def _real(tile: Tile) -> Tile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
-from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm
+from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm, single_elements
 from teir.lower.kernel_program import KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.panels import lower_panels, panel_axes
@@ -26,6 +26,8 @@ def needs_accumulator(tile: ContractionTile) -> bool:
 
 def reductions_inside(tile: ContractionTile) -> int:
     """How many of the tile's reductions, innermost first, run inside its kernel."""
+    if tile.flushes:
+        return BLOCK_REDUCTIONS
     if lane_axes(tile) is not None:
         return LANE_REDUCTIONS
     return BLOCK_REDUCTIONS if gemm_axes(tile) is not None else SUM_REDUCTIONS
@@ -42,6 +44,8 @@ def lower_contraction(
 
     ``accumulator`` must be given when `needs_accumulator` says so.
     """
+    if tile.flushes:
+        return lower_gemm(tile, gemm_axes(tile) or single_elements(tile), isa, accumulator)
     lanes = lane_axes(tile)
     if lanes is not None:
         return lower_lane_blocks(tile, lanes, isa)

@@ -35,7 +35,7 @@ class ContractionTile:
 
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
-    to the tile that comes next, in bytes.
+    to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
     """
 
     free: tuple[TileAxis, ...]
@@ -46,6 +46,7 @@ class ContractionTile:
     from_zero: bool
     ahead: tuple[int, ...]
     hints: TileHints
+    flushes: bool = False
 
     @property
     def slots(self) -> tuple[int, ...]:

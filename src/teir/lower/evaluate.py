@@ -150,7 +150,8 @@ class _Machine:
         a = self.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
         b = self.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
         c = self.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
-        self.accumulate(kernel.in_type, kernel.out_type, (a, b), c, accumulate)
+        ends = (kernel.in_type, kernel.out_type)
+        self.accumulate(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
 
     def panel_block(self, kernel: PanelBlock, call: Call) -> None:
         k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _ = call.arguments
@@ -240,11 +241,12 @@ class _Machine:
         output: Tile,
         accumulate: int,
         chains: int | None = None,
+        flushes: bool = False,
     ) -> None:
         start = output.astype(out_type.accumulator.numpy_dtype())
         if not accumulate:
             start = np.zeros_like(start)
-        output[...] = convert(contract(inputs, start, in_type, chains), out_type)
+        output[...] = convert(contract(inputs, start, in_type, chains, flushes), out_type)
 
     def elementwise(self, kernel: Elementwise, call: Call) -> None:
         operands = 1 if kernel.operation is Operation.ZERO else len(call.operands)

@@ -57,6 +57,12 @@ def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
     return GemmAxes(_in_order(lane_axis, swapped), _in_order(columns, swapped), loops, swapped)
 
 
+def single_elements(tile: ContractionTile) -> GemmAxes:
+    """Blocks of one element: what fits any tile of two inputs."""
+    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
+    return GemmAxes(lanes, TileAxis(1, (0, 0, 0)), tile.free, False)
+
+
 def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> GemmAxes:
     """A matrix by a vector along rows: one chain per row beats gathering every step's lanes."""
     lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
@@ -213,6 +219,8 @@ class _GemmBlocks:
             a_access=_lane_access(lane_strides[0], self.tile.in_type),
             c_access=_lane_access(c_m, out_type),
             masked=masked,
+            flushes=self.tile.flushes,
+            b_adjacent=self.tile.flushes and self._is_b_adjacent(),
         )
         missing = BLOCK_REDUCTIONS - len(self.inside)
         loops = (TileAxis(1, (0, 0, 0)),) * missing + self.inside
@@ -232,6 +240,9 @@ class _GemmBlocks:
             0 if is_wide else self.tile.ahead[-1],
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+    def _is_b_adjacent(self) -> bool:
+        return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width
 
 
 def _lane_access(stride_bytes: int, data_type: DataType) -> Access:

@@ -46,6 +46,7 @@ class GemmBlock:
     change no value, and the addresses need not exist.
 
     ``flushes`` (inputs of type BF16): factors and sums that are subnormal count as zero.
+    ``b_adjacent``: ``b_k`` is one element.
     """
 
     in_type: DataType
@@ -57,6 +58,7 @@ class GemmBlock:
     c_access: Access
     masked: bool
     flushes: bool = False
+    b_adjacent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from teir.ir.nodes import (
     Primitive,
     Program,
 )
+from teir.ir.subnormals import flushes_subnormals
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
 from teir.lower.block_shapes import block_shapes
 from teir.lower.contraction import (
@@ -261,6 +262,7 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, hints)
+    tile = replace(tile, flushes=flushes_subnormals(primitive))
     wide = context.accumulator if needs_accumulator(tile) else None
     return lower_contraction(tile, context.isa, wide)
 
@@ -366,6 +368,7 @@ def _runs_inside(
     consumed = [context.axes[name] for name in primitive.axes]
     axes = tile_axes([*absorbed, *consumed], primitive.operands)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
+    tile = replace(tile, flushes=flushes_subnormals(primitive))
     return len(tile.reductions) <= reductions_inside(tile)
 
 

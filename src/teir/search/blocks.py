@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
@@ -229,6 +230,7 @@ class ProductBlocks:
             out,
             replace(roles, k=k),
             data_type=self.shape.a.data_type,
+            flushes=self.shape.a.data_type is DataType.BF16,
             hints=self._hints(rows.tensor),
         )
 

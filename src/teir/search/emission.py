@@ -6,7 +6,7 @@ A `Body` is a sequence of sibling nodes and the scratch tensors they need on the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from teir.dtypes import DataType
 from teir.ir.lanes import LANES
@@ -24,6 +24,7 @@ from teir.ir.nodes import (
     Primitive,
     Tensor,
 )
+from teir.ir.subnormals import with_subnormals_zero
 from teir.search.step import Span
 
 _WORD_LETTERS = 8
@@ -115,11 +116,15 @@ class Emission:
         data_type: DataType | None = None,
         first: Sequence[str] = (),
         lanes: int | None = None,
+        flushes: bool = False,
         hints: MemoryHints = NO_HINTS,
     ) -> Body:
-        """One invocation, guarded by ``first`` of the named axes; its sums in ``lanes`` chains."""
+        """One invocation, guarded by ``first`` of the named axes; its sums in ``lanes`` chains.
+
+        With ``flushes`` subnormal numbers count as zero.
+        """
         names = tuple(tuple(self.axis(span) for span in spans) for spans in roles.lists)
-        key = (operation, tuple(inputs), output, names, lanes, hints)
+        key = (operation, tuple(inputs), output, names, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
             c, m, n, k = names
@@ -135,6 +140,9 @@ class Emission:
                 data_type=data_type,
                 metadata=hints.metadata() if lanes is None else ((LANES, str(lanes)),),
             )
+            if flushes:
+                metadata = with_subnormals_zero(primitive.metadata)
+                primitive = replace(primitive, metadata=metadata)
             self.primitives[key] = primitive
         node = InvocationNode(
             name=self.name(f"do_{primitive.name}"),

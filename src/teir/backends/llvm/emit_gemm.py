@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from teir.backends.llvm.emit_flush import flushed, start_flushing, stop_flushing
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_numbers import (
     computed_number,
@@ -20,8 +21,22 @@ from teir.backends.llvm.emit_numbers import (
     round_factor,
     widen,
 )
+from teir.backends.llvm.emit_pairs import (
+    PairRows,
+    add_pair,
+    as_ordered,
+    as_permuted,
+    load_adjacent_scale,
+    load_pair_factors,
+    load_pair_scale,
+    load_single_scale,
+    narrow_sum,
+    pair_rows,
+    takes_pairs,
+)
 from teir.backends.llvm.emit_products import (
     Arithmetic,
+    Scale,
     add_product,
     as_factor,
     load_scale,
@@ -87,6 +102,7 @@ class _Block:
     c: tuple[Lanes, ...]
     c_offsets: tuple[str | int, ...]
     b_multiples: dict[int, str]
+    pairs: PairRows | None
 
 
 def emit_gemm_body(kernel: GemmBlock, isa: Isa) -> FunctionText:
@@ -107,9 +123,15 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: _Arguments) -> FunctionText:
     text = FunctionText()
     text.label("entry")
     block = _prepare(text, kernel, isa, arguments)
+    mode = None
+    if kernel.flushes and block.pairs is None:
+        mode = start_flushing(text, isa)
     start = _start(text, block)
     first = _emit_preload(text, block)
-    _emit_loop(text, block, start, first)
+    sums = _emit_loop(text, block, start, first)
+    text.label("finish")
+    stop_flushing(text, isa, mode)
+    _emit_store(text, block, sums)
     return text
 
 
@@ -134,6 +156,7 @@ def _prepare(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: _Argume
         *_vectors(text, kernel, isa, arguments, a, last),
         *_vectors(text, kernel, isa, arguments, c, last),
         multiples,
+        pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
     )
 
 
@@ -200,8 +223,9 @@ def _emit_preload(text: FunctionText, block: _Block) -> Accumulators:
         rows = []
         for lanes, offset in zip(block.c, block.c_offsets, strict=True):
             stored = load(text, lanes, shift_pointer(text, address, offset))
-            rows.append(widen(text, block.kernel.out_type, block.isa, stored, lanes.numbers))
-        first.append(rows)
+            wide = widen(text, block.kernel.out_type, block.isa, stored, lanes.numbers)
+            rows.append(_flushed(text, block, wide))
+        first.append(rows if block.pairs is None else as_permuted(text, rows))
     text.effect("br label %loop")
     return first
 
@@ -223,12 +247,15 @@ def _prefetch(text: FunctionText, address: str) -> None:
 
 
 def _emit_store(text: FunctionText, block: _Block, sums: Accumulators) -> None:
-    text.label("finish")
     c_n = block.arguments.read(text, "c_n")
-    for column, rows in enumerate(sums):
+    for column, held in enumerate(sums):
+        rows = held if block.pairs is None else as_ordered(text, held)
         address = _column_of_c(text, c_n, column)
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
-            stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
+            if block.pairs is not None and block.kernel.out_type is DataType.BF16:
+                stored = narrow_sum(text, row)
+            else:
+                stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)
     text.effect("ret void")
 
@@ -259,7 +286,10 @@ Sources = tuple[tuple[str, _State], ...]
 """The blocks that lead to the loop's head, and the state each brings."""
 
 
-def _emit_loop(text: FunctionText, block: _Block, start: _State, first: Accumulators) -> None:
+def _emit_loop(
+    text: FunctionText, block: _Block, start: _State, first: Accumulators
+) -> Accumulators:
+    """The loop, which leaves for %finish; returns the sums."""
     state = _State(
         text.fresh(),
         tuple(text.fresh() for _ in start.b),
@@ -268,13 +298,12 @@ def _emit_loop(text: FunctionText, block: _Block, start: _State, first: Accumula
         text.fresh(),
         [[text.fresh() for _ in rows] for rows in first],
     )
-    many = _emit_steps(text, block, state, "many", _steps_at_once(block.kernel))
+    many = _emit_steps(text, block, state, "many", _steps_at_once(block))
     text.label("few")
     last = text.value(f"icmp eq i64 {state.k_left}, 0")
     text.effect(f"br i1 {last}, label %segment, label %one")
     one = _emit_steps(text, block, state, "one", 1)
     next_batch, next_outer = _emit_segment(text, block, state)
-    _emit_store(text, block, state.sums)
     sources = (
         ("entry", start),
         ("preload", replace(start, sums=first)),
@@ -284,6 +313,7 @@ def _emit_loop(text: FunctionText, block: _Block, start: _State, first: Accumula
         ("next_outer", next_outer),
     )
     _emit_loop_head(text, block, state, sources)
+    return state.sums
 
 
 def _emit_loop_head(text: FunctionText, block: _Block, state: _State, sources: Sources) -> None:
@@ -293,12 +323,13 @@ def _emit_loop_head(text: FunctionText, block: _Block, state: _State, sources: S
     for number, name in enumerate(_flat(state)):
         incoming = ", ".join(f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources)
         text.define(name, f"phi {types[number]} {incoming}")
-    enough = text.value(f"icmp sge i64 {state.k_left}, {_steps_at_once(block.kernel)}")
+    enough = text.value(f"icmp sge i64 {state.k_left}, {_steps_at_once(block)}")
     text.effect(f"br i1 {enough}, label %many, label %few, {_MOSTLY}")
 
 
-def _steps_at_once(kernel: GemmBlock) -> int:
-    return 2 if kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
+def _steps_at_once(block: _Block) -> int:
+    kernel = block.kernel
+    return 2 if block.pairs is not None or kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
 
 
 def _start(text: FunctionText, block: _Block) -> _State:
@@ -333,10 +364,12 @@ def _emit_steps(text: FunctionText, block: _Block, state: _State, label: str, st
     a, b, sums = state.a, state.b, state.sums
     if steps > 1:
         _emit_prefetch_of_b(text, block, b)
+    if block.pairs is not None:
+        sums = _emit_pair(text, block, block.pairs, (a, b), steps == 2, sums)
     for _ in range(steps):
-        sums = _emit_step(text, block, a, b, sums)
-        a = shift_pointer(text, a, block.a_k)
-        b = tuple(shift_pointer(text, base, block.b_k) for base in b)
+        if block.pairs is None:
+            sums = _emit_step(text, block, a, b, sums)
+        a, b = _next_step(text, block, a, b)
     k_left = text.value(f"sub i64 {state.k_left}, {steps}")
     text.effect("br label %loop")
     return replace(state, a=a, b=b, k_left=k_left, sums=sums)
@@ -367,15 +400,58 @@ def _emit_step(
         stored = load(text, lanes, shift_pointer(text, a, offset))
         numbers = widen(text, kernel.in_type, block.isa, stored, lanes.numbers)
         rounded = round_factor(text, kernel.in_type, numbers, lanes.numbers)
-        factors.append(as_factor(text, kind, rounded))
+        factors.append(as_factor(text, kind, _flushed(text, block, rounded)))
     following = []
     for column, rows in enumerate(sums):
         scale = load_scale(text, kind, _column_of_b(text, block, b, column))
+        if kernel.flushes:
+            scale = Scale(_flushed(text, block, scale.real), None)
         following.append(
             [
-                add_product(text, kind, factor, scale, row)
+                _flushed(text, block, add_product(text, kind, factor, scale, row))
                 for factor, row in zip(factors, rows, strict=True)
             ]
+        )
+    return following
+
+
+def _flushed(text: FunctionText, block: _Block, numbers: str) -> str:
+    if not block.kernel.flushes:
+        return numbers
+    return flushed(text, block.isa, numbers, block.arithmetic.count)
+
+
+def _next_step(
+    text: FunctionText, block: _Block, a: str, b: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    following = shift_pointer(text, a, block.a_k)
+    return following, tuple(shift_pointer(text, base, block.b_k) for base in b)
+
+
+def _emit_pair(
+    text: FunctionText,
+    block: _Block,
+    pairs: PairRows,
+    place: tuple[str, tuple[str, ...]],
+    is_whole: bool,
+    sums: Accumulators,
+) -> Accumulators:
+    """Two steps of k in one; where it is not whole, a single one."""
+    a, b = place
+    next_a, next_b = _next_step(text, block, a, b)
+    factors = load_pair_factors(text, pairs, a, next_a if is_whole else None)
+    following = []
+    for column, rows in enumerate(sums):
+        first = _column_of_b(text, block, b, column)
+        if not is_whole:
+            scale = load_single_scale(text, pairs, column, first)
+        elif block.kernel.b_adjacent:
+            scale = load_adjacent_scale(text, pairs, column, first)
+        else:
+            second = _column_of_b(text, block, next_b, column)
+            scale = load_pair_scale(text, pairs, column, first, second)
+        following.append(
+            [add_pair(text, factor, scale, row) for factor, row in zip(factors, rows, strict=True)]
         )
     return following
 

@@ -187,7 +187,8 @@ def _kernel_words(kernel: Kernel) -> str:
             mask = "_masked" if kernel.masked else ""
             shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
             flush = "_flush" if kernel.flushes else ""
-            return f"gemm_{types}_{shape}_{access}{mask}{flush}"
+            adjacent = "_adjacent" if kernel.b_adjacent else ""
+            return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}"
         case PanelBlock():
             return _panel_words(kernel)
         case ProductSum():

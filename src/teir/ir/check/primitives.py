@@ -8,6 +8,7 @@ from teir.ir.check.report import RuleCheck, blame
 from teir.ir.check.resolved import Resolved
 from teir.ir.lanes import MOST_LANES, is_lane_count, lanes_text
 from teir.ir.nodes import Operation, Primitive, Role
+from teir.ir.subnormals import ZERO, subnormals_text
 
 AXIS_IN_ONE_ROLE = Rule(
     code="TEIR322",
@@ -63,6 +64,13 @@ LANE_COUNT = Rule(
     sentence=f"The lanes of a Contraction are a power of two from 2 to {MOST_LANES}, and its last "
     "K axis does not move what it adds into.",
     source="language reference, lanes",
+)
+
+SUBNORMALS_ZERO = Rule(
+    code="TEIR340",
+    sentence='The entry "subnormals" of a Contraction is "zero", on two inputs of type BF16, '
+    "without lanes.",
+    source="language reference, subnormals",
 )
 
 _BINARIES = (
@@ -292,6 +300,24 @@ def lane_counts(resolved: Resolved) -> list[Finding]:
     return findings
 
 
+def subnormal_entries(resolved: Resolved) -> list[Finding]:
+    findings = []
+    for primitive in resolved.program.primitives:
+        text = subnormals_text(primitive)
+        if text is None or primitive.operation is not Operation.CONTRACTION:
+            continue
+        types = [resolved.tensors[name].data_type for name in primitive.inputs]
+        if text != ZERO:
+            findings.append(blame(SUBNORMALS_ZERO, Part.PRIMITIVE, primitive.name, ZERO, text))
+        elif types != [DataType.BF16] * 2 or lanes_text(primitive) is not None:
+            found = ", ".join(one.value for one in types)
+            expected = "two inputs of type BF16 and no lanes"
+            findings.append(
+                blame(SUBNORMALS_ZERO, Part.PRIMITIVE, primitive.name, expected, found)
+            )
+    return findings
+
+
 PRIMITIVE_RULES: tuple[RuleCheck, ...] = (
     (AXIS_IN_ONE_ROLE, axis_in_one_role),
     (ROLES, roles_of_operation),
@@ -303,4 +329,5 @@ PRIMITIVE_RULES: tuple[RuleCheck, ...] = (
     (DECLARED_TYPE, declared_types),
     (WRITTEN_STRIDE, written_strides),
     (LANE_COUNT, lane_counts),
+    (SUBNORMALS_ZERO, subnormal_entries),
 )

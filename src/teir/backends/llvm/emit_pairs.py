@@ -1,0 +1,177 @@
+"""Two steps of the chain at once: BF16 products by `vdpbf16ps`.
+
+The instruction adds the product of the high halves of 32-bit lanes, then that of the low halves,
+each as a fused multiply-add that takes subnormal numbers for zero. With the earlier step in the
+high halves it is two steps of the chain. So that A may lie with its rows adjacent, as other
+kernels read it, two of its columns are interleaved in registers: an unpack of the halves of two
+vectors costs less than an interleave in order, and leaves the rows of both vectors permuted until
+the sums are stored. The two elements of B that go to all lanes meet in memory, on the stack, as
+they are broadcast from there at no cost to the multipliers.
+
+    rows of unpacked vectors    0-3 8-11 16-19 24-27    4-7 12-15 20-23 28-31
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.backends.llvm.compile_ir import machine_for
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, splat
+from teir.dtypes import DataType
+from teir.lower.kernels import Access, GemmBlock
+from teir.target import Isa
+
+ROWS = 16
+"""Rows of one vector of FP32 accumulators."""
+_FEATURE = "+avx512bf16"
+_UNPACKED = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+_INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps.512"
+_NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
+
+
+def has_pairs(isa: Isa) -> bool:
+    """True where code for ``isa`` may use the instruction."""
+    return isa is Isa.AVX512 and _FEATURE in machine_for(isa).features.split(",")
+
+
+def takes_pairs(kernel: GemmBlock, isa: Isa) -> bool:
+    """True where the block is one the instruction serves, and the machine has it."""
+    return (
+        kernel.flushes
+        and kernel.in_type is DataType.BF16
+        and kernel.lanes == ROWS
+        and kernel.a_access is Access.UNIT
+        and has_pairs(isa)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PairRows:
+    """The rows of A as the instruction reads them: two vectors at a time, the last alone if odd.
+
+    ``lanes`` has the lanes of each group; ``slots`` is memory for one 32-bit word per column.
+    """
+
+    lanes: tuple[Lanes, ...]
+    slots: str
+
+
+def pair_rows(text: FunctionText, kernel: GemmBlock, isa: Isa, last_lanes: str | None) -> PairRows:
+    """Emit what addressing the rows needs; ``last_lanes`` of the last vector exist."""
+    groups = []
+    for first in range(0, kernel.vectors, 2):
+        vectors = min(2, kernel.vectors - first)
+        existing = None
+        if last_lanes is not None and first + vectors == kernel.vectors:
+            existing = text.value(f"add i64 {last_lanes}, {ROWS * (vectors - 1)}")
+        groups.append(
+            lanes_in_memory(text, isa, DataType.BF16, ROWS * vectors, Access.UNIT, "0", existing)
+        )
+    slots = text.value(f"alloca [{kernel.columns} x i32], align 64")
+    return PairRows(tuple(groups), slots)
+
+
+def load_pair_factors(
+    text: FunctionText, rows: PairRows, first: str, second: str | None
+) -> list[str]:
+    """The rows of two columns of A, interleaved; a missing second column is zero."""
+    factors = []
+    for number, lanes in enumerate(rows.lanes):
+        offset = 2 * ROWS * 2 * number
+        early = load(text, lanes, shift_pointer(text, first, offset))
+        late = "zeroinitializer"
+        if second is not None:
+            late = load(text, lanes, shift_pointer(text, second, offset))
+        for pattern in _patterns(lanes.count):
+            words = shuffle(text, "i16", lanes.count, early, late, pattern)
+            factors.append(text.value(f"bitcast <32 x i16> {words} to <32 x bfloat>"))
+    return factors
+
+
+def _patterns(count: int) -> list[list[int]]:
+    """The words each interleaved vector takes: low halves from the late column, high from early."""
+    orders = [list(range(ROWS))]
+    if count > ROWS:
+        orders = [[half + row for half in (0, 16) for row in part] for part in _UNPACKED]
+    return [[word for row in order for word in (count + row, row)] for order in orders]
+
+
+def load_adjacent_scale(text: FunctionText, rows: PairRows, column: int, place: str) -> str:
+    """The elements of B at ``place`` (the earlier) and right after it, in every lane."""
+    words = text.value(f"load i32, ptr {place}, align 1")
+    return _broadcast(
+        text,
+        rows,
+        column,
+        text.value(f"call i32 @llvm.fshl.i32(i32 {words}, i32 {words}, i32 16)"),
+    )
+
+
+def load_pair_scale(
+    text: FunctionText, rows: PairRows, column: int, first: str, second: str
+) -> str:
+    """The elements of B at ``first`` (the earlier) and ``second``, in every lane."""
+    early = text.value(f"shl i32 {_word(text, first)}, 16")
+    pair = text.value(f"or i32 {early}, {_word(text, second)}")
+    return _broadcast(text, rows, column, pair)
+
+
+def load_single_scale(text: FunctionText, rows: PairRows, column: int, place: str) -> str:
+    """The element of B at ``place`` and zero, in every lane."""
+    return _broadcast(text, rows, column, text.value(f"shl i32 {_word(text, place)}, 16"))
+
+
+def _broadcast(text: FunctionText, rows: PairRows, column: int, pair: str) -> str:
+    slot = shift_pointer(text, rows.slots, 4 * column)
+    text.effect(f"store volatile i32 {pair}, ptr {slot}, align 4")
+    stored = text.value(f"load i32, ptr {slot}, align 4")
+    words = splat(text, "i32", stored, ROWS)
+    return text.value(f"bitcast <16 x i32> {words} to <32 x bfloat>")
+
+
+def _word(text: FunctionText, place: str) -> str:
+    word = text.value(f"load i16, ptr {place}, align 1")
+    return text.value(f"zext i16 {word} to i32")
+
+
+def add_pair(text: FunctionText, factor: str, scale: str, total: str) -> str:
+    """Two steps of the chain."""
+    return text.value(
+        f"call <16 x float> {_INSTRUCTION}(<16 x float> {total}, <32 x bfloat> {factor}, "
+        f"<32 x bfloat> {scale})"
+    )
+
+
+def narrow_sum(text: FunctionText, total: str) -> str:
+    """A vector of sums as BF16, rounded to nearest even; no sum is subnormal here."""
+    numbers = text.value(f"call <16 x bfloat> {_NARROW}(<16 x float> {total})")
+    return text.value(f"bitcast <16 x bfloat> {numbers} to <16 x i16>")
+
+
+def as_permuted(text: FunctionText, sums: list[str]) -> list[str]:
+    """Vectors of rows in order, as the accumulators hold them."""
+    return _regrouped(text, sums, _TO_PERMUTED)
+
+
+def as_ordered(text: FunctionText, sums: list[str]) -> list[str]:
+    """What the accumulators hold, as vectors of rows in order."""
+    return _regrouped(text, sums, _TO_ORDERED)
+
+
+_ROWS_OF_PERMUTED = [half + row for part in _UNPACKED for half in (0, 16) for row in part]
+_TO_PERMUTED = (_ROWS_OF_PERMUTED[:ROWS], _ROWS_OF_PERMUTED[ROWS:])
+_PLACES = [_ROWS_OF_PERMUTED.index(row) for row in range(2 * ROWS)]
+_TO_ORDERED = (_PLACES[:ROWS], _PLACES[ROWS:])
+
+
+def _regrouped(
+    text: FunctionText, sums: list[str], patterns: tuple[list[int], list[int]]
+) -> list[str]:
+    moved = list(sums)
+    for first in range(0, len(sums) - 1, 2):
+        one, other = sums[first : first + 2]
+        moved[first : first + 2] = [
+            shuffle(text, "float", ROWS, one, other, pattern) for pattern in patterns
+        ]
+    return moved
