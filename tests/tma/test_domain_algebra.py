@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teir.errors import TeirError
@@ -30,6 +30,7 @@ def items(shape: tuple[int, ...], schedule: tuple[Verb, ...]) -> list[Item]:
     return [item_at(shape, schedule, at) for at in itertools.product(*map(range, loops))]
 
 
+@settings(deadline=None)
 @given(extent=EXTENT, n=FACTOR, m=FACTOR)
 def test_split_split(extent: int, n: int, m: int) -> None:
     """Split by n, then the outer by m, equals split by m n, then the inner by n: always."""
@@ -41,6 +42,7 @@ def test_split_split(extent: int, n: int, m: int) -> None:
     assert {one.index for one in left if one.valid} == {(i,) for i in range(extent)}
 
 
+@settings(deadline=None)
 @given(outer=EXTENT, inner=EXTENT)
 def test_merge_split(outer: int, inner: int) -> None:
     """Merge, then split by the inner extent: the identity."""
@@ -51,6 +53,7 @@ def test_merge_split(outer: int, inner: int) -> None:
     assert all(one.valid for one in found)
 
 
+@settings(deadline=None)
 @given(outer=EXTENT, inner=EXTENT, factor=FACTOR)
 def test_merge_then_split_equals_split_then_merge_iff_it_divides(
     outer: int, inner: int, factor: int
@@ -65,6 +68,7 @@ def test_merge_then_split_equals_split_then_merge_iff_it_divides(
     assert (first == second) == (inner % factor == 0 or outer == 1)
 
 
+@settings(deadline=None)
 @given(shape=st.lists(EXTENT, min_size=1, max_size=3).map(tuple), seed=st.integers(0, 2**32))
 def test_every_valid_item_is_reached_once(shape: tuple[int, ...], seed: int) -> None:
     generator = random.Random(seed)
@@ -98,6 +102,7 @@ def drawn_verbs(generator: random.Random, shape: tuple[int, ...]) -> tuple[Verb,
     return tuple(verbs)
 
 
+@settings(deadline=None)
 @given(shape=st.lists(EXTENT, min_size=1, max_size=3).map(tuple), seed=st.integers(0, 2**32))
 def test_expressions_mean_what_the_evaluator_means(shape: tuple[int, ...], seed: int) -> None:
     """Deriving domains and walking expressions backwards gives the evaluator's items."""
@@ -116,6 +121,7 @@ def test_expressions_mean_what_the_evaluator_means(shape: tuple[int, ...], seed:
         assert all(0 <= index < one.extent for one, index in values.items()) == item.valid
 
 
+@settings(deadline=None)
 @given(shape=st.lists(EXTENT, min_size=1, max_size=3).map(tuple), seed=st.integers(0, 2**32))
 def test_backward_undoes_forward(shape: tuple[int, ...], seed: int) -> None:
     schedule = drawn_verbs(random.Random(seed), shape)
@@ -128,6 +134,7 @@ def test_backward_undoes_forward(shape: tuple[int, ...], seed: int) -> None:
             assert backward(expression, outputs) == at
 
 
+@settings(deadline=None)
 @given(source=EXTENT, factor=FACTOR)
 def test_holes_of_a_split_are_its_padding(source: int, factor: int) -> None:
     _, loops, expressions = apply_verbs((source,), (split(0, factor),))

@@ -12,9 +12,10 @@ import pytest
 from teir.errors import TeirError
 from teir.tma.case_form import transfer_of, transfers_of
 from teir.tma.check import Report, check
-from teir.tma.dimensions import Kind
+from teir.tma.dimensions import Kind, dimensions_of
 from teir.tma.inference import Inferred
 from teir.tma.nodes import Parallel
+from teir.tma.refusal import Refusal
 from teir.tma.steps import mapping_of
 from teir.tma.tensor_map import Fill, check_tensor_map
 
@@ -191,6 +192,48 @@ CIRCULAR = {"stages": 4, "warp_specialised": True}
 def test_loops_the_consumer_may_not_have(fields: dict[str, Any], code: str) -> None:
     shape = {"shape": [8, 32]} | ({"circular_buffer": CIRCULAR} if code == "TEIR950" else {})
     assert codes(report(**{**shape, **fields})) == [code]
+
+
+def test_an_iter_domain_of_no_kind_is_refused() -> None:
+    """Neither Bulk nor not, neither partitioned nor box: what mixing tile and loops leaves."""
+    found = inferred(shape=[64], schedule=[["split", 0, 16]], parallel={"1": "Bulk"})
+    nothing = replace(found.roles, bulk=frozenset(), not_bulk=frozenset(), boxed=())
+    refusal = dimensions_of(found.raw, nothing, 0)
+    assert isinstance(refusal, Refusal)
+    assert refusal.finding.code == "TEIR909"
+    assert refusal.reason == "I1{64} mixes tile and non-tile IterDomains"
+
+
+def test_off_the_way_to_memory() -> None:
+    """A tile merged with what an extent of 1 was split into is no view of memory."""
+    schedule = [
+        ["split", 0, 8],
+        ["outer_split", 0, 1],
+        ["split", 0, 8],
+        ["merge", 1],
+        ["split", 1, 3],
+    ]
+    found = report(shape=[32], schedule=schedule, parallel={"2": "Bulk", "3": "Bulk"})
+    assert codes(found) == ["TEIR908"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"parallel": {"2": "Bulk"}},
+        {"parallel": {"1": "Bulk", "-1": "BIDx"}},
+        {"smem_allocation": "loop", "smem_unallocated_axes": [2]},
+        {"schedule": [["flatten", 0, 3]]},
+    ],
+)
+def test_positions_beyond_the_domain(fields: dict[str, Any]) -> None:
+    with pytest.raises(TeirError, match="TEIR901"):
+        report(**{"shape": [8, 32], **fields})
+
+
+def test_domains_stay_countable() -> None:
+    with pytest.raises(TeirError, match="TEIR902"):
+        report(shape=[8], schedule=[["split", 0, 2**40], ["split", 0, 2**40]])
 
 
 @pytest.mark.parametrize(("size", "found"), [(8, []), (20, ["TEIR960"])])

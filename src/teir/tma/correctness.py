@@ -32,6 +32,9 @@ from teir.tma.inference import Inferred
 from teir.tma.rules import STRONG
 from teir.tma.walk import Walk, count_elements, tile_count, walk
 
+EXHAUSTIVE_TILES = 2**23
+WALKED_AT_ONCE = 2**16
+
 
 class StrongCorrectness(Enum):
     """How holes come to hold the fill value."""
@@ -64,14 +67,21 @@ def straddles(dimension: Dimension) -> bool:
 
 
 def classify(inferred: Inferred) -> StrongCorrectness:
-    """Strong correctness of the whole schedule, by an exhaustive walk where theory leaves doubt."""
+    """Strong correctness of the whole schedule, by an exhaustive walk where theory leaves doubt.
+
+    Beyond 2^23 tiles doubt counts as a need: a predicate that was not needed does no harm.
+    """
     if any(straddles(dimension) for dimension in inferred.dimensions):
         return StrongCorrectness.UNACHIEVABLE
     if is_protected_throughout(inferred):
         return StrongCorrectness.AUTOMATIC
-    every = walk(inferred, np.arange(tile_count(inferred), dtype=np.int64))
-    if count_elements(every).hole_data:
+    total = tile_count(inferred)
+    if total > EXHAUSTIVE_TILES:
         return StrongCorrectness.NEEDS_PREDICATE
+    for first in range(0, total, WALKED_AT_ONCE):
+        linear = np.arange(first, min(first + WALKED_AT_ONCE, total), dtype=np.int64)
+        if count_elements(walk(inferred, linear)).hole_data:
+            return StrongCorrectness.NEEDS_PREDICATE
     return StrongCorrectness.AUTOMATIC
 
 

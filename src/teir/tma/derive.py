@@ -6,6 +6,7 @@ is written, so that the loop domain and an allocation domain know where they agr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -23,6 +24,7 @@ from teir.tma.nodes import Flatten, Merge, Reorder, Resize, Split, Swizzle, Tran
 from teir.tma.rules import AXIS_POSITION, FACTOR, XOR_EXTENTS
 
 Domain = tuple[IterDomain, ...]
+LARGEST_DOMAIN = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +67,14 @@ class _Forest:
 
 
 def derive_domains(transfer: Transfer) -> Domains:
-    """All domains of ``transfer``. Raises TeirError (TEIR901, TEIR902, TEIR903)."""
+    """All domains of ``transfer``; every position it names is one of theirs.
+
+    Raises TeirError (TEIR901, TEIR902, TEIR903).
+    """
     forest = _Forest()
     logical = tuple(forest.fresh(extent) for extent in transfer.shape)
     loop, loop_expressions = _apply_all(forest, logical, transfer.schedule)
+    positions(loop, tuple(axis for axis, _ in transfer.parallel), "parallel")
     allocation, allocation_expressions = _apply_all(forest, logical, transfer.allocation or ())
     shared: Domain | None = None
     shared_expressions: tuple[Expression, ...] = ()
@@ -77,6 +83,7 @@ def derive_domains(transfer: Transfer) -> Domains:
             shared, shared_expressions = loop, loop_expressions
         else:
             shared, shared_expressions = _apply_all(forest, logical, transfer.shared.verbs)
+        positions(shared, transfer.shared.unallocated, "unallocated")
     return Domains(
         logical=logical,
         loop=loop,
@@ -108,6 +115,8 @@ def _apply_all(
     expressions: list[Expression] = []
     for verb in verbs:
         domain = _apply(forest, domain, verb, expressions)
+        if math.prod(one.extent for one in domain) >= LARGEST_DOMAIN:
+            _refuse(FACTOR, domain, "a domain of fewer than 2^62 positions", "more")
     return domain, tuple(expressions)
 
 
@@ -144,13 +153,13 @@ def _apply(forest: _Forest, domain: Domain, verb: Verb, expressions: list[Expres
 
 
 def positions(
-    domain: Domain, wanted: tuple[int, ...], verb: Verb, distinct: bool = True
+    domain: Domain, wanted: tuple[int, ...], where: Verb | str, distinct: bool = True
 ) -> tuple[int, ...]:
-    """Positions counted from 0. Raises TeirError (TEIR901)."""
+    """The positions ``wanted`` of ``domain``, counted from 0. Raises TeirError (TEIR901)."""
     rank = len(domain)
     found = tuple(axis + rank if axis < 0 else axis for axis in wanted)
     if any(not 0 <= axis < rank for axis in found) or (distinct and len(set(found)) < len(found)):
-        _refuse(AXIS_POSITION, domain, f"positions below {rank}, each once", str(verb))
+        _refuse(AXIS_POSITION, domain, f"positions below {rank}, each once", str(where))
     return found
 
 

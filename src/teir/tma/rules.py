@@ -16,7 +16,9 @@ def _rule(number: int, sentence: str, source: str) -> Rule:
 TRANSFER_FORM = _rule(900, "A transfer has the fields of its form, each of its kind.", _PAGE)
 AXIS_POSITION = _rule(901, "A verb names positions its domain has, each once.", _PAGE)
 FACTOR = _rule(
-    902, "A split's factor is at least 1; a resize leaves an extent of at least 1.", _PAGE
+    902,
+    "A split's factor is at least 1, a resized extent too; domains stay below 2^62 positions.",
+    _PAGE,
 )
 XOR_EXTENTS = _rule(903, "A swizzle joins two IterDomains of one power-of-two extent.", _PAGE)
 TEXT_FORM = _rule(904, "A transfer's text follows its grammar.", _PAGE)
