@@ -22,10 +22,16 @@ def measure_peak(data_type: DataType, threads: int) -> float:
 
     A product of BF16 pairs counts as four operations where the machine has such an instruction.
     """
-    alone = peak.measure_fma_peak(host_isa(), data_type, _ROUNDS)
+    alone = _alone(data_type)
     if threads == 1:
         return alone
     return alone * threads * _peak_seconds(data_type, 1) / _peak_seconds(data_type, threads)
+
+
+def _alone(data_type: DataType) -> float:
+    if data_type is DataType.BF16:
+        return peak.measure_bf16_peak(host_isa(), _ROUNDS)
+    return peak.measure_fma_peak(host_isa(), data_type, _ROUNDS)
 
 
 def _peak_seconds(data_type: DataType, threads: int) -> float:
@@ -33,10 +39,7 @@ def _peak_seconds(data_type: DataType, threads: int) -> float:
     with ThreadPoolExecutor(threads) as pool:
 
         def together() -> None:
-            jobs = [
-                pool.submit(peak.measure_fma_peak, host_isa(), data_type, _ROUNDS)
-                for _ in range(threads)
-            ]
+            jobs = [pool.submit(_alone, data_type) for _ in range(threads)]
             wait(jobs)
 
         together()
