@@ -1,6 +1,7 @@
 """Every class in every type, everybody beside everybody: all results of a release.
 
-    python benchmarks/all.py [--only NAME] [--prefix "chrt -f 10 taskset -c 1"] [--work FOLDER]
+    python benchmarks/all.py [--only NAME] [--no-peers] [--prefix "chrt -f 10 taskset -c 1"]
+        [--work FOLDER]
 
 Runs `classes.py` in slices of a few cases, in both environments of `columns.py`, joins them in
 ``results/class-CLASS-DTYPE.json`` with a plot beside it, and sums up in ``results/summary.json``.
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ import teir
 from teir.cli.peers.libraries import peer_versions
 
 ROUNDS = 5
-_SLICES = {"a": 3, "b": 14, "c": 8, "d": 10, "e": 47}
+_SLICES = {"a": 3, "b": 14, "c": 6, "d": 8, "e": 47}
 """Cases per slice: what takes well below a minute."""
 
 
@@ -78,7 +79,8 @@ class Run:
     prefix: tuple[str, ...]
 
     def slice_path(self, job: Job, column: Column, first: int) -> Path:
-        return self.folder / f"{job.name}-{column.name}-{first:03}-{self.source}.json"
+        who = column.name if job.with_peers else "ALONE"
+        return self.folder / f"{job.name}-{who}-{first:03}-{self.source}.json"
 
 
 def source_digest() -> str:
@@ -166,6 +168,7 @@ def _unpinned(prefix: Sequence[str]) -> tuple[str, ...]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--prefix", type=shlex.split, default=[])
     parser.add_argument(
         "--work", type=Path, default=Path(tempfile.gettempdir()) / "teir-benchmarks"
@@ -179,7 +182,7 @@ def main() -> int:
         if arguments.only and not any(text in job.name for text in arguments.only):
             continue
         start = time.perf_counter()
-        if not measure_job(job, run):
+        if not measure_job(replace(job, with_peers=False) if arguments.no_peers else job, run):
             failed.append(job.name)
         print(f"{job.name}: {time.perf_counter() - start:.0f} s", flush=True)
     write_summary()
