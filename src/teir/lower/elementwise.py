@@ -9,6 +9,7 @@ from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Access, Elementwise, TransposeCopy
+from teir.lower.permutation import lower_permutation
 from teir.target import Isa
 
 _SHORT = 4
@@ -21,13 +22,19 @@ def lower_elementwise(
     operands: tuple[Address, ...],
     types: tuple[DataType, ...],
     isa: Isa,
+    output_bytes: int = 0,
 ) -> tuple[KernelNode, ...]:
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
     An axis that moves no operand only repeats an idempotent operation and is dropped.
+    ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
+    if operation is Operation.COPY and types[0] is types[1]:
+        permutation = lower_permutation(moving, operands, widths[0], output_bytes, isa)
+        if permutation is not None:
+            return permutation
     slots = [address.slot for address in operands]
     transposing = _transposing_axes(operation, moving, types)
     if transposing is not None:

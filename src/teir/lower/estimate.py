@@ -17,8 +17,10 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     PanelBlock,
+    PermuteCopy,
     ProductSum,
     RowSweep,
+    RunCopy,
     TransposeCopy,
 )
 
@@ -76,5 +78,12 @@ def _steps(call: Call) -> float:
         case TransposeCopy():
             rows, columns = call.arguments[:2]
             return 4 * (1 + rows * columns / kernel.lanes)
+        case PermuteCopy() | RunCopy():
+            elements = (
+                (call.arguments[-1] if isinstance(kernel, RunCopy) else 1)
+                * prod(call.arguments[0:3])
+                * prod(call.arguments[6:9])
+            )
+            return 4 * (1 + elements * prod(call.arguments[12:14]) / kernel.lanes)
         case _:
             assert_never(kernel)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -35,8 +36,10 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     PanelBlock,
+    PermuteCopy,
     ProductSum,
     RowSweep,
+    RunCopy,
     TransposeCopy,
 )
 
@@ -120,6 +123,10 @@ class _Machine:
                 self.elementwise(call.kernel, call)
             case TransposeCopy():
                 self.transpose_copy(call.kernel, call)
+            case PermuteCopy():
+                self.permute_copy(call.kernel, call, 1)
+            case RunCopy():
+                self.permute_copy(call.kernel, call, call.arguments[-1])
             case _:
                 assert_never(call.kernel)
 
@@ -270,3 +277,22 @@ class _Machine:
         source = self.tile(call, 0, element, ((m, kernel.element_bytes), (n, in_n)))
         target = self.tile(call, 1, element, ((m, out_m), (n, kernel.element_bytes)))
         target[...] = source
+
+    def permute_copy(self, kernel: PermuteCopy | RunCopy, call: Call, run: int) -> None:
+        rows, rows_in, columns, columns_out = (call.arguments[at : at + 3] for at in (0, 3, 6, 9))
+        outer, outer_in, outer_out = (call.arguments[at : at + 2] for at in (12, 14, 16))
+        unit_bytes = run * kernel.element_bytes
+        element = np.dtype(f"V{unit_bytes}")
+        rows_out = _adjacent(rows, unit_bytes)
+        columns_in = _adjacent(columns, unit_bytes)
+        extents = (*outer, *columns, *rows)
+        source_strides = (*outer_in, *columns_in, *rows_in)
+        target_strides = (*outer_out, *columns_out, *rows_out)
+        source = self.tile(call, 0, element, tuple(zip(extents, source_strides, strict=True)))
+        target = self.tile(call, 1, element, tuple(zip(extents, target_strides, strict=True)))
+        target[...] = source
+
+
+def _adjacent(extents: Sequence[int], width: int) -> tuple[int, ...]:
+    """The strides of axes that walk memory element by element, the first axis fastest."""
+    return tuple(width * prod(extents[:axis]) for axis in range(len(extents)))

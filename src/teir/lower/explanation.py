@@ -16,8 +16,10 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    PermuteCopy,
     ProductSum,
     RowSweep,
+    RunCopy,
     TransposeCopy,
 )
 from teir.lower.parameters import contraction_parameters
@@ -148,6 +150,16 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"TransposeCopy of {kernel.element_bytes}-byte elements "
                 f"({kernel.lanes}×{kernel.lanes} in registers)"
+            )
+        case PermuteCopy():
+            return (
+                f"PermuteCopy of {kernel.element_bytes}-byte elements "
+                f"({kernel.lanes}×{kernel.lanes} in registers, tiles written in lines)"
+            )
+        case RunCopy():
+            return (
+                f"RunCopy of {kernel.element_bytes}-byte elements "
+                f"(vectors of {kernel.lanes}, tiles written in lines)"
             )
         case _:
             assert_never(kernel)

@@ -233,6 +233,55 @@ class TransposeCopy:
     lanes: int
 
 
+PERMUTE_AXES = 3
+"""Axes a `PermuteCopy` fuses into its rows, and into its columns."""
+PERMUTE_OUTER_AXES = 2
+"""Axes a `PermuteCopy` walks around its rows and columns."""
+MOST_PERMUTED = 2048
+"""Rows and columns of one call of a `PermuteCopy` at most: their offsets are kept in a table."""
+PERMUTE_SCRATCH_BYTES = 64 * 1024
+"""Bytes of one tile of a `PermuteCopy`; two are in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteCopy:
+    """out[o, c, r] = in[o, c, r] where the input is adjacent along c and the output along r.
+
+    Rows r and columns c are up to three axes each, the first fastest; together the columns walk
+    the input element by element, the rows the output. Tiles of ``tile_columns`` x ``tile_rows``
+    are transposed in registers into scratch, ``lanes`` x ``lanes`` elements at a time, while the
+    tile before is written and the lines of the next are fetched. There are at least ``lanes`` and
+    at most MOST_PERMUTED rows and columns, and ``tile_columns`` is between ``lanes`` and their
+    number; ``tile_rows`` is at least ``lanes``.
+
+    With ``group`` = g > 1 all rows make one tile, and g columns follow one another in the output:
+    column c starts where column c - 1 ends unless g divides c - c0, c0 the first column of a tile.
+    ``stream`` = 1: the output is written past the caches, where its alignment allows it.
+
+    Operands: input, output. Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0,
+    r_in1, r_in2, c0, c1, c2, c_out0, c_out1, c_out2, o0, o1 (outer axes), o_in0, o_in1, o_out0,
+    o_out1, tile_rows, tile_columns, group, stream.
+    """
+
+    element_bytes: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCopy:
+    """out[o, c, r, e] = in[o, c, r, e]: as `PermuteCopy` with a run of elements for every element.
+
+    Input and output are adjacent along e; the columns walk the input run by run, the rows the
+    output. Vectors of ``lanes`` elements, at most a run. There are at most MOST_PERMUTED rows and
+    columns.
+
+    Operands: input, output. Arguments: those of `PermuteCopy`, then run, the extent of e.
+    """
+
+    element_bytes: int
+    lanes: int
+
+
 Kernel = (
     GemmBlock
     | PanelBlock
@@ -243,4 +292,6 @@ Kernel = (
     | RowSweep
     | Elementwise
     | TransposeCopy
+    | PermuteCopy
+    | RunCopy
 )

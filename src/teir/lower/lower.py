@@ -253,7 +253,11 @@ def _lower_invocation(
     names = _operand_names(primitive)
     if primitive.operation is not Operation.CONTRACTION:
         axes = tile_axes(consumed, names)
-        return lower_elementwise(primitive.operation, axes, operands, types, context.isa)
+        written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
+        output_bytes = types[-1].width * prod(axis.extent for axis in written)
+        return lower_elementwise(
+            primitive.operation, axes, operands, types, context.isa, output_bytes
+        )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)
     if lanes is not None:

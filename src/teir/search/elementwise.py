@@ -29,12 +29,42 @@ _LINE_BYTES = 64
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
     (source,), target = step.inputs, step.output
-    return _emit_tiles(
-        emission,
-        step,
-        machine,
-        lambda tile: emission.leaf(Operation.COPY, (source.name,), target.name, tile),
+
+    def leaf(tile: Roles) -> Body:
+        return emission.leaf(Operation.COPY, (source.name,), target.name, tile)
+
+    if _is_permutation(step):
+        return _emit_permutation(emission, step, machine, leaf)
+    return _emit_tiles(emission, step, machine, leaf)
+
+
+def _is_permutation(step: Step) -> bool:
+    """True where axes are adjacent on the input and on the output, and no value changes."""
+    (source,), target = step.inputs, step.output
+    if source.data_type is not target.data_type or len(step.axes) < 2:
+        return False
+    return all(
+        min(axis.stride(tensor.name) for axis in step.axes) == tensor.data_type.width
+        for tensor in (source, target)
     )
+
+
+def _emit_permutation(
+    emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body]
+) -> Body:
+    """One tile of all axes, which the lowering cuts; blocks of one axis where threads share it."""
+    axes = _ordered(step.axes, step.output)
+    if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
+        return leaf(Roles(m=axes))
+    shared = next((axis for axis in axes if axis.extent >= _CHUNKS * machine.threads), None)
+    if shared is None:
+        shared = max(axes, key=lambda axis: axis.extent)
+    rest = tuple(axis for axis in axes if axis is not shared)
+    body = Body()
+    for piece in cut(shared, _chunk(shared, machine)):
+        roles = Roles(m=(*some(piece.tile), *rest))
+        body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
+    return body
 
 
 def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:

@@ -15,6 +15,7 @@ from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elem
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_panel import PANEL_ARGUMENTS, emit_panel_body
+from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
@@ -36,8 +37,10 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    PermuteCopy,
     ProductSum,
     RowSweep,
+    RunCopy,
     TransposeCopy,
 )
 from teir.target import Isa
@@ -59,7 +62,7 @@ def kernel_operands(kernel: Kernel) -> int:
             return len(kernel.accesses)
         case DotRows():
             return kernel.inputs + 1
-        case TransposeCopy():
+        case TransposeCopy() | PermuteCopy() | RunCopy():
             return 2
         case _:
             assert_never(kernel)
@@ -86,6 +89,10 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return elementwise_arguments(kernel)
         case TransposeCopy():
             return TRANSPOSE_ARGUMENTS
+        case PermuteCopy():
+            return PERMUTE_ARGUMENTS
+        case RunCopy():
+            return RUN_ARGUMENTS
         case _:
             assert_never(kernel)
 
@@ -175,6 +182,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
+        case PermuteCopy() | RunCopy():
+            return emit_permute_body(kernel, isa).text()
         case _:
             assert_never(kernel)
 
@@ -210,6 +219,10 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
         case TransposeCopy():
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case PermuteCopy():
+            return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case RunCopy():
+            return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case _:
             assert_never(kernel)
 

@@ -77,7 +77,7 @@ def _element(element_bytes: int) -> str:
 
 def _emit_tile(text: FunctionText, element_bytes: int, side: int) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
-    tile = _Registers(text, element_bytes, side)
+    tile = SquareTile(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
@@ -118,7 +118,7 @@ def _row_place(text: FunctionText, start: str, stride: str, row: int) -> str:
     return shift_pointer(text, start, text.value(f"mul i64 {stride}, {row}"))
 
 
-class _Registers:
+class SquareTile:
     """The vectors of one square tile: ``side`` rows of ``side`` elements.
 
     A row is ``parts`` parts of 128 bits, each of ``inside`` elements (fewer bits for tiny tiles).

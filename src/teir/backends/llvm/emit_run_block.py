@@ -1,0 +1,81 @@
+"""The block of a tile of runs: every column of one row copied, the same row fetched ahead."""
+
+from __future__ import annotations
+
+from teir.backends.llvm.emit_text import FunctionText, vector
+from teir.lower.kernels import RunCopy
+
+_LINE_BYTES = 64
+
+
+def emit_block_start(text: FunctionText) -> None:
+    """Block %block: which block of the tile, and which piece of the one before, comes next."""
+    text.label("block")
+    for name in ("b", "row_block", "column_block"):
+        text.effect(f"%{name} = phi i64 [ 0, %placed ], [ %{name}_next, %block_done ]")
+    for name in ("piece", "segment", "segment_piece"):
+        text.effect(f"%{name} = phi i64 [ 0, %placed ], [ %{name}_now, %block_done ]")
+    text.effect("br label %block_begin")
+
+
+def emit_run_block(text: FunctionText, kernel: RunCopy) -> None:
+    """Blocks %block to %transposed: one row of the tile, a run for every column.
+
+    A run is copied in vectors of ``lanes`` elements, the last one moved back over its neighbour.
+    """
+    width, lanes = kernel.element_bytes, kernel.lanes
+    kind = vector("i8", lanes * width)
+    emit_block_start(text)
+    text.label("block_begin")
+    for line in f"""
+%row_bytes = mul i64 %tile_columns, %unit_bytes
+%next_block_row = call i64 @llvm.smin.i64(i64 %row_block, i64 %next_last_block)
+%next_cell = getelementptr i64, ptr %next_row_table, i64 %next_block_row
+br i1 %fetch, label %fetch_row, label %fetched
+fetch_row:
+%next_offset = load i64, ptr %next_cell
+%next_run = getelementptr i8, ptr %next_in, i64 %next_offset
+%row_last = sub i64 %row_bytes, 1
+%next_run_end = getelementptr i8, ptr %next_run, i64 %row_last
+call void @llvm.prefetch.p0(ptr %next_run_end, i32 0, i32 2, i32 1)
+br label %fetch_line
+fetch_line:
+%fetch_byte = phi i64 [ 0, %fetch_row ], [ %fetch_byte_next, %fetch_line ]
+%fetch_at = getelementptr i8, ptr %next_run, i64 %fetch_byte
+call void @llvm.prefetch.p0(ptr %fetch_at, i32 0, i32 2, i32 1)
+%fetch_byte_next = add i64 %fetch_byte, {_LINE_BYTES}
+%fetch_more = icmp slt i64 %fetch_byte_next, %row_bytes
+br i1 %fetch_more, label %fetch_line, label %fetched
+fetched:
+br i1 %working, label %copy_row, label %transposed
+copy_row:
+%this_cell = getelementptr i64, ptr %this_row_table, i64 %row_block
+%this_offset = load i64, ptr %this_cell
+%from = getelementptr i8, ptr %this_in, i64 %this_offset
+%into_bytes = mul i64 %row_block, %unit_bytes
+%into = getelementptr i8, ptr %write_at, i64 %into_bytes
+%last_vector = sub i64 %unit_bytes, {lanes * width}
+br label %copy_run
+copy_run:
+%copy_column = phi i64 [ 0, %copy_row ], [ %copy_column_next, %copied_run ]
+%run_from = phi ptr [ %from, %copy_row ], [ %run_from_next, %copied_run ]
+%run_into = phi ptr [ %into, %copy_row ], [ %run_into_next, %copied_run ]
+br label %copy_vector
+copy_vector:
+%copy_byte = phi i64 [ 0, %copy_run ], [ %copy_byte_next, %copy_vector ]
+%copy_place = call i64 @llvm.smin.i64(i64 %copy_byte, i64 %last_vector)
+%copy_from = getelementptr i8, ptr %run_from, i64 %copy_place
+%copy_into = getelementptr i8, ptr %run_into, i64 %copy_place
+%copied = load {kind}, ptr %copy_from, align 1
+store {kind} %copied, ptr %copy_into, align 1
+%copy_byte_next = add i64 %copy_byte, {lanes * width}
+%copy_more = icmp slt i64 %copy_byte_next, %unit_bytes
+br i1 %copy_more, label %copy_vector, label %copied_run
+copied_run:
+%copy_column_next = add i64 %copy_column, 1
+%run_from_next = getelementptr i8, ptr %run_from, i64 %unit_bytes
+%run_into_next = getelementptr i8, ptr %run_into, i64 %pitch_bytes
+%more_runs = icmp slt i64 %copy_column_next, %tile_columns
+br i1 %more_runs, label %copy_run, label %transposed
+""".strip().splitlines():
+        text.label(line[:-1]) if line.endswith(":") else text.effect(line)

@@ -1,0 +1,314 @@
+"""Lowering of large permutations: which axes make rows, columns and tiles of a `PermuteCopy`.
+
+The rows of a tile are axes adjacent in the output, from the one of unit stride upwards; the
+columns are axes adjacent in the input. Both take axes in turn until a tile is filled:
+
+    in[a, b, c, d] -> out[d, c, b, a], extents 32 x 20 x 20 x 32
+    rows = a and b (adjacent in out), columns = d and c (adjacent in in)
+
+What is left is walked inside the kernel, two axes at most and so far that a call stays short, and
+by loops around it. Where the output's second axis is the input's unit axis and rows are short, a
+tile takes all rows, so that its columns follow one another in the output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernels import (
+    MOST_PERMUTED,
+    PERMUTE_AXES,
+    PERMUTE_OUTER_AXES,
+    PERMUTE_SCRATCH_BYTES,
+    PermuteCopy,
+    RunCopy,
+)
+from teir.target import Isa
+
+_ROW_BYTES = 1024
+_COLUMN_BYTES = 192
+"""What a tile aims at: long pieces of the output, some lines of the input."""
+_COLUMNS_BYTES = 2048
+"""Columns of neighbouring tiles together: a line where one ends is still near for the next."""
+_DENSE_ROW_BYTES = 2048
+_DENSE_BYTES = 32 * 1024
+"""Rows up to this long, and tiles about this large, where all rows of a tile make one run."""
+_LINE_BYTES = 64
+_DISTANCE_COST = 0.05
+"""What a tile twice or half as large as aimed at costs, in shares of the work."""
+_LONGEST_RUN_BYTES = 6144
+"""Longer runs are copied as they lie."""
+_RUN_TILE_BYTES = 32 * 1024
+_RUN_COLUMN_BYTES = 512
+"""What a tile of runs aims at, and what it reads of the input at once."""
+_LARGEST_SQUARE = 16
+_SMALLEST_SQUARE = 4
+_LEAST_ELEMENTS = 1 << 14
+"""Smaller permutations are transposed from register to memory: two tiles fill the pipeline."""
+_CALL_ELEMENTS = 1 << 22
+"""Elements after which a call ends, so that a run can be stopped."""
+_STREAMED_BYTES = 16 << 20
+"""Outputs from here on leave the caches before anybody reads them: half of the third level."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The axes of a permutation by what they do; strides are those on input and output.
+
+    ``run``: elements adjacent on both, 1 where none are.
+    """
+
+    run: int
+
+    rows: tuple[TileAxis, ...]
+    columns: tuple[TileAxis, ...]
+    outer: tuple[TileAxis, ...]
+    is_dense: bool
+
+
+def lower_permutation(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    width: int,
+    output_bytes: int,
+    isa: Isa,
+) -> tuple[KernelNode, ...] | None:
+    """Calls of `PermuteCopy` for a copy along ``axes``; None where it is small or no permutation.
+
+    ``output_bytes``: what the whole program writes of this output.
+    """
+    if prod(axis.extent for axis in axes) < _LEAST_ELEMENTS or any(0 in a.strides for a in axes):
+        return None
+    stream = output_bytes >= _STREAMED_BYTES
+    parts = _turning_parts(axes, width) or (_running_parts(axes, width) if stream else None)
+    if parts is None:
+        return None
+    kernel = _kernel(parts, width, isa)
+    return None if kernel is None else _Lowering(operands, kernel, stream).blocks(parts)
+
+
+def _turning_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
+    """Rows and columns of a permutation that turns squares of elements."""
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    along = sorted(axes, key=lambda axis: axis.strides[0])
+    if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
+        return None
+    is_dense = _follow_one_another(upwards[0], along[0], width)
+    row_bytes = 0 if is_dense else _ROW_BYTES
+    column_bytes = _LINE_BYTES if is_dense else _COLUMNS_BYTES
+    return _grown(upwards, along, 1, (row_bytes // width, column_bytes // width), is_dense)
+
+
+def _running_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
+    """Rows and columns of a permutation that moves runs of elements."""
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    along = sorted(axes, key=lambda axis: axis.strides[0])
+    run = upwards[0]
+    run_bytes = run.extent * width
+    if run.strides != (width, width) or run is not along[0] or run_bytes > _LONGEST_RUN_BYTES:
+        return None
+    if len(axes) == 1 or upwards[1].strides[1] != run_bytes or upwards[1].strides[0] == run_bytes:
+        return None
+    columns = along[1:] if along[1].strides[0] == run_bytes else [TileAxis(1, (0, 0))]
+    aims = (_RUN_TILE_BYTES // run_bytes, _COLUMNS_BYTES // run_bytes)
+    return _grown(upwards[1:], columns, run.extent, aims, False)
+
+
+def _grown(
+    upwards: Sequence[TileAxis],
+    along: Sequence[TileAxis],
+    run: int,
+    aims: tuple[int, int],
+    is_dense: bool,
+) -> _Parts:
+    """Rows from the first axis of ``upwards`` on, columns from the first of ``along``, in turn."""
+    rows, columns = [upwards[0]], [along[0]]
+    while True:
+        more = _following(rows, columns, upwards, 1, aims[0])
+        if more is not None:
+            rows.append(more)
+        other = _following(columns, rows, along, 0, aims[1])
+        if other is not None:
+            columns.append(other)
+        if more is None and other is None:
+            break
+    used = (*rows, *columns)
+    outer = tuple(axis for axis in upwards if not any(axis is one for one in used))
+    return _Parts(run, tuple(rows), tuple(columns), outer, is_dense)
+
+
+def _follow_one_another(row: TileAxis, column: TileAxis, width: int) -> bool:
+    """True where columns are adjacent runs of the output, and short ones."""
+    run = row.extent * width
+    return column.strides[1] == run and run <= _DENSE_ROW_BYTES and row.extent <= MOST_PERMUTED
+
+
+def _following(
+    mine: Sequence[TileAxis],
+    others: Sequence[TileAxis],
+    ordered: Sequence[TileAxis],
+    operand: int,
+    aim: int,
+) -> TileAxis | None:
+    """The axis that goes on where ``mine`` end, if they are short and it is free."""
+    extent = prod(axis.extent for axis in mine)
+    if extent >= aim or len(mine) == PERMUTE_AXES:
+        return None
+    end = mine[-1].strides[operand] * mine[-1].extent
+    free = (axis for axis in ordered if not any(axis is other for other in others))
+    return next((axis for axis in free if axis.strides[operand] == end), None)
+
+
+def _kernel(parts: _Parts, width: int, isa: Isa) -> PermuteCopy | RunCopy | None:
+    """The kernel with the widest vectors that rows and columns, or runs, hold."""
+    widest = isa.vector_bytes // width
+    if parts.run > 1:
+        fitting = 1 << (parts.run.bit_length() - 1)
+        return RunCopy(element_bytes=width, lanes=min(widest, fitting))
+    rows, columns = (prod(axis.extent for axis in axes) for axes in (parts.rows, parts.columns))
+    fitting = 1 << (min(rows, columns).bit_length() - 1)
+    lanes = min(widest, fitting, _LARGEST_SQUARE)
+    return PermuteCopy(element_bytes=width, lanes=lanes) if lanes >= _SMALLEST_SQUARE else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowering:
+    """What all calls of one permutation share."""
+
+    operands: tuple[Address, ...]
+    kernel: PermuteCopy | RunCopy
+    stream: bool
+
+    def blocks(self, parts: _Parts) -> tuple[KernelNode, ...]:
+        """The whole permutation, rows and columns cut where there are too many for one call."""
+        per_line = _LINE_BYTES // self.kernel.element_bytes
+        least = self.kernel.lanes if parts.run == 1 else 1
+        nodes: tuple[KernelNode, ...] = ()
+        for rows in _cut(parts.rows, per_line, least):
+            for columns in _cut(parts.columns, per_line, least):
+                piece = replace(parts, rows=rows.axes, columns=columns.axes)
+                loops = [axis for axis in (rows.loop, columns.loop) if axis is not None]
+                offsets = [sum(pair) for pair in zip(rows.offsets, columns.offsets, strict=True)]
+                nodes += self.calls(piece, loops, offsets)
+        return nodes
+
+    def calls(
+        self, parts: _Parts, loops: Sequence[TileAxis], offsets: Sequence[int]
+    ) -> tuple[KernelNode, ...]:
+        """One call inside the loops it does not run itself."""
+        inside: list[TileAxis] = []
+        work = parts.run * prod(axis.extent for axis in (*parts.rows, *parts.columns))
+        for axis in parts.outer[:PERMUTE_OUTER_AXES]:
+            work *= axis.extent
+            if work > _CALL_ELEMENTS:
+                break
+            inside.append(axis)
+        around = sorted(
+            (*parts.outer[len(inside) :], *loops), key=lambda axis: axis.strides[1], reverse=True
+        )
+        call = Call(
+            kernel=self.kernel,
+            operands=tuple(
+                Address(slot=operand.slot, offset_bytes=operand.offset_bytes + offset)
+                for operand, offset in zip(self.operands, offsets, strict=True)
+            ),
+            arguments=(
+                *_extents_and_strides(parts.rows, (0,), PERMUTE_AXES),
+                *_extents_and_strides(parts.columns, (1,), PERMUTE_AXES),
+                *_extents_and_strides(inside, (0, 1), PERMUTE_OUTER_AXES),
+                *self.tile(parts),
+                int(self.stream),
+                *(() if parts.run == 1 else (parts.run,)),
+            ),
+        )
+        return wrap_in_loops(around, [operand.slot for operand in self.operands], (call,))
+
+    def tile(self, parts: _Parts) -> tuple[int, int, int]:
+        """Rows and columns of a tile, and how many columns follow one another in the output."""
+        width, lanes = self.kernel.element_bytes, self.kernel.lanes
+        rows, columns = (prod(a.extent for a in axes) for axes in (parts.rows, parts.columns))
+        if parts.is_dense:
+            unit = parts.columns[0].extent if len(parts.columns) > 1 else 1
+            aim = max(1, _DENSE_BYTES // (rows * width))
+            most = PERMUTE_SCRATCH_BYTES // (rows * width)
+            tile = unit * _tile(columns // unit, max(1, aim // unit), 1, 0, most // unit)
+            tile = max(tile, _up(min(lanes, columns), unit))
+            return rows, tile, tile if unit == 1 else unit
+        per_line = _LINE_BYTES // width
+        if parts.run > 1:
+            run_bytes = parts.run * width
+            tile = min(columns, max(1, _RUN_COLUMN_BYTES // run_bytes))
+            over = _up(per_line, parts.run) // parts.run
+            most = PERMUTE_SCRATCH_BYTES // (run_bytes * tile) - over - 1
+            return _tile(rows, max(1, _RUN_TILE_BYTES // run_bytes // tile), 1, over, most), tile, 1
+        tile_rows = _tile(rows, _ROW_BYTES // width, max(per_line, lanes), per_line, rows)
+        pitch_bytes = (tile_rows + per_line + lanes) * width
+        most = PERMUTE_SCRATCH_BYTES // pitch_bytes // lanes * lanes
+        return tile_rows, _tile(columns, _COLUMN_BYTES // width, lanes, 0, most), 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of rows or columns: a loop around ``axes``, and where it begins on each operand."""
+
+    axes: tuple[TileAxis, ...]
+    loop: TileAxis | None
+    offsets: tuple[int, ...]
+
+
+def _cut(axes: tuple[TileAxis, ...], unit: int, least: int) -> tuple[_Piece, ...]:
+    """Pieces of at most MOST_PERMUTED indices, and at least ``least``."""
+    below, top = prod(axis.extent for axis in axes[:-1]), axes[-1]
+    none = (0,) * len(top.strides)
+    if below * top.extent <= MOST_PERMUTED:
+        return (_Piece(axes, None, none),)
+    # A rest too short for a piece of its own is added to the last whole one.
+    largest = max(1, MOST_PERMUTED * 3 // 4 // below)
+    blocks = _up(top.extent, largest) // largest
+    block = _up(top.extent, blocks) // blocks
+    block = min(largest, _up(block, unit))
+    whole, left = divmod(top.extent, block)
+    if left and left * below < least:
+        whole, left = whole - 1, left + block
+    walk = TileAxis(whole, tuple(stride * block for stride in top.strides))
+    pieces = [_Piece((*axes[:-1], replace(top, extent=block)), walk, none)]
+    if left:
+        start = tuple(stride * whole * block for stride in top.strides)
+        pieces.append(_Piece((*axes[:-1], replace(top, extent=left)), None, start))
+    return tuple(pieces)
+
+
+def _tile(extent: int, aim: int, unit: int, over: int, most: int) -> int:
+    """The extent of a tile: a multiple of ``unit`` near ``aim`` that cuts ``extent`` with least
+    waste, where every tile computes ``over`` indices besides its own."""
+    best, least = min(extent, most), math.inf
+    for count in range(max(1, extent // (2 * aim)), 2 * extent // aim + 2):
+        tile = _up(_up(extent, count) // count, unit)
+        if tile > most:
+            continue
+        computed = count * (tile + over) if count > 1 else tile
+        cost = computed / extent + _DISTANCE_COST * abs(math.log2(tile / aim))
+        if cost < least:
+            best, least = min(tile, extent), cost
+    return best
+
+
+def _extents_and_strides(
+    axes: Sequence[TileAxis], operands: Sequence[int], room: int
+) -> tuple[int, ...]:
+    """Extents, then the strides on each of ``operands``, filled up to ``room`` axes."""
+    missing = room - len(axes)
+    words = [*(axis.extent for axis in axes), *[1] * missing]
+    for operand in operands:
+        words += [*(axis.strides[operand] for axis in axes), *[0] * missing]
+    return tuple(words)
+
+
+def _up(number: int, unit: int) -> int:
+    """The least multiple of ``unit`` that is not below ``number``."""
+    return -(-number // unit) * unit

@@ -1,0 +1,170 @@
+"""Permutations through scratch tiles: random axes, gaps, tiles and alignments, against NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import pytest
+
+from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
+from teir.lower.kernels import PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
+from teir.target import Isa
+
+EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)
+GAPS = (0, 0, 0, 1, 5, 16)
+DRAWS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A permutation: the extents of outer axes, columns and rows, and strides in bytes."""
+
+    extents: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    unit_bytes: int
+    arguments: tuple[int, ...]
+
+    def span(self, strides: tuple[int, ...]) -> int:
+        walks = zip(self.extents, strides, strict=True)
+        return sum((extent - 1) * stride for extent, stride in walks) + self.unit_bytes
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [2, 4, 8, 16])
+def test_squares(isa: Isa, element_bytes: int) -> None:
+    random = np.random.default_rng(element_bytes)
+    kernels = [
+        PermuteCopy(element_bytes=element_bytes, lanes=lanes)
+        for lanes in (4, 8, 16)
+        if lanes * element_bytes <= 64
+    ]
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        for _ in range(DRAWS):
+            check(compiled, kernel, draw(random, element_bytes, kernel.lanes, 1), random)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [2, 4, 8, 16])
+def test_runs(isa: Isa, element_bytes: int) -> None:
+    random = np.random.default_rng(element_bytes)
+    kernels = [
+        RunCopy(element_bytes=element_bytes, lanes=lanes)
+        for lanes in (1, 2, 8, 32)
+        if lanes * element_bytes <= isa.vector_bytes
+    ]
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        for _ in range(DRAWS):
+            run = max(2, kernel.lanes) + int(random.integers(0, 40))
+            drawn = draw(random, element_bytes, 1, run)
+            check(compiled, kernel, drawn, random)
+
+
+def check(
+    compiled: Compiled,
+    kernel: PermuteCopy | RunCopy,
+    drawn: Drawn,
+    random: np.random.Generator,
+) -> None:
+    """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
+    element = np.dtype(f"V{drawn.unit_bytes}")
+    for edge in Edge:
+        source = Guarded(drawn.span(drawn.source_strides), edge)
+        source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
+        target = Guarded(drawn.span(drawn.target_strides), edge)
+        target.bytes[:] = 0x3C
+        wanted = target.bytes.copy()
+        read = np.ndarray(drawn.extents, element, source.bytes.data, 0, drawn.source_strides)
+        np.ndarray(drawn.extents, element, wanted.data, 0, drawn.target_strides)[...] = read
+        compiled.call(kernel, drawn.arguments, (source.address, target.address))
+        np.testing.assert_array_equal(target.bytes, wanted, str((kernel, drawn)))
+
+
+def draw(random: np.random.Generator, width: int, least: int, run: int) -> Drawn:
+    """Rows and columns of one to three axes, up to two outer axes, in any order with gaps."""
+    unit = width * run
+    rows, columns = draw_side(random, least), draw_side(random, least)
+    outer = tuple(int(extent) for extent in random.integers(1, 4, 2))
+    is_dense = bool(random.random() < 0.4) and columns[0] > 1
+    rows_in, outer_in, _ = place(random, (rows, outer), unit * prod(columns), width)
+    if is_dense:
+        start = unit * prod(rows) * columns[0]
+        rest, outer_out, _ = place(random, (columns[1:], outer), start, width)
+        columns_out = (unit * prod(rows), *rest)
+    else:
+        columns_out, outer_out, _ = place(random, (columns, outer), unit * prod(rows), width)
+    tile = draw_tile(random, rows, columns, least, unit, is_dense)
+    stream = int(random.random() < 0.7)
+    filled = [(*axes, *[1] * (3 - len(axes))) for axes in (rows, columns)]
+    strides = [(*axes, *[0] * (3 - len(axes))) for axes in (rows_in, columns_out)]
+    arguments = (
+        *(*filled[0], *strides[0], *filled[1], *strides[1]),
+        *(*outer, *outer_in, *outer_out, *tile, stream),
+        *(() if run == 1 else (run,)),
+    )
+    return Drawn(
+        extents=(*outer, *columns, *rows),
+        source_strides=(*outer_in, *adjacent(columns, unit), *rows_in),
+        target_strides=(*outer_out, *columns_out, *adjacent(rows, unit)),
+        unit_bytes=unit,
+        arguments=arguments,
+    )
+
+
+def draw_side(random: np.random.Generator, least: int) -> tuple[int, ...]:
+    """The extents of up to three axes, together at least ``least`` and few enough to be quick."""
+    while True:
+        count = int(random.integers(1, 4))
+        extents = tuple(int(extent) for extent in random.choice(EXTENTS, count))
+        if least <= prod(extents) <= 150:
+            return extents
+
+
+def draw_tile(
+    random: np.random.Generator,
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+    least: int,
+    unit: int,
+    is_dense: bool,
+) -> tuple[int, int, int]:
+    """tile_rows, tile_columns and group that fit the scratch of a kernel."""
+    height, width = prod(rows), prod(columns)
+    room = PERMUTE_SCRATCH_BYTES // unit
+    if is_dense and height * columns[0] <= room and width >= least:
+        group = columns[0]
+        tile = group * int(random.integers(1, width // group + 1))
+        tile = max(tile, -(-least // group) * group)
+        if height * tile <= room:
+            return height, tile, group
+    tile_rows = min(height, max(least, int(random.choice((1, 2, 16, 48, 64)))))
+    most = room // (tile_rows + 64 + least)
+    return tile_rows, max(least, min(width, most, int(random.integers(least, width + 1)))), 1
+
+
+def place(
+    random: np.random.Generator,
+    sides: tuple[tuple[int, ...], ...],
+    start: int,
+    width: int,
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Strides of all axes in a random order of memory, gaps between some; and the end."""
+    axes = [(side, axis) for side, extents in enumerate(sides) for axis in range(len(extents))]
+    random.shuffle(axes)
+    strides: dict[tuple[int, int], int] = {}
+    reach = start + width * int(random.choice(GAPS))
+    for side, axis in axes:
+        strides[side, axis] = reach
+        reach = reach * sides[side][axis] + width * int(random.choice(GAPS))
+    first, second = (
+        tuple(strides[side, axis] for axis in range(len(sides[side]))) for side in range(2)
+    )
+    return first, second, reach
+
+
+def adjacent(extents: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    return tuple(unit * prod(extents[:axis]) for axis in range(len(extents)))
