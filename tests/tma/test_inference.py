@@ -99,8 +99,23 @@ def test_mixture_of_all_ways_in_one_tensor() -> None:
                 "schedule": [["split", 0, 16], ["split", 0, 16], ["swizzle", 1, 2]],
                 "bulk": "2",
             },
-            "TEIR905",
+            "TEIR946",
             "I5{16}, I3{16}, I6{16}, I7{16}",
+        ),
+        (
+            {
+                "shape": [16, 32],
+                "gmem_strides": [40, 1],
+                "schedule": [["split", 1, 8], ["split", 0, 4], ["merge", 1], ["split", 1, 2]],
+                "bulk": "2",
+            },
+            "TEIR946",
+            "I6{4}, I3{4}, I7{16}",
+        ),
+        (
+            {"shape": [62], "schedule": [["resize", 0, 0, 2], ["split", 0, 16]], "bulk": "1"},
+            "TEIR905",
+            "I1{62}, I2{64}",
         ),
         ({"shape": [32, 64], "gmem_strides": [128, 2], "bulk": "1"}, "TEIR910", "I2{64}"),
         (
@@ -205,7 +220,7 @@ def test_an_iter_domain_of_no_kind_is_refused() -> None:
 
 
 def test_off_the_way_to_memory() -> None:
-    """A tile merged with what an extent of 1 was split into is no view of memory."""
+    """A tile merged with what an extent of 1 was split into."""
     schedule = [
         ["split", 0, 8],
         ["outer_split", 0, 1],
@@ -214,6 +229,13 @@ def test_off_the_way_to_memory() -> None:
         ["split", 1, 3],
     ]
     found = report(shape=[32], schedule=schedule, parallel={"2": "Bulk", "3": "Bulk"})
+    assert codes(found) == ["TEIR946"]
+
+
+def test_broadcast_axes_are_not_in_memory() -> None:
+    fields = {"shape": [4, 8, 32], "gmem_strides": [0, 32, 1], "broadcast_axes": [0]}
+    schedule = [["merge", 0], ["split", 0, 16]]
+    found = report(**fields, schedule=schedule, parallel={"1": "Bulk", "2": "Bulk"})
     assert codes(found) == ["TEIR908"]
 
 

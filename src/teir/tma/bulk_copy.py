@@ -102,7 +102,7 @@ def _is_one_run(transfer: Transfer, domains: Domains, bulk: IterDomain) -> bool:
     others = frozenset(one for one in plain.loop if one != box)
     roles = infer_roles(path_to_allocation(plain), frozenset((box,)), others)
     frontier = allocation_frontier(transfer, plain)
-    raw = frontier if isinstance(frontier, Refusal) else raw_domain(frontier, roles.view)
+    raw = frontier if isinstance(frontier, Refusal) else raw_domain(frontier, roles.view, plain)
     if isinstance(raw, Refusal):
         return False
     return _covers_innermost(raw, bulk.extent, roles)

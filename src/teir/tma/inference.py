@@ -55,7 +55,7 @@ def infer(transfer: Transfer) -> Inferred | Refusal:
     frontier = allocation_frontier(transfer, plain)
     if isinstance(frontier, Refusal):
         return frontier
-    raw = raw_domain(frontier, roles.view)
+    raw = raw_domain(frontier, roles.view, plain)
     if isinstance(raw, Refusal):
         return raw
     wrong = _innermost(raw, roles)

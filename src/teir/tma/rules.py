@@ -25,8 +25,7 @@ TEXT_FORM = _rule(904, "A transfer's text follows its grammar.", _PAGE)
 
 VIEW_ONLY = _rule(
     905,
-    "Between the global allocation domain and the TMA domain there are only splits and merges; "
-    "tile and non-tile IterDomains are transformed separately.",
+    "Between the global allocation domain and the TMA domain there are only splits and merges.",
     _PAGE,
 )
 VIEW_DIVIDES = _rule(906, "A split that defines no box is a view: it divides its extent.", _PAGE)
@@ -88,6 +87,9 @@ CIRCULAR_THREADS = _rule(
 )
 ELECTION = _rule(944, "Electing one issuing thread needs 32 threads or more.", _PAGE)
 ONE_AXIS_EACH = _rule(945, "Each block and thread index runs one IterDomain.", _PAGE)
+MIXED = _rule(
+    946, "Tile and non-tile IterDomains are transformed separately, not merged or swizzled.", _PAGE
+)
 
 BULK_ONE = _rule(950, "A bulk copy without a tensor map has exactly one Bulk IterDomain.", _PAGE)
 BULK_DIVIDES = _rule(

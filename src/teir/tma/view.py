@@ -25,7 +25,7 @@ from teir.tma.domain import (
 from teir.tma.nodes import Transfer
 from teir.tma.path import Step
 from teir.tma.refusal import Refusal, Stage, refusal
-from teir.tma.rules import VIEW_CONTIGUOUS, VIEW_DIVIDES, VIEW_ONLY, VIEW_PATH
+from teir.tma.rules import MIXED, VIEW_CONTIGUOUS, VIEW_DIVIDES, VIEW_ONLY, VIEW_PATH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +105,23 @@ def _derive(frontier: Frontier, expression: Expression) -> Frontier | Refusal:
             return _no_view(expression)
 
 
-def raw_domain(frontier: Frontier, view: tuple[Step, ...]) -> Frontier | Refusal:
-    """The raw TMA domain: ``frontier`` after the steps ``view``, taken from memory's end."""
+def raw_domain(frontier: Frontier, view: tuple[Step, ...], domains: Domains) -> Frontier | Refusal:
+    """The raw TMA domain: ``frontier`` after the steps ``view``, taken from memory's end.
+
+    A swizzle no role explains joins what is Bulk and what is not. So does a merge of what splits
+    made, unless it happens to be a view.
+    """
+    given = {*domains.logical, *domains.allocation}
     for step in reversed(view):
+        if isinstance(step.expression, SwizzleExpression):
+            return _mixed(step, _NO_VIEW)
         if not isinstance(step.expression, SplitExpression | MergeExpression):
             return _no_view(step.expression)
         move = _one_to_two if len(step.to) == 1 else _two_to_one
         found = move(frontier, step)
         if isinstance(found, Refusal):
-            return found
+            made = isinstance(step.expression, MergeExpression) and not given >= set(step.to)
+            return _mixed(step, found.reason) if made else found
         frontier = found
     return frontier
 
@@ -191,11 +199,19 @@ def _off_path(lost: tuple[IterDomain, ...]) -> Refusal:
     )
 
 
+_NO_VIEW = "TMA domain must be a view of the allocation domain of the gmem tensor"
+
+
+def _mixed(step: Step, reason: str) -> Refusal:
+    expected = "tile and non-tile IterDomains apart, or a view of memory"
+    return refusal(Stage.INFER, MIXED, (*step.to, *step.from_), expected, reason)
+
+
 def _no_view(expression: Expression) -> Refusal:
     return refusal(
         Stage.INFER,
         VIEW_ONLY,
         (*inputs_of(expression), *outputs_of(expression)),
-        "splits and merges only, tile and non-tile IterDomains apart",
-        "TMA domain must be a view of the allocation domain of the gmem tensor",
+        "splits and merges only",
+        _NO_VIEW,
     )
