@@ -205,7 +205,8 @@ class _Machine:
         m, k, a_k, b_k, accumulate = call.arguments
         dtype = kernel.data_type.numpy_dtype()
         a = self.tile(call, 0, dtype, ((m, dtype.itemsize), (k, a_k)))
-        b = self.tile(call, 1, dtype, ((m, 0), (k, b_k)))
+        b_m = dtype.itemsize if kernel.b_access is Access.UNIT else 0
+        b = self.tile(call, 1, dtype, ((m, b_m), (k, b_k)))
         c = self.tile(call, 2, dtype, ((m, dtype.itemsize),))
         self.accumulate(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
 

@@ -189,9 +189,10 @@ class BatchBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSweep:
-    """C[m] += sum over k of A[k, m] * B[k], ``rows`` values of k at a time along the whole of m.
+    """C[m] += sum over k of A[k, m] * B[k, m], ``rows`` values of k at a time along all of m.
 
-    Lanes run along m, where A and C are adjacent. The type is stored as it is computed with.
+    Lanes run along m, where A and C are adjacent, and B is too (UNIT) or does not move (BROADCAST).
+    The type is stored as it is computed with.
 
     Operands: A, B, C. Arguments, in order: m, k, a_k, b_k, accumulate (1: start from C, 0: start
     from zero).
@@ -200,6 +201,7 @@ class RowSweep:
     data_type: DataType
     lanes: int
     rows: int
+    b_access: Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Lowering of products of a vector and a large matrix whose rows are adjacent."""
+"""Lowering of products of a vector and a large matrix whose rows are adjacent.
+
+The vector may move along the rows too: then every element of a row has a sum of its own factors.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import RowSweep
+from teir.lower.kernels import Access, RowSweep
 from teir.target import Isa
 
 _LARGE_BYTES = 1 << 19
@@ -17,7 +20,9 @@ _LARGE_BYTES = 1 << 19
 _RUN_BYTES = 16 << 10
 """Sums that wait in the first cache."""
 _ROWS = 6
-"""Rows at a time: more would compete for the same lines of a cache of eight ways."""
+_PAIRS = 3
+"""Rows at a time, alone and with rows of factors: all compete for a cache of eight ways."""
+_LONG_ROW_BYTES = 8192
 _SHORTEST_ROW_BYTES = 1024
 
 
@@ -30,6 +35,10 @@ class SweepAxes:
     loops: tuple[TileAxis, ...]
     swapped: bool
 
+    @property
+    def b_access(self) -> Access:
+        return Access.UNIT if self.row.strides[1] else Access.BROADCAST
+
 
 def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
     """The axes of a tile that multiplies a vector by a large matrix; None for every other tile."""
@@ -38,6 +47,10 @@ def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
     if tile.in_type is not tile.out_type or tile.in_type.width < 4:
         return None
     width = tile.in_type.width
+    if [axis.strides for axis in tile.free] == [(width,) * 3]:
+        (whole,), (k,) = tile.free, tile.reductions
+        is_long = whole.extent * width >= _LONG_ROW_BYTES and k.extent >= _ROWS
+        return SweepAxes(whole, k, (), swapped=False) if is_long and k.strides[0] else None
     for swapped in (False, True):
         axes = [_in_order(axis, swapped) for axis in tile.free]
         row = next((axis for axis in axes if axis.strides == (width, 0, width)), None)
@@ -65,7 +78,10 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
     first, second, output = tile.operands
     operands = (second, first, output) if axes.swapped else tile.operands
     kernel = RowSweep(
-        data_type=tile.in_type, lanes=full_lanes(isa, tile.in_type, tile.out_type), rows=_ROWS
+        data_type=tile.in_type,
+        lanes=full_lanes(isa, tile.in_type, tile.out_type),
+        rows=_ROWS if axes.b_access is Access.BROADCAST else _PAIRS,
+        b_access=axes.b_access,
     )
     slots = [address.slot for address in operands]
     nodes: tuple[KernelNode, ...] = ()

@@ -21,6 +21,7 @@ from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, product_shape
 from teir.search.step import Span, Step, normalise
+from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 
@@ -55,6 +56,8 @@ def emit_step(
     assert shape is not None
     if is_small_batch(shape):
         return emit_small_batch(emission, shape, machine)
+    if is_sweep(shape):
+        return emit_sweep(emission, shape, machine)
     tile = output_tile(step, machine)
     if tile is not None:
         one_thread = replace(machine, threads=1)

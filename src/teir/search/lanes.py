@@ -92,9 +92,9 @@ def emit_lanes(emission: Emission, step: LaneStep, machine: Machine) -> Body:
     step = _streamed(step)
     first, second, out = (*step.step.inputs, step.step.output)
     sides = (
-        _side(first, (*step.m, *step.k), step.lanes),
-        _side(second, (*step.n, *step.k), step.lanes),
-        _side(out, (*step.m, *step.n), step.lanes),
+        _side(first, (*step.m, *step.k), step),
+        _side(second, (*step.n, *step.k), step),
+        _side(out, (*step.m, *step.n), step),
     )
     work = extent_of(step.step.axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work
@@ -128,8 +128,10 @@ def _streamed(step: LaneStep) -> LaneStep:
     return replace(step, c=(*step.c, *axes), m=(), n=())
 
 
-def _side(tensor: Tensor, axes: tuple[Span, ...], lanes: Span) -> _Side:
-    return _Side(tensor, axes, _collide(tensor, axes) or not _is_unit(lanes, tensor))
+def _side(tensor: Tensor, axes: tuple[Span, ...], step: LaneStep) -> _Side:
+    is_reused = bool(step.m or step.n)
+    is_packed = (is_reused and _collide(tensor, axes)) or not _is_unit(step.lanes, tensor)
+    return _Side(tensor, axes, is_packed)
 
 
 def _collide(tensor: Tensor, axes: Sequence[Span]) -> bool:

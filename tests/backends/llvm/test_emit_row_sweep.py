@@ -21,15 +21,21 @@ from teir.target import Isa
 TYPES = (DataType.FP64, DataType.FP32, DataType.TF32, DataType.C64, DataType.C128)
 
 
-def row_sweep(data_type: DataType, isa: Isa, rows: int) -> RowSweep:
-    return RowSweep(data_type=data_type, lanes=full_lanes(isa, data_type), rows=rows)
+def row_sweep(
+    data_type: DataType, isa: Isa, rows: int, b_access: Access = Access.BROADCAST
+) -> RowSweep:
+    lanes = full_lanes(isa, data_type)
+    return RowSweep(data_type=data_type, lanes=lanes, rows=rows, b_access=b_access)
 
 
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("edge", Edge)
-def test_sums_are_exact_and_stay_inside(isa: Isa, data_type: DataType, edge: Edge) -> None:
-    kernel = row_sweep(data_type, isa, 3)
+@pytest.mark.parametrize("b_access", [Access.UNIT, Access.BROADCAST])
+def test_sums_are_exact_and_stay_inside(
+    isa: Isa, data_type: DataType, edge: Edge, b_access: Access
+) -> None:
+    kernel = row_sweep(data_type, isa, 3, b_access)
     compiled = Compiled([kernel], isa)
     width, lanes = data_type.width, kernel.lanes
     for number, (m, k) in enumerate(
@@ -38,7 +44,7 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, data_type: DataType, edge: Edg
         random = np.random.default_rng(number)
         axes = (
             ((k, (m + 1) * width), (m, width)),
-            ((k, 2 * width),),
+            ((k, (m + 2) * width), (m, width * (b_access is Access.UNIT))),
             ((m, width),),
         )
         views, memories = [], []
@@ -46,14 +52,15 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, data_type: DataType, edge: Edg
             memory = Guarded(sum((extent - 1) * step for extent, step in one) + width, edge)
             memory.bytes[:] = 0x5A
             view = strided(memory.bytes, data_type, 0, one)
-            view[...] = small_integers(random, view.shape, data_type)
+            values = small_integers(random, view.shape, data_type)
+            view[...] = values if view.strides[-1] else values[:, :1]
             views.append(view)
             memories.append(memory)
         accumulate = number % 2
         wide = np.complex128 if data_type.is_complex else np.float64
         a, b, c = (view.astype(wide) for view in views)
-        wanted = c * accumulate + np.einsum("km,k->m", a, b)
-        arguments = (m, k, (m + 1) * width, 2 * width, accumulate)
+        wanted = c * accumulate + np.einsum("km,km->m", a, b)
+        arguments = (m, k, (m + 1) * width, (m + 2) * width, accumulate)
         compiled.call(kernel, arguments, [memory.address for memory in memories])
         np.testing.assert_array_equal(views[2], wanted.astype(views[2].dtype))
 

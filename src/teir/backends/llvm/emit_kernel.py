@@ -212,7 +212,9 @@ def _kernel_words(kernel: Kernel) -> str:
         case BatchBlock():
             return _batch_block_words(kernel)
         case RowSweep():
-            return f"sweep_{kernel.data_type.value}_{kernel.rows}_lanes{kernel.lanes}".lower()
+            access = _ACCESS_LETTER[kernel.b_access]
+            shape = f"{kernel.rows}_lanes{kernel.lanes}_{access}"
+            return f"sweep_{kernel.data_type.value}_{shape}".lower()
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()

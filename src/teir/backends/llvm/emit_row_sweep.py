@@ -1,7 +1,7 @@
 """A vector times a large matrix with adjacent rows: some rows at a time, over their length.
 
     for every ``rows`` rows (then for the rows left, one by one)
-      one element of the vector per row in all lanes
+      one element of the vector per row in all lanes, unless the vector's place moves along m too
       for every vector along m: what out holds, one multiply-add per row, store
 
 Read in this order the matrix comes in a few long runs, which prefetchers follow. The sums wait in
@@ -10,6 +10,7 @@ the first cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,9 +22,10 @@ from teir.backends.llvm.emit_products import (
     Scale,
     add_product,
     as_factor,
+    as_scale,
     load_scale,
 )
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle
 from teir.lower.kernels import Access, RowSweep
 from teir.target import Isa
 
@@ -37,8 +39,7 @@ def emit_row_sweep_body(kernel: RowSweep, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `RowSweep`."""
     text = FunctionText()
     text.label("entry")
-    count = kernel.lanes * numbers_per_element(kernel.data_type)
-    body = _Body(text, kernel, isa, Arithmetic(isa, kernel.data_type, count))
+    body = _Body(text, kernel, isa)
     left, now = "%k", ["%A", "%B", "%accumulate"]
     for rows in dict.fromkeys((kernel.rows, 1)):
         kinds = ("ptr", "ptr", "i64")
@@ -49,90 +50,109 @@ def emit_row_sweep_body(kernel: RowSweep, isa: Isa) -> FunctionText:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sweep:
+    """What is fixed during one pass along the rows: their offsets, and the factors of each."""
+
+    a_rows: tuple[str | int, ...]
+    b_rows: tuple[str | int, ...]
+    scales: tuple[Scale, ...]
+    """One per row; none where B moves along m."""
+    counts: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Body:
     """The body while it is written."""
 
     text: FunctionText
     kernel: RowSweep
     isa: Isa
-    kind: Arithmetic
 
     def sweep(self, rows: int, now: Values) -> Values:
         """Add ``rows`` rows to the sums; returns where the next ones lie, and that sums count."""
         text, (a, b, counts) = self.text, now
         some = text.value(f"icmp ne i64 {counts}, 0")
-        scales = [
-            load_scale(text, self.kind, shift_pointer(text, b, self._times("%b_k", row)))
-            for row in range(rows)
-        ]
-        offsets = [self._times("%a_k", row) for row in range(rows)]
-        places, left = [a, "%C"], "%m"
+        a_rows = tuple(self._times("%a_k", row) for row in range(rows))
+        b_rows = tuple(self._times("%b_k", row) for row in range(rows))
+        moves = self.kernel.b_access is Access.UNIT
+        kind = self._kind(self.kernel.lanes)
+        scales = (
+            ()
+            if moves
+            else tuple(load_scale(text, kind, shift_pointer(text, b, offset)) for offset in b_rows)
+        )
+        sweep = _Sweep(a_rows, b_rows, scales, some)
+        places, left = [a, "%C", b], "%m"
         for vectors in (_WIDE, 1):
-            step = partial(self._step, offsets, scales, some, vectors, None)
+            step = partial(self._step, sweep, vectors, None)
             carried = [Carried("ptr", place) for place in places]
             label = f"rows{rows}_{vectors}"
             left, places = emit_loop(text, label, left, vectors * self.kernel.lanes, carried, step)
-        self._rest(rows, left, partial(self._step, offsets, scales, some, 1, left), places)
+        self._rest(f"rows{rows}_rest", left, partial(self._step, sweep, 1, left), places)
         return [
             shift_pointer(text, a, self._times("%a_k", rows)),
             shift_pointer(text, b, self._times("%b_k", rows)),
             "1",
         ]
 
+    def _kind(self, lanes: int) -> Arithmetic:
+        count = lanes * numbers_per_element(self.kernel.data_type)
+        return Arithmetic(self.isa, self.kernel.data_type, count)
+
     def _times(self, stride: str, count: int) -> str | int:
         if count < 2:
             return stride if count else 0
         return self.text.value(f"mul i64 {stride}, {count}")
 
-    def _rest(self, rows: int, left: str, step: partial[Values], places: Values) -> None:
+    def _rest(
+        self, label: str, left: str, step: Callable[[Values], Values], places: Values
+    ) -> None:
         """The elements that fill no vector: masked, or one by one where there are no masks."""
         if self.kernel.lanes == 1:
             return
-        text = self.text
-        if self.isa.has_masks:
-            some = text.value(f"icmp sgt i64 {left}, 0")
-
-            def masked() -> Values:
-                step(places)
-                return []
-
-            emit_when(text, f"rows{rows}_rest", some, [], masked)
+        if not self.isa.has_masks:
+            carried = [Carried("ptr", place) for place in places]
+            emit_loop(self.text, label, left, 1, carried, step)
             return
-        carried = [Carried("ptr", place) for place in places]
-        emit_loop(text, f"rows{rows}_rest", left, 1, carried, step)
 
-    def _step(
-        self,
-        offsets: list[str | int],
-        scales: list[Scale],
-        counts: str,
-        vectors: int,
-        rest: str | None,
-        places: Values,
-    ) -> Values:
+        def masked() -> Values:
+            step(places)
+            return []
+
+        some = self.text.value(f"icmp sgt i64 {left}, 0")
+        emit_when(self.text, label, some, [], masked)
+
+    def _step(self, sweep: _Sweep, vectors: int, rest: str | None, places: Values) -> Values:
         """Some vectors of the sums; ``rest`` is how many elements are left where fewer are."""
-        a, c = places
+        text, (a, c, b) = self.text, places
         single = rest is not None and not self.isa.has_masks
         lanes = self._lanes(1 if single else self.kernel.lanes, None if single else rest)
-        kind = Arithmetic(self.isa, self.kernel.data_type, lanes.numbers)
-        if single:
-            scales = [self._narrowed(scale, kind) for scale in scales]
-        width = lanes.count * self.kernel.data_type.width
+        kind, width = self._kind(lanes.count), lanes.count * self.kernel.data_type.width
         sums = [
-            self._sum(lanes, kind, shift_pointer(self.text, c, v * width), counts)
-            for v in range(vectors)
+            self._sum(lanes, kind, shift_pointer(text, c, number * width), sweep.counts)
+            for number in range(vectors)
         ]
-        for offset, scale in zip(offsets, scales, strict=True):
-            row = shift_pointer(self.text, a, offset)
+        for row, offset in enumerate(sweep.a_rows):
+            a_row, b_row = shift_pointer(text, a, offset), sweep.b_rows[row]
             for number in range(vectors):
-                stored = load(self.text, lanes, shift_pointer(self.text, row, number * width))
-                numbers = widen(self.text, kind.data_type, self.isa, stored, kind.count)
-                numbers = round_factor(self.text, kind.data_type, numbers, kind.count)
-                factor = as_factor(self.text, kind, numbers)
-                sums[number] = add_product(self.text, kind, factor, scale, sums[number])
+                factor = as_factor(text, kind, self._load(lanes, kind, a_row, number * width))
+                if sweep.scales:
+                    scale = sweep.scales[row]
+                    scale = self._narrowed(scale, kind) if single else scale
+                else:
+                    place = shift_pointer(text, b, b_row)
+                    scale = as_scale(text, kind, self._load(lanes, kind, place, number * width))
+                sums[number] = add_product(text, kind, factor, scale, sums[number])
         for number, total in enumerate(sums):
-            store(self.text, lanes, shift_pointer(self.text, c, number * width), total)
-        return [shift_pointer(self.text, place, vectors * width) for place in places]
+            store(text, lanes, shift_pointer(text, c, number * width), total)
+        moved = (a, c, b) if self.kernel.b_access is Access.UNIT else (a, c)
+        following = [shift_pointer(text, place, vectors * width) for place in moved]
+        return [*following, b][:3]
+
+    def _load(self, lanes: Lanes, kind: Arithmetic, place: str, offset: int) -> str:
+        stored = load(self.text, lanes, shift_pointer(self.text, place, offset))
+        numbers = widen(self.text, kind.data_type, self.isa, stored, kind.count)
+        return round_factor(self.text, kind.data_type, numbers, kind.count)
 
     def _lanes(self, count: int, existing: str | None) -> Lanes:
         return lanes_in_memory(
@@ -141,15 +161,14 @@ class _Body:
 
     def _narrowed(self, scale: Scale, kind: Arithmetic) -> Scale:
         """The scale of a whole vector as that of one element."""
+        whole = self._kind(self.kernel.lanes)
 
         def first(numbers: str) -> str:
-            picked = ", ".join(f"i32 {lane}" for lane in range(kind.count))
-            return self.text.value(
-                f"shufflevector {self.kind.kind} {numbers}, {self.kind.kind} poison, "
-                f"<{kind.count} x i32> <{picked}>"
-            )
+            lanes = range(kind.count)
+            return shuffle(self.text, kind.element, whole.count, numbers, "poison", lanes)
 
-        return Scale(first(scale.real), None if scale.imaginary is None else first(scale.imaginary))
+        imaginary = None if scale.imaginary is None else first(scale.imaginary)
+        return Scale(first(scale.real), imaginary)
 
     def _sum(self, lanes: Lanes, kind: Arithmetic, place: str, counts: str) -> str:
         """What the sums start from: the output where it counts, else zero."""

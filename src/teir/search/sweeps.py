@@ -1,0 +1,65 @@
+"""A vector times a matrix whose rows are adjacent: one leaf with the whole reduction.
+
+    [parallel] batch axes and outer rows
+      [parallel pieces of m]
+        zero; Contraction M=[m] K=[k]
+
+Nothing is read twice but the sums, so there is nothing to block for the caches.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from teir.ir.nodes import Operation
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.shape import ProductShape, extent_of
+from teir.search.step import Span
+
+_SHORTEST_ROW_BYTES = 1024
+_CHUNKS = 4
+"""Pieces per thread, so that an uneven machine still shares evenly."""
+
+
+def is_sweep(shape: ProductShape) -> bool:
+    """True for one column of products whose lanes are adjacent, with one K axis."""
+    if shape.m is None or shape.n is not None or shape.n_outer or len(shape.k) != 1:
+        return False
+    width = shape.a.data_type.width
+    return (
+        shape.m.stride(shape.a.name) == width
+        and shape.m.stride(shape.out.name) == shape.out.data_type.width
+        and shape.m.extent * width >= _SHORTEST_ROW_BYTES
+    )
+
+
+def emit_sweep(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
+    """Loops over all axes of the output but the rows."""
+    assert shape.m is not None
+    outer = (*shape.c, *shape.m_outer)
+    work = extent_of((*outer, shape.m, *shape.k))
+    is_shared = machine.threads > 1 and work >= machine.threaded_work
+    piece = shape.m.extent
+    if is_shared and extent_of(outer) < machine.threads:
+        lanes = machine.lanes(shape.out.data_type.accumulator.width)
+        piece = even_block(piece, max(1, piece // (_CHUNKS * machine.threads)), lanes)
+    body = Body()
+    for one in cut(shape.m, piece):
+        assert one.tile is not None
+        leaf = partial(_leaf, emission, shape, one.tile)
+        body += emission.loops((*outer, *one.loops), leaf, parallel=is_shared)
+    return body
+
+
+def _leaf(emission: Emission, shape: ProductShape, rows: Span) -> Body:
+    zero = emission.leaf(Operation.ZERO, (), shape.out.name, Roles(m=(rows,)))
+    return zero + emission.leaf(
+        Operation.CONTRACTION,
+        (shape.a.name, shape.b.name),
+        shape.out.name,
+        Roles(m=(rows,), k=shape.k),
+        data_type=shape.a.data_type,
+    )
