@@ -300,3 +300,39 @@ def test_every_refusal_of_the_case_files_has_its_finding() -> None:
             for refusal in found.refusals:
                 assert refusal.finding.code.startswith("TEIR9")
                 assert refusal.finding.found == refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("size-too-large", "TEIR914"),
+        ("stride-too-large", "TEIR915"),
+        ("rank-6", "TEIR912"),
+        ("swizzle-too-wide", "TEIR920"),
+        ("copy-1d-indivisible", "TEIR951"),
+        ("copy-1d-bytes", "TEIR952"),
+        ("copy-1d-strided", "TEIR953"),
+        ("copy-1d-address", "TEIR955"),
+    ],
+)
+def test_codes_of_cases(name: str, code: str) -> None:
+    listed = json.loads((FOLDER / "more_cases.json").read_text())["cases"]
+    (one,) = (each for each in listed if each["id"] == name)
+    assert codes(check(transfer_of(one, "$"))) == [code]
+
+
+def test_limits_of_whole_tiles() -> None:
+    found = inferred(shape=[64, 64], dtype="u8", parallel={"0": "Bulk", "1": "Bulk"})
+    concerned = tuple(one.raw for one in found.dimensions)
+    plain = found.tensor_map
+    wrong = replace(plain, fill=Fill.NAN, element_strides=(1, 9))
+    assert [one.finding.code for one in check_tensor_map(wrong, concerned, False)] == [
+        "TEIR919",
+        "TEIR922",
+    ]
+    large = replace(plain, sizes=(256,) * 3, box=(256, 256, 16), element_strides=(1,) * 3)
+    large = replace(large, strides_bytes=(256, 65536))
+    three = (*concerned, concerned[0])
+    assert [one.finding.code for one in check_tensor_map(large, three, True)] == ["TEIR923"]
+    fitting = replace(large, box=(256, 256, 15))
+    assert check_tensor_map(fitting, three, True) == ()
