@@ -23,6 +23,7 @@ from teir.cli.info import info
 from teir.cli.optimize import optimize
 from teir.cli.rules import ExitCode, exit_code
 from teir.cli.run import run as run_file
+from teir.cli.schedules import schedules
 from teir.cli.show import show
 from teir.cli.soak import soak
 from teir.cli.tma import tma
@@ -71,6 +72,7 @@ for _name, _command in (
     ("bench", bench),
     ("compare", compare),
     ("demo", demo),
+    ("schedules", schedules),
     ("info", info),
     ("tune", tune),
     ("warm", warm),

@@ -64,6 +64,13 @@ TUNED = Rule(
     source=_SOURCE,
 )
 
+SCHEDULE_OPTION = Rule(
+    code="TEIR818",
+    sentence="teir schedules takes --format NAME:LEVELS, --sizes NAME=NUMBER, and --plot FILE "
+    "beside --sizes, with matplotlib installed.",
+    source=_SOURCE,
+)
+
 COMMAND_RULES = (
     KNOWN_ISA,
     OPERAND_OPTION,
@@ -76,6 +83,7 @@ COMMAND_RULES = (
     MEMORY,
     TUNED,
     COMPARABLE,
+    SCHEDULE_OPTION,
 )
 
 NOT_A_PROGRAM = (READABLE_FILE, INPUT_SIZE, ENCODING, KIND, JSON_SYNTAX)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.sparse.drawn import Case, cases, graphs
+from search.sparse.kernels import KERNELS
 from search.sparse.stored import dense_of, stored
 from teir.dtypes import DataType
 from teir.expr.index_notation import Assignment, Product
@@ -15,6 +17,7 @@ from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.search.sparse.graph import IterationGraph
 from teir.search.sparse.moves import inline, is_linear
+from teir.search.sparse.schedules import stage1_candidates
 from teir.search.sparse.translate import program_of
 
 
@@ -62,3 +65,26 @@ def test_inlining_gives_a_linear_graph_with_the_same_result(
     assert is_linear(graph)
     assert sorted(graph.root.loops) == sorted(case.statement.indices)
     np.testing.assert_allclose(run(graph, case), expected(case), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["K4", "K7"])
+def test_every_schedule_of_stage_1_computes_the_same(name: str) -> None:
+    statement = KERNELS[name].statement
+    extents = dict(zip(statement.indices, (3, 2, 4, 3, 2), strict=False))
+    draw = np.random.default_rng(5)
+    arrays, patterns = {}, {}
+    for access, fmt in zip(statement.accesses, statement.formats, strict=True):
+        shape = tuple(extents[index] for index in access.indices)
+        patterns[access.tensor] = np.ones(shape, bool)
+        if fmt.is_sparse and access in statement.inputs:
+            patterns[access.tensor] = draw.random(shape) < 0.5
+        arrays[access.tensor] = draw.standard_normal(shape) * patterns[access.tensor]
+    case = Case(statement, extents, arrays, patterns)
+    wanted = expected(case)
+    candidates = stage1_candidates(statement)
+    assert len(candidates) == KERNELS[name].counts[1]
+    for candidate in candidates:
+        found = run(candidate.graph, case)
+        np.testing.assert_allclose(
+            found, wanted, rtol=1e-9, atol=1e-9, err_msg=candidate.graph.tree
+        )

@@ -65,15 +65,19 @@ class Known:
         found: dict[str, tuple[int, int | None]] = dict.fromkeys(self.symbols, (0, None))
         for constraint in self.constraints:
             is_less = constraint.relation is Relation.LESS
-            name, most = _bound(constraint.left, constraint.right)
-            if name is not None and most is not None:
-                low, high = found[name]
-                most -= is_less
-                found[name] = (low, most if high is None else min(high, most))
-            name, least = _bound(constraint.right, constraint.left)
-            if name is not None and least is not None:
-                low, high = found[name]
-                found[name] = (max(low, least + is_less), high)
+            sides = [(constraint.left, constraint.right)]
+            if constraint.relation is Relation.EQUAL:
+                sides.append((constraint.right, constraint.left))
+            for small, large in sides:
+                name, most = _bound(small, large)
+                if name is not None and most is not None:
+                    low, high = found[name]
+                    most -= is_less
+                    found[name] = (low, most if high is None else min(high, most))
+                name, least = _bound(large, small)
+                if name is not None and least is not None:
+                    low, high = found[name]
+                    found[name] = (max(low, least + is_less), high)
         return found
 
 

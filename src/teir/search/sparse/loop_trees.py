@@ -1,9 +1,9 @@
 """Stage 1: the loop trees of a space whose temporaries have at most two dimensions (5.2).
 
 A loop tree is the nesting of loops without the statements; with primes it says which of them walk
-stored coordinates, so that trees of different cost are different. Trees are numbered; a number
-stands for (common loops, producer's tree, consumer's tree). Of several schedules with one tree the
-first is kept: in the order of the inputs, then linear nests, then by the place of the split, the
+stored coordinates and which nests stride, so that trees of different cost are different. Trees are
+numbered; a number stands for (common loops, producer's tree, consumer's tree). Of several schedules
+with one tree the first is kept: in the order of the inputs, then linear nests, then by the place of the split, the
 producer on the left first, then by the trees below.
 """
 
@@ -18,6 +18,8 @@ LARGEST_RANK = 2
 
 _SHIFT = 24
 _HALF = (1 << _SHIFT) - 1
+_STRIDED = 1 << 62
+"""Beside the loops that walk stored coordinates: the innermost one strides or gathers."""
 
 Ranks = dict[int, int]
 """Tree number to the largest rank of a temporary of the kept schedule."""
@@ -65,7 +67,11 @@ class LoopTrees:
         if made is not None:
             return made
         walked = expression.walked & self._primes
-        found: Ranks = {self._nest(order, walked): 0 for order in expression.orders}
+        strided = expression.strided & self._primes
+        found: Ranks = {
+            self._nest(order, walked | _STRIDED if order[-1] & strided else walked): 0
+            for order in expression.orders
+        }
         for fusion in expression.fusions:
             if len(fusion.step.temporary[1]) <= LARGEST_RANK:
                 self._add(found, fusion, walked)
