@@ -113,6 +113,23 @@ def test_predicate_of_a_unit_that_is_split_further() -> None:
     assert [str(one) for one in predicates(found)] == ["0 <= i6 * 2 + i7 < 1"]
 
 
+def test_predicates_where_a_tile_overruns_an_unprotected_iter_domain() -> None:
+    """Position -1 of a resized extent of 1 would read items by overrunning what lies inside it."""
+    found = inferred(
+        shape=[3],
+        dtype="f32",
+        schedule=[["split", 0, 3], ["resize", 0, 1, 1], ["split", 1, 16]],
+        parallel={"2": "Bulk"},
+    )
+    every = walk(found, np.arange(tile_count(found), dtype=np.int64))
+    issued = predicate_values(every, predicates(found))
+    valid = whole_tile(every, every.valid)
+    data_holes = whole_tile(every, every.in_bounds) & ~valid
+    assert data_holes.any()
+    assert not data_holes[issued].any()
+    assert not valid[~issued].any()
+
+
 def test_protected_needs_nothing() -> None:
     found = inferred(
         shape=[30], schedule=[["split", 0, 4], ["split", 0, 3]], parallel={"2": "Bulk"}

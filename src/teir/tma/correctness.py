@@ -27,6 +27,7 @@ from teir.tma.domain import (
     inputs_of,
     makes_holes,
     names,
+    outputs_of,
 )
 from teir.tma.inference import Inferred
 from teir.tma.rules import STRONG
@@ -145,12 +146,18 @@ def is_protected_throughout(inferred: Inferred) -> bool:
 
 
 def predicates(inferred: Inferred) -> tuple[Predicate, ...]:
-    """One predicate per unprotected IterDomain that overruns; they only ask loop indices."""
+    """One predicate per unprotected IterDomain that overruns; they only ask loop indices.
+
+    Where one of them overruns inside a tile, protection no longer holds for the others: then those
+    that are the same for a whole tile are asked as well.
+    """
     safe = protected(inferred)
-    asked: list[IterDomain] = []
-    for expression in below_expressions(inferred):
-        if makes_holes(expression):
-            asked += [one for one in inputs_of(expression) if one not in safe and one not in asked]
+    holes = [one for one in below_expressions(inferred) if makes_holes(one)]
+    overrun = tuple(dict.fromkeys(one for expression in holes for one in inputs_of(expression)))
+    asked = [one for one in overrun if one not in safe]
+    varying = _varying_in_tiles(inferred)
+    if any(one in varying for one in asked):
+        asked += [one for one in overrun if one in safe and one not in varying]
     spelled = _spelled(inferred)
     return tuple(Predicate(domain=one, index=spelled[one]) for one in asked)
 
@@ -163,6 +170,15 @@ def predicate_values(walked: Walk, asked: tuple[Predicate, ...]) -> Index:
         first = value.reshape(value.shape[0], -1)[:, 0]
         holds &= (first >= 0) & (first < predicate.domain.extent)
     return holds
+
+
+def _varying_in_tiles(inferred: Inferred) -> set[IterDomain]:
+    """The IterDomains whose index differs between elements of one tile."""
+    found = {one for dimension in inferred.dimensions for one in dimension.tiles if one.extent > 1}
+    for expression in reversed(below_expressions(inferred)):
+        if any(one in found for one in outputs_of(expression)):
+            found |= set(inputs_of(expression))
+    return found
 
 
 def _outermost(dimension: Dimension) -> IterDomain:

@@ -16,6 +16,7 @@ from teir.tma.nodes import (
     Merge,
     Parallel,
     Reorder,
+    Resize,
     Split,
     Transfer,
     Verb,
@@ -27,12 +28,18 @@ LARGEST_LOOPS = 9
 
 
 def draw_transfer(generator: random.Random) -> Transfer:
-    """A load with random shape, pitches, verbs and Bulk loops."""
+    """A load with random shape, order and pitches in memory, swizzle, verbs and Bulk loops."""
     rank = generator.randint(1, LARGEST_RANK)
     shape = tuple(generator.choice((1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)) for _ in range(rank))
     while math.prod(shape) > LARGEST_TENSOR:
         shape = shape[1:]
-    strides, contiguous = _draw_strides(generator, shape)
+    order = list(range(len(shape)))
+    if generator.random() < 0.25:
+        generator.shuffle(order)
+    ordered, flags = _draw_strides(generator, tuple(shape[axis] for axis in order))
+    strides = tuple(ordered[order.index(axis)] for axis in range(len(shape)))
+    permuted = order != sorted(order)
+    moves = tuple((axis, place) for place, axis in enumerate(order))
     verbs, loops = _draw_verbs(generator, shape)
     bulk = _draw_bulk(generator, loops)
     return Transfer(
@@ -42,14 +49,14 @@ def draw_transfer(generator: random.Random) -> Transfer:
         element_type=generator.choice((ElementType.F32, ElementType.F64, ElementType.F16)),
         shape=shape,
         strides_elements=strides,
-        contiguous=contiguous,
+        contiguous=flags,
         base_address_mod_128=16 * generator.randrange(8),
-        allocation=None,
+        allocation=(Reorder(moves=moves),) if permuted else None,
         broadcast=frozenset(),
         schedule=verbs,
         parallel=tuple((axis, Parallel.BULK) for axis in bulk),
         shared=None,
-        swizzle_bytes=0,
+        swizzle_bytes=generator.choice((0, 0, 0, 32, 64, 128)),
         circular_buffer=None,
         strong=False,
         threads=None,
@@ -79,7 +86,12 @@ def _draw_verbs(
     verbs: list[Verb] = []
     for _ in range(generator.randint(0, 6)):
         kind = generator.random()
-        if kind < 0.65 and len(loops) < LARGEST_LOOPS:
+        if kind < 0.08:
+            axis = generator.randrange(len(loops))
+            left, right = generator.randint(0, 2), generator.randint(0, 2)
+            loops[axis] += left + right
+            verbs.append(Resize(axis=axis, left=left, right=right))
+        elif kind < 0.65 and len(loops) < LARGEST_LOOPS:
             axis = generator.randrange(len(loops))
             factor = generator.choice((1, 2, 3, 4, 5, 8, 16))
             outer = generator.random() < 0.1
