@@ -28,6 +28,7 @@ _AVX512 = _WIDE_FILE | {
     DataType.FP64: (24, 13, 9, 6, 5, 4, 3, 2),
     DataType.FP32: (24, 13, 9, 6, 5, 4, 3, 2),
     DataType.TF32: (15, 12, 8, 5),
+    DataType.BF16: (16, 10, 8, 6),
     DataType.C64: (20, 11, 7, 5),
     DataType.C128: (20, 11, 7, 5),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from teir.backends.llvm.emit_flush import flushed, start_flushing, stop_flushing
-from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, load_number, store
 from teir.backends.llvm.emit_numbers import (
     computed_number,
     narrow,
@@ -41,7 +41,7 @@ from teir.backends.llvm.emit_products import (
     as_factor,
     load_scale,
 )
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, splat, vector
 from teir.backends.llvm.layout import argument_bytes
 from teir.dtypes import DataType
 from teir.lower.blocking import full_lanes
@@ -53,6 +53,7 @@ _LARGE_BLOCK = 16
 _COLUMNS_PER_BASE = 9
 """Columns 0 to 8 are one base plus 1, 2, 4 or 8 times an odd multiple of the column stride."""
 _LINE_BYTES = 64
+_WORD_BYTES = 4
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
 
 Accumulators = list[list[str]]
@@ -103,6 +104,7 @@ class _Block:
     c_offsets: tuple[str | int, ...]
     b_multiples: dict[int, str]
     pairs: PairRows | None
+    words: str | None
 
 
 def emit_gemm_body(kernel: GemmBlock, isa: Isa) -> FunctionText:
@@ -157,7 +159,19 @@ def _prepare(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: _Argume
         *_vectors(text, kernel, isa, arguments, c, last),
         multiples,
         pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
+        _words(text, kernel, isa),
     )
+
+
+def _words(text: FunctionText, kernel: GemmBlock, isa: Isa) -> str | None:
+    """Memory for one word per column where elements of B are widened by integer instructions.
+
+    AVX-512 multiplies by a word in memory as by all lanes; a word in a register must be moved and
+    spread first, by the units that multiply.
+    """
+    if isa is not Isa.AVX512 or kernel.in_type is not DataType.BF16:
+        return None
+    return text.value(f"alloca [{kernel.columns} x float], align {_LINE_BYTES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +417,7 @@ def _emit_step(
         factors.append(as_factor(text, kind, _flushed(text, block, rounded)))
     following = []
     for column, rows in enumerate(sums):
-        scale = load_scale(text, kind, _column_of_b(text, block, b, column))
+        scale = _load_scale(text, block, _column_of_b(text, block, b, column), column)
         if kernel.flushes:
             scale = Scale(_flushed(text, block, scale.real), None)
         following.append(
@@ -413,6 +427,19 @@ def _emit_step(
             ]
         )
     return following
+
+
+def _load_scale(text: FunctionText, block: _Block, place: str, column: int) -> Scale:
+    """The element of B at ``place`` in every lane."""
+    if block.words is None:
+        return load_scale(text, block.arithmetic, place)
+    data_type = block.kernel.in_type
+    stored = load_number(text, data_type, place, 0)
+    number = round_factor(text, data_type, widen(text, data_type, block.isa, stored, 1), 1)
+    slot = shift_pointer(text, block.words, _WORD_BYTES * column)
+    text.effect(f"store volatile <1 x float> {number}, ptr {slot}, align {_WORD_BYTES}")
+    single = text.value(f"load float, ptr {slot}, align {_WORD_BYTES}")
+    return Scale(splat(text, "float", single, block.arithmetic.count), None)
 
 
 def _flushed(text: FunctionText, block: _Block, numbers: str) -> str:
