@@ -25,6 +25,7 @@ from teir.pipeline.executable import Executable, compile_program, thread_count
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
+from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import (
     OperandType,
     Problem,
@@ -46,7 +47,6 @@ SHAPES = Rule(
     source="language reference, plan",
 )
 
-_KEPT_PLANS = 4096
 _ndarray = np.ndarray
 
 
@@ -85,10 +85,10 @@ def einsum(
                 break
             key += (operand.dtype, operand.shape, operand.strides)
         else:
-            plan = _plans().get(tuple(key))
+            plan = _plans().plans.get(tuple(key))
             if plan is None:
                 plan = _plan_arrays(parse_expression(subscripts), operands, _Wishes())[0]
-                _keep(tuple(key), plan)
+                _plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     parsed, arrays = _parse(subscripts, operands)
     plan, views = _plan_arrays(
@@ -208,7 +208,7 @@ def _plan_types(
     keyed = isinstance(wishes.optimize, (str, bool))
     if keyed:
         key = (*key, wishes.optimize)
-        known = _plans().get(key)
+        known = _plans().plans.get(key)
         if known is not None:
             return known
     made = _make_plan(subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit))
@@ -216,7 +216,7 @@ def _plan_types(
         # Plans made before may not know what is remembered now.
         _plans().clear()
     if keyed:
-        _keep(key, made)
+        _plans().keep(key, made)
     return made
 
 
@@ -337,12 +337,5 @@ def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
         )
 
 
-def _plans() -> dict[Any, Plan]:
-    return current().once("einsum plans", dict)
-
-
-def _keep(key: Any, made: Plan) -> None:
-    plans = _plans()
-    if len(plans) >= _KEPT_PLANS:
-        plans.clear()
-    plans[key] = made
+def _plans() -> PlanCache:
+    return current().once("einsum plans", PlanCache)

@@ -95,16 +95,14 @@ def test_a_program_asks_once_when_its_runs_are_used_up() -> None:
 def test_a_plan_called_often_is_specialised_and_keeps_its_bits(
     threads: int, specialiser: BackgroundSpecialiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "_CODE_SECONDS", 1e-3)
-    a, b = batch(4 + threads, 3000, seed=threads)
+    monkeypatch.setattr(background, "runs_before_specialising", lambda *_: 200)
+    a, b = batch(16 + threads, 100, seed=threads)
     plan = teir.plan("bij,bjk->bik", a, b, threads=threads)
     native = native_of(plan)
     out = np.empty_like(a)
     first = plan(a, b).tobytes()
     assert not native.is_specialised
-    runs = native.runs_left[0]
-    assert runs > 1
-    for _ in range(runs + 2):
+    for _ in range(201):
         plan(a, b, out=out)
         assert out.tobytes() == first
     specialiser.wait()

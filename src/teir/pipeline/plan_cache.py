@@ -1,0 +1,70 @@
+"""Plans in memory, by what was asked for: as many as there is room for, the oldest go first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from teir.pipeline.plan import Plan
+
+MOST_PLANS = 4096
+MOST_BYTES = 1 << 30
+"""Scratch that kept plans may hold, all together; the latest plan is kept whatever it needs."""
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """Plans by key. A plan may have several keys; its scratch is counted once.
+
+    ``plans`` is read without a lock, which is all that a call seen before does.
+    """
+
+    plans: dict[Hashable, Plan] = field(default_factory=dict)
+    _keys_of: dict[int, int] = field(default_factory=dict)
+    _bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self, key: Hashable, plan: Plan) -> None:
+        """Keep a plan, and let the oldest go until the others fit."""
+        with self._lock:
+            self._forget(key)
+            self.plans[key] = plan
+            self._count(plan, 1)
+            while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:
+                oldest = next(iter(self.plans))
+                if oldest == key:
+                    return
+                self._forget(oldest)
+
+    def clear(self) -> None:
+        """Forget every plan."""
+        with self._lock:
+            self.plans.clear()
+            self._keys_of.clear()
+            self._bytes = 0
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+
+    def _forget(self, key: Hashable) -> None:
+        plan = self.plans.pop(key, None)
+        if plan is not None:
+            self._count(plan, -1)
+
+    def _count(self, plan: Plan, change: int) -> None:
+        """One key more or one fewer; the first and the last one count the scratch."""
+        before = self._keys_of.get(id(plan), 0)
+        after = before + change
+        if after:
+            self._keys_of[id(plan)] = after
+        else:
+            self._keys_of.pop(id(plan), None)
+        if not before or not after:
+            self._bytes += change * plan.memory_bytes

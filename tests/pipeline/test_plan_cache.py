@@ -1,0 +1,67 @@
+"""Plans in memory: the oldest go when there are too many, or when they hold too much scratch."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import teir
+from teir.pipeline import plan_cache
+from teir.pipeline.plan import Plan
+from teir.pipeline.plan_cache import PlanCache
+
+
+def plan(extent: int) -> Plan:
+    """A plan that needs scratch."""
+    return teir.plan("ij,jk,kl->il", (extent, 20), (20, 30), (30, extent), threads=1)
+
+
+def test_the_oldest_of_too_many_plans_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_cache, "MOST_PLANS", 3)
+    cache = PlanCache()
+    plans = [plan(extent) for extent in range(20, 25)]
+    for number, one in enumerate(plans):
+        cache.keep(number, one)
+    assert list(cache.plans) == [2, 3, 4]
+    cache.keep(2, plans[2])
+    cache.keep(5, plans[0])
+    assert list(cache.plans) == [4, 2, 5]
+
+
+def test_plans_that_hold_too_much_scratch_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = plan(40), plan(41), plan(42)
+    room = two.memory_bytes + three.memory_bytes
+    assert one.memory_bytes > 0
+    monkeypatch.setattr(plan_cache, "MOST_BYTES", room)
+    cache = PlanCache()
+    for name, made in (("one", one), ("two", two), ("again", two), ("three", three)):
+        cache.keep(name, made)
+    assert list(cache.plans) == ["two", "again", "three"]
+    monkeypatch.setattr(plan_cache, "MOST_BYTES", 1)
+    cache.keep("last", one)
+    assert list(cache.plans) == ["last"]
+    cache.clear()
+    assert not cache.plans
+    monkeypatch.setattr(plan_cache, "MOST_BYTES", room)
+    cache.keep("two", two)
+    cache.keep("three", three)
+    assert list(cache.plans) == ["two", "three"]
+
+
+def test_threads_may_keep_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_cache, "MOST_PLANS", 8)
+    cache = PlanCache()
+    plans = [plan(extent) for extent in range(20, 24)]
+
+    def keep(start: int) -> None:
+        for number in range(200):
+            cache.keep((start, number), plans[(start + number) % 4])
+
+    threads = [threading.Thread(target=keep, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(cache.plans) == 8
+    assert cache._bytes == sum({id(p): p.memory_bytes for p in cache.plans.values()}.values())
