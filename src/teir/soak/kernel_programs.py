@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from teir.dtypes import DataType
+from teir.ir.lanes import LANES
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
 from teir.soak.parts import BINARY, FLOATS, ORDERED
 
@@ -19,13 +20,15 @@ PRODUCT_TYPES = (
     (DataType.BF16, DataType.FP32),
     (DataType.FP16, DataType.FP32),
 )
+PRODUCTS = 9
+"""Products of a batch, where the batch is not the remainder."""
 GAP = 3
 """Elements between two columns, so that a leading dimension is no extent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One operation on tensors of two axes (and k), each tensor with its own memory order.
+    """One operation on tensors of two axes (k and c apart), each tensor with its own memory order.
 
     ``orders`` maps a tensor to its axes, fastest first; ``step`` is the distance of neighbours
     along the fastest axis in elements.
@@ -37,38 +40,52 @@ class Family:
     step: int = 1
     along: str = "m"
     """The axis whose extent is the remainder."""
+    lanes: int | None = None
+    """Chains of a sum, where the program names them."""
 
     def __str__(self) -> str:
         kinds = " ".join(f"{name}:{kind.value}" for name, kind in self.types.items())
         orders = " ".join(f"{name}:{order or '-'}" for name, order in self.orders.items())
-        return f"{self.operation.value} {kinds}; {orders}; step {self.step}; along {self.along}"
+        lanes = "" if self.lanes is None else f"; {self.lanes} lanes"
+        steps = f"step {self.step}; along {self.along}{lanes}"
+        return f"{self.operation.value} {kinds}; {orders}; {steps}"
 
 
 def kernel_families() -> tuple[Family, ...]:
     """All families, in a fixed order."""
-    return (*_products(), *_general_products(), *_elementwise(), *_copies())
+    return (
+        *_products(),
+        *_general_products(),
+        *_sums_in_lanes(),
+        *_batches(),
+        *_elementwise(),
+        *_copies(),
+    )
 
 
 def family_program(family: Family, remainder: int) -> Program:
     """One invocation of the family's operation with ``remainder`` elements along its axis."""
     other = 1 + remainder * 5 % 14
-    extents = {"m": other, "n": other, "k": 1 + remainder * 3 % 11} | {family.along: remainder}
+    extents = {"m": other, "n": other, "k": 1 + remainder * 3 % 11, "c": PRODUCTS}
+    extents[family.along] = remainder
     strides: dict[str, dict[str, int]] = {name: {} for name in extents}
     for tensor, order in family.orders.items():
         reach = family.step
         for name in order:
             strides[name][tensor] = reach * family.types[tensor].width
             reach = reach * extents[name] + GAP
-    consumed = [name for name in "mnk" if strides[name]]
+    consumed = [name for name in "cmnk" if strides[name]]
     inputs = tuple(name for name in family.types if name != "out")
     primitive = Primitive(
         name="p",
         operation=family.operation,
         inputs=inputs,
         output="out",
+        c=tuple(name for name in consumed if name == "c"),
         m=tuple(name for name in consumed if name == "m"),
         n=tuple(name for name in consumed if name == "n"),
         k=tuple(name for name in consumed if name == "k"),
+        metadata=() if family.lanes is None else ((LANES, str(family.lanes)),),
     )
     return Program(
         name=str(family),
@@ -110,6 +127,41 @@ def _general_products() -> Iterator[Family]:
             operation=Operation.CONTRACTION,
             types=dict.fromkeys(named, in_type) | {"out": out_type},
             orders={**named, "out": out},
+            along=along,
+        )
+
+
+def _sums_in_lanes() -> Iterator[Family]:
+    """Dots and products of a matrix and a vector, adjacent and strided along k."""
+    shapes = (("km", "k", "m", 32), ("k", "k", "", 8), ("km", "mk", "m", 16), ("km", "", "m", 4))
+    for (in_type, out_type), (first, second, out, lanes), along in product(
+        PRODUCT_TYPES, shapes, "mk"
+    ):
+        if along not in first:
+            continue
+        named = {"in0": first} | ({"in1": second} if second else {})
+        yield Family(
+            operation=Operation.CONTRACTION,
+            types=dict.fromkeys(named, in_type) | {"out": out_type},
+            orders={**named, "out": out},
+            along=along,
+            lanes=lanes,
+        )
+
+
+def _batches() -> Iterator[Family]:
+    """Small products with the batch innermost, then outermost."""
+    layouts = (
+        ("cmk", "ckn", "cmn", "c"),
+        ("cmk", "ckn", "cmn", "k"),
+        ("mkc", "knc", "mnc", "m"),
+        ("mkc", "nkc", "mnc", "k"),
+    )
+    for (in_type, out_type), (first, second, out, along) in product(PRODUCT_TYPES, layouts):
+        yield Family(
+            operation=Operation.CONTRACTION,
+            types={"in0": in_type, "in1": in_type, "out": out_type},
+            orders={"in0": first, "in1": second, "out": out},
             along=along,
         )
 
