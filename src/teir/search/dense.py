@@ -60,15 +60,22 @@ def emit_step(
         return emit_sweep(emission, shape, machine)
     tile = output_tile(step, machine)
     if tile is not None:
-        one_thread = replace(machine, threads=1)
         return emit_through_tile(
             emission,
             step,
             tile,
-            lambda inner: emit_step(emission, inner, one_thread, choose),
+            lambda inner: _emit_tile_product(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
     return emit_contraction(emission, shape, machine, choose(shape, machine))
+
+
+def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:
+    """The product of one tile; the large input comes from memory, so it is asked for ahead."""
+    shape = product_shape(normalise(step))
+    assert shape is not None
+    choice = replace(default_choice(shape, machine), prefetches_a=True)
+    return emit_contraction(emission, shape, machine, choice)
 
 
 def emit_contraction(

@@ -26,6 +26,7 @@ _FEWEST_PRODUCTS = 12
 """Products per result below which moving results once more costs too much."""
 _SHORTEST = 8
 """Lanes that fill at least half a vector."""
+_LINE_BYTES = 64
 _RUN_BYTES = 256
 """Pieces of this length keep reading and writing memory near its bandwidth."""
 
@@ -100,11 +101,11 @@ def _grown(
             if stride * blocks.get(id(axis), 1) >= run:
                 return
 
-    grow(out, 64)
+    grow(out, _LINE_BYTES)
     grow(large, _RUN_BYTES)
     grow(out, _RUN_BYTES)
     tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
-    tile.sort(key=lambda axis: (axis not in columns, axis.stride(large.name)), reverse=True)
+    tile.sort(key=lambda axis: axis.stride(out.name), reverse=True)
     axes = (*tile, lanes)
     return OutputTile(axes, tuple(blocks[id(axis)] for axis in axes))
 
