@@ -45,7 +45,10 @@ def memory_hints(primitive: Primitive) -> MemoryHints:
 @cache
 def _parsed(metadata: tuple[tuple[str, str], ...]) -> MemoryHints:
     entries = dict(metadata)
-    names = json.loads(entries.get(_PREFETCH, "[]"))
+    try:
+        names = json.loads(entries.get(_PREFETCH, "[]"))
+    except ValueError:
+        names = []
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     return MemoryHints(
         streams=entries.get(_STREAM) == "true",
