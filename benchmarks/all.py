@@ -28,7 +28,7 @@ from classes import DTYPES, chosen_cases
 from columns import Column, run_column
 from plots import plot_class
 from record import RESULTS, machine
-from tables import merge, peaks, print_summary, summarise
+from tables import merge, peaks, print_summary, scaling, summarise
 
 import teir
 from teir.cli.peers.libraries import peer_versions
@@ -117,7 +117,10 @@ def measure_job(job: Job, run: Run) -> bool:
 
 
 def write_summary() -> None:
-    """``results/summary.json``: means and worst shares of every results file there is."""
+    """``results/summary.json``: means and worst shares of every results file there is.
+
+    A ``note`` among the settings of a file says what is missing in it.
+    """
     summaries = {}
     for job in JOBS:
         path = RESULTS / f"{job.name}.json"
@@ -130,10 +133,16 @@ def write_summary() -> None:
             "dtype": job.dtype,
             "threads": job.threads,
             "machine": record["machine"],
+            "note": record["settings"].get("note", ""),
             "flops_peak": flops_peak,
             "copy_peak": copy_peak,
             **summarise(merge(record)),
         }
+        alone = RESULTS / f"{replace(job, threads=1).name}.json"
+        if job.threads > 1 and alone.exists():
+            summaries[job.name]["scaling"] = scaling(
+                json.loads(alone.read_text(encoding="utf-8")), record
+            )
     text = json.dumps(summaries, indent=1) + "\n"
     (RESULTS / "summary.json").write_text(text, encoding="utf-8")
 

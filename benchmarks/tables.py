@@ -190,6 +190,25 @@ def peaks(record: Mapping[str, Any]) -> tuple[float, float]:
     )
 
 
+def scaling(alone: Mapping[str, Any], threaded: Mapping[str, Any]) -> dict[str, float]:
+    """How many times as fast several threads are, beside the same of the multiply-add peak."""
+    before, after = (
+        {figure["name"]: figure for figure in next(iter(record["columns"].values()))["figures"]}
+        for record in (alone, threaded)
+    )
+    known = [name for name in after if OURS in after[name]["seconds"] and name in before]
+    ratios = [
+        before[name]["seconds"][OURS] / after[name]["seconds"][OURS]
+        for name in known
+        if OURS in before[name]["seconds"]
+    ]
+    return {
+        "mean": geometric_mean(ratios),
+        "worst": min(ratios),
+        "peak": peaks(threaded)[0] / peaks(alone)[0],
+    }
+
+
 def print_summary(record: Mapping[str, Any]) -> None:
     cases = merge(record)
     if not cases:

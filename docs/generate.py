@@ -251,14 +251,15 @@ def _class_section(summaries: dict[str, Any]) -> list[str]:
         "| class | type | cases | teir | best peer of each case | teir, times as fast |",
         "|---|---|---:|---:|---:|---:|",
         *map(_class_row, shown),
+        *(["", "\\* in part: see docs/figures.md."] if any(one["note"] for one in shown) else []),
     ]
 
 
 def _class_row(one: dict[str, Any]) -> str:
-    peer = one["best_peer"]
+    peer, mark = one["best_peer"], "\\*" if one["note"] else ""
     return (
         f"| {one['class']}: {CLASS_TITLES[one['class']]} | {one['dtype']} | "
-        f"{one['all']['cases']} | {_share(one['all'])} | {_share(peer)} | {_ratio(peer)} |"
+        f"{one['all']['cases']}{mark} | {_share(one['all'])} | {_share(peer)} | {_ratio(peer)} |"
     )
 
 
@@ -282,7 +283,7 @@ def _class_pages(summaries: dict[str, Any]) -> list[str]:
             f"{one['machine']['cpu']}, {one['machine']['date']}; peak "
             f"{one['flops_peak'] / 1e9:.0f} GFLOP/s, `numpy.copyto` "
             f"{one['copy_peak'] / 1e9:.0f} GB/s. Shares of the least possible time: geometric mean "
-            f"(worst). [Plot](../benchmarks/results/{name}.svg).",
+            f"(worst). [Plot](../benchmarks/results/{name}.svg). {one['note']}".rstrip(),
             "",
             "| | cases | share | teir, times as fast |",
             "|---|---:|---:|---:|",
@@ -291,6 +292,13 @@ def _class_pages(summaries: dict[str, Any]) -> list[str]:
         for row in (*one["families"], {**one["all"], "name": "**teir, all**"}, *peers):
             ratio = _ratio(row) if "ratio" in row else ""
             lines.append(f"| {_cell(row['name'])} | {row['cases']} | {_share(row)} | {ratio} |")
+        if "scaling" in one:
+            found = one["scaling"]
+            lines += [
+                "",
+                f"{found['mean']:.2f} times as fast as one thread (worst {found['worst']:.2f}), "
+                f"the peak {found['peak']:.2f} times.",
+            ]
     return lines
 
 
