@@ -30,7 +30,9 @@ from teir.search.sparse.sampling import Values, costs_at, sample_points
 
 _MARGIN = 1e-9
 """Relative difference below which two costs at a point count as equal."""
-_SOLVER_STEPS = 1000000
+_SOLVER_STEPS = 200_000
+_ASKED = 1
+"""Of the costs that may dominate another, how many z3 is asked about."""
 
 
 Components = tuple[Sum, ...]
@@ -103,16 +105,24 @@ class _Questions:
         excused = np.zeros(others.size, bool)
         for table in self._at:
             excused |= _less(table[place], table[others]).any(axis=1)
-        return any(self._dominates(int(other), place) for other in others[~excused])
-
-    def _dominates(self, other: int, place: int) -> bool:
-        one, mine = self._costs[other], self._costs[place]
-        if not any(_less(table[other], table[place]).any() for table in self._at):
-            return False
-        pairs = zip(one, mine, strict=True)
-        if all(never_below(theirs, ours, self._known) for ours, theirs in pairs):
+        others = [int(other) for other in others[~excused] if self._is_better(int(other), place)]
+        if any(self._is_proved(other, place) for other in others):
             return True
-        return self._solver is not None and not self._solver.can_be_worse(one, mine)
+        if self._solver is None:
+            return False
+        return any(
+            not self._solver.can_be_worse(self._costs[other], self._costs[place])
+            for other in others[:_ASKED]
+        )
+
+    def _is_better(self, other: int, place: int) -> bool:
+        """Less in some component at some sample point."""
+        return any(bool(_less(table[other], table[place]).any()) for table in self._at)
+
+    def _is_proved(self, other: int, place: int) -> bool:
+        """Never more in any component, by the bounds."""
+        pairs = zip(self._costs[other], self._costs[place], strict=True)
+        return all(never_below(theirs, ours, self._known) for ours, theirs in pairs)
 
     def superior(self, place: int, helpful: Sequence[int]) -> int | None:
         """A cost for which the printed rule drops the one at ``place``; helpful ones first."""

@@ -2,9 +2,10 @@
 
 A loop tree is the nesting of loops without the statements; with primes it says which of them walk
 stored coordinates and which nests stride, so that trees of different cost are different. Trees are
-numbered; a number stands for (common loops, producer's tree, consumer's tree). Of several schedules
-with one tree the first is kept: in the order of the inputs, then linear nests, then by the place of the split, the
-producer on the left first, then by the trees below.
+numbered; a number stands for (common loops, producer's tree, consumer's tree).
+
+Of several schedules with one tree the first is kept: in the order of the inputs, then linear nests,
+then by the place of the split, the producer on the left first, then by the trees below.
 """
 
 from __future__ import annotations
