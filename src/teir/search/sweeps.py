@@ -45,7 +45,8 @@ def emit_sweep(emission: Emission, shape: ProductShape, machine: Machine) -> Bod
     piece = shape.m.extent
     if is_shared and extent_of(outer) < machine.threads:
         lanes = machine.lanes(shape.out.data_type.accumulator.width)
-        piece = even_block(piece, max(1, piece // (_CHUNKS * machine.threads)), lanes)
+        fewest = _SHORTEST_ROW_BYTES // shape.a.data_type.width
+        piece = even_block(piece, max(fewest, piece // (_CHUNKS * machine.threads)), lanes)
     body = Body()
     for one in cut(shape.m, piece):
         assert one.tile is not None

@@ -1,0 +1,110 @@
+"""Dots, sweeps and batches: programs are safe, exact on integers, and call their kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from search.test_dense import MACHINES, USUAL, run
+from strategies.contractions import draw_terms
+from teir.dtypes import DataType
+from teir.expr.parsing import parse_subscripts
+from teir.ir.lanes import lanes_of
+from teir.ir.nodes import Program
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import BatchBlock, DotRows, Kernel, LaneBlock, RowSweep
+from teir.lower.lower import lower
+from teir.pipeline.problem import contiguous, state_problem
+from teir.search.machine import Machine
+from teir.search.tree import contraction_program
+from teir.target import Isa
+
+SHAPES = (
+    ("k,k->", {"k": 75}),
+    ("ik,ik->", {"i": 9, "k": 17}),
+    ("ik,ki->", {"i": 40, "k": 33}),
+    ("aik,kia->", {"a": 3, "i": 30, "k": 20}),
+    ("ik,k->i", {"i": 9, "k": 37}),
+    ("k,ik->i", {"i": 7, "k": 16}),
+    ("bik,bk->bi", {"b": 4, "i": 5, "k": 19}),
+    ("bk,bk->b", {"b": 11, "k": 13}),
+    ("ik->i", {"i": 6, "k": 50}),
+    ("ki,k->i", {"i": 300, "k": 9}),
+    ("bik,bkj->bij", {"b": 17, "i": 4, "j": 4, "k": 4}),
+    ("bik,bkj->bij", {"b": 9, "i": 3, "j": 13, "k": 5}),
+    ("abik,abkj->abij", {"a": 3, "b": 8, "i": 2, "j": 3, "k": 4}),
+    ("ikb,kjb->ijb", {"b": 35, "i": 4, "j": 5, "k": 3}),
+    ("bik,bkj->ijb", {"b": 20, "i": 3, "j": 2, "k": 4}),
+    ("ikb,kb->ib", {"b": 40, "i": 5, "k": 7}),
+    ("aikb,akjb->aijb", {"a": 3, "b": 18, "i": 2, "j": 3, "k": 4}),
+    ("ij,ji->ij", {"i": 70, "j": 40}),
+    ("ij,i->ij", {"i": 9, "j": 30}),
+)
+TYPES = (DataType.FP32, DataType.FP64, DataType.C64)
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("case", range(len(SHAPES)))
+def test_integers_are_exact_in_any_layout(case: int, machine: Machine) -> None:
+    text, extents = SHAPES[case]
+    inputs, _, output = text.partition("->")
+    for seed in range(3):
+        drawn = draw_terms(seed, TYPES[seed], inputs.split(","), output, extents)
+        run(drawn, machine)
+        np.testing.assert_array_equal(drawn.out, drawn.expected, err_msg=drawn.text)
+
+
+def program_of(
+    text: str, shapes: tuple[tuple[int, ...], ...], threads: int, data_type: DataType
+) -> Program:
+    operands = tuple(contiguous(data_type, shape) for shape in shapes)
+    problem = state_problem(parse_subscripts(text), operands, None, None)
+    assert problem.contraction is not None
+    machine = replace(USUAL, threads=threads)
+    return contraction_program(problem.contraction, (tuple(range(len(shapes))),), machine).program
+
+
+KERNELS: tuple[tuple[str, tuple[tuple[int, ...], ...], type[Kernel]], ...] = (
+    ("k,k->", ((1009,), (1009,)), DotRows),
+    ("ik,k->i", ((31, 1009), (1009,)), DotRows),
+    ("bk,bk->b", ((1009, 31), (1009, 31)), DotRows),
+    ("ik,ki->", ((64, 64), (64, 64)), DotRows),
+    ("ki,k->i", ((1009, 1009), (1009,)), RowSweep),
+    ("ikb,kb->ib", ((13, 13, 4096), (13, 4096)), RowSweep),
+    ("ikb,kjb->ijb", ((8, 8, 127), (8, 8, 127)), LaneBlock),
+    ("ikb,kjb->bij", ((8, 8, 127), (8, 8, 127)), LaneBlock),
+    ("bik,bkj->bij", ((100, 13, 13), (100, 13, 13)), BatchBlock),
+)
+
+
+@pytest.mark.parametrize(("text", "shapes", "kernel"), KERNELS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_kernel_made_for_the_shape_is_called(
+    text: str, shapes: tuple[tuple[int, ...], ...], kernel: type[Kernel], threads: int
+) -> None:
+    program = program_of(text, shapes, threads, DataType.FP32)
+    called = count_calls(lower(program, Isa.AVX512).roots)
+    assert any(isinstance(one, kernel) for one in called), called
+
+
+@pytest.mark.parametrize("text", ["k,k->", "ik,ik->", "ik,k->i", "ik,ki->"])
+def test_lanes_do_not_depend_on_threads_or_machine(text: str) -> None:
+    shapes = tuple((300,) * len(term) for term in text.partition("->")[0].split(","))
+    programs = [program_of(text, shapes, threads, DataType.FP32) for threads in (1, 2, 7)]
+    sums = [
+        {
+            (lanes_of(one) or 1, program.axis_table()[one.k[-1]].extent)
+            for one in program.primitives
+            if one.k
+        }
+        for program in programs
+    ]
+    assert sums[0] == sums[1] == sums[2]
+    assert max(sums[0])[0] > 1
+
+
+def test_lanes_fill_no_more_than_the_products() -> None:
+    program = program_of("ik,k->i", ((50, 5), (5,)), 1, DataType.FP32)
+    assert [lanes_of(one) for one in program.primitives if one.k] == [8]
