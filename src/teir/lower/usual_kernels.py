@@ -34,7 +34,11 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
     """The kernels of products and element-wise tiles of ``data_types``, all layouts."""
     kernels: set[Kernel] = set()
     for data_type in data_types:
-        for program in (*_products(isa, data_type), *_tiles(data_type)):
+        for program in (
+            *_products(isa, data_type),
+            *_tiles(data_type),
+            *_permutations(data_type),
+        ):
             kernels.update(count_calls(lower(program, isa).roots))
     return frozenset(kernels)
 
@@ -82,6 +86,26 @@ def _tiles(data_type: DataType) -> Iterator[Program]:
             ),
             (_primitive(operation, inputs),),
         )
+
+
+def _permutations(data_type: DataType) -> Iterator[Program]:
+    """Large permutations: squares of every side, and runs of every vector."""
+    width, long = data_type.width, 2048
+    for run, rows in (*product((1,), (4, 8, long)), *product((2, 4, 8, 16, 32, 64), (long,))):
+        lines = run * width
+        axes = (
+            Axis(name="e", extent=run, strides=Bytes({"in0": width, "out": width})),
+            Axis(name="m", extent=rows, strides=Bytes({"in0": lines * long, "out": lines})),
+            Axis(name="n", extent=long, strides=Bytes({"in0": lines, "out": lines * rows})),
+        )
+        primitive = Primitive(
+            name="copy",
+            operation=Operation.COPY,
+            inputs=("in0",),
+            output="out",
+            m=("e", "m", "n") if run > 1 else ("m", "n"),
+        )
+        yield _program(data_type, axes if run > 1 else axes[1:], (primitive,))
 
 
 def _primitive(operation: Operation, inputs: tuple[str, ...], k: tuple[str, ...] = ()) -> Primitive:

@@ -22,6 +22,7 @@ PRODUCT_TYPES = (
 )
 PRODUCTS = 9
 """Products of a batch, where the batch is not the remainder."""
+_PERMUTED = 1 << 14
 GAP = 3
 """Elements between two columns, so that a leading dimension is no extent."""
 
@@ -42,6 +43,8 @@ class Family:
     """The axis whose extent is the remainder."""
     lanes: int | None = None
     """Chains of a sum, where the program names them."""
+    least_elements: int = 0
+    """The tile has at least as many, so that kernels for large tiles are called."""
 
     def __str__(self) -> str:
         kinds = " ".join(f"{name}:{kind.value}" for name, kind in self.types.items())
@@ -60,12 +63,13 @@ def kernel_families() -> tuple[Family, ...]:
         *_batches(),
         *_elementwise(),
         *_copies(),
+        *_permutations(),
     )
 
 
 def family_program(family: Family, remainder: int) -> Program:
     """One invocation of the family's operation with ``remainder`` elements along its axis."""
-    other = 1 + remainder * 5 % 14
+    other = max(1 + remainder * 5 % 14, -(-family.least_elements // remainder))
     extents = {"m": other, "n": other, "k": 1 + remainder * 3 % 11, "c": PRODUCTS}
     extents[family.along] = remainder
     strides: dict[str, dict[str, int]] = {name: {} for name in extents}
@@ -201,3 +205,15 @@ def _copies() -> Iterator[Family]:
                 step=step,
                 along=along,
             )
+
+
+def _permutations() -> Iterator[Family]:
+    """Copies large enough for the kernels that permute through scratch."""
+    for data_type, along in product(FLOATS, "mn"):
+        yield Family(
+            operation=Operation.COPY,
+            types={"in0": data_type, "out": data_type},
+            orders={"in0": "mn", "out": "nm"},
+            along=along,
+            least_elements=_PERMUTED,
+        )

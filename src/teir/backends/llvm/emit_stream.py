@@ -15,6 +15,8 @@ from teir.lower.kernels import PERMUTE_AXES
 from teir.target import Isa
 
 LINE_BYTES = 64
+PIECE_LINES = 16
+"""Lines of one piece."""
 _STORE_BYTES = 32
 """Two stores of half a line reach memory sooner than one of a whole line on Zen 4, as soon on
 Zen 5, and need no 512-bit registers."""
@@ -100,7 +102,98 @@ def emit_stream_mode(text: FunctionText, element_bytes: int, strides: Sequence[s
     text.effect("%streaming = and i1 %wanted, %whole")
 
 
-def emit_piece(text: FunctionText, stream: Stream, following: str) -> None:
+def emit_pieces(text: FunctionText, stream: Stream) -> None:
+    """Blocks %transposed to %block_done: the share of the last tile's pieces of one block.
+
+    A piece is some lines of a row of the tile, or of the run that dense columns make.
+    """
+    width = stream.element_bytes
+    per_piece = PIECE_LINES * LINE_BYTES // width
+    text.label("transposed")
+    for line in """
+%piece_reach = add i64 %piece, %share
+%piece_end = call i64 @llvm.smin.i64(i64 %piece_reach, i64 %pieces)
+%any_left = icmp slt i64 %piece, %piece_end
+%any = and i1 %any_left, %has_last
+br i1 %any, label %piece_start, label %block_done
+""".strip().splitlines():
+        text.effect(line)
+    text.label("piece_start")
+    for line in f"""
+%p = phi i64 [ %piece, %transposed ], [ %p_next, %piece_done ]
+%s = phi i64 [ %segment, %transposed ], [ %s_next, %piece_done ]
+%q = phi i64 [ %segment_piece, %transposed ], [ %q_next, %piece_done ]
+%s_column = mul i64 %s, %group
+%s_cell = getelementptr i64, ptr %last_column_table, i64 %s_column
+%s_offset = load i64, ptr %s_cell
+%s_out = getelementptr i8, ptr %last_out, i64 %s_offset
+%q_elements = mul i64 %q, {per_piece}
+%segment_from = select i1 %dense, i64 0, i64 %last_from
+%segment_to = select i1 %dense, i64 %segment_elements, i64 %last_end
+%from_boundary = add i64 %segment_from, %q_elements
+%q_reach = add i64 %from_boundary, {per_piece}
+%to_boundary = call i64 @llvm.smin.i64(i64 %q_reach, i64 %segment_to)
+{_to_line("from", width)}
+{_to_line("to", width)}
+%is_first = icmp eq i64 %from_boundary, 0
+%is_last = icmp sge i64 %to_boundary, %segment_elements
+%from_some = select i1 %is_first, i64 0, i64 %from_line
+%from_element = call i64 @llvm.smin.i64(i64 %from_some, i64 %segment_elements)
+%to_some = select i1 %is_last, i64 %segment_elements, i64 %to_line
+%to_element = call i64 @llvm.smin.i64(i64 %to_some, i64 %segment_elements)
+%piece_count = sub i64 %to_element, %from_element
+%in_tile = sub i64 %from_element, %last_start
+%in_tile_bytes = mul i64 %in_tile, {width}
+%in_row_bytes = mul i64 %s_column, %pitch_bytes
+%in_scratch = add i64 %in_tile_bytes, %in_row_bytes
+%piece_from = getelementptr i8, ptr %read_at, i64 %in_scratch
+%out_bytes = mul i64 %from_element, {width}
+%piece_to = getelementptr i8, ptr %s_out, i64 %out_bytes
+""".strip().splitlines():
+        text.effect(line)
+    _emit_piece(text, stream, "piece_done")
+    text.label("piece_done")
+    for line in """
+%p_next = add i64 %p, 1
+%q_up = add i64 %q, 1
+%q_ends = icmp eq i64 %q_up, %segment_pieces
+%q_next = select i1 %q_ends, i64 0, i64 %q_up
+%q_carry = zext i1 %q_ends to i64
+%s_next = add i64 %s, %q_carry
+%more_pieces = icmp slt i64 %p_next, %piece_end
+br i1 %more_pieces, label %piece_start, label %block_done
+""".strip().splitlines():
+        text.effect(line)
+    text.label("block_done")
+    for line in """
+%piece_now = phi i64 [ %piece, %transposed ], [ %p_next, %piece_done ]
+%segment_now = phi i64 [ %segment, %transposed ], [ %s_next, %piece_done ]
+%segment_piece_now = phi i64 [ %segment_piece, %transposed ], [ %q_next, %piece_done ]
+%column_block_up = add i64 %column_block, 1
+%column_block_ends = icmp eq i64 %column_block_up, %column_blocks
+%column_block_next = select i1 %column_block_ends, i64 0, i64 %column_block_up
+%row_carry = zext i1 %column_block_ends to i64
+%row_block_next = add i64 %row_block, %row_carry
+%b_next = add i64 %b, 1
+%more_blocks = icmp slt i64 %b_next, %blocks
+br i1 %more_blocks, label %block, label %tile_done
+""".strip().splitlines():
+        text.effect(line)
+
+
+def _to_line(end: str, width: int) -> str:
+    """``%<end>_line``: the first element from the boundary on that starts a line."""
+    return f"""%{end}_bytes = mul i64 %{end}_boundary, {width}
+%{end}_at = getelementptr i8, ptr %s_out, i64 %{end}_bytes
+%{end}_address = ptrtoint ptr %{end}_at to i64
+%{end}_negative = sub i64 0, %{end}_address
+%{end}_line_bytes = and i64 %{end}_negative, {LINE_BYTES - 1}
+%{end}_line_some = udiv i64 %{end}_line_bytes, {width}
+%{end}_line_elements = select i1 %streaming, i64 %{end}_line_some, i64 0
+%{end}_line = add i64 %{end}_boundary, %{end}_line_elements"""
+
+
+def _emit_piece(text: FunctionText, stream: Stream, following: str) -> None:
     """Write ``%piece_count`` elements at ``%piece_from`` to ``%piece_to``.
 
     Goes on in the block that is open, ends with a branch to ``following``. A count of 0 or less

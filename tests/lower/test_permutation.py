@@ -1,0 +1,115 @@
+"""Large permutations: the calls they are lowered to mean the same copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teir.dtypes import DataType
+from teir.lower.axes import TileAxis, fuse_any_order
+from teir.lower.evaluate import evaluate_kernels
+from teir.lower.explanation import count_calls
+from teir.lower.kernel_program import Address, KernelNode, KernelProgram, Slot, Storage
+from teir.lower.kernels import PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
+from teir.lower.permutation import lower_permutation
+from teir.target import Isa
+
+STREAMED = 1 << 30
+TYPES = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.C128)
+
+
+def axes_of(extents: Sequence[int], order: Sequence[int], gap: int, width: int) -> list[TileAxis]:
+    """Axes whose input is dense but for a gap after the first, the output in another order."""
+    source, target = [0] * len(extents), [0] * len(extents)
+    for strides, walk, space in ((source, range(len(extents)), gap), (target, order, 0)):
+        reach = width
+        for place, axis in enumerate(walk):
+            strides[axis] = reach
+            reach = reach * extents[axis] + (space * width if place == 0 else 0)
+    return [TileAxis(*one) for one in zip(extents, zip(source, target, strict=True), strict=True)]
+
+
+def copied(nodes: tuple[KernelNode, ...], axes: Sequence[TileAxis], width: int) -> bool:
+    """True when running ``nodes`` copies every element along ``axes``."""
+    data_type = next(one for one in TYPES if one.width == width)
+    slots = tuple(
+        Slot(tensor=name, data_type=data_type, storage=Storage.OPERAND) for name in ("in0", "out")
+    )
+    program = KernelProgram(
+        slots=slots, roots=nodes, index_cells=0, run_scratch_bytes=0, thread_scratch_bytes=0
+    )
+    spans = [
+        sum((axis.extent - 1) * axis.strides[operand] for axis in axes) + width
+        for operand in range(2)
+    ]
+    source = np.random.default_rng(0).integers(0, 256, spans[0], np.uint8)
+    target, wanted = (np.zeros(spans[1], np.uint8) for _ in range(2))
+    element, shape = np.dtype(f"V{width}"), tuple(axis.extent for axis in axes)
+    views = [
+        np.ndarray(shape, element, memory.data, 0, tuple(axis.strides[operand] for axis in axes))
+        for operand, memory in enumerate((source, wanted))
+    ]
+    views[1][...] = views[0]
+    evaluate_kernels(program, {"in0": source, "out": target}, {})
+    return bool(np.array_equal(target, wanted))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from((2, 3, 7, 13, 16, 24, 33, 64)), min_size=2, max_size=6),
+    st.randoms(use_true_random=False),
+    st.sampled_from((0, 0, 1, 5)),
+    st.sampled_from(TYPES),
+    st.sampled_from((0, STREAMED)),
+)
+def test_a_permutation_copies_every_element(extents, random, gap, data_type, output_bytes) -> None:
+    while prod(extents) < 1 << 14:
+        extents.append(16)
+    while prod(extents) > 1 << 19:
+        extents.pop()
+    order = list(range(len(extents)))
+    random.shuffle(order)
+    axes = axes_of(extents, order, gap, data_type.width)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    moving = fuse_any_order(axes)
+    nodes = lower_permutation(moving, operands, data_type.width, output_bytes, Isa.AVX512)
+    if nodes is None:
+        return
+    assert copied(nodes, axes, data_type.width)
+
+
+@pytest.mark.parametrize("order", [(1, 0), (1, 0, 2), (0, 2, 1), (3, 2, 1, 0), (0, 3, 2, 1)])
+@pytest.mark.parametrize("data_type", TYPES)
+def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType) -> None:
+    width = data_type.width
+    for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
+        axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
+        operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+        nodes = lower_permutation(axes, operands, width, STREAMED, Isa.AVX512)
+        for call in calls_below(() if nodes is None else nodes):
+            kernel, words = call.kernel, call.arguments
+            assert isinstance(kernel, PermuteCopy | RunCopy)
+            unit = words[22] if isinstance(kernel, RunCopy) else 1
+            rows, columns = prod(words[0:3]), prod(words[6:9])
+            tile_rows, tile_columns, group = words[18:21]
+            height = 1 if isinstance(kernel, RunCopy) else kernel.lanes
+            over = height + -(-64 // (unit * width))
+            pitch = rows if group > 1 else tile_rows + over
+            assert pitch * tile_columns * unit * width <= PERMUTE_SCRATCH_BYTES
+            assert height <= tile_rows
+            assert height <= rows <= 2048
+            assert 1 <= tile_columns <= columns <= 2048
+        assert nodes is None or count_calls(nodes)
+
+
+def calls_below(nodes):
+    for node in nodes:
+        if hasattr(node, "kernel"):
+            yield node
+        else:
+            yield from calls_below(node.body)
