@@ -12,6 +12,7 @@ from teir.search.sparse.candidate import candidates_of
 from teir.search.sparse.constraints import known_of
 from teir.search.sparse.cost import Cost, costing_of, loop_depth, memory_depth
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
+from teir.search.sparse.generation import space_of
 from teir.search.sparse.loop_trees import LARGEST_RANK, LoopTrees
 from teir.search.sparse.rebuild import Rebuilder
 from teir.search.sparse.schedules import (
@@ -21,7 +22,7 @@ from teir.search.sparse.schedules import (
     find_schedules,
     lowest_depths,
 )
-from teir.search.sparse.space import Identity, space_of
+from teir.search.sparse.space import Identity
 
 CACHE_BYTES = 2 * 2_621_440 * 8
 

@@ -105,14 +105,14 @@ class _Questions:
         excused = np.zeros(others.size, bool)
         for table in self._at:
             excused |= _less(table[place], table[others]).any(axis=1)
-        others = [int(other) for other in others[~excused] if self._is_better(int(other), place)]
-        if any(self._is_proved(other, place) for other in others):
+        likely = [int(other) for other in others[~excused] if self._is_better(int(other), place)]
+        if any(self._is_proved(other, place) for other in likely):
             return True
         if self._solver is None:
             return False
         return any(
             not self._solver.can_be_worse(self._costs[other], self._costs[place])
-            for other in others[:_ASKED]
+            for other in likely[:_ASKED]
         )
 
     def _is_better(self, other: int, place: int) -> bool:

@@ -32,11 +32,12 @@ from teir.search.sparse.candidate import (
 from teir.search.sparse.constraints import Known, known_of, symbols_of
 from teir.search.sparse.cost import Cost, Sum, costing_of, value
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
+from teir.search.sparse.generation import space_of
 from teir.search.sparse.graph import IterationGraph
 from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
 from teir.search.sparse.planned import Planner
 from teir.search.sparse.rebuild import Rebuilder
-from teir.search.sparse.space import Identity, Space, space_of
+from teir.search.sparse.space import Identity, Space
 from teir.search.sparse.statement import Statement
 
 SIZES = ErrorRule(
