@@ -26,6 +26,8 @@ are, the less of the next block fits into the processor's queues.
 """
 _NEAR_BYTES = 24 << 10
 """Tiles up to this size stay in the first-level cache while their blocks run."""
+_PAGE_BYTES = 4096
+_LINES_PER_SET = 8
 _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
@@ -58,14 +60,29 @@ def full_lanes(isa: Isa, in_type: DataType, out_type: DataType) -> int:
     return max(1, isa.vector_bytes // width)
 
 
+def most_columns(column_stride_bytes: int) -> int | None:
+    """Columns of B a block may read side by side; None for as many as it likes.
+
+    Columns whole pages apart share the sets of the first-level cache, which hold eight lines.
+    """
+    is_crowded = column_stride_bytes != 0 and column_stride_bytes % _PAGE_BYTES == 0
+    return _LINES_PER_SET - 2 if is_crowded else None
+
+
 @cache
 def choose_blocking(
-    rows: int, columns: int, depth: int, isa: Isa, in_type: DataType, out_type: DataType
+    rows: int,
+    columns: int,
+    depth: int,
+    isa: Isa,
+    in_type: DataType,
+    out_type: DataType,
+    most: int | None = None,
 ) -> Blocking:
     """The cheapest blocking of a ``rows`` x ``columns`` tile reduced over ``depth`` products.
 
-    The cost of a block per reduction step is the largest of its multiply-adds, its loads and the
-    latency bound; each call adds what starts and ends it.
+    No block has more than ``most`` columns. The cost of a block per reduction step is the largest
+    of its multiply-adds, its loads and the latency bound; each call adds what starts and ends it.
     """
     lanes = _lanes_for(rows, full_lanes(isa, in_type, out_type))
     vectors = -(-rows // lanes)
@@ -73,7 +90,7 @@ def choose_blocking(
     streams = (rows + columns) * tile.depth_bytes > _NEAR_BYTES
     best: tuple[float, int, int] | None = None
     for height, width in block_shapes(isa, in_type, out_type):
-        if height > vectors or width > columns:
+        if height > vectors or width > columns or (most is not None and width > most):
             continue
         cost = _cost(vectors, columns, height, width, depth)
         if streams:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, wrap_in_loops
-from teir.lower.blocking import Blocking, Cut, choose_blocking
+from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address, Call, KernelNode
@@ -102,7 +102,13 @@ def lower_gemm(
     for axis in inside:
         depth *= axis.extent
     blocking = choose_blocking(
-        axes.lanes.extent, axes.columns.extent, depth, isa, tile.in_type, tile.out_type
+        axes.lanes.extent,
+        axes.columns.extent,
+        depth,
+        isa,
+        tile.in_type,
+        tile.out_type,
+        most_columns(axes.columns.strides[1]),
     )
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator)
     body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
