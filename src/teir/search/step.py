@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from teir.ir.nodes import Tensor
-from teir.passes.fuse_axes import continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
     place = 0
     while place < len(left):
         inner = left[place]
-        outer = next((axis for axis in left if axis is not inner and _continues(axis, inner)), None)
+        outer = _outer_of(inner, left)
         if outer is None:
             place += 1
             continue
@@ -88,10 +87,10 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
     return left
 
 
-def _continues(outer: Span, inner: Span) -> bool:
-    return len(inner.strides) == len(outer.strides) and continues(
-        outer.strides, inner.strides, inner.extent, outer.strides
-    )
+def _outer_of(inner: Span, axes: Sequence[Span]) -> Span | None:
+    """The first axis that continues ``inner`` outwards."""
+    strides = {tensor: stride * inner.extent for tensor, stride in inner.strides.items()}
+    return next((axis for axis in axes if axis.strides == strides and axis is not inner), None)
 
 
 def _fused(outer: Span, inner: Span) -> Span:
