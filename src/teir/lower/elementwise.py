@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Access, Elementwise, TransposeCopy
-from teir.lower.permutation import lower_permutation
+from teir.lower.permutation import PERMUTED_BYTES, lower_permutation
 from teir.target import Isa
 
 _SHORT = 4
@@ -31,7 +32,9 @@ def lower_elementwise(
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
-    if operation is Operation.COPY and types[0] is types[1]:
+    tile_bytes = widths[-1] * prod(axis.extent for axis in moving)
+    is_copy = operation is Operation.COPY and types[0] is types[1]
+    if is_copy and tile_bytes >= PERMUTED_BYTES:
         permutation = lower_permutation(moving, operands, widths[0], output_bytes, isa)
         if permutation is not None:
             return permutation

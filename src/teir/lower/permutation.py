@@ -48,8 +48,8 @@ _RUN_COLUMN_BYTES = 512
 """What a tile of runs aims at, and what it reads of the input at once."""
 _LARGEST_SQUARE = 16
 _SMALLEST_SQUARE = 4
-_LEAST_ELEMENTS = 1 << 14
-"""Smaller permutations are transposed from register to memory: two tiles fill the pipeline."""
+PERMUTED_BYTES = 3 << 20
+"""Smaller tiles stay in the caches, where squares go from register to memory sooner."""
 _CALL_ELEMENTS = 1 << 22
 """Elements after which a call ends, so that a run can be stopped."""
 _STREAMED_BYTES = 16 << 20
@@ -78,11 +78,11 @@ def lower_permutation(
     output_bytes: int,
     isa: Isa,
 ) -> tuple[KernelNode, ...] | None:
-    """Calls of `PermuteCopy` for a copy along ``axes``; None where it is small or no permutation.
+    """Calls of `PermuteCopy` for a copy along ``axes``; None where it is no permutation.
 
     ``output_bytes``: what the whole program writes of this output.
     """
-    if prod(axis.extent for axis in axes) < _LEAST_ELEMENTS or any(0 in a.strides for a in axes):
+    if not axes or any(0 in axis.strides for axis in axes):
         return None
     stream = output_bytes >= _STREAMED_BYTES
     parts = _turning_parts(axes, width) or (_running_parts(axes, width) if stream else None)

@@ -93,10 +93,11 @@ def _permutations(data_type: DataType) -> Iterator[Program]:
     width, long = data_type.width, 2048
     for run, rows in (*product((1,), (4, 8, long)), *product((2, 4, 8, 16, 32, 64), (long,))):
         lines = run * width
+        columns = max(long, (4 << 20) // (rows * lines))
         axes = (
             Axis(name="e", extent=run, strides=Bytes({"in0": width, "out": width})),
-            Axis(name="m", extent=rows, strides=Bytes({"in0": lines * long, "out": lines})),
-            Axis(name="n", extent=long, strides=Bytes({"in0": lines, "out": lines * rows})),
+            Axis(name="m", extent=rows, strides=Bytes({"in0": lines * columns, "out": lines})),
+            Axis(name="n", extent=columns, strides=Bytes({"in0": lines, "out": lines * rows})),
         )
         primitive = Primitive(
             name="copy",

@@ -19,6 +19,8 @@ from teir.search.step import Span, Step
 
 _CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
+_LARGE_BYTES = 3 << 20
+"""Permutations of so many bytes are one tile, which the lowering cuts."""
 _SIDE = 64
 """Elements of one side of a transposing tile."""
 _TURNED = 256
@@ -33,7 +35,7 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     def leaf(tile: Roles) -> Body:
         return emission.leaf(Operation.COPY, (source.name,), target.name, tile)
 
-    if _is_permutation(step):
+    if _is_permutation(step) and extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES:
         return _emit_permutation(emission, step, machine, leaf)
     return _emit_tiles(emission, step, machine, leaf)
 

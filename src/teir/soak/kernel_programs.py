@@ -22,7 +22,7 @@ PRODUCT_TYPES = (
 )
 PRODUCTS = 9
 """Products of a batch, where the batch is not the remainder."""
-_PERMUTED = 1 << 14
+_PERMUTED_BYTES = 3 << 20
 GAP = 3
 """Elements between two columns, so that a leading dimension is no extent."""
 
@@ -215,5 +215,5 @@ def _permutations() -> Iterator[Family]:
             types={"in0": data_type, "out": data_type},
             orders={"in0": "mn", "out": "nm"},
             along=along,
-            least_elements=_PERMUTED,
+            least_elements=_PERMUTED_BYTES // data_type.width,
         )
