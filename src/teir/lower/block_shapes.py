@@ -55,13 +55,17 @@ _PLAIN: dict[DataType, tuple[int, ...]] = {
 
 
 @cache
-def block_shapes(isa: Isa, in_type: DataType, out_type: DataType) -> tuple[tuple[int, int], ...]:
+def block_shapes(
+    isa: Isa, in_type: DataType, out_type: DataType, flushes: bool = False
+) -> tuple[tuple[int, int], ...]:
     """Every (vectors, columns) whose accumulators stay in registers, smallest first.
 
-    ``out_type`` costs nothing: it is converted once, after the loop.
+    ``out_type`` costs nothing: it is converted once, after the loop. ``flushes`` as in `GemmBlock`.
     """
     del out_type
     limits = _limits(isa).get(in_type, ())
+    if flushes and isa is Isa.AVX512:
+        limits = _WIDE_FILE[in_type]
     return tuple(
         (vectors, columns)
         for vectors, limit in enumerate(limits, start=1)

@@ -26,6 +26,8 @@ are, the less of the next block fits into the processor's queues.
 """
 _NEAR_BYTES = 24 << 10
 """Tiles up to this size stay in the first-level cache while their blocks run."""
+_PAIR_COLUMN = 2.4
+"""Multiply-adds in whose time two factors of BF16 meet and are spread (`flushes`)."""
 _PAGE_BYTES = 4096
 _LINES_PER_SET = 8
 _SCATTERED = 5
@@ -78,6 +80,7 @@ def choose_blocking(
     in_type: DataType,
     out_type: DataType,
     most: int | None = None,
+    flushes: bool = False,
 ) -> Blocking:
     """The cheapest blocking of a ``rows`` x ``columns`` tile reduced over ``depth`` products.
 
@@ -89,10 +92,10 @@ def choose_blocking(
     tile = _TileBytes(rows, columns, depth * in_type.width)
     streams = (rows + columns) * tile.depth_bytes > _NEAR_BYTES
     best: tuple[float, int, int] | None = None
-    for height, width in block_shapes(isa, in_type, out_type):
+    for height, width in block_shapes(isa, in_type, out_type, flushes):
         if height > vectors or width > columns or (most is not None and width > most):
             continue
-        cost = _cost(vectors, columns, height, width, depth)
+        cost = _cost(vectors, columns, height, width, depth, _PAIR_COLUMN if flushes else 1.0)
         if streams:
             cost += _traffic(tile, height * lanes, width)
         if best is None or cost < best[0]:
@@ -129,12 +132,15 @@ def _lanes_for(rows: int, full: int) -> int:
     return lanes
 
 
-def _cost(vectors: int, columns: int, height: int, width: int, depth: int) -> float:
+def _cost(
+    vectors: int, columns: int, height: int, width: int, depth: int, column_cost: float
+) -> float:
+    """``column_cost``: what a column takes per step before its factor is in a register."""
     total = 0.0
     for tall in _even_cuts(vectors, height):
         for wide in _even_cuts(columns, width):
             products = tall.size * wide.size
-            step = max(products, tall.size + wide.size, _CHAINS)
+            step = max(products, tall.size + wide.size, _CHAINS, column_cost * wide.size)
             ends = _CALL_COST + products * products / _IN_FLIGHT
             total += tall.count * wide.count * (step * depth + ends)
     return total

@@ -109,6 +109,7 @@ def lower_gemm(
         tile.in_type,
         tile.out_type,
         most_columns(axes.columns.strides[1]),
+        tile.flushes,
     )
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator)
     body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
