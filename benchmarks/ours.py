@@ -12,7 +12,8 @@ from teir.cli.peers.case import Case
 from teir.cli.peers.operands import Operands
 from teir.cli.peers.rounds import Call
 from teir.dtypes import DataType
-from teir.ir.nodes import Axis, Bytes, IterationNode, Policy, Program
+from teir.ir.nodes import Axis, Bytes, IterationNode, Operation, Policy, Primitive, Program
+from teir.ir.subnormals import with_subnormals_zero
 
 _PARALLEL_AXES = ("m", "n")
 
@@ -36,7 +37,7 @@ def configuration(name: str, data_type: DataType, threads: int) -> Program:
         program,
         tensors=tuple(replace(tensor, data_type=data_type) for tensor in program.tensors),
         axes=tuple(_widened(axis, data_type) for axis in program.axes),
-        primitives=tuple(replace(one, data_type=data_type) for one in program.primitives),
+        primitives=tuple(_retyped(one, data_type) for one in program.primitives),
         roots=tuple(map(_parallel, program.roots)) if threads > 1 else program.roots,
     )
 
@@ -47,6 +48,13 @@ def _widened(axis: Axis, data_type: DataType) -> Axis:
         for tensor, stride in axis.strides.items()
     }
     return replace(axis, strides=Bytes(strides))
+
+
+def _retyped(primitive: Primitive, data_type: DataType) -> Primitive:
+    """BF16 products as einsum writes them: subnormal numbers count as zero."""
+    is_pairs = data_type is DataType.BF16 and primitive.operation is Operation.CONTRACTION
+    metadata = with_subnormals_zero(primitive.metadata) if is_pairs else primitive.metadata
+    return replace(primitive, data_type=data_type, metadata=metadata)
 
 
 def _parallel(node: IterationNode) -> IterationNode:
