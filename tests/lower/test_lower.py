@@ -181,6 +181,7 @@ def test_half_a_last_vector_is_exact() -> None:
             columns=6,
             runs=1,
             adjacent_columns=False,
+            dense_columns=True,
             streams=False,
             brings=False,
             claims=False,

@@ -68,7 +68,8 @@ class PanelBlock:
     Every vector has ``lanes`` rows but the last, which has ``last_lanes``: a narrower vector, no
     mask. Rows are adjacent in A; in C they lie in ``runs`` runs of equal length, adjacent inside a
     run and ``c_run`` bytes from one to the next. With ``adjacent_columns`` columns are adjacent in
-    B and ``b_n`` is not read.
+    B and ``b_n`` is not read; with ``dense_columns`` a run of one column follows that of the column
+    before in C, so that ``c_n`` is the length of a run.
 
     ``streams``: C is written past the caches where its place allows. ``brings``: A is asked for
     ``a_ahead`` bytes beyond what is read. ``claims``: C is asked for ``c_ahead`` bytes beyond what
@@ -86,6 +87,7 @@ class PanelBlock:
     columns: int
     runs: int
     adjacent_columns: bool
+    dense_columns: bool
     streams: bool
     brings: bool
     claims: bool

@@ -27,6 +27,9 @@ _NARROWEST_BYTES = 16
 """The shortest last vector."""
 _TALLEST = 3
 """Vectors of a block where that many divide the rows no worse than four do."""
+_LONG = (6, 9)
+"""Vectors of a block whose columns are written past the caches: long runs of whole lines."""
+_REGISTERS = 32
 _STILL = TileAxis(1, (0, 0, 0))
 
 
@@ -100,7 +103,7 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
     nodes: list[KernelNode] = []
-    for cut in _row_cuts(total, lanes):
+    for cut in _row_cuts(total, lanes, tile.hints.streams):
         block = TileAxis(
             cut.count, tuple(stride * cut.size * lanes for stride in axes.rows.strides)
         )
@@ -136,9 +139,11 @@ class _Cut:
 
 
 @cache
-def _row_cuts(rows: int, lanes: int) -> tuple[_Cut, ...]:
+def _row_cuts(rows: int, lanes: int, streams: bool) -> tuple[_Cut, ...]:
     vectors, left = -(-rows // lanes), rows % lanes
     tallest = 4 if vectors % 4 == 0 and vectors % _TALLEST else _TALLEST
+    if streams and vectors in _LONG:
+        tallest = vectors
     cuts = list(_even(vectors, tallest, lanes))
     if not left:
         return tuple(cuts)
@@ -164,7 +169,7 @@ def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) ->
             for tall, width in block_shapes(isa, tile.in_type, tile.out_type)
             if tall == vectors
         ),
-        default=1,
+        default=max(1, (_REGISTERS - 1 - vectors) // vectors),
     )
     return tuple(_even(columns, widest, 1))
 
@@ -197,6 +202,7 @@ def _call(
         columns=columns.size,
         runs=axes.run.extent,
         adjacent_columns=columns.size == 1 or axes.columns.strides[1] == width,
+        dense_columns=axes.columns.strides[2] == axes.rows.extent * width,
         streams=tile.hints.streams and tile.from_zero,
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
         claims=asked[2] and ahead[2] != 0,

@@ -48,8 +48,8 @@ class _Level:
 class _Tiles:
     """What the loops have fixed so far: the tile of each side."""
 
-    m: Span | None
-    n: Span | None
+    m: tuple[Span, ...]
+    n: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ProductBlocks:
         self, rows: _Side, columns: _Side, k: tuple[Span, ...], first: tuple[str, ...] | None
     ) -> Body:
         levels = tuple(self._levels(rows, columns))
-        return self._walk(levels, _Tiles(None, None), (rows, columns), k, first)
+        return self._walk(levels, _Tiles((), ()), (rows, columns), k, first)
 
     def _levels(self, rows: _Side, columns: _Side) -> Iterator[_Level]:
         """The loops of both sides, outermost first."""
@@ -202,9 +202,8 @@ class ProductBlocks:
             )
         nodes = Body()
         for piece in level.side.pieces:
-            inside = (
-                replace(tiles, m=piece.tile) if level.side.is_rows else replace(tiles, n=piece.tile)
-            )
+            tile = (*piece.beside, *some(piece.tile))
+            inside = replace(tiles, m=tile) if level.side.is_rows else replace(tiles, n=tile)
             nodes += self.emission.loops(
                 piece.loops, partial(self._walk, rest, inside, sides, k, first), level.parallel
             )
@@ -220,7 +219,7 @@ class ProductBlocks:
         """Zero at the first reduction, then the Contraction of one tile."""
         rows, columns = sides
         out = self.shape.out.name
-        roles = Roles(m=some(tiles.m), n=some(tiles.n))
+        roles = Roles(m=tiles.m, n=tiles.n)
         zero = Body()
         if first is not None:
             zero = self.emission.leaf(Operation.ZERO, (), out, roles, first=first)

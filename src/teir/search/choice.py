@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import gcd
 
 from teir.passes.extents import even_block
 from teir.search.machine import Machine
+from teir.search.packing import rows_together
 from teir.search.reductions import depth_of, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -22,6 +24,9 @@ _SMALL = 64
 """Elements below which packing costs more than scattered loads."""
 _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
+_BEYOND_L2 = 4
+"""Sizes of the second cache from which an operand counts as streaming by."""
+_FEW_COLUMNS = 64
 _COLUMNS = 12
 """The fewest columns of a block that is not packed."""
 _CHUNKS = 4
@@ -90,7 +95,8 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if packs_a:
         fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
-    return Choice(
+    streams = _is_written_once(shape, depth, machine)
+    choice = Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
@@ -99,10 +105,35 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         row_block=_row_block(shape, k, sharing, machine),
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
-        streams=False,
+        streams=streams,
         prefetches_a=False,
-        prefetches_out=False,
+        prefetches_out=streams,
     )
+    if packs_a or not _is_read_once(shape, machine):
+        return choice
+    assert shape.n is not None
+    return replace(
+        choice,
+        order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
+        row_block=choice.panel,
+        column_block=shape.n.extent,
+        prefetches_a=True,
+    )
+
+
+def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
+    """True for an output that no cache holds until it is read, made of whole sums."""
+    results = shape.rows * shape.columns * extent_of(shape.c)
+    is_large = results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
+    return is_large and reductions_of(shape, depth).is_one_block
+
+
+def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
+    """True where few columns meet a large A: a panel of A is read, used by all, and done with."""
+    if shape.m is None or shape.n is None or shape.n_outer:
+        return False
+    size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
+    return shape.columns <= _FEW_COLUMNS and size >= _BEYOND_L2 * machine.l2_bytes
 
 
 def _is_short(shape: ProductShape, machine: Machine) -> bool:
@@ -117,8 +148,18 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
 
 
 def _short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed whole; loops follow the output, which is written once."""
+    """Both operands packed whole; loops follow the output, which is written once.
+
+    Long rows make long panels of few columns: whole lines of the output, one after the other.
+    """
     panel = _panel(shape, machine)
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    panel = next((long * lanes for long in (9, 6) if rows % (long * lanes) == 0), panel)
+    if shape.m is not None and shape.m_outer and rows % lanes:
+        together = lanes // gcd(rows, lanes) * rows
+        if together <= 4 * lanes and rows_together(shape.m, shape.m_outer[-1], together) > 1:
+            panel = together
     return Choice(
         packed_a=Packing.WHOLE,
         packed_b=Packing.WHOLE,
@@ -247,15 +288,22 @@ def _panel(shape: ProductShape, machine: Machine) -> int:
 def _tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
     """Columns of one register block beside a panel; a number that divides the columns if one does.
 
+    Short rows in so many columns are whole vectors.
     Four vectors leave room for 6 columns, three for 9, two for 12.
     """
     assert shape.n is not None
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    largest = {1: 16, 2: 12, 3: 9, 4: 6}[min(4, -(-panel // lanes))]
+    largest = {1: 16, 2: 12, 3: 9, 4: 6, 6: 4, 9: 2}.get(-(-panel // lanes), 4)
     extent = shape.n.extent
+    rows = 1 if shape.m is None else shape.m.extent
+    granule = lanes // gcd(rows, lanes)
     if extent <= largest:
         return extent
-    fitting = [size for size in range(largest, largest // 2, -1) if extent % size == 0]
+    fitting = [
+        size
+        for size in range(largest, largest // 2, -1)
+        if extent % size == 0 and size % granule == 0
+    ]
     even = -(-extent // -(-extent // largest))
     return fitting[0] if fitting else even
 

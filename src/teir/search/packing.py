@@ -21,10 +21,14 @@ _MOST_TOGETHER = 16
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a side: loops around one tile axis (None: a side without axes)."""
+    """A part of a side: loops around one tile axis (None: a side without axes).
+
+    ``beside`` is an axis of short rows that follow one another in a packed panel.
+    """
 
     loops: tuple[Span, ...]
     tile: Span | None
+    beside: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ def pack_a(
     panel: int,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows."""
+    if outer and rows_together(rows, outer[-1], panel) > 1:
+        return _pack_together(emission, source, outer, rows, k, panel // rows.extent)
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
@@ -68,6 +74,32 @@ def pack_a(
         tuple(pieces),
         k_packed,
     )
+
+
+def rows_together(rows: Span, outer: Span, panel: int) -> int:
+    """How many rows of ``outer`` fill a panel, 1 where they do not fill it exactly."""
+    count, left = divmod(panel, rows.extent)
+    return count if left == 0 and outer.extent % max(count, 1) == 0 else 1
+
+
+def _pack_together(
+    emission: Emission,
+    source: Tensor,
+    outer: tuple[Span, ...],
+    rows: Span,
+    k: tuple[Span, ...],
+    count: int,
+) -> Packed:
+    """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel."""
+    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+    width = source.data_type.width
+    loops, inner = _split(outer[-1], count)
+    k_packed, panel_bytes = _stack(k, target.name, count * rows.extent * width)
+    outer_packed, _ = _stack((*outer[:-1], *loops), target.name, panel_bytes)
+    beside = inner.on(target.name, rows.extent * width)
+    pieces = (Piece((), rows.on(target.name, width), (beside,)),)
+    copies = _copies(emission, source, target, outer_packed, pieces, k_packed)
+    return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
 
 
 def pack_b(
@@ -159,6 +191,6 @@ def _copies(
     body = Body()
     for piece in pieces:
         tile = () if piece.tile is None else (piece.tile,)
-        roles = Roles(m=(*outer, *piece.loops, *tile), n=k)
+        roles = Roles(m=(*outer, *piece.loops, *piece.beside, *tile), n=k)
         body += emission.leaf(Operation.COPY, (source.name,), target.name, roles)
     return body

@@ -46,6 +46,7 @@ def panel(
         columns=columns,
         runs=runs,
         adjacent_columns="adjacent" in flags,
+        dense_columns="dense" in flags,
         streams="streams" in flags,
         brings="brings" in flags,
         claims="claims" in flags,
@@ -57,8 +58,14 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 1, 1),
         panel(data_type, isa, 2, 5, narrower=2, flags="brings"),
         panel(data_type, isa, 2, 3, narrower=2, flags="adjacent streams claims"),
+        panel(data_type, isa, 2, 2, narrower=2, flags="streams dense"),
+        panel(data_type, isa, 3, 4, runs=4, flags="streams dense"),
         panel(data_type, isa, 3, 2, runs=2, flags="adjacent streams claims brings"),
         panel(data_type, isa, 3, 4, runs=2, flags="streams"),
+        panel(data_type, isa, 3, 4, runs=2, flags="streams dense claims"),
+        panel(data_type, isa, 6, 3, flags="streams claims"),
+        panel(data_type, isa, 9, 2, flags="streams adjacent"),
+        panel(data_type, isa, 3, 2, flags="streams dense"),
         panel(data_type, isa, 3, 4, runs=4, flags="claims"),
         panel(data_type, isa, 1, 6, runs=2, flags="adjacent"),
     ]
@@ -79,6 +86,9 @@ def test_block_is_exact_and_stays_inside(isa: Isa, data_type: DataType) -> None:
                     accumulate = int(random.integers(2))
                     c_run = run_rows * width + gap_bytes
                     c_n = c_run * kernel.runs + gap_bytes
+                    if kernel.dense_columns:
+                        c_n = run_rows * width
+                        c_run = c_n * kernel.columns + gap_bytes
                     b_n = width if kernel.adjacent_columns else 3 * width
                     b_k = b_n * kernel.columns
                     a_axes = ((k, kernel.rows * width), (kernel.rows, width))

@@ -242,6 +242,7 @@ def _panel_words(kernel: PanelBlock) -> str:
     vectors = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}_{kernel.last_lanes}"
     flags = {
         "_adjacent": kernel.adjacent_columns,
+        "_dense": kernel.dense_columns,
         "_streams": kernel.streams,
         "_brings": kernel.brings,
         "_claims": kernel.claims,
