@@ -46,8 +46,11 @@ POOL_STRUCT_BYTES = 256
 MOST_CHUNKS = 0xFFFF
 """A ticket counts chunks in 16 bits."""
 
-_SPINS = 1000
-"""Looks at the ticket before a thread sleeps: some ten microseconds."""
+_CALLER_SPINS = 1000
+"""Looks at what is left before a caller sleeps: some 30 microseconds."""
+_WORKER_SPINS = 5000
+"""Looks at the ticket before a worker sleeps: some 150 microseconds, about what it takes to wake a
+worker whose virtual core has gone idle."""
 
 _SYSCALL_TYPE = "i64 (i64, ...)"
 _FUTEX_WAIT_PRIVATE = 128
@@ -192,7 +195,7 @@ spin:
   br i1 %done, label %release, label %count_spin
 count_spin:
   %spins_next = add i64 %spins, 1
-  %patient = icmp ult i64 %spins_next, {_SPINS}
+  %patient = icmp ult i64 %spins_next, {_CALLER_SPINS}
   br i1 %patient, label %pause, label %settle
 pause:
   PAUSE
@@ -242,7 +245,7 @@ spin:
   br i1 %new, label %work, label %count_spin
 count_spin:
   %spins_next = add i64 %spins, 1
-  %patient = icmp ult i64 %spins_next, {_SPINS}
+  %patient = icmp ult i64 %spins_next, {_WORKER_SPINS}
   br i1 %patient, label %pause, label %sleep
 pause:
   PAUSE
