@@ -74,16 +74,17 @@ def test_explain_prints_the_memory() -> None:
 
 def test_a_limit_that_is_kept_anyway_changes_nothing() -> None:
     plan = teir.plan(CHAIN, *SHAPES)
-    same = teir.plan(CHAIN, *SHAPES, memory_limit=plan.memory_bytes)
+    same = teir.plan(CHAIN, *SHAPES, memory_limit=plan.memory_bytes + 600 * 7 * 8)
     assert same.program == plan.program
 
 
 @pytest.mark.parametrize("share", [2, 10])
 def test_a_limit_is_met_by_slicing(share: int) -> None:
     whole = teir.plan(CHAIN, *SHAPES, threads=1)
-    limit = whole.memory_bytes // share
+    result = 600 * 7 * 8
+    limit = whole.memory_bytes // share + result
     plan = teir.plan(CHAIN, *SHAPES, memory_limit=limit, threads=1)
-    assert plan.memory_bytes <= limit
+    assert plan.memory_bytes + result <= limit
     assert "sliced: i in blocks of" in plan.explain()
     generator = np.random.default_rng(2)
     operands = [generator.integers(-2, 3, shape).astype(np.float64) for shape in SHAPES]
@@ -97,7 +98,7 @@ def test_a_limit_that_cannot_be_met_is_refused_with_the_smallest_that_can() -> N
     assert finding.code == "TEIR643"
     smallest = int(re.search(r"[0-9,]+", finding.expected).group().replace(",", ""))
     plan = teir.plan(CHAIN, *SHAPES, memory_limit=smallest, threads=1)
-    assert 10 < plan.memory_bytes <= smallest
+    assert 10 < plan.memory_bytes + 600 * 7 * 8 <= smallest
     with pytest.raises(teir.TeirError, match=f"{smallest:,}"):
         teir.plan(CHAIN, *SHAPES, memory_limit=smallest - 1, threads=1)
 
@@ -108,12 +109,28 @@ def test_a_limit_is_a_number_of_bytes(limit: object) -> None:
         teir.einsum("ij->ji", np.ones((2, 3)), memory_limit=limit)
 
 
-def test_a_contraction_without_scratch_needs_nothing() -> None:
+def test_a_contraction_without_scratch_needs_its_result_only() -> None:
     a = np.ones((2, 3))
-    np.testing.assert_array_equal(teir.einsum("ij->ji", a, memory_limit=0), a.T)
+    np.testing.assert_array_equal(teir.einsum("ij->ji", a, memory_limit=48), a.T)
+    with pytest.raises(teir.TeirError, match="48 bytes"):
+        teir.einsum("ij->ji", a, memory_limit=47)
+
+
+def test_a_result_that_is_given_is_not_counted() -> None:
+    a, out = np.ones((2, 3)), np.zeros((3, 2))
+    assert teir.einsum("ij->ji", a, memory_limit=0, out=out) is out
+    np.testing.assert_array_equal(out, a.T)
+
+
+@pytest.mark.parametrize("extent", [0, 3])
+def test_the_limit_holds_for_results_that_numpy_computes_or_that_are_zero(extent: int) -> None:
+    a = np.ones((4, extent), np.int64 if extent else np.float64)
+    assert teir.einsum("ij->i", a, memory_limit=32).tolist() == [extent] * 4
+    with pytest.raises(teir.TeirError, match="32 bytes"):
+        teir.einsum("ij->i", a, memory_limit=31)
 
 
 def test_copies_of_operands_count() -> None:
     ints = np.ones((40, 50), np.int64)
-    with pytest.raises(teir.TeirError, match="16,000"):
-        teir.einsum("ij->ji", ints, dtype="float64", memory_limit=15_999)
+    with pytest.raises(teir.TeirError, match="32,000"):
+        teir.einsum("ij->ji", ints, dtype="float64", memory_limit=31_999)

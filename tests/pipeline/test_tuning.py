@@ -311,9 +311,19 @@ def test_results_that_numpy_computes_have_nothing_to_tune(folder: Path) -> None:
 def test_tuning_stays_within_the_memory_limit(folder: Path, falling: list[float]) -> None:
     a, b = operands()
     free = teir.plan(EXPRESSION, a, b, threads=1)
-    limit = free.memory_bytes
+    limit = free.memory_bytes + free.problem.result_bytes
     tuned = teir.plan(EXPRESSION, a, b, threads=1, memory_limit=limit, tune=True)
-    assert tuned.memory_bytes <= limit
+    assert tuned.memory_bytes + tuned.problem.result_bytes <= limit
+    assert falling
+    assert record_file(folder).exists()
+
+
+def test_tuning_keeps_to_slices(folder: Path, falling: list[float]) -> None:
+    a, b = operands()
+    free = teir.plan(EXPRESSION, a, b, threads=1)
+    limit = free.memory_bytes // 2 + free.problem.result_bytes
+    tuned = teir.plan(EXPRESSION, a, b, threads=1, memory_limit=limit, tune=True)
+    assert tuned.memory_bytes + tuned.problem.result_bytes <= limit
     assert falling
     assert record_file(folder).exists()
 

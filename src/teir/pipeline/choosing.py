@@ -39,6 +39,10 @@ class Decidable:
     options: TreeOptions
     machine: Machine
     limit: int | None
+    counted_threads: int
+    """Scratch is counted for so many threads."""
+    result_bytes: int
+    """Bytes of the result where a call allocates it."""
 
     def make(self, choices: Choices) -> TreeProgram:
         """The program of these choices within the memory limit. Raises TeirError (TEIR643)."""
@@ -50,9 +54,10 @@ class Decidable:
         )
 
     def scratch(self, tree: TreeProgram) -> int:
-        """Bytes a plan of this program allocates."""
+        """Bytes a call of a plan of this program allocates."""
         kernels = lower(tree.program, default_isa())
-        return self.problem.copied_bytes + scratch_bytes(kernels, self.machine.threads)
+        fixed = self.problem.copied_bytes + self.result_bytes
+        return fixed + scratch_bytes(kernels, self.counted_threads)
 
 
 def chosen_tree(decidable: Decidable, wants_tuning: bool) -> Chosen:

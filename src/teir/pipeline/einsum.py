@@ -21,9 +21,10 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.choosing import Decidable, chosen_tree
+from teir.pipeline.determinism import Determinism, checked_determinism, planned_threads
 from teir.pipeline.executable import Executable, compile_program, thread_count
 from teir.pipeline.machine_speeds import machine_of
-from teir.pipeline.memory import checked_limit
+from teir.pipeline.memory import checked_limit, require_result_within, threads_within
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import (
@@ -59,6 +60,7 @@ def einsum(
     optimize: Any = "auto",
     memory_limit: int | None = None,
     tune: bool = False,
+    deterministic: str = "runs",
 ) -> Any:
     """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
 
@@ -70,14 +72,18 @@ def einsum(
     ``dtype`` is the type of the computation and of the result, by default as NumPy promotes;
     `DataType.TF32` computes float32 products in TF32. ``threads`` defaults to all usable cores.
     ``optimize`` is an opt_einsum path finder or its name, a path, or a cotengra tree; with False
-    the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of scratch
-    and of copies of operands: met by slicing, or refused with the smallest limit that would do.
+    the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of the
+    result (unless ``out`` is given), of scratch and of copies of operands: met by slicing, or
+    refused with the smallest limit that would do.
     ``tune`` measures some programs of this contraction the first time, and remembers the fastest
     for this machine; later calls use it without being asked. It changes no bit of the result.
+    ``deterministic`` is "runs" (the same bits on every call with the same number of threads) or
+    "threads" (the same bits for any number of threads).
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
     is_usual = dtype is None and threads is None and memory_limit is None and not tune
+    is_usual = is_usual and deterministic == "runs"
     if is_usual and optimize == "auto" and type(subscripts) is str:
         key: list[Any] = [subscripts]
         for operand in operands:
@@ -91,9 +97,16 @@ def einsum(
                 _plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     parsed, arrays = _parse(subscripts, operands)
-    plan, views = _plan_arrays(
-        parsed, arrays, _Wishes(dtype, threads, optimize, memory_limit, tune)
+    wishes = _Wishes(
+        dtype=dtype,
+        threads=threads,
+        optimize=optimize,
+        memory_limit=memory_limit,
+        tune=tune,
+        deterministic=checked_determinism(deterministic),
+        makes_result=out is None,
     )
+    plan, views = _plan_arrays(parsed, arrays, wishes)
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
 
 
@@ -105,6 +118,7 @@ def plan(
     optimize: Any = "auto",
     memory_limit: int | None = None,
     tune: bool = False,
+    deterministic: str = "runs",
 ) -> Plan:
     """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
 
@@ -113,10 +127,18 @@ def plan(
     """
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
-    return _plan_types(parsed, types, None, _Wishes(dtype, threads, optimize, memory_limit, tune))
+    wishes = _Wishes(
+        dtype=dtype,
+        threads=threads,
+        optimize=optimize,
+        memory_limit=memory_limit,
+        tune=tune,
+        deterministic=checked_determinism(deterministic),
+    )
+    return _plan_types(parsed, types, None, wishes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Wishes:
     """What a caller asks of a plan besides the expression and the arrays."""
 
@@ -125,6 +147,9 @@ class _Wishes:
     optimize: Any = "auto"
     memory_limit: int | None = None
     tune: bool = False
+    deterministic: Determinism = Determinism.RUNS
+    makes_result: bool = True
+    """The result is counted against the memory limit: the plan may have to allocate it."""
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
@@ -204,6 +229,8 @@ def _plan_types(
         threads,
         limit,
         bool(wishes.tune),
+        wishes.deterministic,
+        limit is not None and wishes.makes_result,
     )
     keyed = isinstance(wishes.optimize, (str, bool))
     if keyed:
@@ -229,11 +256,13 @@ def _make_plan(
     problem = state_problem(subscripts, types, out, wishes.dtype)
 
     def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
-        return _plan_types(subscripts, other, other_out, wishes)
+        makes_result = wishes.makes_result and other_out is None
+        return _plan_types(subscripts, other, other_out, replace(wishes, makes_result=makes_result))
 
     if problem.contraction is None:
         if problem.route is Route.NUMPY:
             _require_numpy_size(subscripts, problem.bound.einsum.indices)
+        require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
         return Plan(
             problem=problem,
             steps=(),
@@ -243,11 +272,16 @@ def _make_plan(
             entry=None,
             direct=None,
             replan=replan,
+            memory_limit=wishes.memory_limit,
         )
     decidable = _decidable(problem, wishes)
     chosen = chosen_tree(decidable, wishes.tune)
     tree = chosen.tree
-    executable = compile_program(tree.program, threads=wishes.threads)
+    threads = thread_count(wishes.threads)
+    executable = compile_program(tree.program, threads=threads)
+    fitting = _fitting_threads(executable, decidable, threads)
+    if fitting != threads:
+        executable = compile_program(tree.program, threads=fitting)
     _require_inside(executable, problem)
     return Plan(
         problem=problem,
@@ -258,12 +292,13 @@ def _make_plan(
         entry=None if any(problem.copied) else _entry(executable, problem),
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
+        memory_limit=wishes.memory_limit,
     )
 
 
 def _decidable(problem: Problem, wishes: _Wishes) -> Decidable:
     """The path of the contraction, the layouts asked for, the machine and the memory limit."""
-    threads = thread_count(wishes.threads)
+    threads = planned_threads(wishes.deterministic, thread_count(wishes.threads))
     contraction, nesting = problem.contraction, problem.subscripts.nesting
     assert contraction is not None
     is_nested = nesting is not None and isinstance(wishes.optimize, (str, bool))
@@ -284,7 +319,22 @@ def _decidable(problem: Problem, wishes: _Wishes) -> Decidable:
         options=options,
         machine=machine_of(threads),
         limit=wishes.memory_limit,
+        counted_threads=threads if wishes.deterministic is Determinism.RUNS else 1,
+        result_bytes=_result_bytes(problem, wishes),
     )
+
+
+def _result_bytes(problem: Problem, wishes: _Wishes) -> int:
+    """What the result takes where the plan allocates it."""
+    return problem.result_bytes if wishes.makes_result else 0
+
+
+def _fitting_threads(executable: Executable, decidable: Decidable, threads: int) -> int:
+    """The threads whose scratch stays within the limit; one always does."""
+    if decidable.limit is None or decidable.counted_threads == threads:
+        return threads
+    room = decidable.limit - decidable.result_bytes - decidable.problem.copied_bytes
+    return threads_within(executable.kernel_program, room, threads)
 
 
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:

@@ -28,6 +28,7 @@ from teir.ir.nodes import Axis, IterationNode, Policy, Program
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import KernelProgram
 from teir.lower.lower import lower
+from teir.pipeline.determinism import checked_determinism
 from teir.pipeline.operands import (
     OPERANDS_MAPPED,
     UNKNOWN_OPERAND,
@@ -180,6 +181,7 @@ def compile_for(
     backend: Literal["cpu"] = "cpu",
     threads: int | None = None,
     form: Form = Form.TABLE,
+    deterministic: str = "runs",
 ) -> Executable: ...
 
 
@@ -190,6 +192,7 @@ def compile_for(
     backend: str,
     threads: int | None = None,
     form: Form = Form.TABLE,
+    deterministic: str = "runs",
 ) -> Executable | ReferenceExecutable: ...
 
 
@@ -199,12 +202,16 @@ def compile_for(
     backend: str = "cpu",
     threads: int | None = None,
     form: Form = Form.TABLE,
+    deterministic: str = "runs",
 ) -> Executable | ReferenceExecutable:
     """Check ``program``, prove it safe and make it ready to ``run`` often.
 
     ``backend`` is "cpu" (native code) or "reference" (the evaluator). ``threads`` is how many
-    threads its ``parallel`` nodes may use, all usable cores by default. Raises TeirError.
+    threads its ``parallel`` nodes may use, all usable cores by default. The order of every sum
+    is the program's, so a program gives the same bits on any number of threads: both modes of
+    ``deterministic`` ("runs", "threads") hold. Raises TeirError.
     """
+    checked_determinism(deterministic)
     match _backend(backend):
         case Backend.CPU:
             return compile_program(program, threads=threads, form=form)

@@ -1,9 +1,9 @@
 """memory_limit: what a plan allocates, and a program of the same contraction that needs less.
 
-Counted are the scratch of the program, for all its threads, and the copies of operands; not the
-operands, the result, and the few kilobytes every program has. The steps of a tree already run in
-the order that needs least, and share one arena; what is left is slicing: a loop around the tree
-over blocks of an index of the output.
+Counted are the result where a call allocates it, the scratch of the program, for all its threads,
+and the copies of operands; not the operands, and the few kilobytes every program has. The steps of
+a tree already run in the order that needs least, and share one arena; what is left is slicing: a
+loop around the tree over blocks of an index of the output.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 MEMORY_LIMIT = Rule(
     code="TEIR643",
-    sentence="memory_limit is a number of bytes, at least those of the scratch of the program and "
-    "of the copies of operands.",
+    sentence="memory_limit is a number of bytes, at least those of the result, of the scratch of "
+    "the program and of the copies of operands.",
     source="docs/safety.md G16",
 )
 
 Measure = Callable[[TreeProgram], int]
 """Bytes a plan of this program allocates."""
+
+_PAGE = 4096
+"""The scratch of a thread starts on a page of its own."""
 
 _ROUNDS = 24
 """Slices tried one after the other: each at least halves a block."""
@@ -35,7 +38,20 @@ _ROUNDS = 24
 
 def scratch_bytes(program: KernelProgram, threads: int) -> int:
     """Bytes of scratch of a program on this many threads."""
-    return program.run_scratch_bytes + threads * program.thread_scratch_bytes
+    of_a_thread = -(-program.thread_scratch_bytes // _PAGE) * _PAGE
+    return program.run_scratch_bytes + threads * of_a_thread
+
+
+def threads_within(program: KernelProgram, room_bytes: int, threads: int) -> int:
+    """The most threads up to ``threads`` whose scratch takes at most ``room_bytes``, else 1."""
+    counts = range(threads, 1, -1)
+    return next((n for n in counts if scratch_bytes(program, n) <= room_bytes), 1)
+
+
+def require_result_within(limit: int | None, result_bytes: int) -> None:
+    """Raises TeirError (TEIR643) where the result alone is larger than the limit."""
+    if limit is not None and result_bytes > limit:
+        raise _refusal(f"at least {result_bytes:,} bytes for the result", f"{limit:,}")
 
 
 def checked_limit(memory_limit: Any) -> int | None:

@@ -71,6 +71,8 @@ class Plan:
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
+    memory_limit: int | None
+    """What a call may allocate, in bytes."""
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The result, in ``out`` if given, else in a new C-contiguous array.
@@ -182,7 +184,7 @@ def run_views(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> 
         _require_apart(views, out)
     match plan.problem.route:
         case Route.NUMPY:
-            return _run_numpy(plan.problem, views, out)
+            return _run_numpy(plan, views, out)
         case Route.ZEROS:
             return _run_zeros(plan.problem, views, out)
         case Route.NATIVE:
@@ -307,7 +309,8 @@ def _run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | No
     return out.owner
 
 
-def _run_numpy(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    problem = plan.problem
     if len(views) > _MOST_NUMPY_OPERANDS:
         expected = f"at most {_MOST_NUMPY_OPERANDS} for {problem.out.dtype}"
         hint = "pass dtype= to compute in a floating-point type"
@@ -319,7 +322,8 @@ def _run_numpy(problem: Problem, views: Sequence[ArrayView], out: ArrayView | No
         assert view.array is not None
         arguments += [view.array, [number[index] for index in term]]
     arguments.append([number[index] for index in einsum.output])
-    optimize = len(views) > 2
+    # Intermediates of a path have no bound that holds; one nest of loops has none.
+    optimize = len(views) > 2 and plan.memory_limit is None
     if out is None:
         dtype = problem.out.dtype
         result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)

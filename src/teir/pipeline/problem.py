@@ -103,6 +103,11 @@ class Problem:
         chosen = [one for one, copied in zip(types, self.copied, strict=True) if copied]
         return sum(prod(one.shape) * one.dtype.itemsize for one in chosen)
 
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result."""
+        return prod(self.out.shape) * self.out.dtype.itemsize
+
     def tensor_types(self) -> tuple[OperandType, ...]:
         """What the program's tensors stand for: the operands, copied ones as their copies, out."""
         assert self.contraction is not None

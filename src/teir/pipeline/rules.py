@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teir.arrays.adapters import ADAPTER_RULES
 from teir.expr.rules import RULES as EXPRESSION_RULES
+from teir.pipeline.determinism import DETERMINISTIC
 from teir.pipeline.einsum import SHAPES
 from teir.pipeline.memory import MEMORY_LIMIT
 from teir.pipeline.numbered_axes import AXES
@@ -26,6 +27,7 @@ EINSUM_RULES = tuple(
             OUT_ORDER,
             OUT_WIDTH,
             MEMORY_LIMIT,
+            DETERMINISTIC,
         ),
         key=lambda rule: rule.code,
     )
