@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from teir.backends.llvm.emit_halving import Pack, emit_halving
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import (
     computed_number,
@@ -65,15 +66,6 @@ def emit_dot_rows_body(kernel: DotRows, isa: Isa, names: tuple[str, ...]) -> Fun
 
 
 _SUFFIX = {"float": "f32", "double": "f64", "i16": "i16"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Pack:
-    """A vector with the chains of ``rows`` rows side by side, ``segment`` numbers each."""
-
-    value: str
-    rows: int
-    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +272,9 @@ class _Body:
 
     def _finish(self, rows: int, place: str, sums: Values) -> None:
         """Halve the chains to one, add the output where it counts, store."""
-        count = self.kind.count
-        packs = [
-            _Pack(self._one_vector(sums[row * self._vectors :]), 1, count) for row in range(rows)
-        ]
-        while packs[0].segment > numbers_per_element(self.kernel.in_type):
-            packs = [self._halved(packs[at : at + 2]) for at in range(0, len(packs), 2)]
+        chains = [sums[at : at + self._vectors] for at in range(0, len(sums), self._vectors)]
+        numbers = numbers_per_element(self.kernel.in_type)
+        packs = emit_halving(self.text, self.kind, chains, numbers)
         row = 0
         for pack in packs:
             for first, total in self._outputs(pack):
@@ -295,31 +284,7 @@ class _Body:
                 self._store(f"store{rows}_{row + first}", address, total)
             row += pack.rows
 
-    def _one_vector(self, sums: Values) -> str:
-        """The chains of one row, which lie in several vectors, added to one vector's."""
-        left = list(sums[: self._vectors])
-        while len(left) > 1:
-            half = len(left) // 2
-            left = [
-                self.text.value(f"fadd {self.kind.kind} {one}, {other}")
-                for one, other in zip(left[:half], left[half:], strict=True)
-            ]
-        return left[0]
-
-    def _halved(self, packs: list[_Pack]) -> _Pack:
-        """The upper half of every row's chains added to the lower; one or two packs become one."""
-        rows, segment = packs[0].rows, packs[0].segment
-        half, width, element = segment // 2, rows * segment, self.kind.element
-        starts = range(0, len(packs) * width, segment)
-        lower = [start + number for start in starts for number in range(half)]
-        upper = [number + half for number in lower]
-        values = [pack.value for pack in packs] + ["poison"]
-        low = shuffle(self.text, element, width, values[0], values[1], lower)
-        high = shuffle(self.text, element, width, values[0], values[1], upper)
-        total = self.text.value(f"fadd {vector(element, len(lower))} {low}, {high}")
-        return _Pack(total, rows * len(packs), half)
-
-    def _outputs(self, pack: _Pack) -> list[tuple[int, tuple[str, int]]]:
+    def _outputs(self, pack: Pack) -> list[tuple[int, tuple[str, int]]]:
         """The rows stored at once: the first one, the vector and its number of numbers."""
         if self.kernel.out_access is Access.UNIT:
             return [(0, (pack.value, pack.rows * pack.segment))]
