@@ -12,7 +12,8 @@ from typing import assert_never
 from teir.backends.llvm.emit_batch_block import BATCH_BLOCK_ARGUMENTS, emit_batch_block_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
-from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node, gemm_arguments
+from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
+from teir.backends.llvm.emit_gemm_block import gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_panel import PANEL_ARGUMENTS, emit_panel_body
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body

@@ -1,0 +1,233 @@
+"""A register block around its loop: arguments, vectors and columns, C loaded and stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.backends.llvm.emit_flush import flushed
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, widen
+from teir.backends.llvm.emit_pairs import (
+    PairRows,
+    as_ordered,
+    as_permuted,
+    narrow_sum,
+    pair_rows,
+    takes_pairs,
+)
+from teir.backends.llvm.emit_products import Arithmetic
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.layout import argument_bytes
+from teir.dtypes import DataType
+from teir.lower.kernels import Access, GemmBlock
+from teir.target import Isa
+
+COLUMNS_PER_BASE = 9
+"""Columns 0 to 8 are one base plus 1, 2, 4 or 8 times an odd multiple of the column stride."""
+_LINE_BYTES = 64
+WORD_BYTES = 4
+
+Accumulators = list[list[str]]
+
+
+def gemm_arguments() -> tuple[str, ...]:
+    """The names of the arguments in order, as in `GemmBlock`."""
+    return (
+        "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
+        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments: parameters of a body, or words of the record ``%node`` points to.
+
+    A node reads each word where it is used, and again where it is used again: kept in between, it
+    would take a store to the stack, and the stores of the block's results need the store queue.
+    """
+
+    of_node: bool
+
+    def read(self, text: FunctionText, name: str) -> str:
+        if not self.of_node:
+            return f"%{name}"
+        at = argument_bytes(gemm_arguments().index(name))
+        address = text.value(f"getelementptr i8, ptr %node, i64 {at}")
+        return text.value(f"load volatile i64, ptr {address}, align 8")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The block being emitted: its arithmetic and where its vectors and columns lie.
+
+    ``a_k`` and ``b_k`` are the steps along k, ``b_base_step`` that between groups of columns.
+    ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
+    memory.
+    """
+
+    kernel: GemmBlock
+    isa: Isa
+    arguments: Arguments
+    arithmetic: Arithmetic
+    a_k: str
+    b_k: str
+    b_base_step: str
+    a: tuple[Lanes, ...]
+    a_offsets: tuple[str | int, ...]
+    c: tuple[Lanes, ...]
+    c_offsets: tuple[str | int, ...]
+    b_multiples: dict[int, str]
+    pairs: PairRows | None
+    words: str | None
+
+
+def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Arguments) -> Block:
+    """Emit what depends on nothing but the arguments."""
+    count = kernel.lanes * numbers_per_element(kernel.in_type)
+    last = arguments.read(text, "last_lanes") if kernel.masked else None
+    a = _Side(kernel.in_type, kernel.a_access, "a_m")
+    c = _Side(kernel.out_type, kernel.c_access, "c_m")
+    b_n = arguments.read(text, "b_n")
+    multiples = {1: b_n}
+    for odd in (3, 5, 7):
+        if odd < min(kernel.columns, COLUMNS_PER_BASE):
+            multiples[odd] = text.value(f"mul i64 {b_n}, {odd}")
+    return Block(
+        kernel,
+        isa,
+        arguments,
+        Arithmetic(isa, kernel.in_type, count),
+        arguments.read(text, "a_k"),
+        arguments.read(text, "b_k"),
+        text.value(f"mul i64 {b_n}, {COLUMNS_PER_BASE}"),
+        *_vectors(text, kernel, isa, arguments, a, last),
+        *_vectors(text, kernel, isa, arguments, c, last),
+        multiples,
+        pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
+        _words(text, kernel, isa),
+    )
+
+
+def _words(text: FunctionText, kernel: GemmBlock, isa: Isa) -> str | None:
+    """Memory for one word per column where elements of B are widened by integer instructions.
+
+    AVX-512 multiplies by a word in memory as by all lanes; a word in a register must be moved and
+    spread first, by the units that multiply.
+    """
+    if isa is not Isa.AVX512 or kernel.in_type is not DataType.BF16 or kernel.flushes:
+        return None
+    return text.value(f"alloca [{kernel.columns} x float], align {_LINE_BYTES}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand whose lanes are vectors: A or C."""
+
+    data_type: DataType
+    access: Access
+    stride: str
+
+
+def _vectors(
+    text: FunctionText,
+    kernel: GemmBlock,
+    isa: Isa,
+    arguments: Arguments,
+    side: _Side,
+    last_lanes: str | None,
+) -> tuple[tuple[Lanes, ...], tuple[str | int, ...]]:
+    """Lanes and byte offset of every vector of one column."""
+    is_strided = side.access is Access.STRIDED
+    stride = arguments.read(text, side.stride) if is_strided else "0"
+
+    def lanes(existing: str | None) -> Lanes:
+        return lanes_in_memory(
+            text, isa, side.data_type, kernel.lanes, side.access, stride, existing
+        )
+
+    vectors = [lanes(None)] * kernel.vectors
+    if last_lanes is not None:
+        vectors[-1] = lanes(last_lanes)
+    offsets: list[str | int] = [0]
+    for number in range(1, kernel.vectors):
+        lanes_before = number * kernel.lanes
+        match side.access:
+            case Access.UNIT:
+                offsets.append(lanes_before * side.data_type.width)
+            case Access.BROADCAST:
+                offsets.append(0)
+            case Access.STRIDED:
+                offsets.append(text.value(f"mul i64 {stride}, {lanes_before}"))
+    return tuple(vectors), tuple(offsets)
+
+
+def emit_preload(text: FunctionText, block: Block) -> Accumulators:
+    """Blocks that end in %loop: the chains start from zero, or from what is returned here."""
+    accumulate = block.arguments.read(text, "accumulate")
+    fresh = text.value(f"icmp eq i64 {accumulate}, 0")
+    text.effect(f"br i1 {fresh}, label %loop, label %again")
+    text.label("again")
+    if block.kernel.c_access is Access.UNIT:
+        ahead = block.arguments.read(text, "c_ahead")
+        alone = text.value(f"icmp eq i64 {ahead}, 0")
+        text.effect(f"br i1 {alone}, label %preload, label %ahead")
+        text.label("ahead")
+        _emit_prefetch_of_c(text, block, ahead)
+    text.effect("br label %preload")
+    text.label("preload")
+    c_n = block.arguments.read(text, "c_n")
+    first: Accumulators = []
+    for column in range(block.kernel.columns):
+        address = _column_of_c(text, c_n, column)
+        rows = []
+        for lanes, offset in zip(block.c, block.c_offsets, strict=True):
+            stored = load(text, lanes, shift_pointer(text, address, offset))
+            wide = widen(text, block.kernel.out_type, block.isa, stored, lanes.numbers)
+            rows.append(without_subnormals(text, block, wide))
+        first.append(rows if block.pairs is None else as_permuted(text, rows))
+    text.effect("br label %loop")
+    return first
+
+
+def _emit_prefetch_of_c(text: FunctionText, block: Block, c_ahead: str) -> None:
+    """Ask for what a later block starts from: its chains cannot begin before it is there."""
+    kernel = block.kernel
+    c_n = block.arguments.read(text, "c_n")
+    row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
+    for column in range(kernel.columns):
+        address = shift_pointer(text, _column_of_c(text, c_n, column), c_ahead)
+        for line in range(0, row_bytes, _LINE_BYTES):
+            prefetch(text, shift_pointer(text, address, line))
+
+
+def prefetch(text: FunctionText, address: str) -> None:
+    """Into the second cache: the first is full of this tile."""
+    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+
+
+def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
+    """The block's results, rounded to their type, and the return."""
+    c_n = block.arguments.read(text, "c_n")
+    for column, held in enumerate(sums):
+        rows = held if block.pairs is None else as_ordered(text, held)
+        address = _column_of_c(text, c_n, column)
+        for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
+            if block.pairs is not None and block.kernel.out_type is DataType.BF16:
+                stored = narrow_sum(text, row)
+            else:
+                stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
+            store(text, lanes, shift_pointer(text, address, offset), stored)
+    text.effect("ret void")
+
+
+def _column_of_c(text: FunctionText, c_n: str, column: int) -> str:
+    if column == 0:
+        return "%C"
+    return shift_pointer(text, "%C", text.value(f"mul i64 {c_n}, {column}"))
+
+
+def without_subnormals(text: FunctionText, block: Block, numbers: str) -> str:
+    """``numbers``, subnormals replaced by zeros where the kernel flushes without a mode."""
+    if not block.kernel.flushes:
+        return numbers
+    return flushed(text, block.isa, numbers, block.arithmetic.count)

@@ -1,0 +1,134 @@
+"""One step of a register block along k: a column of A times a row of B; or two steps at once."""
+
+from __future__ import annotations
+
+from teir.backends.llvm.emit_gemm_block import (
+    COLUMNS_PER_BASE,
+    WORD_BYTES,
+    Accumulators,
+    Block,
+    prefetch,
+    without_subnormals,
+)
+from teir.backends.llvm.emit_lanes import load, load_number
+from teir.backends.llvm.emit_numbers import (
+    round_factor,
+    widen,
+)
+from teir.backends.llvm.emit_pairs import (
+    PairRows,
+    add_pair,
+    load_adjacent_scale,
+    load_pair_factors,
+    load_pair_scale,
+    load_single_scale,
+)
+from teir.backends.llvm.emit_products import (
+    Scale,
+    add_product,
+    as_factor,
+    load_scale,
+)
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, splat
+from teir.lower.blocking import full_lanes
+
+
+def emit_step(
+    text: FunctionText, block: Block, a: str, b: tuple[str, ...], sums: Accumulators
+) -> Accumulators:
+    """The sums after one value of k."""
+    kernel, kind = block.kernel, block.arithmetic
+    factors = []
+    for lanes, offset in zip(block.a, block.a_offsets, strict=True):
+        stored = load(text, lanes, shift_pointer(text, a, offset))
+        numbers = widen(text, kernel.in_type, block.isa, stored, lanes.numbers)
+        rounded = round_factor(text, kernel.in_type, numbers, lanes.numbers)
+        factors.append(as_factor(text, kind, without_subnormals(text, block, rounded)))
+    following = []
+    for column, rows in enumerate(sums):
+        scale = _load_scale(text, block, _column_of_b(text, block, b, column), column)
+        if kernel.flushes:
+            scale = Scale(without_subnormals(text, block, scale.real), None)
+        following.append(
+            [
+                without_subnormals(text, block, add_product(text, kind, factor, scale, row))
+                for factor, row in zip(factors, rows, strict=True)
+            ]
+        )
+    return following
+
+
+def _load_scale(text: FunctionText, block: Block, place: str, column: int) -> Scale:
+    """The element of B at ``place`` in every lane."""
+    if block.words is None:
+        return load_scale(text, block.arithmetic, place)
+    data_type = block.kernel.in_type
+    stored = load_number(text, data_type, place, 0)
+    number = round_factor(text, data_type, widen(text, data_type, block.isa, stored, 1), 1)
+    slot = shift_pointer(text, block.words, WORD_BYTES * column)
+    text.effect(f"store volatile <1 x float> {number}, ptr {slot}, align {WORD_BYTES}")
+    single = text.value(f"load float, ptr {slot}, align {WORD_BYTES}")
+    return Scale(splat(text, "float", single, block.arithmetic.count), None)
+
+
+def next_step(
+    text: FunctionText, block: Block, a: str, b: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """Where A and B lie at the next value of k."""
+    following = shift_pointer(text, a, block.a_k)
+    return following, tuple(shift_pointer(text, base, block.b_k) for base in b)
+
+
+def emit_pair(
+    text: FunctionText,
+    block: Block,
+    pairs: PairRows,
+    place: tuple[str, tuple[str, ...]],
+    is_whole: bool,
+    sums: Accumulators,
+) -> Accumulators:
+    """Two steps of k in one; where it is not whole, a single one."""
+    a, b = place
+    next_a, next_b = next_step(text, block, a, b)
+    factors = load_pair_factors(text, pairs, a, next_a if is_whole else None)
+    following = []
+    for column, rows in enumerate(sums):
+        first = _column_of_b(text, block, b, column)
+        if not is_whole:
+            scale = load_single_scale(text, pairs, column, first)
+        elif block.kernel.b_adjacent:
+            scale = load_adjacent_scale(text, pairs, column, first)
+        else:
+            second = _column_of_b(text, block, next_b, column)
+            scale = load_pair_scale(text, pairs, column, first, second)
+        following.append(
+            [add_pair(text, factor, scale, row) for factor, row in zip(factors, rows, strict=True)]
+        )
+    return following
+
+
+def emit_prefetch_of_b(text: FunctionText, block: Block, b: tuple[str, ...]) -> None:
+    """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows.
+
+    A single vector that is not whole asks for nothing: its multiply-adds take half a cycle each,
+    as loads do, and the requests would take the loads' places.
+    """
+    kernel = block.kernel
+    whole = full_lanes(block.isa, kernel.in_type, kernel.out_type)
+    if kernel.vectors == 1 and kernel.lanes < whole:
+        return
+    b_ahead = block.arguments.read(text, "b_ahead")
+    ahead = tuple(shift_pointer(text, base, b_ahead) for base in b)
+    for column in range(kernel.columns):
+        prefetch(text, _column_of_b(text, block, ahead, column))
+
+
+def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:
+    base, distance = divmod(column, COLUMNS_PER_BASE)
+    if distance == 0:
+        return b[base]
+    scale = distance & -distance
+    multiple = block.b_multiples[distance // scale]
+    if scale > 1:
+        multiple = text.value(f"shl i64 {multiple}, {scale.bit_length() - 1}")
+    return shift_pointer(text, b[base], multiple)
