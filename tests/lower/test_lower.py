@@ -184,6 +184,7 @@ def test_half_a_last_vector_is_exact() -> None:
             dense_columns=True,
             streams=False,
             brings=False,
+            brings_b=False,
             claims=False,
         )
     ]

@@ -161,7 +161,7 @@ class _Machine:
         self.accumulate(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
 
     def panel_block(self, kernel: PanelBlock, call: Call) -> None:
-        k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _ = call.arguments
+        k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _, _ = call.arguments
         dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
         b_n = dtype.itemsize if kernel.adjacent_columns else b_n
         run_rows = kernel.rows // kernel.runs

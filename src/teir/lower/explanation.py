@@ -106,6 +106,7 @@ def describe_kernel(kernel: Kernel) -> str:
                 for word, is_set in (
                     ("streams", kernel.streams),
                     ("brings A", kernel.brings),
+                    ("brings B", kernel.brings_b),
                     ("claims C", kernel.claims),
                 )
                 if is_set

@@ -72,12 +72,13 @@ class PanelBlock:
     before in C, so that ``c_n`` is the length of a run.
 
     ``streams``: C is written past the caches where its place allows. ``brings``: A is asked for
-    ``a_ahead`` bytes beyond what is read. ``claims``: C is asked for ``c_ahead`` bytes beyond what
-    is written, unless it is written past the caches. None of them changes a value, and the
-    addresses need not exist.
+    ``a_ahead`` bytes beyond what is read, ``brings_b``: B ``b_ahead`` bytes. ``claims``: C is asked
+    for ``c_ahead`` bytes beyond what is written, unless it is written past the caches. None of them
+    changes a value, and the addresses need not exist.
 
     Operands: A, B, C. Arguments, in order:
-    k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, c_ahead.
+    k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, b_ahead,
+    c_ahead.
     """
 
     data_type: DataType
@@ -90,6 +91,7 @@ class PanelBlock:
     dense_columns: bool
     streams: bool
     brings: bool
+    brings_b: bool
     claims: bool
 
     @property

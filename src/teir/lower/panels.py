@@ -192,7 +192,7 @@ def _call(
         )
         for address, (m, n) in zip(operands, starts, strict=True)
     )
-    a_place = 1 if axes.swapped else 0
+    a_place, b_place = (1, 0) if axes.swapped else (0, 1)
     ahead, asked = tile.ahead, tile.hints.prefetched
     kernel = PanelBlock(
         data_type=tile.in_type,
@@ -205,6 +205,7 @@ def _call(
         dense_columns=axes.columns.strides[2] == axes.rows.extent * width,
         streams=tile.hints.streams and tile.from_zero,
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
+        brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=asked[2] and ahead[2] != 0,
     )
     arguments = (
@@ -216,6 +217,7 @@ def _call(
         axes.run.strides[2],
         int(not tile.from_zero),
         ahead[a_place],
+        ahead[b_place],
         ahead[2],
     )
     return Call(kernel=kernel, operands=(a, b, c), arguments=arguments)

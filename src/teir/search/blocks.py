@@ -230,11 +230,15 @@ class ProductBlocks:
             replace(roles, k=k),
             data_type=self.shape.a.data_type,
             flushes=self.shape.a.data_type is DataType.BF16,
-            hints=self._hints(rows.tensor),
+            hints=self._hints(rows.tensor, columns.tensor),
         )
 
-    def _hints(self, rows: str) -> MemoryHints:
+    def _hints(self, rows: str, columns: str) -> MemoryHints:
         choice = self.choice
-        asked = ((rows, choice.prefetches_a), (self.shape.out.name, choice.prefetches_out))
+        asked = (
+            (rows, choice.prefetches_a),
+            (columns, choice.prefetches_b),
+            (self.shape.out.name, choice.prefetches_out),
+        )
         names = frozenset(name for name, is_asked in asked if is_asked)
         return MemoryHints(streams=choice.streams, prefetched=names)

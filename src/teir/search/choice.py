@@ -67,7 +67,7 @@ class Choice:
     ``depth`` is the most products of a reduction block. ``panel`` is the rows of a packed panel,
     ``row_block`` the rows that are packed together, or of one tile where A is not packed.
     ``column_block`` is the columns of one tile. ``streams``: the output is written past the caches
-    where its place allows. ``prefetches_a``, ``prefetches_out``: the next tile's part is asked for.
+    where its place allows. ``prefetches_a``, ``_b``, ``_out``: the next tile's part is asked for.
     """
 
     packed_a: Packing
@@ -80,6 +80,7 @@ class Choice:
     sharing: Sharing
     streams: bool
     prefetches_a: bool
+    prefetches_b: bool
     prefetches_out: bool
 
 
@@ -107,6 +108,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         sharing=sharing,
         streams=streams,
         prefetches_a=False,
+        prefetches_b=False,
         prefetches_out=streams,
     )
     if packs_a or not _is_read_once(shape, machine):
@@ -171,6 +173,7 @@ def _short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         sharing=sharing_of(shape, machine),
         streams=True,
         prefetches_a=False,
+        prefetches_b=False,
         prefetches_out=True,
     )
 

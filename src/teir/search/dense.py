@@ -19,7 +19,7 @@ from teir.search.emission import Body, Emission
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
-from teir.search.shape import ProductShape, product_shape
+from teir.search.shape import ProductShape, outermost_first, product_shape
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
@@ -71,10 +71,25 @@ def emit_step(
 
 
 def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:
-    """The product of one tile; the large input comes from memory, so it is asked for ahead."""
+    """The product of one tile; the large input comes from memory, so it is asked for ahead.
+
+    All rows of a leaf together: what is asked for is then a slab further on. Loops follow the
+    inputs, which are far, not the tile.
+    """
     shape = product_shape(normalise(step))
     assert shape is not None
-    choice = replace(default_choice(shape, machine), prefetches_a=True)
+    shape = replace(
+        shape,
+        m_outer=outermost_first(shape.m_outer, shape.a),
+        n_outer=outermost_first(shape.n_outer, shape.b),
+    )
+    carries_lanes = shape.rows >= shape.columns
+    choice = replace(
+        default_choice(shape, machine),
+        row_block=1 if shape.m is None else shape.m.extent,
+        prefetches_a=carries_lanes,
+        prefetches_b=not carries_lanes,
+    )
     return emit_contraction(emission, shape, machine, choice)
 
 

@@ -60,11 +60,11 @@ def product_shape(step: Step) -> ProductShape | None:
         a=a,
         b=b,
         out=out,
-        c=_outermost_first(batch, out),
+        c=outermost_first(batch, out),
         m=m,
-        m_outer=_outermost_first([axis for axis in m_axes if axis is not m], out),
+        m_outer=outermost_first([axis for axis in m_axes if axis is not m], out),
         n=n,
-        n_outer=_outermost_first([axis for axis in n_axes if axis is not n], out),
+        n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
         k=_reduction_order(step.reductions, a, b),
     )
 
@@ -78,7 +78,8 @@ def _column_worth(axis: Span, b: Tensor, out: Tensor) -> tuple[int, int, bool]:
     return min(axis.extent, 12), -axis.stride(out.name), is_unit
 
 
-def _outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
+def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
+    """The axes in the order of their strides on ``tensor``, the largest first."""
     return tuple(sorted(axes, key=lambda axis: axis.stride(tensor.name), reverse=True))
 
 

@@ -49,6 +49,7 @@ def panel(
         dense_columns="dense" in flags,
         streams="streams" in flags,
         brings="brings" in flags,
+        brings_b="bringsb" in flags,
         claims="claims" in flags,
     )
 
@@ -56,7 +57,7 @@ def panel(
 def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
     return [
         panel(data_type, isa, 1, 1),
-        panel(data_type, isa, 2, 5, narrower=2, flags="brings"),
+        panel(data_type, isa, 2, 5, narrower=2, flags="brings bringsb"),
         panel(data_type, isa, 2, 3, narrower=2, flags="adjacent streams claims"),
         panel(data_type, isa, 2, 2, narrower=2, flags="streams dense"),
         panel(data_type, isa, 3, 4, runs=4, flags="streams dense"),
@@ -107,7 +108,7 @@ def test_block_is_exact_and_stays_inside(isa: Isa, data_type: DataType) -> None:
                     product = np.einsum("km,kn->nm", a_view, b_view).reshape(c_view.shape)
                     expected = c.bytes.copy()
                     strided(expected, data_type, 0, c_axes)[...] = start + product
-                    arguments = (k, a_axes[0][1], b_k, b_n, c_n, c_run, accumulate, 1 << 40, 7)
+                    arguments = (k, a_axes[0][1], b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7)
                     compiled.call(kernel, arguments, [one.address for one in (a, b, c)])
                     np.testing.assert_array_equal(c.bytes, expected, str((kernel, k, gap_bytes)))
 
@@ -119,7 +120,7 @@ def test_no_vector_register_goes_to_the_stack(data_type: DataType) -> None:
     widest = dict(block_shapes(Isa.AVX512, data_type, data_type))
     for vectors, columns in widest.items():
         for narrower in (1, 2):
-            for flags in ("adjacent", "streams claims", "brings"):
+            for flags in ("adjacent", "streams claims", "brings bringsb"):
                 kernel = panel(
                     data_type, Isa.AVX512, vectors, columns, narrower=narrower, flags=flags
                 )

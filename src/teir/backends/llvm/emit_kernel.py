@@ -246,6 +246,7 @@ def _panel_words(kernel: PanelBlock) -> str:
         "_dense": kernel.dense_columns,
         "_streams": kernel.streams,
         "_brings": kernel.brings,
+        "_bringsb": kernel.brings_b,
         "_claims": kernel.claims,
     }
     asked = "".join(word for word, is_set in flags.items() if is_set)

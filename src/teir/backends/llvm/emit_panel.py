@@ -26,7 +26,7 @@ from teir.lower.kernels import PanelBlock
 from teir.target import Isa
 
 PANEL_ARGUMENTS = (
-    "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "c_ahead"
+    "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
 )  # fmt: skip
 
 _STEPS = 4
@@ -432,6 +432,10 @@ class _Panel:
         text = self.text
         text.label(label)
         a, b, sums = state.a, state.b, state.sums
+        if steps > 1 and self.kernel.brings_b:
+            ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
+            for column in range(self.kernel.columns):
+                self._prefetch(self._place_in_b(ahead, column), write=False)
         for _ in range(steps):
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
