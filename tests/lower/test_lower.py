@@ -219,6 +219,36 @@ def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 480, "in1": 15, "out": 1024})
 
 
+@pytest.mark.parametrize("rows", [48, 64, 72, 144, 168])
+def test_streams_of_rows_in_several_blocks(rows: int) -> None:
+    """Columns follow one another in the tile, but not in each of its blocks."""
+    axes = (
+        axis("m", rows, in0=4, out=4),
+        axis("n", 4, in1=4, out=4 * rows),
+        axis("k", 3, in0=4 * rows, in1=16),
+    )
+    gemm = Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=("m",),
+        n=("n",),
+        k=("k",),
+        metadata=(("stream", "true"),),
+    )
+    zero = Primitive(
+        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("m",), n=("n",)
+    )
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), leaf("zero"), leaf("gemm"))
+    for call in calls(lower(subject, Isa.AVX512).roots):
+        kernel = call.kernel
+        assert isinstance(kernel, PanelBlock)
+        assert kernel.streams
+        assert kernel.dense_columns == (kernel.rows == rows)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 3 * rows, "in1": 12, "out": 4 * rows})
+
+
 def test_few_rows_take_an_exact_vector() -> None:
     subject = matrix_product(DataType.FP32, (8, 6, 8, 1), False, False)
     (call,) = calls(lower(subject, Isa.AVX512).roots)

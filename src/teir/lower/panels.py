@@ -194,6 +194,7 @@ def _call(
     )
     a_place, b_place = (1, 0) if axes.swapped else (0, 1)
     ahead, asked = tile.ahead, tile.hints.prefetched
+    height = (rows.size - 1) * lanes + rows.last_lanes
     kernel = PanelBlock(
         data_type=tile.in_type,
         lanes=lanes,
@@ -202,7 +203,7 @@ def _call(
         columns=columns.size,
         runs=axes.run.extent,
         adjacent_columns=columns.size == 1 or axes.columns.strides[1] == width,
-        dense_columns=axes.columns.strides[2] == axes.rows.extent * width,
+        dense_columns=axes.columns.strides[2] == height // axes.run.extent * width,
         streams=tile.hints.streams and tile.from_zero,
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
         brings_b=asked[b_place] and ahead[b_place] != 0,
