@@ -17,7 +17,6 @@ from passes.sample_programs import (
 from teir.ir.check import check
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.passes import pack_operands as packing
 from teir.passes.block_caches import block_caches
 from teir.passes.draft import Draft
 from teir.passes.drop_trivial_axes import drop_trivial_axes
@@ -86,11 +85,9 @@ def test_cases(name: str) -> None:
             assert check(PASSES[name](program)).ok
 
 
-def test_packing_of_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_SMALL", "_OFTEN", "_FAR"):
-        monkeypatch.setattr(packing, name, 2)
+def test_packing_of_products() -> None:
     packed = []
-    facts = replace(SMALL, l2_bytes=1024)
+    facts = replace(SMALL, l2_bytes=1024, packed_elements=2, packed_readers=2, far_bytes=2)
 
     def apply(program: Program) -> Program:
         after = pack_operands(block_caches(identify_primitives(program), facts), facts)

@@ -14,6 +14,9 @@ class Facts:
     A second thread is used where there are at least ``threaded_work`` products or elements.
     ``reduction_block`` is the number of products after which a sum is cut: a panel of rows of that
     depth stays near the first cache.
+    A stride of ``far_bytes`` touches a new page or cache set at every step. Operands of fewer than
+    ``packed_elements`` elements, or read by fewer than ``packed_readers`` rows or columns, are not
+    worth a copy.
     ``min_kernel_size`` and ``max_kernel_size`` are those of sections 5.5.2 to 5.5.4; None leaves
     the choice to the blocks for the caches.
     """
@@ -25,6 +28,9 @@ class Facts:
     threads: int
     threaded_work: int = 1 << 18
     reduction_block: int = 256
+    far_bytes: int = 2048
+    packed_elements: int = 64
+    packed_readers: int = 64
     min_kernel_size: int | None = None
     max_kernel_size: int | None = None
 

@@ -33,12 +33,6 @@ from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds
 
-_FAR = 2048
-"""A stride of this many bytes touches a new page or cache set at every step."""
-_SMALL = 64
-"""Elements below which packing costs more than scattered loads."""
-_OFTEN = 64
-"""Rows or columns that read an element: fewer do not pay for a copy."""
 _LINE = 64
 
 
@@ -166,7 +160,10 @@ def _wishes_of_leaf(
             continue
         readers = extent_of(draft, [name for name in loops if name not in inside])
         readers *= extent_of(draft, columns if operand == lanes else rows)
-        if extent_of(draft, walked) * draft.width(operand) > limit or readers < _OFTEN:
+        if (
+            extent_of(draft, walked) * draft.width(operand) > limit
+            or readers < facts.packed_readers
+        ):
             continue
         wants = _wants_lanes if operand == lanes else _wants_other
         if wants(draft, facts, operand, side, summed, extent_of(draft, walked)):
@@ -183,11 +180,15 @@ def _wants_lanes(
 ) -> bool:
     """True when lanes are not adjacent, or the rows of a reduction lie far apart."""
     strides = [draft.axes[name].strides[operand] for name in summed]
-    if size < _SMALL or min(extent_of(draft, rows), extent_of(draft, summed)) < 2 or 0 in strides:
+    if (
+        size < facts.packed_elements
+        or min(extent_of(draft, rows), extent_of(draft, summed)) < 2
+        or 0 in strides
+    ):
         return False
     if draft.axes[rows[0]].strides[operand] != draft.width(operand):
         return True
-    return size * draft.width(operand) > facts.l1_bytes and max(strides) >= _FAR
+    return size * draft.width(operand) > facts.l1_bytes and max(strides) >= facts.far_bytes
 
 
 def _wants_other(
@@ -199,13 +200,12 @@ def _wants_other(
     size: int,
 ) -> bool:
     """True when the reductions lie apart."""
-    del facts
     width = draft.width(operand)
     strides = [draft.axes[name].strides[operand] for name in summed]
-    if size < _SMALL or strides[-1] <= width or 0 in strides:
+    if size < facts.packed_elements or strides[-1] <= width or 0 in strides:
         return False
     if any(draft.axes[name].strides[operand] == width for name in columns):
-        return strides[-1] >= _FAR and extent_of(draft, summed) >= _SMALL
+        return strides[-1] >= facts.far_bytes and extent_of(draft, summed) >= facts.packed_elements
     return True
 
 
