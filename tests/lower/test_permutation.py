@@ -20,6 +20,7 @@ from teir.lower.permutation import lower_permutation
 from teir.target import Isa
 
 STREAMED = 1 << 30
+ROOM = Address(slot=2, offset_bytes=0)
 TYPES = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.C128)
 
 
@@ -77,10 +78,11 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, out
     axes = axes_of(extents, order, gap, data_type.width)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     moving = fuse_any_order(axes)
-    nodes = lower_permutation(moving, operands, data_type.width, output_bytes, Isa.AVX512)
+    width = data_type.width
+    nodes = lower_permutation(moving, operands, width, output_bytes, ROOM, Isa.AVX512)
     if nodes is None:
         return
-    assert copied(nodes, axes, data_type.width)
+    assert copied(nodes, axes, width)
 
 
 @pytest.mark.parametrize("order", [(1, 0), (1, 0, 2), (0, 2, 1), (3, 2, 1, 0), (0, 3, 2, 1)])
@@ -90,7 +92,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType) -> N
     for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
         operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-        nodes = lower_permutation(axes, operands, width, STREAMED, Isa.AVX512)
+        nodes = lower_permutation(axes, operands, width, STREAMED, ROOM, Isa.AVX512)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             assert isinstance(kernel, PermuteCopy | RunCopy)

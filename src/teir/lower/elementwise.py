@@ -24,18 +24,20 @@ def lower_elementwise(
     types: tuple[DataType, ...],
     isa: Isa,
     output_bytes: int = 0,
+    room: Address | None = None,
 ) -> tuple[KernelNode, ...]:
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
     An axis that moves no operand only repeats an idempotent operation and is dropped.
     ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
+    ``room``: scratch for the kernels of large permutations; without it they are not called.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
     tile_bytes = widths[-1] * prod(axis.extent for axis in moving)
     is_copy = operation is Operation.COPY and types[0] is types[1]
-    if is_copy and tile_bytes >= PERMUTED_BYTES:
-        permutation = lower_permutation(moving, operands, widths[0], output_bytes, isa)
+    if is_copy and tile_bytes >= PERMUTED_BYTES and room is not None:
+        permutation = lower_permutation(moving, operands, widths[0], output_bytes, room, isa)
         if permutation is not None:
             return permutation
     slots = [address.slot for address in operands]

@@ -247,6 +247,8 @@ MOST_PERMUTED = 2048
 """Rows and columns of one call of a `PermuteCopy` at most: their offsets are kept in a table."""
 PERMUTE_SCRATCH_BYTES = 64 * 1024
 """Bytes of one tile of a `PermuteCopy`; two are in use."""
+PERMUTE_ROOM_BYTES = 2 * (8 * MOST_PERMUTED + PERMUTE_SCRATCH_BYTES)
+"""Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,9 +266,10 @@ class PermuteCopy:
     column c starts where column c - 1 ends unless g divides c - c0, c0 the first column of a tile.
     ``stream`` = 1: the output is written past the caches, where its alignment allows it.
 
-    Operands: input, output. Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0,
-    r_in1, r_in2, c0, c1, c2, c_out0, c_out1, c_out2, o0, o1 (outer axes), o_in0, o_in1, o_out0,
-    o_out1, tile_rows, tile_columns, group, stream.
+    Operands: input, output, room (PERMUTE_ROOM_BYTES of scratch that nobody else uses meanwhile).
+    Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0, r_in1, r_in2, c0, c1, c2,
+    c_out0, c_out1, c_out2, o0, o1 (outer axes), o_in0, o_in1, o_out0, o_out1, tile_rows,
+    tile_columns, group, stream.
     """
 
     element_bytes: int
@@ -281,7 +284,7 @@ class RunCopy:
     output. Vectors of ``lanes`` elements, at most a run. There are at most MOST_PERMUTED rows and
     columns.
 
-    Operands: input, output. Arguments: those of `PermuteCopy`, then run, the extent of e.
+    Operands and arguments: those of `PermuteCopy`, then run, the extent of e.
     """
 
     element_bytes: int

@@ -49,6 +49,7 @@ from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import (
     Address,
+    Call,
     Grid,
     GridAxis,
     Guarded,
@@ -60,6 +61,7 @@ from teir.lower.kernel_program import (
     Step,
     Storage,
 )
+from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
 from teir.lower.slots import SlotTable, assign_slots
 from teir.target import Isa
 
@@ -82,20 +84,19 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
         _accumulator(slots, isa),
     )
     roots = _lower_siblings(program.roots, _Path((), (), in_grid=False), context)
-    needs_wide = _uses_slot(roots, context.accumulator.slot)
-    wide_slot = Slot(
-        tensor="wide accumulator",
+    kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
+    kernel_slot = Slot(
+        tensor="scratch of kernels",
         data_type=DataType.FP32,
         storage=Storage.THREAD,
         start_bytes=slots.thread_scratch_bytes,
     )
     return KernelProgram(
-        slots=(*slots.slots, wide_slot) if needs_wide else slots.slots,
+        slots=(*slots.slots, kernel_slot) if kernel_scratch else slots.slots,
         roots=roots,
         index_cells=len(context.index_cells),
         run_scratch_bytes=slots.run_scratch_bytes,
-        thread_scratch_bytes=slots.thread_scratch_bytes
-        + (context.accumulator.bytes if needs_wide else 0),
+        thread_scratch_bytes=slots.thread_scratch_bytes + kernel_scratch,
     )
 
 
@@ -134,16 +135,21 @@ def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
     return Accumulator(len(slots.slots), largest * isa.vector_bytes)
 
 
-def _uses_slot(nodes: Iterable[KernelNode], slot: int) -> bool:
+def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator) -> int:
+    """What calls below ``nodes`` need of the slot after those of the program's tensors.
+
+    Wide accumulators and the room of permutations share it: no call leaves anything there.
+    """
+    most = 0
     for node in nodes:
         match node:
-            case Loop() | Grid() | Guarded():
-                if _uses_slot(node.body, slot):
-                    return True
+            case Call():
+                if any(address.slot == accumulator.slot for address in node.operands):
+                    is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
+                    most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
             case _:
-                if any(address.slot == slot for address in node.operands):
-                    return True
-    return False
+                most = max(most, _kernel_scratch_bytes(node.body, accumulator))
+    return most
 
 
 def _lower_siblings(
@@ -256,7 +262,13 @@ def _lower_invocation(
         written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
         output_bytes = types[-1].width * prod(axis.extent for axis in written)
         return lower_elementwise(
-            primitive.operation, axes, operands, types, context.isa, output_bytes
+            primitive.operation,
+            axes,
+            operands,
+            types,
+            context.isa,
+            output_bytes,
+            room=Address(slot=context.accumulator.slot, offset_bytes=0),
         )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)

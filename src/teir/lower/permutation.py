@@ -76,11 +76,13 @@ def lower_permutation(
     operands: tuple[Address, ...],
     width: int,
     output_bytes: int,
+    room: Address,
     isa: Isa,
 ) -> tuple[KernelNode, ...] | None:
     """Calls of `PermuteCopy` for a copy along ``axes``; None where it is no permutation.
 
-    ``output_bytes``: what the whole program writes of this output.
+    ``output_bytes``: what the whole program writes of this output. ``room``: PERMUTE_ROOM_BYTES
+    of scratch that nobody else uses during a call.
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
@@ -89,7 +91,7 @@ def lower_permutation(
     if parts is None:
         return None
     kernel = _kernel(parts, width, isa)
-    return None if kernel is None else _Lowering(operands, kernel, stream).blocks(parts)
+    return None if kernel is None else _Lowering(operands, room, kernel, stream).blocks(parts)
 
 
 def _turning_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
@@ -181,6 +183,7 @@ class _Lowering:
     """What all calls of one permutation share."""
 
     operands: tuple[Address, ...]
+    room: Address
     kernel: PermuteCopy | RunCopy
     stream: bool
 
@@ -213,9 +216,12 @@ class _Lowering:
         )
         call = Call(
             kernel=self.kernel,
-            operands=tuple(
-                Address(slot=operand.slot, offset_bytes=operand.offset_bytes + offset)
-                for operand, offset in zip(self.operands, offsets, strict=True)
+            operands=(
+                *(
+                    Address(slot=operand.slot, offset_bytes=operand.offset_bytes + offset)
+                    for operand, offset in zip(self.operands, offsets, strict=True)
+                ),
+                self.room,
             ),
             arguments=(
                 *_extents_and_strides(parts.rows, (0,), PERMUTE_AXES),

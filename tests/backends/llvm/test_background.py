@@ -63,6 +63,11 @@ def test_specialised_code_never_pays_where_calls_are_long() -> None:
     assert runs_before_specialising(program("a b"), 0.0) is None
 
 
+def test_large_permutations_are_never_specialised() -> None:
+    permuted = native_of(teir.plan("ab->ba", (1024, 1024), dtype="float32", threads=1))
+    assert runs_before_specialising(permuted.program, 1e-9) is None
+
+
 class Counting:
     """Asks for specialised code after three runs, and keeps who asked."""
 

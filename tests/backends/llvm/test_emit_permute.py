@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from math import prod
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from teir.lower.kernels import PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
+from teir.lower.kernels import PERMUTE_ROOM_BYTES, PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
 from teir.target import Isa
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)
@@ -72,6 +74,8 @@ def check(
 ) -> None:
     """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
     element = np.dtype(f"V{drawn.unit_bytes}")
+    unaligned = np.full(PERMUTE_ROOM_BYTES + 64, 0xFF, np.uint8)
+    room = -(-unaligned.ctypes.data // 64) * 64
     for edge in Edge:
         source = Guarded(drawn.span(drawn.source_strides), edge)
         source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
@@ -80,8 +84,32 @@ def check(
         wanted = target.bytes.copy()
         read = np.ndarray(drawn.extents, element, source.bytes.data, 0, drawn.source_strides)
         np.ndarray(drawn.extents, element, wanted.data, 0, drawn.target_strides)[...] = read
-        compiled.call(kernel, drawn.arguments, (source.address, target.address))
+        compiled.call(kernel, drawn.arguments, (source.address, target.address, room))
         np.testing.assert_array_equal(target.bytes, wanted, str((kernel, drawn)))
+
+
+_SHORT_STACK = """
+import threading
+import numpy as np
+import teir
+source = np.arange(64 * 512 * 128, dtype=np.float32).reshape(64, 512, 128)
+results = []
+threading.stack_size(64 << 10)
+for expression, given in (("ab->ba", source[0:32].reshape(2048, 1024)), ("abc->bac", source)):
+    plan = teir.plan(expression, given, threads=1)
+    plan(given)
+    thread = threading.Thread(target=lambda: results.append(plan(given)))
+    thread.start()
+    thread.join()
+    assert any(word in plan.explain() for word in ("permute_bytes4", "runs_bytes4")), plan.explain()
+    print(np.array_equal(results[-1], np.einsum(expression, given)))
+"""
+
+
+def test_threads_of_short_stacks_permute_too() -> None:
+    child = subprocess.run([sys.executable, "-c", _SHORT_STACK], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    assert child.stdout.split() == ["True", "True"]
 
 
 def draw(random: np.random.Generator, width: int, least: int, run: int) -> Drawn:

@@ -20,10 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
-from teir.backends.llvm.native import NativeProgram, bind_native
+from teir.backends.llvm.native import NativeProgram, bind_native, program_kernels
 from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
 from teir.lower.kernel_program import KernelProgram
+from teir.lower.kernels import PermuteCopy, RunCopy
 from teir.runtime.runtime import Runtime, current
 from teir.target import Isa
 
@@ -47,9 +48,12 @@ _NICENESS = 10
 def runs_before_specialising(program: KernelProgram, seconds: float) -> int | None:
     """After how many runs specialised code pays; None where it never does.
 
+    It never does for kernels of large permutations: they are long to generate and rarely called.
     A run takes ``seconds`` on one thread. The code is made when waiting any longer would cost more
     than making it: as with renting skis, at most twice what the best decision would have cost.
     """
+    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in program_kernels(program.roots)):
+        return None
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
         return None

@@ -59,11 +59,13 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
+        case PermuteCopy() | RunCopy():
+            return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
         case DotRows():
             return kernel.inputs + 1
-        case TransposeCopy() | PermuteCopy() | RunCopy():
+        case TransposeCopy():
             return 2
         case _:
             assert_never(kernel)

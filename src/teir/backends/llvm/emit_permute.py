@@ -31,6 +31,7 @@ from teir.backends.llvm.emit_stream import (
 )
 from teir.backends.llvm.emit_text import FunctionText
 from teir.backends.llvm.emit_transpose import SquareTile
+from teir.backends.llvm.layout import WORD_BYTES
 from teir.lower.kernels import (
     MOST_PERMUTED,
     PERMUTE_AXES,
@@ -53,13 +54,17 @@ RUN_ARGUMENTS = (*PERMUTE_ARGUMENTS, "run")
 
 
 def emit_permute_body(kernel: PermuteCopy | RunCopy, isa: Isa) -> FunctionText:
-    """The body for operands %A and %B; arguments as the kernel's docstring names them."""
+    """The body for operands %A, %B and %C; arguments as the kernel's docstring names them.
+
+    Tables and tiles lie in the room at %C: a thread's stack may be shorter than they are.
+    """
     text = FunctionText()
     width = kernel.element_bytes
     text.label("entry")
-    text.effect(f"%rows_at = alloca [{MOST_PERMUTED} x i64], align 64")
-    text.effect(f"%columns_at = alloca [{MOST_PERMUTED} x i64], align 64")
-    text.effect(f"%scratch = alloca [{2 * PERMUTE_SCRATCH_BYTES} x i8], align 64")
+    table_bytes = MOST_PERMUTED * WORD_BYTES
+    text.effect("%rows_at = getelementptr i8, ptr %C, i64 0")
+    text.effect(f"%columns_at = getelementptr i8, ptr %C, i64 {table_bytes}")
+    text.effect(f"%scratch = getelementptr i8, ptr %C, i64 {2 * table_bytes}")
     text.effect("%records = alloca [24 x i64], align 64")
     text.effect("%index = alloca [2 x i64], align 16")
     emit_offset_table(text, "row", "%rows_at", "r", "r_in", "column_table")
