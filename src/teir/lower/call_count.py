@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import assert_never
 
-from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
+from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop, SparseLoop
 
 
 def calls_below(nodes: Iterable[KernelNode]) -> int:
@@ -20,6 +20,8 @@ def calls_below(nodes: Iterable[KernelNode]) -> int:
                 calls += node.extent * calls_below(node.body)
             case Grid():
                 calls += prod(axis.extent for axis in node.axes) * calls_below(node.body)
+            case SparseLoop():
+                calls += node.extent * calls_below(node.body)
             case Guarded():
                 calls += calls_below(node.body)
             case _:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from math import prod
 from typing import assert_never
 
-from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
+from teir.lower.kernel_program import (
+    Call,
+    Grid,
+    Guarded,
+    KernelNode,
+    KernelProgram,
+    Loop,
+    SparseLoop,
+)
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -29,6 +37,9 @@ _SECONDS_PER_STEP = 0.3e-9
 
 _SECONDS_PER_CALL = 5e-9
 
+_USUAL_FIBRE = 32
+"""Visits of a sparse loop, whose length no count tells."""
+
 
 def estimate_seconds(program: KernelProgram) -> float:
     """Seconds of one run on one thread."""
@@ -41,6 +52,9 @@ def _seconds(node: KernelNode) -> float:
             return _SECONDS_PER_CALL + _SECONDS_PER_STEP * _steps(node)
         case Loop():
             return node.extent * sum(_seconds(child) for child in node.body)
+        case SparseLoop():
+            visits = min(node.extent, _USUAL_FIBRE)
+            return visits * sum(_seconds(child) for child in node.body)
         case Grid():
             points = prod(axis.extent for axis in node.axes)
             return points * sum(_seconds(child) for child in node.body)

@@ -18,6 +18,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, contract, convert
 from teir.lower.kernel_program import (
+    Address,
     Call,
     Grid,
     GridAxis,
@@ -25,8 +26,10 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    SparseLoop,
     Step,
     Storage,
+    Walk,
 )
 from teir.lower.kernels import (
     Access,
@@ -79,6 +82,8 @@ class _Machine:
                 case Loop():
                     axis = GridAxis(extent=node.extent, steps=node.steps, index=node.index)
                     self.walk((axis,), node.body)
+                case SparseLoop():
+                    self.visit(node)
                 case Grid():
                     self.walk(node.axes, node.body)
                 case Guarded():
@@ -98,6 +103,39 @@ class _Machine:
             self.run(body)
             for axis, index in zip(axes, point, strict=True):
                 self.move(axis.steps, -index)
+
+    def visit(self, loop: SparseLoop) -> None:
+        """The coordinates all walks hold, in ascending order."""
+        levels = [self.level(walk) for walk in loop.walks]
+        shared = sorted(set(levels[0]).intersection(*levels[1:]))
+        for number, coordinate in enumerate(shared):
+            if loop.index is not None:
+                self.cells[loop.index] = number
+            if loop.last is not None:
+                self.cells[loop.last] = int(number == len(shared) - 1)
+            before = list(self.pointers)
+            self.move(loop.steps, coordinate)
+            for walk, level in zip(loop.walks, levels, strict=True):
+                self.move(walk.steps, level[coordinate])
+            self.run(loop.body)
+            self.pointers[:] = before
+
+    def level(self, walk: Walk) -> dict[int, int]:
+        """Coordinate to position."""
+        begin, end = (
+            self.number(walk.pos, walk.pos_type, place * walk.pos_type.width) for place in (0, 1)
+        )
+        return {
+            self.number(walk.crd, walk.crd_type, walk.crd_stride_bytes * position): position
+            for position in range(begin, end)
+        }
+
+    def number(self, address: Address, data_type: DataType, distance: int) -> int:
+        start = self.pointers[address.slot] + address.offset_bytes + distance
+        content = self.memory[address.slot]
+        if not 0 <= start <= content.size - data_type.width:
+            raise LookupError(f"byte {start} of {content.size}")
+        return int(np.ndarray((), data_type.numpy_dtype(), content.data, start)[()])
 
     def move(self, steps: Sequence[Step], times: int) -> None:
         for step in steps:

@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from teir.ir.nodes import Program
-from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, KernelProgram, Loop
+from teir.lower.kernel_program import (
+    Call,
+    Grid,
+    Guarded,
+    KernelNode,
+    KernelProgram,
+    Loop,
+    SparseLoop,
+)
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -52,7 +60,10 @@ def explain_lowering(program: Program, kernel_program: KernelProgram) -> str:
 
 
 def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int]:
-    """How often each kernel is called, guards counted as one pass, most often first."""
+    """How often each kernel is called, guards counted as one pass, most often first.
+
+    A sparse loop counts as one visit: how many there are only the operands tell.
+    """
     counter: Counter[Kernel] = Counter()
     stack: list[tuple[KernelNode, int, frozenset[int]]]
     stack = [(node, times, frozenset()) for node in nodes]
@@ -63,11 +74,13 @@ def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int
             case Call():
                 passing = count
                 for index in guarded:
-                    passing //= extents[index]
+                    passing //= extents.get(index, 1)
                 counter[node.kernel] += passing
             case Guarded():
                 tests = guarded | {test.index for test in node.tests}
                 stack.extend((child, count, tests) for child in node.body)
+            case SparseLoop():
+                stack.extend((child, count, guarded) for child in node.body)
             case Loop() | Grid():
                 for axis in (node,) if isinstance(node, Loop) else node.axes:
                     count *= axis.extent

@@ -64,6 +64,40 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """One compressed level a sparse loop walks: positions from load(pos) to
+    load(pos + width).
+
+    The coordinate of position p lies at ``crd + crd_stride_bytes * p``. ``steps`` is what one
+    position adds to the slots that are addressed by position. Coordinates ascend.
+    """
+
+    pos: Address
+    pos_type: DataType
+    crd: Address
+    crd_type: DataType
+    crd_stride_bytes: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseLoop:
+    """Run ``body`` for every coordinate that all ``walks`` hold, in ascending order.
+
+    ``steps`` is what one coordinate adds to all other slots. ``index`` is the number of the cell
+    that holds the number of the visit, ``last`` of the one that holds 1 at the last visit and 0
+    before (with one walk only); None where no guard below asks.
+    """
+
+    extent: int
+    walks: tuple[Walk, ...]
+    steps: tuple[Step, ...]
+    index: int | None
+    last: int | None
+    body: tuple[KernelNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GridAxis:
     """One axis of a grid, fields as in `Loop`."""
 
@@ -113,7 +147,7 @@ class Call:
     arguments: tuple[int, ...]
 
 
-KernelNode = Loop | Grid | Guarded | Call
+KernelNode = Loop | SparseLoop | Grid | Guarded | Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,7 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
 from teir.lower.slots import SlotTable, assign_slots
+from teir.lower.sparse import last_cell, sparse_loop
 from teir.target import Isa
 
 _LONGEST_REDUCTION = 1 << 20
@@ -70,9 +71,9 @@ _LONGEST_REDUCTION = 1 << 20
 
 
 def lower(program: Program, isa: Isa) -> KernelProgram:
-    """The kernel program of a dense, checked program for one instruction set.
+    """The kernel program of a checked program for one instruction set.
 
-    Programs with sparse axes must have been refused before (`teir.lower.support`).
+    Programs with scratch that is addressed by position must have been refused before.
     """
     slots = assign_slots(program)
     context = _Context(
@@ -123,9 +124,11 @@ class _Path:
 
 
 def _index_cells(program: Program) -> dict[str, int]:
-    """A cell for every axis that a guard asks about."""
+    """A cell for every axis that a guard asks about, and one more for the last visits of each."""
     asked = {term.axis: None for node in program.nodes() for term in node.guard}
-    return {axis: cell for cell, axis in enumerate(asked)}
+    sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
+    cells = [name for axis in asked for name in (axis, *([last_cell(axis)] * (axis in sparse)))]
+    return {name: cell for cell, name in enumerate(cells)}
 
 
 def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
@@ -181,6 +184,8 @@ def _lower_node(
                 leaf, axes = absorbed
                 inner = replace(path, absorbed=axes)
                 body = _lower_invocation(leaf, inner, context, from_zero)
+            elif context.axes[node.axis].is_sparse:
+                body = _lower_sparse(node, path, context)
             elif node.policy is Policy.PARALLEL and not path.in_grid:
                 body = _lower_grid(node, path, context)
             else:
@@ -194,7 +199,13 @@ def _tests(guard: Sequence[GuardTerm], context: _Context) -> tuple[IndexTest, ..
     """The tests of a guard; None when two terms can never hold together."""
     wanted: dict[int, int] = {}
     for term in guard:
-        extent = context.axes[term.axis].extent
+        axis = context.axes[term.axis]
+        extent = axis.extent
+        if axis.is_sparse:
+            is_first = term.kind is GuardKind.FIRST
+            cell = context.index_cells[axis.name if is_first else last_cell(axis.name)]
+            wanted[cell] = 0 if is_first else 1
+            continue
         if extent == 1:
             continue
         value = 0 if term.kind is GuardKind.FIRST else extent - 1
@@ -218,6 +229,14 @@ def _lower_loop(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
     )
 
 
+def _lower_sparse(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
+    axis = context.axes[node.axis]
+    body = _lower_siblings(node.children, path.inside(axis), context)
+    if not body:
+        return body
+    return (sparse_loop(axis, path.axes, context.slots, context.index_cells, body),)
+
+
 def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
     """A chain of parallel nodes, each the only and unguarded child of the one above."""
     chain = [node]
@@ -225,7 +244,7 @@ def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
         child = chain[-1].children[0]
         if not isinstance(child, IterationNode) or child.guard:
             break
-        if child.policy is not Policy.PARALLEL:
+        if child.policy is not Policy.PARALLEL or context.axes[child.axis].is_sparse:
             break
         chain.append(child)
     inner = replace(path, in_grid=True)
@@ -293,7 +312,9 @@ def _tile_hints(primitive: Primitive) -> TileHints:
 def _distances_to_next_tile(primitive: Primitive, path: _Path) -> tuple[int, ...]:
     """How far each operand moves from one tile to the next, in bytes."""
     inner = next((axis for axis in reversed(path.axes) if axis.extent > 1), None)
-    return tuple(0 if inner is None else inner.strides[name] for name in primitive.operands)
+    if inner is None or inner.is_sparse:
+        return (0,) * len(primitive.operands)
+    return tuple(inner.strides[name] for name in primitive.operands)
 
 
 def _operand_names(primitive: Primitive) -> tuple[str, ...]:
@@ -323,6 +344,8 @@ def _absorbed_leaf(node: Node, context: _Context) -> tuple[InvocationNode, tuple
         if node.policy is not Policy.SEQUENTIAL or len(node.children) != 1 or node.scratch:
             return None
         axes.append(context.axes[node.axis])
+        if axes[-1].is_sparse:
+            return None
         node = node.children[0]
         if node.guard:
             return None

@@ -24,7 +24,7 @@ from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirEr
 from teir.ir.check import Proof, Report, check_operands, prove
 from teir.ir.check import check as check_program
 from teir.ir.evaluate import evaluate
-from teir.ir.nodes import Axis, IterationNode, Policy, Program
+from teir.ir.nodes import IterationNode, Policy, Program
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import KernelProgram
 from teir.lower.lower import lower
@@ -64,9 +64,9 @@ UNKNOWN_BACKEND = Rule(
     sentence="A backend is one of: " + ", ".join(backend.value for backend in Backend) + ".",
     source="docs/design.md 4",
 )
-DENSE_ONLY = Rule(
+NO_POSITION_SCRATCH = Rule(
     code="TEIR702",
-    sentence="Native code runs dense programs; the evaluator runs sparse ones too.",
+    sentence="Native code keeps no scratch that is addressed by position; the evaluator does.",
     source="docs/design.md 2, sparse iteration",
 )
 THREADS = Rule(
@@ -86,7 +86,7 @@ KNOWN_FORM = Rule(
 )
 PIPELINE_RULES = (
     UNKNOWN_BACKEND,
-    DENSE_ONLY,
+    NO_POSITION_SCRATCH,
     THREADS,
     UNKNOWN_OPERAND,
     OPERANDS_MAPPED,
@@ -237,7 +237,7 @@ def compile_program(
     count = thread_count(threads)
     proof = prove(_program(program))
     proof.report.raise_if_wrong()
-    _refuse_sparse(program)
+    _refuse_position_scratch(program)
     target = isa if isa is not None else default_isa()
     kernel_program = lower(program, target)
     bind = _binder(form)
@@ -338,18 +338,21 @@ def _refusal(rule: Rule, argument: str, expected: str, found: str) -> TeirError:
     return TeirError((Finding(rule=rule, place=place, expected=expected, found=found),))
 
 
-def _refuse_sparse(program: Program) -> None:
-    sparse = [axis for axis in program.axes if axis.is_sparse]
-    if sparse:
-        findings = tuple(_sparse_finding(axis) for axis in sparse)
-        raise TeirError(print_program(program).blame(findings))
-
-
-def _sparse_finding(axis: Axis) -> Finding:
-    return Finding(
-        rule=DENSE_ONLY,
-        place=ProgramPlace(part=Part.AXIS, name=axis.name),
-        expected="an axis without segments",
-        found=f"{len(axis.segments)} segment(s)",
-        hint="native code for sparse axes is not there yet: use backend='reference'",
+def _refuse_position_scratch(program: Program) -> None:
+    """How many positions there are only the operands tell, and scratch is laid out before."""
+    operands = {tensor.name for tensor in program.tensors}
+    findings = tuple(
+        Finding(
+            rule=NO_POSITION_SCRATCH,
+            place=ProgramPlace(part=Part.AXIS, name=axis.name),
+            expected="operands only in by_position",
+            found=f"scratch {name}",
+            hint="give the tensor as an operand, or use backend='reference'",
+        )
+        for axis in program.axes
+        for segment in axis.segments
+        for name in segment.by_position
+        if name not in operands
     )
+    if findings:
+        raise TeirError(print_program(program).blame(findings))

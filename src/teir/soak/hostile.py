@@ -16,7 +16,7 @@ from teir.ir.check import check as check_program
 from teir.ir.load import loads
 from teir.ir.nodes import InvocationNode, IterationNode, Program
 from teir.ir.printing import print_program
-from teir.pipeline.executable import DENSE_ONLY
+from teir.pipeline.executable import NO_POSITION_SCRATCH
 from teir.soak.draws import seeded
 from teir.soak.mutants import draw_mutant, draw_text_mutant
 from teir.soak.operands import Image, draw_images, tight_images
@@ -60,7 +60,7 @@ def _run(mutant: Program, images: dict[str, Image], seed: int) -> dict[str, Any]
     try:
         compiled(mutant, isa, 1 + seed // 2 % 2).run(as_operands(ours))
     except TeirError as error:
-        if error.findings[0].rule == DENSE_ONLY:
+        if error.findings[0].rule == NO_POSITION_SCRATCH:
             return {"accepted": True, "ran": False}
         raise
     except MemoryError:

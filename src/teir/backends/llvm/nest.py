@@ -13,6 +13,7 @@ from the node that holds it, so a table may lie anywhere. Node records, word by 
     frame_walk    function, child, extent, byte of the index cell, steps,
                   then per step: byte of the slot, stride
     grid          see `nest_grid`
+    sparse_walk   see `nest_sparse`
 
 Nodes below an `enter` carry their pointers in A, B and C; nodes above it keep them in the frame.
 Every iteration of a loop reads the cancel flag once and ends the loop when it is set.
@@ -27,6 +28,7 @@ from teir.backends.llvm.layout import (
     ROOT_BYTES,
 )
 from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
+from teir.backends.llvm.nest_sparse import SPARSE_MEET, SPARSE_WALK, emit_sparse_nest
 
 WALK = "teir_walk"
 INDEXED_WALK = "teir_indexed_walk"
@@ -47,6 +49,8 @@ CONTROL_SYMBOLS = (
     ENTER,
     FRAME_WALK,
     GRID,
+    SPARSE_WALK,
+    SPARSE_MEET,
     RUN,
 )
 
@@ -63,6 +67,7 @@ def emit_nest() -> str:
             _ENTER_TEXT,
             _FRAME_WALK_TEXT,
             emit_grid(),
+            emit_sparse_nest(),
             _RUN_TEXT,
         )
     )

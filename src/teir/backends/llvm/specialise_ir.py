@@ -19,6 +19,7 @@ from typing import assert_never
 from teir.backends.llvm import layout, nest_grid, pool_ir
 from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.nest_sparse import SEEK_TEXT
 from teir.backends.llvm.table import CHUNKS_PER_THREAD
 from teir.lower.kernel_program import (
     Call,
@@ -27,7 +28,10 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    SparseLoop,
+    Step,
     Storage,
+    Walk,
 )
 from teir.target import Isa
 
@@ -69,13 +73,14 @@ class _Scope:
 class _Functions:
     """The functions of one program while they are written."""
 
-    __slots__ = ("_done", "_isa", "_program", "_threads", "_used")
+    __slots__ = ("_done", "_grids", "_isa", "_program", "_threads", "_used")
 
     def __init__(self, program: KernelProgram, isa: Isa, threads: int) -> None:
         self._program = program
         self._isa = isa
         self._threads = threads
         self._done: list[str] = []
+        self._grids = 0
         self._used: dict[int, frozenset[int]] = {}
 
     def emit(self) -> list[str]:
@@ -90,7 +95,9 @@ class _Functions:
         text.effect("ret void")
         head = f"define void @{PROGRAM}({layout.NODE_PARAMETERS}) nounwind {{"
         self._done.append(f"{head}\n{text.text()}\n}}\n")
-        if len(self._done) > 1:
+        if _holds_sparse(self._program.roots):
+            self._done.append(SEEK_TEXT)
+        if self._grids:
             self._done.append(nest_grid.GRID_FORK_TEXT)
             self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
         return self._done
@@ -104,6 +111,9 @@ class _Functions:
                     below = frozenset(operand.slot for operand in node.operands)
                 else:
                     below = self._slots(node.body)
+                if isinstance(node, SparseLoop):
+                    arrays = (slot for w in node.walks for slot in (w.pos.slot, w.crd.slot))
+                    below |= frozenset(arrays)
                 self._used[id(node)] = below
             slots |= self._used[id(node)]
         return slots
@@ -123,6 +133,8 @@ class _Functions:
                     self._loop(text, node, scope, cancel)
                 case Guarded():
                     self._guarded(text, node, scope, cancel)
+                case SparseLoop():
+                    self._sparse(text, node, scope, cancel)
                 case Grid():
                     self._grid(text, node, scope)
                 case _:
@@ -168,6 +180,66 @@ class _Functions:
         text.effect(f"br i1 {more}, label %{head}, label %{after}")
         text.label(after)
 
+    def _sparse(self, text: FunctionText, loop: SparseLoop, scope: _Scope, cancel: str) -> None:
+        """One cursor per walk; a coordinate that one walk skips sends the first on to the next."""
+        walks = [_bounds(text, walk, scope) for walk in loop.walks]
+        before, head, look, run, latch, after = _labels(text, 6)
+        cursors = [text.fresh() for _ in walks]
+        number, number_next, coordinate = text.fresh(), text.fresh(), text.fresh()
+        text.effect(f"br label %{before}")
+        text.label(before)
+        text.effect(f"br label %{head}")
+        later: list[tuple[str, str, list[str]]] = []
+        text.label(look)
+        _branch_if_cancelled(text, cancel, after, run)
+        text.define(coordinate, _loaded_call(text, walks[0], cursors[0]))
+        met = [cursors[0]]
+        for place, walk in enumerate(walks[1:], 1):
+            met.append(_seek(text, walk, cursors[place], coordinate))
+            compare, differ, agree = _labels(text, 3)
+            inside = text.value(f"icmp slt i64 {met[-1]}, {walk.end}")
+            text.effect(f"br i1 {inside}, label %{compare}, label %{after}")
+            text.label(compare)
+            other = text.value(_loaded_call(text, walk, met[-1]))
+            same = text.value(f"icmp eq i64 {other}, {coordinate}")
+            text.effect(f"br i1 {same}, label %{agree}, label %{differ}")
+            text.label(differ)
+            first = _seek(text, walks[0], cursors[0], other)
+            text.effect(f"br label %{head}")
+            later.append((differ, number, [first, *met[1:], *cursors[place + 1 :]]))
+            text.label(agree)
+        pointers = dict(scope.pointers)
+        below = self._slots(loop.body)
+        _step_pointers(text, pointers, loop.steps, coordinate, below)
+        for walk_node, position in zip(loop.walks, met, strict=True):
+            _step_pointers(text, pointers, walk_node.steps, position, below)
+        following = [text.value(f"add i64 {position}, 1") for position in met]
+        indices = dict(scope.indices)
+        if loop.index is not None:
+            indices[loop.index] = number
+        if loop.last is not None:
+            ended = text.value(f"icmp eq i64 {following[0]}, {walks[0].end}")
+            indices[loop.last] = text.value(f"zext i1 {ended} to i64")
+        self._body(text, loop.body, _Scope(pointers, indices), cancel)
+        text.effect(f"br label %{latch}")
+        text.label(latch)
+        text.define(number_next, f"add i64 {number}, 1")
+        text.effect(f"br label %{head}")
+        sources = [
+            (before, "0", [walk.begin for walk in walks]),
+            *later,
+            (latch, number_next, following),
+        ]
+        text.label(head)
+        counted = ", ".join(f"[ {value}, %{source} ]" for source, value, _ in sources)
+        text.define(number, f"phi i64 {counted}")
+        for place, cursor in enumerate(cursors):
+            came = ", ".join(f"[ {values[place]}, %{source} ]" for source, _, values in sources)
+            text.define(cursor, f"phi i64 {came}")
+        more = text.value(f"icmp slt i64 {cursors[0]}, {walks[0].end}")
+        text.effect(f"br i1 {more}, label %{look}, label %{after}")
+        text.label(after)
+
     def _guarded(self, text: FunctionText, node: Guarded, scope: _Scope, cancel: str) -> None:
         run, after = _labels(text, 2)
         holds = "true"
@@ -189,7 +261,8 @@ class _Functions:
         for number, value in scope.indices.items():
             cell = text.value(f"getelementptr i8, ptr %frame, i64 {self._index_cell(number)}")
             text.effect(f"store i64 {value}, ptr {cell}")
-        job = f"teir_grid{len(self._done)}"
+        job = f"teir_grid{self._grids}"
+        self._grids += 1
         self._done.append(self._job(job, grid, used, scope))
         points = prod(axis.extent for axis in grid.axes)
         chunks = min(points, CHUNKS_PER_THREAD * self._threads, pool_ir.MOST_CHUNKS)
@@ -257,6 +330,62 @@ class _Functions:
     def _spill(self, slot: int) -> int:
         """Where a slot's pointer waits for a grid; the slot's own place keeps its start."""
         return self._index_cell(self._program.index_cells + slot)
+
+
+@dataclass(frozen=True, slots=True)
+class _WalkBounds:
+    """The positions of one walk, and where its coordinates lie."""
+
+    begin: str
+    end: str
+    crd: str
+    width: int
+    stride: int
+
+
+def _bounds(text: FunctionText, walk: Walk, scope: _Scope) -> _WalkBounds:
+    width = walk.pos_type.width
+    pos = shift_pointer(text, scope.pointers[walk.pos.slot], walk.pos.offset_bytes)
+    begin = text.value(f"call i64 @teir_load_index(ptr {pos}, i64 {width})")
+    beyond = shift_pointer(text, pos, width)
+    end = text.value(f"call i64 @teir_load_index(ptr {beyond}, i64 {width})")
+    crd = shift_pointer(text, scope.pointers[walk.crd.slot], walk.crd.offset_bytes)
+    return _WalkBounds(begin, end, crd, walk.crd_type.width, walk.crd_stride_bytes)
+
+
+def _loaded_call(text: FunctionText, walk: _WalkBounds, position: str) -> str:
+    """The call that yields the coordinate at a position."""
+    byte = text.value(f"mul i64 {position}, {walk.stride}")
+    at = shift_pointer(text, walk.crd, byte)
+    return f"call i64 @teir_load_index(ptr {at}, i64 {walk.width})"
+
+
+def _seek(text: FunctionText, walk: _WalkBounds, position: str, target: str) -> str:
+    """The first position from ``position`` on whose coordinate is at least ``target``."""
+    return text.value(
+        f"call i64 @teir_seek(ptr {walk.crd}, i64 {walk.width}, i64 {walk.stride}, "
+        f"i64 {position}, i64 {walk.end}, i64 {target})"
+    )
+
+
+def _step_pointers(
+    text: FunctionText,
+    pointers: dict[int, str],
+    steps: tuple[Step, ...],
+    times: str,
+    used: frozenset[int],
+) -> None:
+    for step in steps:
+        if step.slot in used:
+            distance = text.value(f"mul i64 {times}, {step.stride_bytes}")
+            pointers[step.slot] = shift_pointer(text, pointers[step.slot], distance)
+
+
+def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
+    return any(
+        isinstance(node, SparseLoop) or (not isinstance(node, Call) and _holds_sparse(node.body))
+        for node in nodes
+    )
 
 
 def _hidden(text: FunctionText, number: int) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
-from teir.backends.llvm import nest, nest_grid, pool_ir
+from teir.backends.llvm import nest, nest_grid, nest_sparse, pool_ir
 from teir.backends.llvm.layout import (
     REGISTER_OPERANDS,
     WORD_BYTES,
@@ -33,8 +33,10 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    SparseLoop,
     Step,
     Storage,
+    Walk,
 )
 from teir.lower.kernels import Kernel
 
@@ -48,6 +50,8 @@ Placed = tuple[int, Offsets]
 """A node's place in the table in bytes, and the offsets its caller must add."""
 
 _NO_OFFSETS: Offsets = (0, 0, 0)
+_WALK_WORDS = 8
+"""Words of one walk of a sparse loop."""
 _IN_FRAME = 1
 """Bit of a reach: the subtree needs its pointers in the frame."""
 
@@ -129,7 +133,9 @@ class _Builder:
             for operand in node.operands:
                 reach |= 2 << operand.slot
         else:
-            reach = _IN_FRAME if isinstance(node, Grid) else 0
+            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop) else 0
+            for walk in node.walks if isinstance(node, SparseLoop) else ():
+                reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
             for child in node.body:
                 reach |= self._reach(child)
         self._reach_of[id(node)] = reach
@@ -173,6 +179,8 @@ class _Builder:
                 return self._guarded(node, self._in_frame(node.body))
             case Grid():
                 return self._grid(node)
+            case SparseLoop():
+                return self._sparse(node)
             case Call():
                 words = [self._kernels[node.kernel], *node.arguments]
                 for operand in node.operands:
@@ -194,6 +202,27 @@ class _Builder:
         head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
         counts = [len(self._thread_slots), len(node.axes)]
         return self._append(head + counts + self._thread_slots + axes)
+
+    def _sparse(self, node: SparseLoop) -> int:
+        child = self._in_frame(node.body)
+        reach = self._reach_all(node.body)
+        index = self._new_cell() if node.index is None else self._cell(node.index)
+        last = self._new_cell() if node.last is None else self._cell(node.last)
+        cursors = [self._new_cell() for _ in range(2 * len(node.walks))]
+        symbol = nest_sparse.SPARSE_WALK if len(node.walks) == 1 else nest_sparse.SPARSE_MEET
+        head = [self._control[symbol], child - self._next, index, last, len(node.walks)]
+        lists = [
+            self._steps(steps, reach) for steps in (node.steps, *(w.steps for w in node.walks))
+        ]
+        place = WORD_BYTES * (len(head) + 2 + _WALK_WORDS * len(node.walks))
+        places = []
+        for words in lists:
+            places.append(place)
+            place += WORD_BYTES * len(words)
+        head += [cursors[0], places[0]]
+        for walk, steps_at in zip(node.walks, places[1:], strict=True):
+            head += [*_walk_words(walk), steps_at]
+        return self._append(head + [word for words in lists for word in words])
 
     def _new_cell(self) -> int:
         """A cell no guard reads."""
@@ -247,8 +276,8 @@ class _Builder:
             case Guarded():
                 child, offsets = self._in_registers(node.body, registers)
                 return self._guarded(node, child), offsets
-            case Grid():
-                raise AssertionError("a grid keeps its pointers in the frame")
+            case Grid() | SparseLoop():
+                raise AssertionError("grids and sparse loops keep their pointers in the frame")
             case _:
                 assert_never(node)
 
@@ -278,6 +307,12 @@ class _Builder:
         for test in node.tests:
             words += (self._cell(test.index), test.value)
         return self._append(words)
+
+
+def _walk_words(walk: Walk) -> list[int]:
+    pos = [slot_bytes(walk.pos.slot), walk.pos.offset_bytes, walk.pos_type.width]
+    crd = [slot_bytes(walk.crd.slot), walk.crd.offset_bytes, walk.crd_type.width]
+    return [*pos, *crd, walk.crd_stride_bytes]
 
 
 def _registers(nodes: tuple[KernelNode, ...], reach: int) -> dict[int, int]:
