@@ -717,3 +717,18 @@ def test_both_operands_packed(text: str, rows: int, columns: int) -> None:
     )
     assert "Copy(in0" in teir.plan(text, one, two).explain()
     agrees(text, one, two)
+
+
+@pytest.mark.parametrize("expression", ["eac,adcbe->deca", "eac,adcbe->decba", "abc,cba->bca"])
+def test_an_index_that_both_operands_repeat(expression: str) -> None:
+    extents = {"e": 2, "b": 2, "a": 8, "d": 3, "c": 5}
+    left, right = expression.partition("->")[0].split(",")
+    numbers = np.arange(400.0) % 7
+    operands = []
+    for term in (left, right):
+        shape = tuple(1 if letter == "c" else extents[letter] for letter in term)
+        small = numbers[: int(np.prod(shape))].reshape(shape)
+        operands.append(np.broadcast_to(small, [extents[letter] for letter in term]))
+    np.testing.assert_array_equal(
+        teir.einsum(expression, *operands), np.einsum(expression, *operands)
+    )

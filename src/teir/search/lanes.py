@@ -82,7 +82,9 @@ def _lane_step(step: Step, lanes: Span) -> LaneStep:
         lanes,
         _outermost_first(c, out),
         _outermost_first([axis for axis in rest if not axis.stride(second)], out),
-        _outermost_first([axis for axis in rest if not axis.stride(first)], out),
+        _outermost_first(
+            [axis for axis in rest if axis.stride(second) and not axis.stride(first)], out
+        ),
         _outermost_first(step.reductions, first),
     )
 
