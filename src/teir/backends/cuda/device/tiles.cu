@@ -1,0 +1,87 @@
+// Barriers, tile loads and warpgroup products. Shared addresses are bytes in the shared window.
+
+#ifndef TEIR_HOST
+HOPPER u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+
+HOPPER void barrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+HOPPER void barriers_ready() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+HOPPER void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+HOPPER void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+HOPPER bool barrier_passed(u32 barrier, u32 parity) {
+  u32 passed;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
+HOPPER void barrier_wait(u32 barrier, u32 parity) {
+#ifdef TEIR_BOUNDED_WAITS
+  for (u32 tries = 0; tries < TEIR_BOUNDED_WAITS; ++tries)
+    if (barrier_passed(barrier, parity)) return;
+  asm volatile("trap;");
+#else
+  while (!barrier_passed(barrier, parity)) {
+  }
+#endif
+}
+
+HOPPER void prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+#define TILE_LOAD "cp.async.bulk.tensor."
+#define TILE_INTO ".shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0) {
+  asm volatile(TILE_LOAD "1d" TILE_INTO "{%3}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(c0)
+               : "memory");
+}
+HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1) {
+  asm volatile(TILE_LOAD "2d" TILE_INTO "{%3, %4}], [%2];" ::"r"(to), "l"(map), "r"(barrier),
+               "r"(c0), "r"(c1)
+               : "memory");
+}
+HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1, int c2) {
+  asm volatile(TILE_LOAD "3d" TILE_INTO "{%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier),
+               "r"(c0), "r"(c1), "r"(c2)
+               : "memory");
+}
+HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
+  asm volatile(TILE_LOAD "4d" TILE_INTO "{%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map),
+               "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3,
+                      int c4) {
+  asm volatile(TILE_LOAD "5d" TILE_INTO "{%3, %4, %5, %6, %7}], [%2];" ::"r"(to), "l"(map),
+               "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+               : "memory");
+}
+
+HOPPER void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+HOPPER void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> HOPPER void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+template <int count> HOPPER void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count> HOPPER void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+HOPPER void group_sync(int group, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
+}
+#endif

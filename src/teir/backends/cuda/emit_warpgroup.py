@@ -1,0 +1,343 @@
+"""A contraction on warpgroup products: one producer, one or two consumer warpgroups, persistent.
+
+    producer (one thread)                       consumers (64 rows each)
+    for tile, for step                          for tile
+      wait empty[stage]                           for step
+      expect bytes on full[stage]                   wait full[stage]; products of the stage
+      tile loads of both inputs                     release the stage before
+                                                  epilogue: ReLU, rounding, permuted stores
+
+Barriers are those of `teir.tma.protocol.pipeline`, which the emulator explores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
+from teir.backends.cuda.maps import MAP_ALIGNMENT
+from teir.backends.cuda.text import address, block, decode, whole_source
+from teir.backends.cuda.warpgroup import (
+    CONSUMER_REGISTERS,
+    GROUP_ROWS,
+    GROUP_THREADS,
+    PRODUCER_REGISTERS,
+    STEP_BYTES,
+    Kind,
+    Side,
+    WarpgroupPlan,
+)
+from teir.dtypes import DataType
+from teir.tma.operands import Major
+
+_SHAPES = {
+    DataType.BF16: ("16", "bf16"),
+    DataType.FP16: ("16", "f16"),
+    DataType.TF32: ("8", "tf32"),
+}
+SWEEP = 16
+"""Tiles of M that share the tiles of N they need, for the sake of the L2 cache."""
+
+
+def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
+    """The kernel of a contraction."""
+    tiles = prod(plan.tile_counts)
+    body = [
+        "SHARED(shared);",
+        "const u32 first = shared_address(shared);",
+        f"const u32 full = first + {plan.stages * plan.stage_bytes};",
+        f"const u32 empty = full + {plan.stages * 8};",
+        f"i64* row_place = (i64*)(shared + {plan.stages * (plan.stage_bytes + 16)});",
+        f"i64* column_place = row_place + {plan.left.tile_rows};",
+        f"const u32 group = threadIdx.x / {GROUP_THREADS};",
+        "if (threadIdx.x == 0) {",
+        f"  for (u32 stage = 0; stage < {plan.stages}; ++stage) {{",
+        "    barrier_init(full + stage * 8, 1);",
+        f"    barrier_init(empty + stage * 8, {plan.groups * 4});",
+        "  }",
+        "  barriers_ready();",
+        "}",
+        "__syncthreads();",
+        f"if (group == {plan.groups}) {{",
+        *block(_producer(plan, tiles)),
+        "} else {",
+        *block(_consumer(plan, tiles)),
+        "}",
+    ]
+    threads = (plan.groups + 1) * GROUP_THREADS
+    head = f"KERNEL({threads}) {name}(MAP left, MAP right, u8* out) {{"
+    text = [*_product_text(plan), head, *block(body), "}"]
+    out = plan.problem.operands[2]
+    return CudaKernel(
+        name=name,
+        family=Family.WARPGROUP,
+        source=whole_source("\n".join(text), tiles=True),
+        parameters=(plan.left.map, plan.right.map, TensorPointer(tensor=out.tensor)),
+        blocks=min(tiles, MULTIPROCESSORS),
+        threads=threads,
+        shared_bytes=plan.shared_bytes,
+        threads_and_registers=plan.threads_and_registers,
+    )
+
+
+def _product_text(plan: WarpgroupPlan) -> list[str]:
+    """The instruction as a function; on the host, its meaning."""
+    columns = plan.right.tile_rows
+    count = columns // 2
+    data_type = plan.left.operand.data_type
+    depth, letters = _SHAPES[data_type]
+    turned = [side.major is Major.MN for side in (plan.left, plan.right)]
+    flags = "" if data_type is DataType.TF32 else f", {int(turned[0])}, {int(turned[1])}"
+    sums = ", ".join(f"%{at}" for at in range(count))
+    outputs = ", ".join(f'"+f"(d[{at}])' for at in range(count))
+    kinds = ", ".join(str(one).lower() for one in turned)
+    head = f"void warpgroup_product(float (&d)[{count}], u64 a, u64 b, int keep) {{"
+    return [
+        "#ifdef TEIR_HOST",
+        f"static {head}",
+        f"  host::product<{columns}, host::{data_type.value}, {kinds}>(d, a, b, keep);",
+        "}",
+        "#else",
+        f"HOPPER {head}",
+        '  asm volatile("{\\n.reg .pred p;\\n"',
+        f'    "setp.ne.b32 p, %{count + 2}, 0;\\n"',
+        f'    "wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{letters}.{letters} "',
+        f'    "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1{flags};\\n}}"',
+        f'    : {outputs} : "l"(a), "l"(b), "r"(keep));',
+        "}",
+        "#endif",
+    ]
+
+
+def _tile_index(plan: WarpgroupPlan) -> list[str]:
+    """From the tile's number to ``c<axis>``, the first index of every free axis."""
+    rows, columns, _ = plan.tile_counts
+    plane = rows * columns
+    lines = [
+        f"const i64 in_plane = tile % {plane}ll, batch = tile / {plane}ll;",
+        f"const i64 sweep = in_plane / {SWEEP * columns}ll * {SWEEP};",
+        f"const i64 height = {rows}ll - sweep < {SWEEP} ? {rows}ll - sweep : {SWEEP};",
+        f"const i64 in_sweep = in_plane % {SWEEP * columns}ll;",
+        "const i64 row_tile = sweep + in_sweep % height, column_tile = in_sweep / height;",
+    ]
+    axes = plan.problem.axes
+    for tile, side in (("row_tile", plan.left), ("column_tile", plan.right)):
+        pairs = list(zip(side.rows, side.boxes, strict=True))
+        counts = {f"n{at}": -(-axes[at].extent // box) for at, box in pairs}
+        lines += decode(tile, counts, first_fastest=True, kind="i64")
+        lines += [f"const i64 c{at} = n{at} * {box};" for at, box in pairs]
+    batches = {f"c{at}": axes[at].extent for at in plan.axes_of(Kind.BATCH)}
+    return [*lines, *decode("batch", batches, first_fastest=False, kind="i64")]
+
+
+def _producer(plan: WarpgroupPlan, tiles: int) -> list[str]:
+    stage_bytes = plan.stage_bytes
+    lines = [f"fewer_registers<{PRODUCER_REGISTERS}>();"] if plan.threads_and_registers else []
+    loads = [
+        f"barrier_wait(empty + stage * 8, (round / {plan.stages} & 1) ^ 1);",
+        f"barrier_expect(full + stage * 8, {stage_bytes});",
+        f"const u32 at = first + stage * {stage_bytes};",
+        *_loads(plan),
+    ]
+    return [
+        *lines,
+        f"if (threadIdx.x == {plan.groups * GROUP_THREADS}) {{",
+        "  prefetch_map(&left);",
+        "  prefetch_map(&right);",
+        "  u32 round = 0;",
+        f"  for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
+        *block(block(_tile_index(plan))),
+        "    NO_UNROLL",
+        f"    for (i64 step = 0; step < {plan.steps}ll; ++step, ++round) {{",
+        f"      const u32 stage = round % {plan.stages};",
+        *block(block(block(loads))),
+        "    }",
+        "  }",
+        "}",
+    ]
+
+
+def _loads(plan: WarpgroupPlan) -> list[str]:
+    """All tile loads of one stage. Chunks beyond the last lie out of bounds on both inputs."""
+    axes = plan.problem.axes
+    others = [at for at in plan.axes_of(Kind.SUM) if at != plan.chunk_axis]
+    count = -(-axes[plan.chunk_axis].extent // plan.chunk)
+    digits = {f"n{plan.chunk_axis}": count} | {f"c{at}": axes[at].extent for at in others}
+    lines = []
+    for number in range(plan.chunks_per_stage):
+        inner = [
+            f"const i64 chunk = step * {plan.chunks_per_stage} + {number};",
+            *decode("chunk", digits, first_fastest=False, kind="i64"),
+            f"const i64 c{plan.chunk_axis} = n{plan.chunk_axis} * {plan.chunk};",
+            *_side_loads(plan.left, "left", number * plan.left.chunk_bytes),
+        ]
+        right = plan.chunks_per_stage * plan.left.chunk_bytes + number * plan.right.chunk_bytes
+        inner += _side_loads(plan.right, "right", right)
+        lines += ["{", *block(inner), "}"]
+    return lines
+
+
+def _side_loads(side: Side, name: str, start: int) -> list[str]:
+    lines = []
+    width = side.operand.data_type.width
+    for load in range(side.loads):
+        moved = _row_digits(side, load * side.span_bytes // width) if side.loads > 1 else {}
+        called = ", ".join(
+            f"(int){one}" + (f" + {moved[one]}" if moved.get(one) else "")
+            for one in side.coordinates
+        )
+        to = f"at + {start + load * side.load_bytes}"
+        lines.append(f"tile_load({to}, &{name}, full + stage * 8, {called});")
+    return lines
+
+
+def _row_digits(side: Side, row: int) -> dict[str, int]:
+    """The index of every row axis inside the box, for row number ``row`` of the tile."""
+    digits = {}
+    for at, box in zip(side.rows, side.boxes, strict=True):
+        digits[f"c{at}"] = row % box
+        row //= box
+    return digits
+
+
+def _consumer(plan: WarpgroupPlan, tiles: int) -> list[str]:
+    lines = [f"more_registers<{CONSUMER_REGISTERS}>();"] if plan.threads_and_registers else []
+    threads = plan.groups * GROUP_THREADS
+    return [
+        *lines,
+        "const u32 lane = threadIdx.x % 32;",
+        "u32 round = 0;",
+        f"for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
+        "  {",
+        *block(block(_tile_index(plan))),
+        *block(block(_places(plan))),
+        "  }",
+        f"  group_sync(1, {threads});",
+        f"  float sums[{plan.right.tile_rows // 2}];",
+        *block(_products(plan)),
+        *block(_epilogue(plan)),
+        f"  group_sync(1, {threads});",
+        "}",
+    ]
+
+
+def _places(plan: WarpgroupPlan) -> list[str]:
+    """Fill the tables: bytes of ``out`` for every row and column of the tile, -1 beyond it."""
+    axes = plan.problem.axes
+    batch = [(f"c{at}", axes[at].strides[2]) for at in plan.axes_of(Kind.BATCH)]
+    offset = plan.problem.operands[2].offset
+    lines = []
+    threads = plan.groups * GROUP_THREADS
+    for side, table, base in ((plan.left, "row", True), (plan.right, "column", False)):
+        pairs = list(zip(side.rows, side.boxes, strict=True))
+        digits = {f"e{at}": box for at, box in pairs}
+        tests = [f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs]
+        terms = [(f"(c{at} + e{at})", axes[at].strides[2]) for at, _ in pairs]
+        if base:
+            terms += batch
+        where = address("(i64)0", offset if base else 0, terms)
+        lines += [
+            f"for (u32 at = threadIdx.x; at < {side.tile_rows}u; at += {threads}) {{",
+            *block(decode("at", digits, first_fastest=True, kind="u32")),
+            f"  {table}_place[at] = {' && '.join(tests)} ? {where} : -1;",
+            "}",
+        ]
+    return lines
+
+
+def _products(plan: WarpgroupPlan) -> list[str]:
+    left, right = plan.left, plan.right
+    width = left.operand.data_type.width
+    steps = plan.chunk * width // STEP_BYTES
+    rows = left.start_of_rows(GROUP_ROWS)
+    inner = [
+        f"const u32 stage = round % {plan.stages};",
+        f"barrier_wait(full + stage * 8, round / {plan.stages} & 1);",
+        f"const u32 at = first + stage * {plan.stage_bytes};",
+        f"const u64 a = {left.descriptor_bits()}ull | (at + group * {rows}) >> 4;",
+        f"const u64 b = {right.descriptor_bits()}ull"
+        f" | (at + {plan.chunks_per_stage * left.chunk_bytes}) >> 4;",
+        "products_fence();",
+    ]
+    for number in range(plan.chunks_per_stage):
+        for step in range(steps):
+            a = (number * left.chunk_bytes + left.start_of_step(step)) // 16
+            b = (number * right.chunk_bytes + right.start_of_step(step)) // 16
+            keep = "step != 0" if number == step == 0 else "1"
+            inner.append(f"warpgroup_product(sums, a + {a}, b + {b}, {keep});")
+    inner += [
+        "products_commit();",
+        "products_wait<1>();",
+        "if (step != 0 && lane == 0)",
+        f"  barrier_arrive(empty + (round - 1) % {plan.stages} * 8);",
+    ]
+    return [
+        "NO_UNROLL",
+        f"for (i64 step = 0; step < {plan.steps}ll; ++step, ++round) {{",
+        *block(inner),
+        "}",
+        "products_wait<0>();",
+        f"if (lane == 0) barrier_arrive(empty + (round - 1) % {plan.stages} * 8);",
+    ]
+
+
+def stores_pairs(plan: WarpgroupPlan) -> bool:
+    """True where two neighbouring columns are neighbours in ``out``, as one aligned pair."""
+    axes, out = plan.problem.axes, plan.problem.operands[2]
+    if not plan.right.rows or not out.data_type.width <= 4:
+        return False
+    first = plan.right.rows[0]
+    if axes[first].strides[2] != out.data_type.width:
+        return False
+    if axes[first].extent % 2 or plan.right.boxes[0] % 2:
+        return False
+    steps: Sequence[int] = [axis.strides[2] for at, axis in enumerate(axes) if at != first]
+    return all(step % (2 * out.data_type.width) == 0 for step in (*steps, out.offset))
+
+
+def _epilogue(plan: WarpgroupPlan) -> list[str]:
+    out = plan.problem.operands[2].data_type
+    kind = out.value
+    pairs = stores_pairs(plan)
+    store = []
+    for c in (0, 1):
+        value = f"sums[j * 4 + h * 2 + {c}]"
+        if not plan.problem.from_zero:
+            value = f"{value} + load_{kind}(to{c})"
+        if plan.problem.relu:
+            value = f"relu({value})"
+        if pairs:
+            store.append(f"store_{kind}(pair.bytes + {c * out.width}, {value});")
+        else:
+            store.append(f"if (right{c} >= 0) store_{kind}(to{c}, {value});")
+    places = [f"const i64 right{c} = column_place[j * 8 + lane % 4 * 2 + {c}];" for c in (0, 1)]
+    pointers = [f"u8* to{c} = out + place + right{c};" for c in (0, 1)]
+    if pairs:
+        size = 2 * out.width
+        store = [
+            "if (right0 >= 0) {",
+            f"  Pack<{size}> pair;",
+            *block(store),
+            f"  *(Pack<{size}>*)to0 = pair;",
+            "}",
+        ]
+    return [
+        '_Pragma("unroll")',
+        "for (u32 h = 0; h < 2; ++h) {",
+        "  const i64 place = row_place[threadIdx.x / 32 * 16 + lane / 4 + h * 8];",
+        "  if (place < 0) continue;",
+        '  _Pragma("unroll")',
+        f"  for (u32 j = 0; j < {plan.right.tile_rows // 8}; ++j) {{",
+        *block(block([*places, *pointers, *store])),
+        "  }",
+        "}",
+    ]
+
+
+def warpgroup_alignments(plan: WarpgroupPlan) -> dict[str, int]:
+    """What the address of every tensor has to be a multiple of."""
+    left, right, out = plan.problem.operands
+    width = out.data_type.width * (2 if stores_pairs(plan) else 1)
+    needed = {left.tensor: MAP_ALIGNMENT, right.tensor: MAP_ALIGNMENT}
+    return needed | {out.tensor: max(width, needed.get(out.tensor, 1))}

@@ -1,0 +1,109 @@
+"""The kernels' own source, run on the host, against the evaluator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.cuda.emulation import emulate
+from backends.cuda.programs import Buffer, aligned, drawn, permutation
+from cases.case_file import Case, Operands
+from cases.test_cases import CASES
+from teir.backends.cuda.kernel import Family
+from teir.backends.cuda.plan import plan
+from teir.dtypes import DataType
+from teir.ir.evaluate import evaluate
+from teir.soak.draws import seeded
+from teir.soak.operands import Image, draw_images
+from teir.soak.programs import draw_program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_case(case: Case, folder: Path) -> None:
+    before = case.operands()
+    found = {name: aligned(array.size, kind) for name, array, kind in _typed(case, before)}
+    for name, array in before.items():
+        found[name][:] = array.reshape(-1)
+    expected = {name: array.copy() for name, array in before.items()}
+    evaluate(case.program, expected)
+    emulate(plan(case.program), found, folder)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array.reshape(-1), err_msg=name)
+
+
+def _typed(case: Case, operands: Operands) -> list[tuple[str, Buffer, DataType]]:
+    kinds = {tensor.name: tensor.data_type for tensor in case.program.tensors}
+    return [(name, array, kinds[name]) for name, array in operands.items()]
+
+
+FP32, FP64, BF16, FP16 = DataType.FP32, DataType.FP64, DataType.BF16, DataType.FP16
+PERMUTATIONS = [
+    ((70, 96), (1, 0), FP32, 0, Family.TURN_TILES),
+    ((70, 96), (1, 0), BF16, 0, Family.TURN_TILES),
+    ((71, 96), (1, 0), FP16, 0, Family.TURN_TILES),
+    ((70, 40), (1, 0), FP64, 0, Family.TURN_TILES),
+    ((64, 64), (1, 0), DataType.C64, 0, Family.TURN_TILES),
+    ((12, 8, 16, 20), (3, 1, 0, 2), FP32, 0, Family.TURN_TILES),
+    ((3, 40, 100), (0, 2, 1), FP32, 4, Family.TURN_TILES),
+    ((40, 24), (1, 0), BF16, 8, Family.TURN_TILES),
+    ((40, 16), (1, 0), BF16, 0, Family.TURN_TILES),
+    ((13, 17, 5), (2, 0, 1), FP32, 0, Family.TURN),
+    ((9, 33, 3, 7), (3, 1, 0, 2), BF16, 0, Family.TURN),
+    ((6, 50, 10), (2, 1, 0), DataType.C128, 0, Family.TURN),
+    ((8, 12, 64), (1, 0, 2), FP32, 0, Family.MAP),
+    ((5, 7, 9), (1, 0, 2), FP32, 0, Family.MAP),
+]
+
+
+@pytest.mark.parametrize(("shape", "order", "data_type", "pad", "family"), PERMUTATIONS)
+def test_permutations(
+    shape: tuple[int, ...],
+    order: tuple[int, ...],
+    data_type: DataType,
+    pad: int,
+    family: Family,
+    folder: Path,
+) -> None:
+    program, room = permutation(shape, order, data_type, pad)
+    planned = plan(program)
+    assert [kernel.family for kernel in planned.kernels] == [family]
+    source, count = drawn(room, data_type, 3), int(np.prod(shape))
+    found, expected = aligned(count, data_type), aligned(count, data_type)
+    emulate(planned, {"in0": source, "out": found}, folder)
+    evaluate(program, {"in0": source, "out": expected})
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_programs(seed: int, folder: Path) -> None:
+    drawn_program = draw_program(seeded(seed), work=4_000)
+    images = draw_images(drawn_program.program, seed, drawn_program.largest)
+    expected = {name: image.copy() for name, image in images.items()}
+    evaluate(
+        drawn_program.program,
+        {name: image.content for name, image in expected.items()},
+        bases={name: image.base for name, image in expected.items()},
+    )
+    found = {name: _with_aligned_base(image) for name, image in images.items()}
+    bases = {name: image.base for name, image in images.items()}
+    emulate(plan(drawn_program.program), found, folder, bases)
+    for name, image in expected.items():
+        got = replace(image, content=found[name]).elements()
+        np.testing.assert_array_equal(got, image.elements(), err_msg=name)
+
+
+def _with_aligned_base(image: Image) -> Buffer:
+    size = image.content.size
+    raw = np.zeros(size + 512, np.uint8)
+    start = -(raw.ctypes.data + image.base) % 256
+    room = raw[start : start + size]
+    room[:] = image.content
+    return room
