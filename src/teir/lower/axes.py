@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.ir.nodes import Axis
 from teir.lower.kernel_program import KernelNode, Loop, Step
 
 
-@dataclass(frozen=True, slots=True)
-class TileAxis:
+class TileAxis(msgspec.Struct, frozen=True):
     """An axis of a tile: its extent and its stride in bytes on each operand, in operand order."""
 
     extent: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order
 from teir.lower.kernel_program import Address
@@ -29,8 +31,7 @@ class Accumulator:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContractionTile:
+class ContractionTile(msgspec.Struct, frozen=True):
     """One Contraction invocation: axes by kind, operand addresses and types, inputs first.
 
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.lower.kernels import Kernel
 
@@ -27,8 +29,7 @@ class Storage(Enum):
     """Scratch private to the executing thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """One pointer of the running program.
 
     OPERAND: the pointer starts at the operand's base. RUN and THREAD: it starts ``start_bytes``
@@ -41,16 +42,14 @@ class Slot:
     start_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What one iteration of a loop adds to a slot's pointer."""
 
     slot: int
     stride_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True, kw_only=True):
     """Run ``body`` ``extent`` times in increasing order.
 
     ``index`` is the number of the index cell that holds the current iteration, None where no
@@ -114,32 +113,28 @@ class Grid:
     body: tuple[KernelNode, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexTest:
+class IndexTest(msgspec.Struct, frozen=True, kw_only=True):
     """True when the index cell holds ``value``."""
 
     index: int
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     """Run ``body`` when all tests hold."""
 
     tests: tuple[IndexTest, ...]
     body: tuple[KernelNode, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(msgspec.Struct, frozen=True, kw_only=True):
     """A slot's pointer plus a constant."""
 
     slot: int
     offset_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Call a kernel: operands in the kernel's order, arguments in the kernel's order."""
 
     kernel: Kernel

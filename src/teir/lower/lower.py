@@ -12,8 +12,11 @@ each invocation loops around the nearest kernel. Two rewrites keep every bit and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
+
+import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.lanes import lanes_of
@@ -111,8 +114,7 @@ class _Context:
     accumulator: Accumulator
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(msgspec.Struct, frozen=True):
     """What surrounds a node: the iterated axes, and reductions absorbed by the next Contraction."""
 
     axes: tuple[Axis, ...]

@@ -8,9 +8,10 @@ about memory. One reduction loop, FP32 and FP64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from math import gcd
+
+import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, wrap_in_loops
@@ -33,8 +34,7 @@ _REGISTERS = 32
 _STILL = TileAxis(1, (0, 0, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class PanelAxes:
+class PanelAxes(msgspec.Struct, frozen=True):
     """The axes of a tile of panels: rows of C in ``runs`` runs, then as in `GemmAxes`.
 
     ``rows`` is adjacent in A; ``run`` is the axis of the runs inside a block, extent 1 for none;
@@ -128,8 +128,7 @@ def _loop(
     return wrap_in_loops((axis,), [address.slot for address in operands], body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
+class _Cut(msgspec.Struct, frozen=True):
     """``count`` blocks of ``size`` vectors or columns from ``start`` on; lanes of the last one."""
 
     start: int

@@ -282,10 +282,10 @@ def _cut(axes: tuple[TileAxis, ...], unit: int, least: int) -> tuple[_Piece, ...
     if left and left * below < least:
         whole, left = whole - 1, left + block
     walk = TileAxis(whole, tuple(stride * block for stride in top.strides))
-    pieces = [_Piece((*axes[:-1], replace(top, extent=block)), walk, none)]
+    pieces = [_Piece((*axes[:-1], TileAxis(block, top.strides)), walk, none)]
     if left:
         start = tuple(stride * whole * block for stride in top.strides)
-        pieces.append(_Piece((*axes[:-1], replace(top, extent=left)), None, start))
+        pieces.append(_Piece((*axes[:-1], TileAxis(left, top.strides)), None, start))
     return tuple(pieces)
 
 

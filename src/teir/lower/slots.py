@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program, Tensor
 from teir.lower.kernel_program import Slot, Storage
 
@@ -70,8 +72,7 @@ def assign_slots(program: Program) -> SlotTable:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """The bytes a scratch tensor needs, and the leaves during which it needs them."""
 
     tensor: str

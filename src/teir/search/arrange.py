@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import msgspec
+
 from teir.ir.nodes import Tensor
 from teir.search.contraction import Contraction, dense_strides
 from teir.search.machine import Machine
@@ -37,8 +39,7 @@ _GAIN = 0.02
 Order = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Arranged:
+class Arranged(msgspec.Struct, frozen=True):
     """A meeting, and the order of its result's indices, outermost first."""
 
     parts: tuple[Given | Arranged, ...]
@@ -50,8 +51,7 @@ class Arranged:
         return len(self.parts) == 1 and set(self.parts[0].order) == set(self.order)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(msgspec.Struct, frozen=True):
     """A tree with its layouts.
 
     ``cycles`` is what the model gives them on one core, ``written_cycles`` what it gives the

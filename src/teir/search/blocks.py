@@ -10,8 +10,11 @@ reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
@@ -25,8 +28,7 @@ from teir.search.shape import ProductShape, some
 from teir.search.step import Span
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(msgspec.Struct, frozen=True):
     """The rows or the columns of a product: the tensor, outer loops, and the pieces of the tile."""
 
     tensor: str
@@ -35,8 +37,7 @@ class _Side:
     is_rows: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(msgspec.Struct, frozen=True):
     """One level of the nest: the outer loop ``span`` of a side, or (None) its pieces."""
 
     side: _Side
@@ -44,8 +45,7 @@ class _Level:
     parallel: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Tiles:
+class _Tiles(msgspec.Struct, frozen=True):
     """What the loops have fixed so far: the tile of each side."""
 
     m: tuple[Span, ...]

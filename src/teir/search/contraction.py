@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
@@ -11,8 +13,7 @@ from teir.ir.nodes import Tensor
 Path = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(msgspec.Struct, frozen=True):
     """A tensor of the contraction and the bytes it moves along each of its indices.
 
     A stride may be 0 (repetition), never negative: an axis walked backwards has a positive stride
@@ -21,7 +22,7 @@ class Factor:
 
     tensor: Tensor
     strides: Mapping[str, int]
-    offsets: Mapping[str, int] = field(default_factory=dict)
+    offsets: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def order(self) -> tuple[str, ...]:

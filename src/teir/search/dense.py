@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec import structs
+
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
@@ -78,7 +80,7 @@ def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body
     """
     shape = product_shape(normalise(step))
     assert shape is not None
-    shape = replace(
+    shape = structs.replace(
         shape,
         m_outer=outermost_first(shape.m_outer, shape.a),
         n_outer=outermost_first(shape.n_outer, shape.b),
@@ -126,7 +128,7 @@ def _through_wide_output(
         offsets = {name: value for name, value in axis.offsets.items() if name != shape.out.name}
         return Span(axis.label, axis.extent, {**kept, wide.name: strides[id(axis)]}, offsets)
 
-    summed = replace(
+    summed = structs.replace(
         shape,
         out=wide,
         c=tuple(map(moved, shape.c)),

@@ -11,7 +11,7 @@ does not depend on the machine or on the threads:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from teir.dtypes import DataType
@@ -131,7 +131,8 @@ def sum_of_pieces(
         tile = piece.tile
         loops = tuple(axis.on(parts.name, wide.width) for axis in piece.loops)
         if not loops:
-            tile = replace(tile, offsets={**tile.offsets, parts.name: place * wide.width})
+            offsets = {**tile.offsets, parts.name: place * wide.width}
+            tile = Span(tile.label, tile.extent, tile.strides, offsets)
         body += emission.loops(loops, partial(part, tile, parts.name), machine.threads > 1)
         place += extent_of(loops)
     total = Tensor(name=emission.name("total"), data_type=wide) if is_half else kept

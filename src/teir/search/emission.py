@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.ir.lanes import LANES
 from teir.ir.memory_hints import NO_HINTS, MemoryHints
@@ -30,8 +32,7 @@ from teir.search.step import Span
 _WORD_LETTERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
     scratch: tuple[Tensor, ...] = ()
 
@@ -152,8 +153,7 @@ class Emission:
         return Body((node,))
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True):
     """The axes of a primitive by role."""
 
     c: tuple[Span, ...] = ()

@@ -8,13 +8,13 @@ the computation's are converted first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.search.contraction import Contraction, Factor, Path
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """An operand of the contraction."""
 
     factor: Factor
@@ -28,8 +28,7 @@ class Given:
         return self.factor.adjacent
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(msgspec.Struct, frozen=True):
     """One or two tensors and the indices of their product, summed over all others.
 
     ``order`` is the usual order of the result, outermost first; ``written`` the order an einsum

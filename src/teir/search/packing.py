@@ -8,7 +8,8 @@ along the columns already. Sums are not touched, so packing changes no bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
@@ -19,8 +20,7 @@ _MOST_TOGETHER = 16
 """Columns of a register block: so few lie side by side whichever way they lay before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A part of a side: loops around one tile axis (None: a side without axes).
 
     ``beside`` is an axis of short rows that follow one another in a packed panel.
@@ -31,8 +31,7 @@ class Piece:
     beside: tuple[Span, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(msgspec.Struct, frozen=True):
     """A packed operand: the copies that fill it, and the axes that walk it."""
 
     body: Body

@@ -6,7 +6,7 @@ a run of that order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from teir.dtypes import DataType
 from teir.passes.extents import even_block
@@ -21,8 +21,7 @@ _INSIDE = 3
 """Reduction loops a Contraction of two inputs runs inside its kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reductions:
+class Reductions(msgspec.Struct, frozen=True):
     """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first."""
 
     outside: tuple[Span, ...]

@@ -7,14 +7,14 @@ that moves both inputs is C, one that moves the first input is M, the second N.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.ir.nodes import Tensor
 from teir.search.step import Span, Step
 
 
-@dataclass(frozen=True, slots=True)
-class ProductShape:
+class ProductShape(msgspec.Struct, frozen=True):
     """A product step: A carries the lanes, B is broadcast; every list outermost first.
 
     ``m`` is the axis of the lanes (the smallest stride on the output), ``n`` the axis of the

@@ -7,13 +7,13 @@ Normalising a step keeps its meaning: axes of extent 1 go, neighbouring axes fus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from teir.ir.nodes import Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """An axis while a program is made: extent, and bytes per tensor (absent = 0).
 
     ``label`` is the name the program's axes grow from.
@@ -49,8 +49,7 @@ class Span:
         return Span(self.label, self.extent, {**self.strides, tensor: stride}, self.offsets)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """out[free axes] = sum over the other axes of the product of one or two inputs.
 
     With one input whose axes all move the output, a copy (which may convert the type).
@@ -68,7 +67,7 @@ class Step:
 def normalise(step: Step) -> Step:
     """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
     axes = [axis for axis in step.axes if axis.extent > 1]
-    return replace(step, axes=tuple(fuse(axes)))
+    return Step(step.inputs, step.output, tuple(fuse(axes)))
 
 
 def fuse(axes: Sequence[Span]) -> list[Span]:

@@ -10,8 +10,10 @@ that the results that wait for each other are few.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from teir.ir.nodes import Program, Tensor
 from teir.search.arrange import Arranged, Arrangement, arrange, as_written
@@ -29,16 +31,14 @@ from teir.search.slicing import slices_of
 from teir.search.step import Span, Step
 
 
-@dataclass(frozen=True, slots=True)
-class StepNote:
+class StepNote(msgspec.Struct, frozen=True):
     """One step for people: what meets, what comes out, and how many products it forms."""
 
     text: str
     products: int
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixStep:
+class MatrixStep(msgspec.Struct, frozen=True):
     """A matrix-like step, or part of one, and the machine as its loops may use it."""
 
     shape: ProductShape
@@ -183,7 +183,7 @@ class _Steps:
         result = Factor(tensor, strides)
         self.emit(factors, result)
         last = self.bodies[-1]
-        self.bodies[-1] = replace(last, scratch=(*last.scratch, tensor))
+        self.bodies[-1] = Body(last.nodes, (*last.scratch, tensor))
         return result
 
     def emit(self, factors: tuple[Factor, ...], output: Factor) -> None:
@@ -192,8 +192,7 @@ class _Steps:
         self.notes.append(_note(factors, output, self.contraction.extents))
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(msgspec.Struct, frozen=True):
     """A step, the places of its parts in the order they are computed, and the bytes that takes.
 
     ``peak_bytes`` counts the intermediates alive at once, the step's own result among them.

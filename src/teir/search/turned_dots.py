@@ -9,7 +9,7 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from teir.ir.nodes import Operation, Tensor
 from teir.search.dots import LONG_LANES_BYTES, lane_count, sum_of_pieces
@@ -81,6 +81,6 @@ def emit_turned_dot(emission: Emission, dot: TurnedDot, machine: Machine) -> Bod
             )
 
         body = emission.loops(dot.outer, one, parallel=False)
-        return replace(body, scratch=(*body.scratch, turned))
+        return Body(body.nodes, (*body.scratch, turned))
 
     return sum_of_pieces(emission, dot.step, cut(dot.across, block), machine, part)

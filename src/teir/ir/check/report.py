@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from teir.errors import Finding, Part, ProgramPlace, Rule, TeirError
 from teir.ir.check.resolved import Resolved
 from teir.ir.nodes import Program
@@ -14,8 +16,7 @@ RuleCheck = tuple[Rule, Callable[[Resolved], Iterable[Finding]]]
 """A rule and the function that finds where a program breaks it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """The bytes ``[low, high)`` of a tensor, relative to its base, that a program may touch."""
 
     low: int
