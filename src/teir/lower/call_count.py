@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import assert_never
 
-from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop, SparseLoop
+from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop, RunLoop, SparseLoop
 
 
 def calls_below(nodes: Iterable[KernelNode]) -> int:
@@ -22,7 +22,7 @@ def calls_below(nodes: Iterable[KernelNode]) -> int:
                 calls += prod(axis.extent for axis in node.axes) * calls_below(node.body)
             case SparseLoop():
                 calls += node.extent * calls_below(node.body)
-            case Guarded():
+            case Guarded() | RunLoop():
                 calls += calls_below(node.body)
             case _:
                 assert_never(node)

@@ -16,6 +16,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RunLoop,
     SparseLoop,
 )
 from teir.lower.kernels import (
@@ -30,6 +31,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+    WalkedDots,
+    WalkedSum,
 )
 
 _SECONDS_PER_STEP = 0.3e-9
@@ -58,7 +61,7 @@ def _seconds(node: KernelNode) -> float:
         case Grid():
             points = prod(axis.extent for axis in node.axes)
             return points * sum(_seconds(child) for child in node.body)
-        case Guarded():
+        case Guarded() | RunLoop():
             return sum(_seconds(child) for child in node.body)
         case _:
             assert_never(node)
@@ -92,6 +95,10 @@ def _steps(call: Call) -> float:
         case TransposeCopy():
             rows, columns = call.arguments[:2]
             return 4 * (1 + rows * columns / kernel.lanes)
+        case WalkedSum():
+            return _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
+        case WalkedDots():
+            return _USUAL_FIBRE * (4 + 2 * kernel.vectors)
         case PermuteCopy() | RunCopy():
             elements = (
                 (call.arguments[-1] if isinstance(kernel, RunCopy) else 1)

@@ -26,6 +26,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RunLoop,
     SparseLoop,
     Step,
     Storage,
@@ -36,6 +37,7 @@ from teir.lower.kernels import (
     BatchBlock,
     DotRows,
     Elementwise,
+    Follows,
     GemmBlock,
     LaneBlock,
     PanelBlock,
@@ -44,6 +46,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+    WalkedDots,
+    WalkedSum,
 )
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -84,6 +88,8 @@ class _Machine:
                     self.walk((axis,), node.body)
                 case SparseLoop():
                     self.visit(node)
+                case RunLoop():
+                    self.run_by_run(node)
                 case Grid():
                     self.walk(node.axes, node.body)
                 case Guarded():
@@ -119,6 +125,18 @@ class _Machine:
                 self.move(walk.steps, level[coordinate])
             self.run(loop.body)
             self.pointers[:] = before
+
+    def run_by_run(self, loop: RunLoop) -> None:
+        begin, end = (
+            self.number(loop.pos, loop.pos_type, place * loop.pos_type.width) for place in (0, 1)
+        )
+        at = self.pointers[loop.bounds.slot] + loop.bounds.offset_bytes
+        bounds = np.ndarray((2,), np.int64, self.memory[loop.bounds.slot].data, at)
+        for first in range(begin, end, loop.size):
+            bounds[:] = first, min(end, first + loop.size)
+            self.move(loop.steps, -first)
+            self.run(loop.body)
+            self.move(loop.steps, first)
 
     def level(self, walk: Walk) -> dict[int, int]:
         """Coordinate to position."""
@@ -159,6 +177,10 @@ class _Machine:
                 self.lane_block(call.kernel, call)
             case Elementwise():
                 self.elementwise(call.kernel, call)
+            case WalkedSum():
+                self.walked_sum(call.kernel, call)
+            case WalkedDots():
+                self.walked_dots(call.kernel, call)
             case TransposeCopy():
                 self.transpose_copy(call.kernel, call)
             case PermuteCopy():
@@ -169,11 +191,16 @@ class _Machine:
                 assert_never(call.kernel)
 
     def tile(
-        self, call: Call, operand: int, dtype: np.dtype[Any], axes: Sequence[tuple[int, int]]
+        self,
+        call: Call,
+        operand: int,
+        dtype: np.dtype[Any],
+        axes: Sequence[tuple[int, int]],
+        shift_bytes: int = 0,
     ) -> Tile:
         """The elements of one operand; ``axes`` are (extent, stride in bytes) pairs."""
         address = call.operands[operand]
-        start = self.pointers[address.slot] + address.offset_bytes
+        start = self.pointers[address.slot] + address.offset_bytes + shift_bytes
         content = self.memory[address.slot]
         end = start + sum((extent - 1) * stride for extent, stride in axes) + dtype.itemsize
         if start < 0 or end > content.size:
@@ -184,7 +211,7 @@ class _Machine:
 
     def gemm_block(self, kernel: GemmBlock, call: Call) -> None:
         k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:9]
-        b_n, c_n, accumulate, last_lanes, a_m, c_m, _, _ = call.arguments[9:]
+        b_n, c_n, accumulate, last_lanes, a_m, c_m = call.arguments[9:15]
         in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
         a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
         c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m
@@ -247,6 +274,60 @@ class _Machine:
         b = self.tile(call, 1, dtype, ((m, b_m), (k, b_k)))
         c = self.tile(call, 2, dtype, ((m, dtype.itemsize),))
         self.accumulate(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
+
+    def fibre(self, kernel: WalkedSum | WalkedDots, call: Call) -> list[tuple[int, int]]:
+        """Position and coordinate of every stored element."""
+        pos, crd = call.operands[:2]
+        begin, end = (
+            self.number(pos, kernel.pos_type, place * kernel.pos_type.width) for place in (0, 1)
+        )
+        width = kernel.crd_type.width
+        return [(p, self.number(crd, kernel.crd_type, p * width)) for p in range(begin, end)]
+
+    def walked_sum(self, kernel: WalkedSum, call: Call) -> None:
+        last_lanes, accumulate, c_n = call.arguments[:3]
+        count, columns = len(kernel.inputs), kernel.columns
+        along_fibre, along_columns = call.arguments[3 : 3 + count], call.arguments[3 + count :]
+        last = last_lanes if kernel.masked else kernel.lanes
+        rows = (kernel.vectors - 1) * kernel.lanes + last
+        in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+        steps = []
+        for position, coordinate in self.fibre(kernel, call):
+            index = {Follows.NOTHING: 0, Follows.POSITION: position}
+            tiles = []
+            for number, one in enumerate(kernel.inputs):
+                row = in_type.itemsize if one.access is Access.UNIT else 0
+                column = along_columns[number] if one.has_columns else 0
+                shift = index.get(one.follows, coordinate) * along_fibre[number]
+                axes = ((columns, column), (rows, row))
+                tiles.append(self.tile(call, 2 + number, in_type, axes, shift))
+            steps.append(tiles)
+        output = self.tile(call, 2 + count, out_type, ((columns, c_n), (rows, out_type.itemsize)))
+        shape = (columns, rows, len(steps))
+        inputs = tuple(
+            np.stack([tiles[number] for tiles in steps], -1) if steps else np.zeros(shape, in_type)
+            for number in range(count)
+        )
+        self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+    def walked_dots(self, kernel: WalkedDots, call: Call) -> None:
+        last_lanes, accumulate, b_stride = call.arguments
+        dtype = kernel.data_type.numpy_dtype()
+        last = last_lanes if kernel.masked else kernel.chains
+        row = (((kernel.vectors - 1) * kernel.chains + last, dtype.itemsize),)
+        a = self.tile(call, 2, dtype, row)
+        for position, coordinate in self.fibre(kernel, call):
+            b = self.tile(call, 3, dtype, row, coordinate * b_stride)
+            dot = contract((a, b), np.zeros((), dtype), kernel.data_type, kernel.chains)
+            shift = position * dtype.itemsize
+            out = self.tile(call, len(call.operands) - 1, dtype, (), shift)
+            start = out.copy() if accumulate else np.zeros((), dtype)
+            if not kernel.scales:
+                out[...] = start + dot
+                continue
+            scale = self.tile(call, 4, dtype, (), shift)
+            factors = (scale.reshape(1), np.asarray(dot, dtype).reshape(1))
+            out[...] = contract(factors, start, kernel.data_type)
 
     def lane_block(self, kernel: LaneBlock, call: Call) -> None:
         m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]

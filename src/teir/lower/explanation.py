@@ -14,6 +14,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RunLoop,
     SparseLoop,
 )
 from teir.lower.kernels import (
@@ -29,6 +30,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+    WalkedDots,
+    WalkedSum,
 )
 from teir.lower.parameters import contraction_parameters
 from teir.lower.work import program_work
@@ -79,7 +82,7 @@ def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int
             case Guarded():
                 tests = guarded | {test.index for test in node.tests}
                 stack.extend((child, count, tests) for child in node.body)
-            case SparseLoop():
+            case SparseLoop() | RunLoop():
                 stack.extend((child, count, guarded) for child in node.body)
             case Loop() | Grid():
                 for axis in (node,) if isinstance(node, Loop) else node.axes:
@@ -140,6 +143,22 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"DotRows {kernel.in_type.value} {kernel.rows} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {accesses})"
+            )
+        case WalkedSum():
+            inputs = ", ".join(
+                f"{one.access.value} by {one.follows.value}" for one in kernel.inputs
+            )
+            aligned = ", in whole lines" if kernel.aligns is not None else ""
+            return (
+                f"WalkedSum {kernel.in_type.value} over a fibre, {kernel.vectors} vectors of "
+                f"{kernel.lanes} × {kernel.columns} ({inputs}{aligned})"
+            )
+        case WalkedDots():
+            scaled = ", scaled" if kernel.scales else ""
+            aligned = ", in whole lines" if kernel.aligns else ""
+            return (
+                f"WalkedDots {kernel.data_type.value} over a fibre, {kernel.vectors} vectors of "
+                f"{kernel.lanes} ({kernel.chains} chains{scaled}{aligned})"
             )
         case RowSweep():
             return f"RowSweep {kernel.data_type.value} {kernel.rows} rows ({kernel.lanes} lanes)"

@@ -97,6 +97,23 @@ class SparseLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunLoop:
+    """Run ``body`` for runs of at most ``size`` positions of a compressed level, in order.
+
+    ``bounds`` is where the first position of the run and the one after its last are put, two I64.
+    ``steps`` is what one position adds to slots that keep one run only: during a run they lie as if
+    they began with position 0.
+    """
+
+    pos: Address
+    pos_type: DataType
+    size: int
+    bounds: Address
+    steps: tuple[Step, ...]
+    body: tuple[KernelNode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GridAxis:
     """One axis of a grid, fields as in `Loop`."""
 
@@ -142,7 +159,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[int, ...]
 
 
-KernelNode = Loop | SparseLoop | Grid | Guarded | Call
+KernelNode = Loop | SparseLoop | RunLoop | Grid | Guarded | Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

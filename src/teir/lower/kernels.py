@@ -239,6 +239,75 @@ class TransposeCopy:
     lanes: int
 
 
+class Follows(Enum):
+    """What moves an input from one stored element of a fibre to the next."""
+
+    NOTHING = "nothing"
+    POSITION = "position"
+    COORDINATE = "coordinate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedInput:
+    """One input of a `WalkedSum`: how its lanes lie, what moves it, whether columns do."""
+
+    access: Access
+    follows: Follows
+    has_columns: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedSum:
+    """out[n, m] += sum over a fibre's positions of the product of all inputs at (position, n, m).
+
+    The fibre holds the positions from pos[0] to pos[1], their coordinates lie in crd, adjacent.
+    The block is ``vectors * lanes`` rows by ``columns`` columns, rows adjacent in the output and in
+    every UNIT input; with ``masked`` only the first ``last_lanes`` lanes of the last vector exist.
+    Products are formed left to right, the last multiplication fused. ``aligns`` is the number of
+    the input whose rows are read in whole cache lines, the first and last under masks, wherever
+    they begin (rows are whole vectors, a multiple of 64 bytes apart); None for none.
+
+    Operands: pos, crd, the inputs, the output. Arguments, in order: last_lanes, accumulate (1:
+    start from the output, 0: from zero), c_n, then per input its stride from one index to the next,
+    then per input its stride from one column to the next.
+    """
+
+    in_type: DataType
+    out_type: DataType
+    pos_type: DataType
+    crd_type: DataType
+    lanes: int
+    vectors: int
+    columns: int
+    masked: bool
+    inputs: tuple[WalkedInput, ...]
+    aligns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedDots:
+    """out[p] += scale[p] * (sum over k of A[k] * B[crd[p], k]) for the positions p of a fibre.
+
+    A row of ``vectors * chains`` elements, adjacent in A and B; with ``masked`` only the first
+    ``last_lanes`` of the last ``chains`` exist. Sums are formed in ``chains`` chains as
+    `teir.ir.lanes` says, from zero; without ``scales`` there is no scale. Elements of scale and out
+    are adjacent. ``aligns``: as in `WalkedSum`, for B.
+
+    Operands: pos, crd, A, B, scale (with ``scales``), out. Arguments, in order: last_lanes,
+    accumulate (1 or 0), b_stride.
+    """
+
+    data_type: DataType
+    pos_type: DataType
+    crd_type: DataType
+    lanes: int
+    chains: int
+    vectors: int
+    masked: bool
+    scales: bool
+    aligns: bool
+
+
 PERMUTE_AXES = 3
 """Axes a `PermuteCopy` fuses into its rows, and into its columns."""
 PERMUTE_OUTER_AXES = 2
@@ -303,4 +372,6 @@ Kernel = (
     | TransposeCopy
     | PermuteCopy
     | RunCopy
+    | WalkedSum
+    | WalkedDots
 )

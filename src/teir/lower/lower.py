@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from math import prod
 
 import msgspec
@@ -50,6 +51,7 @@ from teir.lower.contraction_tile import (
 )
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
+from teir.lower.fission import Halves, dot_of, halves_of, run_positions
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -65,8 +67,15 @@ from teir.lower.kernel_program import (
     Storage,
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
-from teir.lower.slots import SlotTable, assign_slots
-from teir.lower.sparse import last_cell, sparse_loop
+from teir.lower.slots import (
+    ScratchRoom,
+    SlotTable,
+    assign_slots,
+    round_up,
+    scratch_spans,
+)
+from teir.lower.sparse import fibre_of, last_cell, sparse_loop
+from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
 from teir.target import Isa
 
 _LONGEST_REDUCTION = 1 << 20
@@ -79,6 +88,8 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
     Programs with scratch that is addressed by position must have been refused before.
     """
     slots = assign_slots(program)
+    used = {Storage.RUN: slots.run_scratch_bytes, Storage.THREAD: slots.thread_scratch_bytes}
+    room = ScratchRoom([*slots.slots, _kernel_slot(0)], used)
     context = _Context(
         program.axis_table(),
         program.primitive_table(),
@@ -86,21 +97,28 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
         _index_cells(program),
         isa,
         _accumulator(slots, isa),
+        room,
+        scratch_spans(program),
     )
     roots = _lower_siblings(program.roots, _Path((), (), in_grid=False), context)
     kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
-    kernel_slot = Slot(
+    room.slots[len(slots.slots)] = _kernel_slot(used[Storage.THREAD])
+    has_more = kernel_scratch or len(room.slots) > len(slots.slots) + 1
+    return KernelProgram(
+        slots=tuple(room.slots) if has_more else slots.slots,
+        roots=roots,
+        index_cells=len(context.index_cells),
+        run_scratch_bytes=used[Storage.RUN],
+        thread_scratch_bytes=used[Storage.THREAD] + kernel_scratch,
+    )
+
+
+def _kernel_slot(start_bytes: int) -> Slot:
+    return Slot(
         tensor="scratch of kernels",
         data_type=DataType.FP32,
         storage=Storage.THREAD,
-        start_bytes=slots.thread_scratch_bytes,
-    )
-    return KernelProgram(
-        slots=(*slots.slots, kernel_slot) if kernel_scratch else slots.slots,
-        roots=roots,
-        index_cells=len(context.index_cells),
-        run_scratch_bytes=slots.run_scratch_bytes,
-        thread_scratch_bytes=slots.thread_scratch_bytes + kernel_scratch,
+        start_bytes=start_bytes,
     )
 
 
@@ -112,6 +130,9 @@ class _Context:
     index_cells: dict[str, int]
     isa: Isa
     accumulator: Accumulator
+    room: ScratchRoom
+    spans: dict[str, tuple[int, int]]
+    """The bytes of every scratch tensor."""
 
 
 class _Path(msgspec.Struct, frozen=True):
@@ -187,7 +208,7 @@ def _lower_node(
                 inner = replace(path, absorbed=axes)
                 body = _lower_invocation(leaf, inner, context, from_zero)
             elif context.axes[node.axis].is_sparse:
-                body = _lower_sparse(node, path, context)
+                body = _lower_sparse(node, path, context, from_zero)
             elif node.policy is Policy.PARALLEL and not path.in_grid:
                 body = _lower_grid(node, path, context)
             else:
@@ -231,12 +252,93 @@ def _lower_loop(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
     )
 
 
-def _lower_sparse(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
+def _lower_sparse(
+    node: IterationNode, path: _Path, context: _Context, from_zero: bool
+) -> tuple[KernelNode, ...]:
     axis = context.axes[node.axis]
+    fused = _lower_fibre(node, path, context, from_zero)
+    if fused is not None:
+        return fused
     body = _lower_siblings(node.children, path.inside(axis), context)
     if not body:
         return body
     return (sparse_loop(axis, path.axes, context.slots, context.index_cells, body),)
+
+
+def _lower_fibre(
+    node: IterationNode, path: _Path, context: _Context, from_zero: bool
+) -> tuple[KernelNode, ...] | None:
+    """A sparse loop in kernels that walk its fibres; None where there are none for it."""
+    axis = context.axes[node.axis]
+    fibre = fibre_of(axis, path.axes, context.slots)
+    if fibre is None:
+        return None
+    inner = path.inside(axis)
+    if len(node.children) == 1:
+        leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
+        return None if leaf is None else lower_walked_sum(leaf, fibre, context.isa)
+    halves = halves_of(node, context.primitives)
+    if halves is None:
+        return None
+    dot = dot_of(halves.producers, context.primitives)
+    consumer = _fibre_leaf(halves.consumer, inner, context, accumulate=True)
+    if dot is not None and consumer is not None:
+        ends = scaled_end(consumer, fibre, context.slots.number[halves.temporary.name])
+        if ends is not None:
+            leaf = _any_leaf(dot, inner, context, accumulate=True)
+            return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
+    return _lower_runs(halves, dot, fibre, inner, context)
+
+
+def _lower_runs(
+    halves: Halves, dot: Primitive | None, fibre: Fibre, path: _Path, context: _Context
+) -> tuple[KernelNode, ...] | None:
+    """Both halves of a sparse loop for runs of positions, the temporary kept for all of a run."""
+    temporary, room = halves.temporary, context.room
+    low, high = context.spans[temporary.name]
+    if low:
+        return None
+    width = temporary.data_type.width
+    stride = width if high == width else round_up(high)
+    size = run_positions(stride)
+    storage = Storage.THREAD if path.in_grid else Storage.RUN
+    bounds = room.add(f"bounds of {temporary.name}", DataType.I64, storage, 16)
+    kept = room.add(f"run of {temporary.name}", temporary.data_type, storage, stride * size)
+    number = context.slots.number | {temporary.name: kept}
+    slots = with_fields(context.slots, slots=tuple(room.slots), number=number)
+    inside = with_fields(context, slots=slots)
+    run = fibre.in_run(Address(slot=bounds, offset_bytes=0), kept, stride)
+    consumer = _fibre_leaf(halves.consumer, path, inside, accumulate=True)
+    last = None if consumer is None else lower_walked_sum(consumer, run, context.isa)
+    if last is None:
+        return None
+    first = None
+    if dot is not None:
+        leaf = _any_leaf(dot, path, inside, accumulate=False)
+        ends = (Address(slot=kept, offset_bytes=0),)
+        first = lower_walked_dots(leaf, run, lanes_of(dot) or 1, ends, context.isa)
+    if first is None:
+        first = (run.loop(_lower_siblings(halves.producers, path, inside)),)
+    steps = (Step(slot=kept, stride_bytes=stride),)
+    return (fibre.runs(size, run.pos, steps, (*first, *last)),)
+
+
+def _fibre_leaf(node: Node, path: _Path, context: _Context, accumulate: bool) -> Leaf | None:
+    """An unguarded Contraction below a sparse loop that forms each sum in one chain."""
+    if not isinstance(node, InvocationNode) or node.guard:
+        return None
+    primitive = context.primitives[node.primitive]
+    if primitive.operation is not Operation.CONTRACTION or lanes_of(primitive) is not None:
+        return None
+    return (
+        None if flushes_subnormals(primitive) else _any_leaf(primitive, path, context, accumulate)
+    )
+
+
+def _any_leaf(primitive: Primitive, path: _Path, context: _Context, accumulate: bool) -> Leaf:
+    operands, types = _operands(primitive, path, context)
+    axes = tile_axes([context.axes[name] for name in primitive.axes], primitive.operands)
+    return Leaf(tuple(axes), operands, types[0], types[-1], accumulate)
 
 
 def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[KernelNode, ...]:
@@ -377,7 +479,7 @@ def _zero_is_absorbed(node: Node, following: Node, path: _Path, context: _Contex
     zero = context.primitives[node.primitive]
     if zero.operation is not Operation.ZERO:
         return False
-    leaf, axes = _leaf_and_reductions(following, context)
+    leaf, axes = _leaf_and_reductions(following, path, context)
     if leaf is None:
         return False
     contraction = context.primitives[leaf.primitive]
@@ -391,12 +493,24 @@ def _zero_is_absorbed(node: Node, following: Node, path: _Path, context: _Contex
 
 
 def _leaf_and_reductions(
-    node: Node, context: _Context
+    node: Node, path: _Path, context: _Context
 ) -> tuple[InvocationNode | None, tuple[Axis, ...]]:
     if isinstance(node, InvocationNode):
         return node, ()
+    if context.axes[node.axis].is_sparse:
+        return _walked_leaf(node, path, context), ()
     absorbed = _absorbed_leaf(node, context)
     return absorbed if absorbed is not None else (None, ())
+
+
+def _walked_leaf(node: IterationNode, path: _Path, context: _Context) -> InvocationNode | None:
+    """The only child of a sparse loop, where a kernel walks the loop and starts from zero."""
+    (child, *others) = node.children
+    if others or not isinstance(child, InvocationNode):
+        return None
+    if context.axes[node.axis].offsets[context.primitives[child.primitive].output]:
+        return None
+    return None if _lower_fibre(node, path, context, from_zero=True) is None else child
 
 
 def _runs_inside(

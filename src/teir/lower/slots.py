@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program, Tensor
+from teir.dtypes import DataType
+from teir.ir.nodes import IterationNode, Node, Policy, Program, Tensor
 from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
@@ -43,9 +44,12 @@ def assign_slots(program: Program) -> SlotTable:
         Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND)
         for tensor in program.tensors
     ]
+    scratch = tuple(_scratch_tensors(program))
+    if not scratch:
+        return _table(slots, 0, 0)
     spans = scratch_spans(program)
     lifetimes = scratch_lifetimes(program)
-    scratch = [(one, where) for one, where in _scratch_tensors(program) if one.name in spans]
+    scratch = tuple((one, where) for one, where in scratch if one.name in spans)
     used = {}
     starts: dict[str, int] = {}
     for arena in (Storage.RUN, Storage.THREAD):
@@ -64,12 +68,29 @@ def assign_slots(program: Program) -> SlotTable:
         )
         for tensor, storage in scratch
     ]
-    return SlotTable(
-        tuple(slots),
-        {slot.tensor: number for number, slot in enumerate(slots)},
-        used[Storage.RUN],
-        used[Storage.THREAD],
-    )
+    return _table(slots, used[Storage.RUN], used[Storage.THREAD])
+
+
+def _table(slots: Sequence[Slot], run_scratch_bytes: int, thread_scratch_bytes: int) -> SlotTable:
+    number = {slot.tensor: number for number, slot in enumerate(slots)}
+    return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes)
+
+
+@dataclass(slots=True)
+class ScratchRoom:
+    """Slots that lowering adds while it goes: they follow the program's in both arenas."""
+
+    slots: list[Slot]
+    used: dict[Storage, int]
+
+    def add(self, tensor: str, data_type: DataType, storage: Storage, size_bytes: int) -> int:
+        """The number of a new slot of ``size_bytes`` bytes."""
+        start = self.used[storage]
+        self.slots.append(
+            Slot(tensor=tensor, data_type=data_type, storage=storage, start_bytes=start)
+        )
+        self.used[storage] = start + round_up(size_bytes)
+        return len(self.slots) - 1
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -123,7 +144,7 @@ def scratch_lifetimes(program: Program) -> dict[str, range]:
             if isinstance(node, IterationNode):
                 start, names = walk(node.children, node.scratch, before)
             else:
-                start, names = before + 1, set(_touched(primitives[node.primitive]))
+                start, names = before + 1, set(primitives[node.primitive].operands)
             for tensor in scratch:
                 if tensor.name in names:
                     first = lifetimes.get(tensor.name, range(before, start)).start
@@ -142,31 +163,26 @@ def round_up(size: int) -> int:
 def scratch_spans(program: Program) -> dict[str, tuple[int, int]]:
     """The interval of bytes each scratch tensor needs, relative to its first address."""
     scratch = {tensor.name: tensor.data_type.width for tensor, _ in _scratch_tensors(program)}
-    if not scratch:
-        return {}
     axes = program.axis_table()
     primitives = program.primitive_table()
     spans: dict[str, tuple[int, int]] = {}
     for path, leaf in program.invocations():
         primitive = primitives[leaf.primitive]
-        used = [axes[node.axis] for node in path] + [axes[name] for name in primitive.axes]
-        for name in _touched(primitive):
-            if name not in scratch:
-                continue
-            low, high = _interval(used, name, scratch[name])
-            known = spans.get(name, (low, high))
-            spans[name] = (min(low, known[0]), max(high, known[1]))
+        low = {name: 0 for name in primitive.operands if name in scratch}
+        if not low:
+            continue
+        reach = {name: scratch[name] for name in low}
+        for axis in [axes[node.axis] for node in path] + [axes[name] for name in primitive.axes]:
+            for name, stride in axis.strides.items():
+                if name in reach:
+                    reach[name] += stride * (axis.extent - 1)
+            for name, offset in axis.offsets.items():
+                if name in low:
+                    low[name] += offset
+        for name, start in low.items():
+            known = spans.get(name, (start, start))
+            spans[name] = min(start, known[0]), max(start + reach[name], known[1])
     return spans
-
-
-def _touched(primitive: Primitive) -> tuple[str, ...]:
-    return primitive.operands
-
-
-def _interval(axes: list[Axis], tensor: str, width: int) -> tuple[int, int]:
-    low = sum(axis.offsets[tensor] for axis in axes)
-    reach = sum(axis.strides[tensor] * (axis.extent - 1) for axis in axes)
-    return low, low + reach + width
 
 
 def _scratch_tensors(program: Program) -> Iterator[tuple[Tensor, Storage]]:

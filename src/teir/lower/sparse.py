@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from teir.ir.nodes import Axis, Segment
 from teir.lower.kernel_program import Address, KernelNode, SparseLoop, Step, Walk
 from teir.lower.slots import SlotTable
+from teir.lower.walked import Fibre
 
 
 def last_cell(axis: str) -> str:
@@ -33,6 +34,25 @@ def sparse_loop(
         index=cells.get(axis.name),
         last=cells.get(last_cell(axis.name)),
         body=body,
+    )
+
+
+def fibre_of(axis: Axis, above: Sequence[Axis], slots: SlotTable) -> Fibre | None:
+    """The fibres of a sparse axis as kernels walk them; None for intersections."""
+    if len(axis.segments) != 1:
+        return None
+    loop = sparse_loop(axis, above, slots, {}, ())
+    (walk,) = loop.walks
+    if walk.crd_stride_bytes != walk.crd_type.width:
+        return None
+    return Fibre(
+        extent=axis.extent,
+        pos=walk.pos,
+        pos_type=walk.pos_type,
+        crd=walk.crd,
+        crd_type=walk.crd_type,
+        positions=walk.steps,
+        coordinates=loop.steps,
     )
 
 

@@ -20,6 +20,8 @@ from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, em
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
+from teir.backends.llvm.emit_walked_dots import WALKED_DOTS_ARGUMENTS, emit_walked_dots_body
+from teir.backends.llvm.emit_walked_sum import emit_walked_sum_body, walked_sum_arguments
 from teir.backends.llvm.layout import (
     NODE_PARAMETERS,
     REGISTER_OPERANDS,
@@ -43,6 +45,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+    WalkedDots,
+    WalkedSum,
 )
 from teir.target import Isa
 
@@ -67,6 +71,10 @@ def kernel_operands(kernel: Kernel) -> int:
             return kernel.inputs + 1
         case TransposeCopy():
             return 2
+        case WalkedSum():
+            return len(kernel.inputs) + 3
+        case WalkedDots():
+            return 5 + int(kernel.scales)
         case _:
             assert_never(kernel)
 
@@ -90,6 +98,10 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return ROW_SWEEP_ARGUMENTS
         case Elementwise():
             return elementwise_arguments(kernel)
+        case WalkedSum():
+            return walked_sum_arguments(kernel)
+        case WalkedDots():
+            return WALKED_DOTS_ARGUMENTS
         case TransposeCopy():
             return TRANSPOSE_ARGUMENTS
         case PermuteCopy():
@@ -183,6 +195,10 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_row_sweep_body(kernel, isa).text()
         case Elementwise():
             return emit_elementwise_body(kernel, isa, _operand_names(kernel)).text()
+        case WalkedSum():
+            return emit_walked_sum_body(kernel, isa, _operand_names(kernel)).text()
+        case WalkedDots():
+            return emit_walked_dots_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
         case PermuteCopy() | RunCopy():
@@ -222,6 +238,15 @@ def _kernel_words(kernel: Kernel) -> str:
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
+        case WalkedSum():
+            return _walked_sum_words(kernel)
+        case WalkedDots():
+            types = (
+                f"{kernel.data_type.value}_{kernel.pos_type.value}_{kernel.crd_type.value}".lower()
+            )
+            shape = f"{kernel.vectors}x{kernel.chains}_lanes{kernel.lanes}"
+            flags = {"_masked": kernel.masked, "_scaled": kernel.scales, "_lines": kernel.aligns}
+            return f"walked_dots_{types}_{shape}" + "".join(w for w, on in flags.items() if on)
         case TransposeCopy():
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case PermuteCopy():
@@ -239,6 +264,19 @@ def _batch_block_words(kernel: BatchBlock) -> str:
     strides = f"{kernel.a_k}_{kernel.b_k}_{kernel.b_n}_{kernel.c_n}"
     ends = ("_masked" if kernel.masked else "") + ("_zero" if kernel.from_zero else "")
     return f"batch_{types}_{shape}_strides{strides}{ends}"
+
+
+def _walked_sum_words(kernel: WalkedSum) -> str:
+    types = (kernel.in_type, kernel.out_type, kernel.pos_type, kernel.crd_type)
+    shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
+    inputs = "_".join(
+        _ACCESS_LETTER[one.access] + one.follows.value[0] + ("n" if one.has_columns else "")
+        for one in kernel.inputs
+    )
+    lines = "" if kernel.aligns is None else f"_lines{kernel.aligns}"
+    mask = "_masked" if kernel.masked else ""
+    words = "_".join(data_type.value for data_type in types)
+    return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()
 
 
 def _panel_words(kernel: PanelBlock) -> str:

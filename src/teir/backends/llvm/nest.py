@@ -28,7 +28,12 @@ from teir.backends.llvm.layout import (
     ROOT_BYTES,
 )
 from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
-from teir.backends.llvm.nest_sparse import SPARSE_MEET, SPARSE_WALK, emit_sparse_nest
+from teir.backends.llvm.nest_sparse import (
+    RUN_WALK,
+    SPARSE_MEET,
+    SPARSE_WALK,
+    emit_sparse_nest,
+)
 
 WALK = "teir_walk"
 INDEXED_WALK = "teir_indexed_walk"
@@ -51,6 +56,7 @@ CONTROL_SYMBOLS = (
     GRID,
     SPARSE_WALK,
     SPARSE_MEET,
+    RUN_WALK,
     RUN,
 )
 

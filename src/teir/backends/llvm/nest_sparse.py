@@ -6,6 +6,9 @@
                   byte of the slot of crd, offset, width, stride, distance to its steps
                   steps: their count, then per step byte of the slot, stride
 
+    run_walk      function, child, byte of the slot of pos, offset, width, size,
+                  byte of the slot of the bounds, offset, then steps
+
 Pointers live in the frame. Per walk the frame keeps a cursor and an end. With one walk every
 position is visited; with more, each walk in turn seeks the coordinate the others agree on, by steps
 that double and then halve.
@@ -17,6 +20,7 @@ from teir.backends.llvm.layout import CANCEL_BYTES, NODE_PARAMETERS
 
 SPARSE_WALK = "teir_sparse_walk"
 SPARSE_MEET = "teir_sparse_meet"
+RUN_WALK = "teir_run_walk"
 
 SEEK_TEXT = """
 define internal i64 @teir_load_index(ptr %at, i64 %width) alwaysinline nounwind {
@@ -272,6 +276,44 @@ exit:
 )
 
 
+_RUN_WALK_TEXT = (
+    f"define void @{RUN_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
+    + _word("child_distance", 1)
+    + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
+    + "  %function = load ptr, ptr %child\n"
+    + _array("pos", "%node", 2)
+    + _BOUNDS
+    + _word("size", 5)
+    + _word("bounds_slot", 6)
+    + _word("bounds_offset", 7)
+    + """  %bounds_cell = getelementptr i8, ptr %frame, i64 %bounds_slot
+  %bounds_start = load ptr, ptr %bounds_cell
+  %bounds = getelementptr i8, ptr %bounds_start, i64 %bounds_offset
+  %bounds_end = getelementptr i8, ptr %bounds, i64 8
+  %steps = getelementptr i8, ptr %node, i64 64
+  br label %test
+test:
+  %p = phi i64 [ %begin, %entry ], [ %p_next, %run ]
+  %more = icmp slt i64 %p, %end
+  br i1 %more, label %run, label %exit
+run:
+  %p_next = add i64 %p, %size
+  %over = icmp sgt i64 %p_next, %end
+  %stop = select i1 %over, i64 %end, i64 %p_next
+  store i64 %p, ptr %bounds
+  store i64 %stop, ptr %bounds_end
+  %back = sub i64 0, %p
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %back)
+  call void %function(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %p)
+  br label %test
+exit:
+  ret void
+}
+"""
+)
+
+
 def emit_sparse_nest() -> str:
-    """Both functions; `ADVANCE_TEXT` must stand in the same module."""
-    return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT))
+    """All three functions; `ADVANCE_TEXT` must stand in the same module."""
+    return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT))

@@ -28,6 +28,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RunLoop,
     SparseLoop,
     Step,
     Storage,
@@ -114,6 +115,8 @@ class _Functions:
                 if isinstance(node, SparseLoop):
                     arrays = (slot for w in node.walks for slot in (w.pos.slot, w.crd.slot))
                     below |= frozenset(arrays)
+                if isinstance(node, RunLoop):
+                    below |= {node.pos.slot, node.bounds.slot}
                 self._used[id(node)] = below
             slots |= self._used[id(node)]
         return slots
@@ -135,6 +138,8 @@ class _Functions:
                     self._guarded(text, node, scope, cancel)
                 case SparseLoop():
                     self._sparse(text, node, scope, cancel)
+                case RunLoop():
+                    self._runs(text, node, scope, cancel)
                 case Grid():
                     self._grid(text, node, scope)
                 case _:
@@ -238,6 +243,37 @@ class _Functions:
             text.define(cursor, f"phi i64 {came}")
         more = text.value(f"icmp slt i64 {cursors[0]}, {walks[0].end}")
         text.effect(f"br i1 {more}, label %{look}, label %{after}")
+        text.label(after)
+
+    def _runs(self, text: FunctionText, loop: RunLoop, scope: _Scope, cancel: str) -> None:
+        width = loop.pos_type.width
+        pos = shift_pointer(text, scope.pointers[loop.pos.slot], loop.pos.offset_bytes)
+        begin = text.value(f"call i64 @teir_load_index(ptr {pos}, i64 {width})")
+        beyond = shift_pointer(text, pos, width)
+        end = text.value(f"call i64 @teir_load_index(ptr {beyond}, i64 {width})")
+        bounds = shift_pointer(text, scope.pointers[loop.bounds.slot], loop.bounds.offset_bytes)
+        before, head, run, latch, after = _labels(text, 5)
+        first, following = text.fresh(), text.fresh()
+        text.effect(f"br label %{before}")
+        text.label(before)
+        text.effect(f"br label %{head}")
+        text.label(head)
+        text.define(first, f"phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
+        more = text.value(f"icmp slt i64 {first}, {end}")
+        text.effect(f"br i1 {more}, label %{run}, label %{after}")
+        text.label(run)
+        text.define(following, f"add i64 {first}, {loop.size}")
+        over = text.value(f"icmp sgt i64 {following}, {end}")
+        stop = text.value(f"select i1 {over}, i64 {end}, i64 {following}")
+        text.effect(f"store i64 {first}, ptr {bounds}")
+        text.effect(f"store i64 {stop}, ptr {shift_pointer(text, bounds, 8)}")
+        back = text.value(f"sub i64 0, {first}")
+        pointers = dict(scope.pointers)
+        _step_pointers(text, pointers, loop.steps, back, self._slots(loop.body))
+        self._body(text, loop.body, _Scope(pointers, scope.indices), cancel)
+        text.effect(f"br label %{latch}")
+        text.label(latch)
+        text.effect(f"br label %{head}")
         text.label(after)
 
     def _guarded(self, text: FunctionText, node: Guarded, scope: _Scope, cancel: str) -> None:
@@ -383,7 +419,8 @@ def _step_pointers(
 
 def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
     return any(
-        isinstance(node, SparseLoop) or (not isinstance(node, Call) and _holds_sparse(node.body))
+        isinstance(node, SparseLoop | RunLoop)
+        or (not isinstance(node, Call) and _holds_sparse(node.body))
         for node in nodes
     )
 

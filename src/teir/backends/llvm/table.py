@@ -33,6 +33,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RunLoop,
     SparseLoop,
     Step,
     Storage,
@@ -133,7 +134,9 @@ class _Builder:
             for operand in node.operands:
                 reach |= 2 << operand.slot
         else:
-            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop) else 0
+            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop | RunLoop) else 0
+            if isinstance(node, RunLoop):
+                reach |= 2 << node.pos.slot | 2 << node.bounds.slot
             for walk in node.walks if isinstance(node, SparseLoop) else ():
                 reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
             for child in node.body:
@@ -181,6 +184,8 @@ class _Builder:
                 return self._grid(node)
             case SparseLoop():
                 return self._sparse(node)
+            case RunLoop():
+                return self._runs(node)
             case Call():
                 words = [self._kernels[node.kernel], *node.arguments]
                 for operand in node.operands:
@@ -223,6 +228,13 @@ class _Builder:
         for walk, steps_at in zip(node.walks, places[1:], strict=True):
             head += [*_walk_words(walk), steps_at]
         return self._append(head + [word for words in lists for word in words])
+
+    def _runs(self, node: RunLoop) -> int:
+        child = self._in_frame(node.body)
+        pos = [slot_bytes(node.pos.slot), node.pos.offset_bytes, node.pos_type.width]
+        bounds = [slot_bytes(node.bounds.slot), node.bounds.offset_bytes]
+        head = [self._control[nest_sparse.RUN_WALK], child - self._next, *pos, node.size, *bounds]
+        return self._append(head + self._steps(node.steps, self._reach_all(node.body)))
 
     def _new_cell(self) -> int:
         """A cell no guard reads."""
@@ -276,7 +288,7 @@ class _Builder:
             case Guarded():
                 child, offsets = self._in_registers(node.body, registers)
                 return self._guarded(node, child), offsets
-            case Grid() | SparseLoop():
+            case Grid() | SparseLoop() | RunLoop():
                 raise AssertionError("grids and sparse loops keep their pointers in the frame")
             case _:
                 assert_never(node)

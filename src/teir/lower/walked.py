@@ -1,0 +1,305 @@
+"""Lowering of a sparse loop together with its leaf: one kernel call walks a whole fibre.
+
+    j over a fibre { A[i, :] += B[p] * C[j, :] }      WalkedSum
+    j over a fibre { t = C[i, :] . D[j, :]; A[p] += B[p] * t }      WalkedDots
+
+Free axes of the leaf that fill no register block become loops around the kernel: every sum keeps
+the order of the fibre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from teir.dtypes import DataType
+from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
+from teir.lower.blocking import full_lanes
+from teir.lower.kernel_program import Address, Call, KernelNode, RunLoop, SparseLoop, Step, Walk
+from teir.lower.kernels import Access, Follows, WalkedDots, WalkedInput, WalkedSum
+from teir.target import Isa
+
+_LINE_BYTES = 64
+_MOST_VECTORS = 16
+_BLOCK_VECTORS = 4
+_MOST_COLUMNS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fibre:
+    """The fibre a kernel walks, and what one position and one coordinate add to slots."""
+
+    extent: int
+    pos: Address
+    pos_type: DataType
+    crd: Address
+    crd_type: DataType
+    positions: tuple[Step, ...]
+    coordinates: tuple[Step, ...]
+
+    def move(self, address: Address) -> tuple[Follows, int]:
+        """What moves an operand along the fibre, and by how many bytes."""
+        for follows, steps in (
+            (Follows.POSITION, self.positions),
+            (Follows.COORDINATE, self.coordinates),
+        ):
+            for step in steps:
+                if step.slot == address.slot:
+                    return follows, step.stride_bytes
+        return Follows.NOTHING, 0
+
+    def in_run(self, bounds: Address, kept: int, stride_bytes: int) -> Fibre:
+        """A run of the fibre, with a slot that has a place for every position."""
+        step = Step(slot=kept, stride_bytes=stride_bytes)
+        positions = (*self.positions, step)
+        return replace(self, pos=bounds, pos_type=DataType.I64, positions=positions)
+
+    def runs(
+        self, size: int, bounds: Address, steps: tuple[Step, ...], body: tuple[KernelNode, ...]
+    ) -> RunLoop:
+        """The fibre walked run by run."""
+        return RunLoop(
+            pos=self.pos,
+            pos_type=self.pos_type,
+            size=size,
+            bounds=bounds,
+            steps=steps,
+            body=body,
+        )
+
+    def loop(self, body: tuple[KernelNode, ...]) -> SparseLoop:
+        """The fibre walked visit by visit."""
+        walk = Walk(
+            pos=self.pos,
+            pos_type=self.pos_type,
+            crd=self.crd,
+            crd_type=self.crd_type,
+            crd_stride_bytes=self.crd_type.width,
+            steps=self.positions,
+        )
+        return SparseLoop(
+            extent=self.extent,
+            walks=(walk,),
+            steps=self.coordinates,
+            index=None,
+            last=None,
+            body=body,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A Contraction below a sparse loop: its axes, operands and types, inputs first."""
+
+    axes: tuple[TileAxis, ...]
+    operands: tuple[Address, ...]
+    in_type: DataType
+    out_type: DataType
+    accumulate: bool
+
+
+def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
+    """Calls of `WalkedSum`; None where the leaf reduces, or the fibre moves what it adds into."""
+    if fibre.move(leaf.operands[-1])[0] is not Follows.NOTHING or leaf.in_type.is_complex:
+        return None
+    if any(not axis.strides[-1] for axis in leaf.axes):
+        return None
+    free = fuse_any_order(leaf.axes)
+    row = next((axis for axis in free if _is_row(axis, leaf)), None)
+    if row is None and free:
+        return None
+    rest = [axis for axis in free if axis is not row]
+    column = max(
+        (axis for axis in rest if row is not None and not _moves_rows(axis, row)),
+        key=lambda axis: axis.extent,
+        default=None,
+    )
+    outer = [axis for axis in rest if axis is not column]
+    body = _blocks(leaf, fibre, row, column, isa)
+    return wrap_in_loops(outer, [one.slot for one in leaf.operands], body)
+
+
+def _is_row(axis: TileAxis, leaf: Leaf) -> bool:
+    return axis.strides[-1] == leaf.out_type.width and all(
+        stride in (0, leaf.in_type.width) for stride in axis.strides[:-1]
+    )
+
+
+def _moves_rows(axis: TileAxis, row: TileAxis) -> bool:
+    """True when rows of inputs would have to be read again for every column."""
+    return any(
+        stride and along_row
+        for stride, along_row in zip(axis.strides[:-1], row.strides[:-1], strict=True)
+    )
+
+
+def _blocks(
+    leaf: Leaf, fibre: Fibre, row: TileAxis | None, column: TileAxis | None, isa: Isa
+) -> tuple[KernelNode, ...]:
+    lanes = 1 if row is None else full_lanes(isa, leaf.in_type, leaf.out_type)
+    extent = 1 if row is None else row.extent
+    vectors = -(-extent // lanes)
+    columns = 1 if column is None else column.extent
+    most = _MOST_VECTORS if columns == 1 else _BLOCK_VECTORS
+    most = most if isa.has_masks else max(1, most // 2)
+    pieces = -(-vectors // most)
+    room = (24 if isa.has_masks else 8) // -(-vectors // pieces)
+    at_once = min(columns, max(1, min(room, _MOST_COLUMNS)))
+    nodes: tuple[KernelNode, ...] = ()
+    start = 0
+    for piece in range(pieces):
+        size = vectors // pieces + (piece < vectors % pieces)
+        last = extent - (start + size - 1) * lanes
+        for first, wide, count in _column_cuts(columns, at_once):
+            block = _Block(size, lanes, min(last, lanes), wide)
+            shift = tuple(
+                (0 if row is None else start * lanes * along_row)
+                + (0 if column is None else first * along_column)
+                for along_row, along_column in zip(
+                    _strides(row, leaf), _strides(column, leaf), strict=True
+                )
+            )
+            call = _sum_call(leaf, fibre, row, column, block, shift, isa)
+            slots = [one.slot for one in leaf.operands]
+            walk = TileAxis(count, tuple(wide * one for one in _strides(column, leaf)))
+            nodes += wrap_in_loops((walk,), slots, (call,)) if count > 1 else (call,)
+        start += size
+    return nodes
+
+
+def _column_cuts(columns: int, most: int) -> list[tuple[int, int, int]]:
+    """First column, columns of a block, number of blocks: whole blocks, then the rest."""
+    whole, left = divmod(columns, most)
+    cuts = [(0, most, whole)] if whole else []
+    return [*cuts, (whole * most, left, 1)] if left else cuts
+
+
+def _strides(axis: TileAxis | None, leaf: Leaf) -> tuple[int, ...]:
+    return (0,) * len(leaf.operands) if axis is None else axis.strides
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A register block: the last vector has ``last`` lanes."""
+
+    vectors: int
+    lanes: int
+    last: int
+    columns: int
+
+
+def _sum_call(
+    leaf: Leaf,
+    fibre: Fibre,
+    row: TileAxis | None,
+    column: TileAxis | None,
+    block: _Block,
+    shift: tuple[int, ...],
+    isa: Isa,
+) -> Call:
+    moves = [fibre.move(address) for address in leaf.operands[:-1]]
+    along_row, along_column = _strides(row, leaf), _strides(column, leaf)
+    inputs = tuple(
+        WalkedInput(
+            access=Access.UNIT if along_row[number] else Access.BROADCAST,
+            follows=follows,
+            has_columns=along_column[number] != 0 and block.columns > 1,
+        )
+        for number, (follows, _) in enumerate(moves)
+    )
+    steps = tuple(step for _, step in moves)
+    kernel = WalkedSum(
+        in_type=leaf.in_type,
+        out_type=leaf.out_type,
+        pos_type=fibre.pos_type,
+        crd_type=fibre.crd_type,
+        lanes=block.lanes,
+        vectors=block.vectors,
+        columns=block.columns,
+        masked=block.last < block.lanes,
+        inputs=inputs,
+        aligns=_aligned_input(leaf, inputs, steps, block, isa),
+    )
+    operands = tuple(
+        Address(slot=address.slot, offset_bytes=address.offset_bytes + distance)
+        for address, distance in zip(leaf.operands, shift, strict=True)
+    )
+    return Call(
+        kernel=kernel,
+        operands=(fibre.pos, fibre.crd, *operands),
+        arguments=(
+            block.last,
+            int(leaf.accumulate),
+            along_column[-1],
+            *steps,
+            *along_column[:-1],
+        ),
+    )
+
+
+def _aligned_input(
+    leaf: Leaf, inputs: Sequence[WalkedInput], steps: Sequence[int], block: _Block, isa: Isa
+) -> int | None:
+    if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 2:
+        return None
+    if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != _LINE_BYTES:
+        return None
+    for number, one in enumerate(inputs):
+        gathers = one.access is Access.UNIT and one.follows is Follows.COORDINATE
+        if gathers and steps[number] % _LINE_BYTES == 0:
+            return number
+    return None
+
+
+def scaled_end(leaf: Leaf, fibre: Fibre, dot: int) -> tuple[Address, Address] | None:
+    """The scale and the output of ``out[p] += scale[p] * dot``; None for any other leaf."""
+    if leaf.axes or len(leaf.operands) != 3 or leaf.in_type is not leaf.out_type:
+        return None
+    *inputs, output = leaf.operands
+    others = [address for address in inputs if address.slot != dot]
+    along = (Follows.POSITION, leaf.in_type.width)
+    if len(others) != 1 or fibre.move(others[0]) != along or fibre.move(output) != along:
+        return None
+    return others[0], output
+
+
+def lower_walked_dots(
+    dot: Leaf, fibre: Fibre, chains: int, ends: Sequence[Address], isa: Isa
+) -> tuple[KernelNode, ...] | None:
+    """A call of `WalkedDots` for a sum over adjacent elements of a fixed and a gathered row.
+
+    ``ends`` are the scale, where there is one, and the output, both adjacent along the fibre.
+    """
+    data_type = dot.in_type
+    if len(dot.axes) != 1 or len(dot.operands) != 3 or data_type is not dot.out_type:
+        return None
+    if data_type.is_complex or data_type is not data_type.accumulator:
+        return None
+    axis = dot.axes[0]
+    if axis.strides != (data_type.width, data_type.width, 0):
+        return None
+    first, second = dot.operands[:2]
+    if fibre.move(first)[0] is not Follows.NOTHING:
+        first, second = second, first
+    follows, step = fibre.move(second)
+    if fibre.move(first)[0] is not Follows.NOTHING or follows is not Follows.COORDINATE:
+        return None
+    lanes = min(chains, full_lanes(isa, data_type, data_type))
+    vectors, last = -(-axis.extent // chains), (axis.extent - 1) % chains + 1
+    if vectors * chains > _MOST_VECTORS * lanes or (last < chains and isa in (Isa.PLAIN, Isa.NEON)):
+        return None
+    line = lanes == chains and lanes * data_type.width == _LINE_BYTES and isa.has_masks
+    kernel = WalkedDots(
+        data_type=data_type,
+        pos_type=fibre.pos_type,
+        crd_type=fibre.crd_type,
+        lanes=lanes,
+        chains=chains,
+        vectors=vectors,
+        masked=last < chains,
+        scales=len(ends) > 1,
+        aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 1,
+    )
+    operands = (fibre.pos, fibre.crd, first, second, *ends)
+    arguments = (last, int(dot.accumulate), step)
+    return (Call(kernel=kernel, operands=operands, arguments=arguments),)
