@@ -123,7 +123,8 @@ class ProductBlocks:
             outer = outer[:-1]
         if not outer or room < 2:
             return self.emission.loops(outer, lambda: then(inside, m), parallel)
-        last, size = outer[-1], even_block(outer[-1].extent, room)
+        together = max(1, self.choice.panel // m.extent) if not inside else 1
+        last, size = outer[-1], even_block(outer[-1].extent, room, min(together, room))
         return self.emission.loops(
             outer[:-1],
             lambda: self.emission.blocks(
@@ -140,7 +141,8 @@ class ProductBlocks:
         k: tuple[Span, ...],
         first: tuple[str, ...] | None,
     ) -> Body:
-        packed = pack_a(self.emission, self.shape.a, outer, m, k, self.choice.panel)
+        shape = self.shape
+        packed = pack_a(self.emission, shape.a, outer, m, k, self.choice.panel, shape.out.name)
         rows = _Side(packed.tensor.name, packed.outer, packed.pieces, True)
         return packed.body + self._nest(rows, columns, packed.k, first)
 

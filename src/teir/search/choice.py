@@ -13,7 +13,7 @@ from math import gcd
 
 from teir.passes.extents import even_block
 from teir.search.machine import Machine
-from teir.search.packing import rows_together
+from teir.search.packing import follow, rows_together
 from teir.search.reductions import depth_of, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -31,6 +31,11 @@ _COLUMNS = 12
 """The fewest columns of a block that is not packed."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
+_LONGEST_PANEL = 24
+"""Vectors of a panel of rows that follow one another: a step along it stays within a page."""
+_RUN_COST = 3.0
+_MOVE_COST = 0.7
+"""What packing a run of a row, and an element of it, takes, in multiply-adds of a vector."""
 
 
 class Packing(Enum):
@@ -219,6 +224,8 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
         return False
     if shape.m.stride(shape.a.name) != shape.a.data_type.width:
         return True
+    if _gains_by_following(shape, machine):
+        return True
     columns = shape.columns
     is_big = shape.m.extent * depth * shape.a.data_type.width > machine.l1_bytes
     return is_big and columns >= 128 and max(a.stride(shape.a.name) for a in k) >= _FAR
@@ -283,9 +290,46 @@ def _panel(shape: ProductShape, machine: Machine) -> int:
     """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste."""
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
+    if shape.m is not None:
+        count = _rows_of_panel(shape, machine)
+        if count > 1:
+            return count * rows
     if rows <= 4 * lanes:
         return rows
     return min((3 * lanes, 4 * lanes), key=lambda panel: -rows % panel)
+
+
+def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of the outer axis that make a panel with the fewest vectors; 1 for none."""
+    assert shape.m is not None
+    if not shape.m_outer or not follow(shape.m_outer[-1], shape.m, shape.out.name):
+        return 1
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows, outer = shape.m.extent, shape.m_outer[-1].extent
+    most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
+
+    def worth(count: int) -> tuple[int, bool, int]:
+        return (_vectors(outer, rows, count, lanes), count * rows < 3 * lanes, count)
+
+    return min(range(1, most + 1), key=worth)
+
+
+def _vectors(outer: int, rows: int, count: int, lanes: int) -> int:
+    """Vectors of ``outer`` rows of ``rows``, ``count`` of which lie side by side."""
+    whole, left = divmod(outer, count)
+    return whole * -(-count * rows // lanes) + -(-left * rows // lanes)
+
+
+def _gains_by_following(shape: ProductShape, machine: Machine) -> bool:
+    """True where full vectors save more than packing costs."""
+    assert shape.m is not None
+    count = _rows_of_panel(shape, machine)
+    if count == 1:
+        return False
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    outer, rows = shape.m_outer[-1].extent, shape.m.extent
+    saved = _vectors(outer, rows, 1, lanes) - _vectors(outer, rows, count, lanes)
+    return saved * shape.columns > outer * (_RUN_COST + _MOVE_COST * rows)
 
 
 def _tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:

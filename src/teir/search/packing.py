@@ -1,6 +1,8 @@
 """Packing: a Copy of a block of an operand into scratch, in the order the kernels read it.
 
-A (rows, lanes adjacent) becomes panels of some rows: [outer rows][panel][k][row].
+A (rows, lanes adjacent) becomes panels of some rows: [outer rows][panel][k][row]. Short rows lie
+side by side in a panel; where they follow one another in the output too they are one axis from then
+on: 12 rows of 5 are 60 rows.
 B becomes [outer columns][column][k], or [outer columns][block][k][column] where B is adjacent
 along the columns already. Sums are not touched, so packing changes no bit.
 """
@@ -48,8 +50,14 @@ def pack_a(
     rows: Span,
     k: tuple[Span, ...],
     panel: int,
+    out: str,
 ) -> Packed:
-    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows."""
+    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
+
+    ``out`` is the tensor the rows are meant for.
+    """
+    if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
+        return _pack_following(emission, source, outer, rows, k, panel // rows.extent)
     if outer and rows_together(rows, outer[-1], panel) > 1:
         return _pack_together(emission, source, outer, rows, k, panel // rows.extent)
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
@@ -79,6 +87,56 @@ def rows_together(rows: Span, outer: Span, panel: int) -> int:
     """How many rows of ``outer`` fill a panel, 1 where they do not fill it exactly."""
     count, left = divmod(panel, rows.extent)
     return count if left == 0 and outer.extent % max(count, 1) == 0 else 1
+
+
+def follow(outer: Span, rows: Span, out: str) -> bool:
+    """True where the rows of ``outer`` lie one after the other in the output."""
+    return outer.stride(out) == rows.extent * rows.stride(out)
+
+
+def _pack_following(
+    emission: Emission,
+    source: Tensor,
+    outer: tuple[Span, ...],
+    rows: Span,
+    k: tuple[Span, ...],
+    count: int,
+) -> Packed:
+    """As `pack_a`, ``count`` short rows of the innermost outer axis made one axis of the tile."""
+    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+    width = source.data_type.width
+    last = outer[-1]
+    count = min(count, last.extent)
+    whole, left = divmod(last.extent, count)
+    k_packed, panel_bytes = _stack(k, target.name, count * rows.extent * width)
+    outer_packed, _ = _stack(outer[:-1], target.name, (whole + bool(left)) * panel_bytes)
+    row = rows.on(target.name, width)
+    parts: list[tuple[tuple[Span, ...], Span]] = []
+    loops, inner = _split(last, count)
+    loops = tuple(loop.on(target.name, panel_bytes) for loop in loops)
+    parts.append((loops, inner.on(target.name, rows.extent * width)))
+    if left:
+        rest = last.rest(whole * count).on(target.name, rows.extent * width)
+        parts.append(((), _shifted(rest, target.name, whole * panel_bytes)))
+    copied = [Piece(loops, row, (beside,)) for loops, beside in parts]
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed)
+    pieces = tuple(Piece(loops, _one_axis(beside, row)) for loops, beside in parts)
+    return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
+
+
+def _one_axis(outer: Span, inner: Span) -> Span:
+    """Both axes as one, on the tensors where the outer one continues the inner one."""
+    strides = {
+        tensor: stride
+        for tensor, stride in inner.strides.items()
+        if outer.stride(tensor) == stride * inner.extent
+    }
+    offsets = {
+        tensor: outer.offsets.get(tensor, 0) + inner.offsets.get(tensor, 0)
+        for tensor in strides
+        if tensor in outer.offsets or tensor in inner.offsets
+    }
+    return Span(f"{outer.label}{inner.label}", outer.extent * inner.extent, strides, offsets)
 
 
 def _pack_together(
