@@ -73,7 +73,8 @@ def _steps(call: Call) -> float:
     match kernel:
         case GemmBlock():
             depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
-            return kernel.vectors * kernel.columns * (2 + depth * batch * outer)
+            blocks = call.arguments[-1] if kernel.repeats else 1
+            return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
         case PanelBlock():
             return kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case ProductSum():

@@ -216,7 +216,8 @@ class _Machine:
         a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
         c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m
         last = last_lanes if kernel.masked else kernel.lanes
-        rows, columns = (kernel.vectors - 1) * kernel.lanes + last, kernel.columns
+        rows = (kernel.vectors - 1) * kernel.lanes + last
+        columns = kernel.columns * (call.arguments[-1] if kernel.repeats else 1)
         depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
         depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
         a = self.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))

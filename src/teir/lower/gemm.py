@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, wrap_in_loops
@@ -22,10 +24,14 @@ from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
+_SHORT_DEPTH = 16
+"""Products per result up to which a block takes no longer than a few of its calls."""
+_FIXED_DEPTH = 6
+"""Products per result up to which the loop over them would show: blocks without one are taken."""
+_FIXED_ACCUMULATORS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class GemmAxes:
+class GemmAxes(msgspec.Struct, frozen=True):
     """The axes of a GEMM-shaped tile; strides already in the order A, B, C."""
 
     lanes: TileAxis
@@ -152,8 +158,29 @@ class _GemmBlocks:
             block = TileAxis(
                 cut.count, tuple(stride * cut.size for stride in self.axes.columns.strides)
             )
-            nodes += self._loop(block, self._block(rows.size, cut, row, masked))
+            body = self._block(rows.size, cut, row, masked)
+            nodes += body if self._repeats(cut) else self._loop(block, body)
         return nodes
+
+    def _repeats(self, cut: Cut) -> bool:
+        """True for blocks so short that their calls would show: one call forms them all."""
+        is_short = not self.outside and self._depth <= _SHORT_DEPTH
+        return cut.count > 1 and is_short and not self.tile.flushes
+
+    @property
+    def _depth(self) -> int:
+        """Products per result of one call."""
+        depth = 1
+        for axis in self.inside:
+            depth *= axis.extent
+        return depth
+
+    def _fixed_depth(self, accumulators: int) -> int | None:
+        """The depth a block knows: without a loop, LLVM moves loads ahead into free registers."""
+        is_known = len(self.inside) == 1 and self._depth <= _FIXED_DEPTH
+        has_room = self.isa is Isa.AVX512 and accumulators <= _FIXED_ACCUMULATORS
+        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
+        return self._depth if is_known and has_room and is_plain else None
 
     def _loop(self, axis: TileAxis, body: tuple[KernelNode, ...]) -> tuple[KernelNode, ...]:
         if axis.extent == 1:
@@ -168,7 +195,9 @@ class _GemmBlocks:
         )
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
-            return self._reduce(self._call(vectors, cut.size, masked, (a, b, c), None, accumulate))
+            blocks = cut.count if self._repeats(cut) else 1
+            call = self._call(vectors, cut.size, masked, (a, b, c), None, accumulate, blocks)
+            return self._reduce(call)
         return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))
 
     def _reduce(self, call: Call) -> tuple[KernelNode, ...]:
@@ -199,7 +228,7 @@ class _GemmBlocks:
         store = lower_elementwise(
             Operation.COPY, turned, (wide, c), (wide_type, self.tile.out_type), self.isa
         )
-        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, accumulate=True)
+        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, True, 1)
         return (*load, *self._reduce(call), *store)
 
     def _call(
@@ -210,8 +239,9 @@ class _GemmBlocks:
         operands: tuple[Address, Address, Address],
         wide_column_bytes: int | None,
         accumulate: bool,
+        blocks: int,
     ) -> Call:
-        """One block; ``wide_column_bytes`` is given when C is the wide accumulator."""
+        """``blocks`` blocks; ``wide_column_bytes`` is given when C is the wide accumulator."""
         lane_strides = self.axes.lanes.strides
         is_wide = wide_column_bytes is not None
         out_type = self.tile.out_type.accumulator if is_wide else self.tile.out_type
@@ -228,6 +258,8 @@ class _GemmBlocks:
             masked=masked,
             flushes=self.tile.flushes,
             b_adjacent=self.tile.flushes and self._is_b_adjacent(),
+            repeats=blocks > 1,
+            depth=self._fixed_depth(vectors * columns),
         )
         missing = BLOCK_REDUCTIONS - len(self.inside)
         loops = (TileAxis(1, (0, 0, 0)),) * missing + self.inside
@@ -245,6 +277,7 @@ class _GemmBlocks:
             c_m,
             self.tile.ahead[0 if self.axes.swapped else 1],
             0 if is_wide else self.tile.ahead[-1],
+            *((blocks,) if blocks > 1 else ()),
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
 

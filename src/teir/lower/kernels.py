@@ -29,6 +29,8 @@ class Access(Enum):
     BROADCAST = "broadcast"
     """All lanes are the same element."""
 
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmBlock:
@@ -46,7 +48,9 @@ class GemmBlock:
     change no value, and the addresses need not exist.
 
     ``flushes`` (inputs of type BF16): factors and sums that are subnormal count as zero.
-    ``b_adjacent``: ``b_k`` is one element.
+    ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
+    many blocks are formed, each ``columns`` columns beyond the one before. Where ``depth`` is given
+    k is ``depth``, and batch and outer are 1.
     """
 
     in_type: DataType
@@ -59,6 +63,8 @@ class GemmBlock:
     masked: bool
     flushes: bool = False
     b_adjacent: bool = False
+    repeats: bool = False
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,10 @@ PAIRS = (
 )
 
 
+_BLOCKS = 3
+"""Blocks of one call of a kernel that repeats."""
+
+
 def block(
     in_type: DataType,
     out_type: DataType,
@@ -70,8 +74,12 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
     while lanes >= 1:
         chosen.append(block(in_type, out_type, lanes, 1, 2, masked=True))
         lanes //= 2
+    repeated = [dataclasses.replace(kernel, repeats=True) for kernel in chosen[1:4]]
+    flushing = [dataclasses.replace(kernel, flushes=True) for kernel in chosen]
+    chosen += [*repeated, *(dataclasses.replace(kernel, depth=3) for kernel in repeated)]
+    chosen.append(dataclasses.replace(chosen[1], depth=1))
     if in_type is DataType.BF16:
-        chosen += [dataclasses.replace(kernel, flushes=True) for kernel in chosen]
+        chosen += flushing
         chosen += [
             dataclasses.replace(
                 block(in_type, out_type, full, vectors, 3, masked=True), flushes=True
@@ -112,7 +120,7 @@ class Problem:
             (sizes.batch, a_batch),
             (sizes.k, a_k),
         )
-        k, n = sizes.k, kernel.columns
+        k, n = sizes.k, kernel.columns * (_BLOCKS if kernel.repeats else 1)
         b_k, b_n = (width, k * width) if sizes.k_innermost else (n * width, width)
         b_axes = (
             (n, b_n),
@@ -129,6 +137,7 @@ class Problem:
             *(sizes.k, a_k, b_k, sizes.batch, a_batch, b_axes[2][1]),
             *(sizes.outer, a_axes[1][1], b_axes[1][1]),
             *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m, 0, 0),
+            *((_BLOCKS,) if kernel.repeats else ()),
         )
 
     def operand(
@@ -164,7 +173,8 @@ def test_block_is_exact_and_stays_inside(isa: Isa, in_type: DataType, out_type: 
     compiled = Compiled(kernels, isa)
     for kernel in kernels:
         for edge in Edge:
-            for k, batch, outer in ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1)):
+            depths = ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1))
+            for k, batch, outer in depths if kernel.depth is None else ((kernel.depth, 1, 1),):
                 last = int(random.integers(1, kernel.lanes + 1))
                 accumulate, innermost = int(random.integers(2)), bool(random.integers(2))
                 sizes = Sizes(k, batch, outer, last, accumulate, innermost)
@@ -363,6 +373,25 @@ def test_no_vector_register_is_spilled(isa: Isa, data_type: DataType) -> None:
                 )
                 lines = kernel_assembly(kernel, isa).splitlines()
                 assert not [line for line in lines if spill.search(line)], kernel
+
+
+@pytest.mark.parametrize("depth", [None, 1, 3, 6])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None) -> None:
+    """Blocks of fixed depth have at most 16 accumulators, the others as many as there may be."""
+    isa = Isa.AVX512
+    shapes = extremes(isa, data_type, False)
+    if depth is not None:
+        limits = dict(block_shapes(isa, data_type, data_type))
+        shapes = [(vectors, min(most, 16 // vectors)) for vectors, most in limits.items()]
+    for vectors, columns in shapes:
+        kernel = dataclasses.replace(
+            block(data_type, data_type, full_lanes(isa, data_type), vectors, columns, masked=True),
+            repeats=True,
+            depth=depth,
+        )
+        lines = kernel_assembly(kernel, isa).splitlines()
+        assert not [line for line in lines if X86_SPILL.search(line)], kernel
 
 
 def test_arm_block_uses_fused_vectors() -> None:

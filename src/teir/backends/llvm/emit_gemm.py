@@ -6,6 +6,9 @@ phi and the code stays small:
     loop:    k left >= 4 (large blocks: 2) -> so many steps -> loop
              k left >= 1 -> one step -> loop
              else next (outer, batch) -> loop, or store
+
+With ``repeats`` all of it stands in a loop over blocks of columns. Where the depth is known there
+is no loop over k.
 """
 
 from __future__ import annotations
@@ -50,19 +53,68 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
     if computed_number(kernel.in_type) != computed_number(kernel.out_type):
         raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    if kernel.flushes and (kernel.repeats or kernel.depth is not None):
+        raise ValueError("expected no repetition and no fixed depth of a block that flushes")
     text = FunctionText()
     text.label("entry")
     block = prepare_block(text, kernel, isa, arguments)
+    blocks = _begin_blocks(text, block) if kernel.repeats else None
     mode = None
     if kernel.flushes and block.pairs is None:
         mode = start_flushing(text, isa)
     start = _start(text, block)
     first = emit_preload(text, block)
-    sums = _emit_loop(text, block, start, first)
+    if kernel.depth is None:
+        sums = _emit_loop(text, block, start, first)
+    else:
+        sums = _emit_all_steps(text, block, start, first, kernel.depth)
     text.label("finish")
     stop_flushing(text, isa, mode)
     emit_store(text, block, sums)
+    if blocks is not None:
+        _end_blocks(text, block, blocks)
+    text.effect("ret void")
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The loop over blocks of columns: how many are left, and the values of its next pass."""
+
+    left: str
+    next_left: str
+    next_b: str
+    next_c: str
+
+
+def _begin_blocks(text: FunctionText, block: Block) -> _Blocks:
+    blocks = _Blocks(text.fresh(), text.fresh(), text.fresh(), text.fresh())
+    count = block.arguments.read(text, "blocks")
+    text.effect("br label %block")
+    text.label("block")
+    for name, kind, first, following in (
+        (block.b_start, "ptr", "%B", blocks.next_b),
+        (block.c_start, "ptr", "%C", blocks.next_c),
+        (blocks.left, "i64", count, blocks.next_left),
+    ):
+        text.define(name, f"phi {kind} [ {first}, %entry ], [ {following}, %next_block ]")
+    return blocks
+
+
+def _end_blocks(text: FunctionText, block: Block, blocks: _Blocks) -> None:
+    text.define(blocks.next_left, f"sub i64 {blocks.left}, 1")
+    more = text.value(f"icmp sgt i64 {blocks.next_left}, 0")
+    text.effect(f"br i1 {more}, label %next_block, label %exit")
+    text.label("next_block")
+    for following, start, stride in (
+        (blocks.next_b, block.b_start, "b_n"),
+        (blocks.next_c, block.c_start, "c_n"),
+    ):
+        column = block.arguments.read(text, stride)
+        distance = text.value(f"mul i64 {column}, {block.kernel.columns}")
+        text.define(following, f"getelementptr i8, ptr {start}, i64 {distance}")
+    text.effect("br label %block")
+    text.label("exit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +156,7 @@ def _emit_loop(
     one = _emit_steps(text, block, state, "one", 1)
     next_batch, next_outer = _emit_segment(text, block, state)
     sources = (
-        ("entry", start),
+        (_before(block), start),
         ("preload", replace(start, sums=first)),
         ("many", many),
         ("one", one),
@@ -113,6 +165,33 @@ def _emit_loop(
     )
     _emit_loop_head(text, block, state, sources)
     return state.sums
+
+
+def _emit_all_steps(
+    text: FunctionText, block: Block, start: _State, first: Accumulators, depth: int
+) -> Accumulators:
+    """The steps one after the other, then %finish; returns the sums."""
+    text.label("loop")
+    kind = vector(block.arithmetic.element, block.arithmetic.count)
+    sums = [
+        [
+            text.value(f"phi {kind} [ {zero}, %{_before(block)} ], [ {stored}, %preload ]")
+            for zero, stored in zip(*columns, strict=True)
+        ]
+        for columns in zip(start.sums, first, strict=True)
+    ]
+    a, b = start.a, start.b
+    for step in range(depth):
+        sums = emit_step(text, block, a, b, sums)
+        if step + 1 < depth:
+            a, b = next_step(text, block, a, b)
+    text.effect("br label %finish")
+    return sums
+
+
+def _before(block: Block) -> str:
+    """The label of the basic block that starts a register block."""
+    return "block" if block.kernel.repeats else "entry"
 
 
 def _emit_loop_head(text: FunctionText, block: Block, state: _State, sources: Sources) -> None:
@@ -134,7 +213,7 @@ def _steps_at_once(block: Block) -> int:
 def _start(text: FunctionText, block: Block) -> _State:
     """Where the loop starts, its sums zero."""
     kernel, arguments = block.kernel, block.arguments
-    b = ["%B"]
+    b = [block.b_start]
     for _ in range(1, -(-kernel.columns // COLUMNS_PER_BASE)):
         b.append(shift_pointer(text, b[-1], block.b_base_step))
     return _State(

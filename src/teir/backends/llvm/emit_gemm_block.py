@@ -30,12 +30,15 @@ WORD_BYTES = 4
 Accumulators = list[list[str]]
 
 
-def gemm_arguments() -> tuple[str, ...]:
+_ARGUMENTS = (
+    "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
+    "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead", "blocks",
+)  # fmt: skip
+
+
+def gemm_arguments(kernel: GemmBlock) -> tuple[str, ...]:
     """The names of the arguments in order, as in `GemmBlock`."""
-    return (
-        "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
-        "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead",
-    )  # fmt: skip
+    return _ARGUMENTS if kernel.repeats else _ARGUMENTS[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Arguments:
     def read(self, text: FunctionText, name: str) -> str:
         if not self.of_node:
             return f"%{name}"
-        at = argument_bytes(gemm_arguments().index(name))
+        at = argument_bytes(_ARGUMENTS.index(name))
         address = text.value(f"getelementptr i8, ptr %node, i64 {at}")
         return text.value(f"load volatile i64, ptr {address}, align 8")
 
@@ -61,6 +64,7 @@ class Block:
     """The block being emitted: its arithmetic and where its vectors and columns lie.
 
     ``a_k`` and ``b_k`` are the steps along k, ``b_base_step`` that between groups of columns.
+    ``b_start`` and ``c_start`` are the first columns of the block being formed.
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
     memory.
     """
@@ -76,6 +80,8 @@ class Block:
     a_offsets: tuple[str | int, ...]
     c: tuple[Lanes, ...]
     c_offsets: tuple[str | int, ...]
+    b_start: str
+    c_start: str
     b_multiples: dict[int, str]
     pairs: PairRows | None
     words: str | None
@@ -102,6 +108,7 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         text.value(f"mul i64 {b_n}, {COLUMNS_PER_BASE}"),
         *_vectors(text, kernel, isa, arguments, a, last),
         *_vectors(text, kernel, isa, arguments, c, last),
+        *((text.fresh(), text.fresh()) if kernel.repeats else ("%B", "%C")),
         multiples,
         pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
         _words(text, kernel, isa),
@@ -178,7 +185,7 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
     c_n = block.arguments.read(text, "c_n")
     first: Accumulators = []
     for column in range(block.kernel.columns):
-        address = _column_of_c(text, c_n, column)
+        address = _column_of_c(text, block, c_n, column)
         rows = []
         for lanes, offset in zip(block.c, block.c_offsets, strict=True):
             stored = load(text, lanes, shift_pointer(text, address, offset))
@@ -195,7 +202,7 @@ def _emit_prefetch_of_c(text: FunctionText, block: Block, c_ahead: str) -> None:
     c_n = block.arguments.read(text, "c_n")
     row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
     for column in range(kernel.columns):
-        address = shift_pointer(text, _column_of_c(text, c_n, column), c_ahead)
+        address = shift_pointer(text, _column_of_c(text, block, c_n, column), c_ahead)
         for line in range(0, row_bytes, _LINE_BYTES):
             prefetch(text, shift_pointer(text, address, line))
 
@@ -206,24 +213,23 @@ def prefetch(text: FunctionText, address: str) -> None:
 
 
 def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
-    """The block's results, rounded to their type, and the return."""
+    """The block's results, rounded to their type."""
     c_n = block.arguments.read(text, "c_n")
     for column, held in enumerate(sums):
         rows = held if block.pairs is None else as_ordered(text, held)
-        address = _column_of_c(text, c_n, column)
+        address = _column_of_c(text, block, c_n, column)
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
             if block.pairs is not None and block.kernel.out_type is DataType.BF16:
                 stored = narrow_sum(text, row)
             else:
                 stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)
-    text.effect("ret void")
 
 
-def _column_of_c(text: FunctionText, c_n: str, column: int) -> str:
+def _column_of_c(text: FunctionText, block: Block, c_n: str, column: int) -> str:
     if column == 0:
-        return "%C"
-    return shift_pointer(text, "%C", text.value(f"mul i64 {c_n}, {column}"))
+        return block.c_start
+    return shift_pointer(text, block.c_start, text.value(f"mul i64 {c_n}, {column}"))
 
 
 def without_subnormals(text: FunctionText, block: Block, numbers: str) -> str:

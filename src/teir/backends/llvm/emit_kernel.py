@@ -83,7 +83,7 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
     """The names of the i64 arguments in order, as in the kernel's docstring."""
     match kernel:
         case GemmBlock():
-            return gemm_arguments()
+            return gemm_arguments(kernel)
         case PanelBlock():
             return PANEL_ARGUMENTS
         case ProductSum():
@@ -216,7 +216,9 @@ def _kernel_words(kernel: Kernel) -> str:
             shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
             flush = "_flush" if kernel.flushes else ""
             adjacent = "_adjacent" if kernel.b_adjacent else ""
-            return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}"
+            repeats = "_repeats" if kernel.repeats else ""
+            depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
+            return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PanelBlock():
             return _panel_words(kernel)
         case ProductSum():
