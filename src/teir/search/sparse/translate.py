@@ -17,6 +17,7 @@ from typing import assert_never
 from teir.arrays.levels import Format, Level, dense_format
 from teir.dtypes import DataType
 from teir.expr.index_notation import Access
+from teir.ir.lanes import LANES
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -30,6 +31,7 @@ from teir.ir.nodes import (
     Tensor,
 )
 from teir.ir.nodes import Node as TreeNode
+from teir.search.sparse.factoring import factored
 from teir.search.sparse.graph import (
     Branch,
     IterationGraph,
@@ -39,6 +41,8 @@ from teir.search.sparse.graph import (
     output_of,
     sparse_loops,
 )
+
+_CHAINS_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +96,15 @@ def program_of(
     data_type: DataType,
     index_type: DataType,
     name: str,
+    shares: str | None = None,
 ) -> Program:
     """The program of a schedule. Its operands are the arrays of `arrays_of`, inputs first.
 
     The output is set to zero first; the pattern of a sparse one is an operand. The outermost loops
-    are parallel where they give every iteration its own part of what is written.
+    are parallel where they give every iteration its own part of what is written. ``shares`` names
+    an input whose index arrays are those of the sparse output too: the output has values only.
     """
-    return _Translation(graph, extents, data_type, index_type).program(name)
+    return _Translation(factored(graph), extents, data_type, index_type, shares).program(name)
 
 
 def _strides(levels: list[str], extents: Mapping[str, int], width: int) -> dict[str, int]:
@@ -120,7 +126,9 @@ class _Translation:
         extents: Mapping[str, int],
         data_type: DataType,
         index_type: DataType,
+        shares: str | None,
     ) -> None:
+        self._shares = shares
         self._graph = graph
         self._statement = graph.statement
         self._extents = extents
@@ -130,6 +138,9 @@ class _Translation:
             access.tensor: arrays_of(access, fmt, extents, data_type, index_type)
             for access, fmt in stored
         }
+        if shares is not None:
+            output = self._statement.output.tensor
+            self._arrays[output] = self._arrays[output][:1]
         for branch in branches(graph.root):
             made = branch.temporary
             fmt = dense_format(len(made.indices))
@@ -246,9 +257,19 @@ class _Translation:
             n=tuple(roles["n"]),
             k=tuple(roles["k"]),
             data_type=self._data_type,
+            metadata=self._chains(nest, loops),
         )
         self._primitives[primitive.name] = primitive
         return InvocationNode(name=self._name(nest.output.tensor), primitive=primitive.name)
+
+    def _chains(self, nest: Nest, loops: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """Dot products are formed in as many chains as a vector of 64 bytes has elements."""
+        is_dot = len(loops) == 1 and len(nest.inputs) == 2 and not nest.output.indices
+        if not is_dot or self._data_type not in (DataType.FP64, DataType.FP32):
+            return ()
+        if any(access.indices[-1:] != loops for access in nest.inputs):
+            return ()
+        return ((LANES, str(_CHAINS_BYTES // self._data_type.width)),)
 
     def _zero(self, access: Access, done: tuple[str, ...] = ()) -> InvocationNode:
         """Zero over all indices but those of the loops around it."""
@@ -274,7 +295,8 @@ class _Translation:
         prefix = levels[: fmt.sparse_prefix]
         node: TreeNode = self._zero(output, prefix)
         for index in reversed(prefix):
-            axis = self._axis(index, (output.tensor,) if index in compressed else ())
+            walked = (self._shares or output.tensor,) if index in compressed else ()
+            axis = self._axis(index, walked)
             node = IterationNode(
                 name=self._name(axis.name),
                 axis=axis.name,
@@ -285,6 +307,8 @@ class _Translation:
 
     def _axis(self, index: str, walked: tuple[str, ...]) -> Axis:
         """The axis over ``index``, or over the coordinates that all tensors of ``walked`` store."""
+        if self._shares is not None:
+            walked = tuple(one for one in walked if one != self._statement.output.tensor)
         name = ".".join((index, *walked))
         if name not in self._axes:
             segments, positions = [], {}
@@ -310,9 +334,12 @@ class _Translation:
     def _segment(self, tensor: str, index: str) -> Segment:
         place = self._statement.level_indices(tensor).index(index)
         pos, crd = f"{tensor}.pos{place}", f"{tensor}.crd{place}"
+        moved = self._arrays[tensor]
+        if tensor == self._shares:
+            moved = (*moved, *self._arrays[self._statement.output.tensor])
         by_position = tuple(
             array.tensor.name
-            for array in self._arrays[tensor]
+            for array in moved
             if array.by_position == index and array.tensor.name != crd
         )
         return Segment(pos=pos, crd=crd, by_position=by_position)
