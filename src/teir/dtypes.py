@@ -8,6 +8,7 @@ are rounded to 10 mantissa bits; BF16, FP16 and TF32 accumulate in FP32.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class DataType(Enum):
     C128 = "C128"
     I32 = "I32"
     I64 = "I64"
+
+    __hash__ = object.__hash__
 
     def __init__(self, spelling: str) -> None:
         self.width = _WIDTHS_BYTES[spelling]
@@ -118,6 +121,7 @@ class DataType(Enum):
                 assert_never(self)
 
 
+@lru_cache(maxsize=64)
 def data_type_of(dtype: np.dtype[Any]) -> DataType | None:
     """The data type whose storage is ``dtype`` (native byte order), or None if there is none."""
     if not dtype.isnative:

@@ -27,6 +27,8 @@ class Isa(Enum):
     NEON = "neon"
     PLAIN = "plain"
 
+    __hash__ = object.__hash__
+
     @property
     def vector_bytes(self) -> int:
         match self:

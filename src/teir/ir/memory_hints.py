@@ -11,8 +11,9 @@ ignored, and is ignored where it is not written as above.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
+
+import msgspec
 
 from teir.ir.nodes import Primitive
 
@@ -20,8 +21,7 @@ _STREAM = "stream"
 _PREFETCH = "prefetch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryHints:
+class MemoryHints(msgspec.Struct, frozen=True, kw_only=True):
     """``prefetched`` names operands; ``streams`` is about the output."""
 
     streams: bool
@@ -42,7 +42,7 @@ def memory_hints(primitive: Primitive) -> MemoryHints:
     return _parsed(primitive.metadata) if primitive.metadata else NO_HINTS
 
 
-@cache
+@lru_cache(maxsize=256)
 def _parsed(metadata: tuple[tuple[str, str], ...]) -> MemoryHints:
     entries = dict(metadata)
     try:

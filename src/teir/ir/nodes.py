@@ -86,6 +86,8 @@ class Operation(Enum):
     MIN = "Min"
     MAX = "Max"
 
+    __hash__ = object.__hash__
+
 
 class Role(Enum):
     """The role of an axis inside a primitive (Table 10.3.2; C is a batch axis)."""

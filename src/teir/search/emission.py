@@ -124,11 +124,10 @@ class Emission:
 
         With ``flushes`` subnormal numbers count as zero.
         """
-        names = tuple(tuple(self.axis(span) for span in spans) for spans in roles.lists)
-        key = (operation, tuple(inputs), output, names, flushes, lanes, hints)
+        c, m, n, k = (tuple([self.axis(span) for span in spans]) for spans in roles.lists)
+        key = (operation, tuple(inputs), output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
-            c, m, n, k = names
             primitive = Primitive(
                 name=self.name(operation.value.lower()),
                 operation=operation,
@@ -168,5 +167,7 @@ class Roles(msgspec.Struct, frozen=True):
 
 def _plain(label: str) -> str:
     """A short name of ASCII letters and digits."""
+    if label.isascii() and label.isalpha():
+        return label[:_WORD_LETTERS]
     kept = "".join(letter for letter in label if letter.isascii() and letter.isalnum())
     return f"{kept[:_WORD_LETTERS]}" if kept and kept[0].isalpha() else f"x{kept[:_WORD_LETTERS]}"

@@ -52,10 +52,10 @@ def runs_before_specialising(program: KernelProgram, seconds: float) -> int | No
     A run takes ``seconds`` on one thread. The code is made when waiting any longer would cost more
     than making it: as with renting skis, at most twice what the best decision would have cost.
     """
-    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in program_kernels(program.roots)):
-        return None
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
+        return None
+    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in program_kernels(program.roots)):
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from teir.backends.llvm import entry_ir, layout
@@ -36,8 +37,7 @@ _BUFFER_FLAGS = 0x10 | 0x08 | 0x04
 _METH_FASTCALL = 0x80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryOperand:
+class EntryOperand(msgspec.Struct, frozen=True, kw_only=True):
     """The array the entry point expects for one slot: shape, strides in bytes."""
 
     slot: int
@@ -92,7 +92,7 @@ def _record(
     operands: tuple[EntryOperand, ...],
     dtypes: Sequence[np.dtype[Any] | None],
     frame: int,
-) -> Any:
+) -> array[int]:
     pool = native.pool
     words = [
         len(operands),
@@ -121,7 +121,7 @@ def _record(
         )
         for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
             pairs += (extent, stride)
-    return (ctypes.c_int64 * (len(words) + len(pairs)))(*words, *pairs)
+    return array("q", words + pairs)
 
 
 def _span(operand: EntryOperand) -> tuple[int, int]:
@@ -130,8 +130,10 @@ def _span(operand: EntryOperand) -> tuple[int, int]:
     after = operand.data_type.width
     for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
         reach = stride * (extent - 1)
-        before -= min(reach, 0)
-        after += max(reach, 0)
+        if reach < 0:
+            before -= reach
+        else:
+            after += reach
     return before, after
 
 
@@ -177,11 +179,11 @@ def _fill_table(library: CodeLibrary) -> bool:
 
 
 def _new_function(
-    definition: _MethodDefinition, record: Any, owners: tuple[Any, ...]
+    definition: _MethodDefinition, record: array[int], owners: tuple[Any, ...]
 ) -> Callable[..., Any]:
     """The built-in function; as its module it holds everything its code points to."""
     new_capsule, new_function = runtime.current().once("python constructors", _constructors)
-    capsule = new_capsule(ctypes.addressof(record), None, None)
+    capsule = new_capsule(record.buffer_info()[0], None, None)
     kept = (definition, record, owners)
     function: Callable[..., Any] = new_function(ctypes.addressof(definition), capsule, kept)
     return function

@@ -184,10 +184,9 @@ def _tile_moves(resolved: Resolved, primitive: Primitive) -> list[Move]:
         down = 0
         up = WIDTHS[tensors[tensor].data_type]
         for axis in consumed:
-            stride = axis.strides.get(tensor, 0)
-            offset = axis.offsets.get(tensor, 0)
+            offset = axis.offsets[tensor]
             down += offset
-            up += offset + stride * (axis.extent - 1)
+            up += offset + axis.strides[tensor] * (axis.extent - 1)
         tile.append((tensor, down, up))
     return tile
 

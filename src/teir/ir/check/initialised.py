@@ -149,6 +149,8 @@ def _guard(leaf: Invocation, path: list[Iteration]) -> Guard:
     terms = []
     places: tuple[Invocation | Iteration, ...] = (leaf, *path)
     for place in places:
+        if not place.guard:
+            continue
         for resolved_term in place.guard:
             step = resolved_term.iteration
             assert step is not None
@@ -163,8 +165,12 @@ def _axis(step: Iteration) -> Axis:
 
 
 def _tile(consumed: list[Axis], tensor: str) -> Region:
-    begin = sum(axis.offsets[tensor] for axis in consumed)
-    return region(begin, [(axis.strides[tensor], axis.extent) for axis in consumed])
+    begin = 0
+    dims = []
+    for axis in consumed:
+        begin += axis.offsets[tensor]
+        dims.append((axis.strides[tensor], axis.extent))
+    return region(begin, dims)
 
 
 def _lasting(guard: Guard, path: list[Iteration], tensor: str, owner: Iteration | None) -> Guard:
@@ -233,22 +239,29 @@ def _is_written(
     Seen from an outer level the read covers all iterations of the loops between.
     """
     width = resolved.width(tensor)
+    begin, dims = tile.begin, tile.dims
     for number in range(len(path) + 1):
         regions = levels[len(path) - number].get(tensor, ())
         budget.spend(1 + len(regions))
         boxes = [written.box for written in regions if written.guard <= guard]
-        if boxes and is_covered(tile, boxes, width, budget):
+        if boxes and is_covered(region(begin, dims), boxes, width, budget):
             return True
         if number < len(path):
-            tile = _over_loop(tile, path[number], tensor, asked)
+            begin, dims = _over_loop(begin, dims, path[number], tensor, asked)
     return False
 
 
-def _over_loop(tile: Region, step: Iteration, tensor: str, asked: dict[Iteration, bool]) -> Region:
+def _over_loop(
+    begin: int,
+    dims: tuple[tuple[int, int], ...],
+    step: Iteration,
+    tensor: str,
+    asked: dict[Iteration, bool],
+) -> tuple[int, tuple[tuple[int, int], ...]]:
     axis = _axis(step)
     stride = axis.strides[tensor]
-    begin = tile.begin + axis.offsets[tensor]
+    begin += axis.offsets[tensor]
     at_first = None if axis.segments else asked.get(step)
     if at_first is None:
-        return region(begin, (*tile.dims, (stride, axis.extent)))
-    return region(begin + (0 if at_first else stride * (axis.extent - 1)), tile.dims)
+        return begin, (*dims, (stride, axis.extent)) if stride else dims
+    return begin + (0 if at_first else stride * (axis.extent - 1)), dims

@@ -110,9 +110,7 @@ def step_tensors(resolved: Resolved) -> list[Finding]:
     tensors = resolved.tensors
     unknown = {
         (axis.name, tensor): None
-        for axis in resolved.program.axes
-        for steps in (axis.strides, axis.offsets)
-        for tensor, _ in steps.items()
+        for axis, _, tensor, _ in resolved.steps
         if tensor not in tensors
     }
     return [

@@ -79,6 +79,8 @@ class Resolved:
     primitives: dict[str, Primitive]
     scratch: dict[str, Iteration | None]
     """Scratch tensors with their owners; None owns for the whole run."""
+    steps: list[tuple[Axis, str, str, int]]
+    """Every stride and offset: its axis, the word "stride" or "offset", the tensor, the value."""
     iterations: list[Iteration]
     invocations: list[Invocation]
     events: list[Event]
@@ -122,6 +124,12 @@ def resolve(program: Program) -> Resolved:
         {axis.name: axis for axis in program.axes},
         {primitive.name: primitive for primitive in program.primitives},
         scratch,
+        [
+            (axis, kind, tensor, value)
+            for axis in program.axes
+            for kind, values in (("stride", axis.strides), ("offset", axis.offsets))
+            for tensor, value in values.items()
+        ],
         [],
         [],
         [],

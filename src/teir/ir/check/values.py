@@ -46,17 +46,13 @@ WIDTH_MULTIPLE = Rule(
 
 
 def integers(resolved: Resolved) -> list[Finding]:
-    found = []
-    for axis in resolved.program.axes:
-        if type(axis.extent) is not int:
-            found.append((axis.name, axis.extent))
-        for steps in (axis.strides, axis.offsets):
-            for _, value in steps.items():
-                if type(value) is not int:
-                    found.append((axis.name, value))
+    found = [
+        (axis, axis.extent) for axis in resolved.program.axes if type(axis.extent) is not int
+    ]
+    found += [(axis, value) for axis, _, _, value in resolved.steps if type(value) is not int]
     return [
-        blame(INTEGERS, Part.AXIS, name, "an int", f"{value!r} ({type(value).__name__})")
-        for name, value in found
+        blame(INTEGERS, Part.AXIS, axis.name, "an int", f"{value!r} ({type(value).__name__})")
+        for axis, value in found
     ]
 
 
@@ -93,40 +89,38 @@ def strides_not_negative(resolved: Resolved) -> list[Finding]:
             f"stride {stride} on {tensor}",
             "walk the axis from its other end: negate the stride and move the offset",
         )
-        for axis in resolved.program.axes
-        for tensor, stride in axis.strides.items()
-        if stride < 0
+        for axis, kind, tensor, stride in resolved.steps
+        if stride < 0 and kind == "stride"
     ]
 
 
 def values_limited(resolved: Resolved) -> list[Finding]:
-    findings = []
-    for axis in resolved.program.axes:
-        if axis.extent >= LIMIT:
-            found = f"extent {axis.extent}"
-            findings.append(blame(VALUE_LIMIT, Part.AXIS, axis.name, "less than 2^62", found))
-        for kind, steps in (("stride", axis.strides), ("offset", axis.offsets)):
-            for tensor, value in steps.items():
-                if not -LIMIT < value < LIMIT:
-                    found = f"{kind} {value} on {tensor}"
-                    findings.append(
-                        blame(VALUE_LIMIT, Part.AXIS, axis.name, "less than 2^62", found)
-                    )
-    return findings
+    found = [
+        (axis, f"extent {axis.extent}") for axis in resolved.program.axes if axis.extent >= LIMIT
+    ]
+    found += [
+        (axis, f"{kind} {value} on {tensor}")
+        for axis, kind, tensor, value in resolved.steps
+        if not -LIMIT < value < LIMIT
+    ]
+    return [
+        blame(VALUE_LIMIT, Part.AXIS, axis.name, "less than 2^62", text) for axis, text in found
+    ]
 
 
 def width_multiples(resolved: Resolved) -> list[Finding]:
     widths = {name: WIDTHS[tensor.data_type] for name, tensor in resolved.tensors.items()}
-    findings = []
-    for axis in resolved.program.axes:
-        for kind, steps in (("stride", axis.strides), ("offset", axis.offsets)):
-            for tensor, value in steps.items():
-                width = widths.get(tensor, 1)
-                if value % width:
-                    expected = f"multiples of {width} bytes on {tensor}"
-                    found = f"{kind} {value}"
-                    findings.append(blame(WIDTH_MULTIPLE, Part.AXIS, axis.name, expected, found))
-    return findings
+    return [
+        blame(
+            WIDTH_MULTIPLE,
+            Part.AXIS,
+            axis.name,
+            f"multiples of {widths[tensor]} bytes on {tensor}",
+            f"{kind} {value}",
+        )
+        for axis, kind, tensor, value in resolved.steps
+        if value % widths.get(tensor, 1)
+    ]
 
 
 LIMIT_RULES: tuple[RuleCheck, ...] = (
