@@ -20,7 +20,7 @@ class TileAxis(msgspec.Struct, frozen=True):
 def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
     """The axes with more than one index, in order."""
     return [
-        TileAxis(axis.extent, tuple(axis.strides[tensor] for tensor in operands))
+        TileAxis(axis.extent, tuple([axis.strides[tensor] for tensor in operands]))
         for axis in axes
         if axis.extent > 1
     ]
@@ -46,10 +46,8 @@ def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
 
 
 def _continues(outer: TileAxis, inner: TileAxis) -> bool:
-    return all(
-        wide == narrow * inner.extent
-        for wide, narrow in zip(outer.strides, inner.strides, strict=True)
-    )
+    extent = inner.extent
+    return outer.strides == tuple([stride * extent for stride in inner.strides])
 
 
 def wrap_in_loops(
@@ -60,13 +58,7 @@ def wrap_in_loops(
     Operands that share a slot move together, so each slot is stepped once.
     """
     for axis in reversed(axes):
-        steps = {slot: stride for slot, stride in zip(slots, axis.strides, strict=True) if stride}
-        body = (
-            Loop(
-                extent=axis.extent,
-                steps=tuple(Step(slot=slot, stride_bytes=stride) for slot, stride in steps.items()),
-                index=None,
-                body=body,
-            ),
-        )
+        strides = {slot: stride for slot, stride in zip(slots, axis.strides, strict=True) if stride}
+        steps = [Step(slot=slot, stride_bytes=stride) for slot, stride in strides.items()]
+        body = (Loop(extent=axis.extent, steps=tuple(steps), index=None, body=body),)
     return body

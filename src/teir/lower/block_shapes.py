@@ -73,6 +73,13 @@ def block_shapes(
     )
 
 
+@cache
+def most_accumulators(isa: Isa) -> int:
+    """Vectors of the largest register block in FP32."""
+    shapes = block_shapes(isa, DataType.FP32, DataType.FP32)
+    return max(vectors * columns for vectors, columns in shapes)
+
+
 def _limits(isa: Isa) -> dict[DataType, tuple[int, ...]]:
     match isa:
         case Isa.AVX512:

@@ -36,7 +36,7 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
-from teir.lower.block_shapes import block_shapes
+from teir.lower.block_shapes import most_accumulators
 from teir.lower.contraction import (
     lower_contraction,
     needs_accumulator,
@@ -72,7 +72,6 @@ from teir.lower.slots import (
     SlotTable,
     assign_slots,
     round_up,
-    scratch_spans,
 )
 from teir.lower.sparse import fibre_of, last_cell, sparse_loop
 from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
@@ -98,7 +97,6 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
         isa,
         _accumulator(slots, isa),
         room,
-        scratch_spans(program),
     )
     roots = _lower_siblings(program.roots, _Path((), (), in_grid=False), context)
     kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
@@ -131,8 +129,6 @@ class _Context:
     isa: Isa
     accumulator: Accumulator
     room: ScratchRoom
-    spans: dict[str, tuple[int, int]]
-    """The bytes of every scratch tensor."""
 
 
 class _Path(msgspec.Struct, frozen=True):
@@ -143,7 +139,7 @@ class _Path(msgspec.Struct, frozen=True):
     in_grid: bool
 
     def inside(self, axis: Axis) -> _Path:
-        return replace(self, axes=(*self.axes, axis))
+        return _Path((*self.axes, axis), self.absorbed, self.in_grid)
 
 
 def _index_cells(program: Program) -> dict[str, int]:
@@ -156,9 +152,7 @@ def _index_cells(program: Program) -> dict[str, int]:
 
 def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
     """Room for the largest register block in FP32."""
-    shapes = block_shapes(isa, DataType.FP32, DataType.FP32)
-    largest = max(vectors * columns for vectors, columns in shapes)
-    return Accumulator(len(slots.slots), largest * isa.vector_bytes)
+    return Accumulator(len(slots.slots), most_accumulators(isa) * isa.vector_bytes)
 
 
 def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator) -> int:
@@ -295,7 +289,7 @@ def _lower_runs(
 ) -> tuple[KernelNode, ...] | None:
     """Both halves of a sparse loop for runs of positions, the temporary kept for all of a run."""
     temporary, room = halves.temporary, context.room
-    low, high = context.spans[temporary.name]
+    low, high = context.slots.spans[temporary.name]
     if low:
         return None
     width = temporary.data_type.width
@@ -434,9 +428,16 @@ def _operands(
     names = _operand_names(primitive)
     fixed = (*path.axes, *path.absorbed, *(context.axes[name] for name in primitive.axes))
     numbers = [context.slots.number[name] for name in names]
+    starts = dict.fromkeys(names, 0)
+    for axis in fixed:
+        for name, offset in axis.offsets.items():
+            if name in starts:
+                starts[name] += offset
     addresses = tuple(
-        Address(slot=number, offset_bytes=sum(axis.offsets[name] for axis in fixed))
-        for name, number in zip(names, numbers, strict=True)
+        [
+            Address(slot=number, offset_bytes=starts[name])
+            for name, number in zip(names, numbers, strict=True)
+        ]
     )
     return addresses, tuple(context.slots.slots[number].data_type for number in numbers)
 

@@ -36,6 +36,8 @@ class SlotTable:
     number: dict[str, int]
     run_scratch_bytes: int
     thread_scratch_bytes: int
+    spans: dict[str, tuple[int, int]]
+    """Of every scratch tensor that is used: what `scratch_spans` says."""
 
 
 def assign_slots(program: Program) -> SlotTable:
@@ -46,7 +48,7 @@ def assign_slots(program: Program) -> SlotTable:
     ]
     scratch = tuple(_scratch_tensors(program))
     if not scratch:
-        return _table(slots, 0, 0)
+        return _table(slots, 0, 0, {})
     spans = scratch_spans(program)
     lifetimes = scratch_lifetimes(program)
     scratch = tuple((one, where) for one, where in scratch if one.name in spans)
@@ -68,12 +70,17 @@ def assign_slots(program: Program) -> SlotTable:
         )
         for tensor, storage in scratch
     ]
-    return _table(slots, used[Storage.RUN], used[Storage.THREAD])
+    return _table(slots, used[Storage.RUN], used[Storage.THREAD], spans)
 
 
-def _table(slots: Sequence[Slot], run_scratch_bytes: int, thread_scratch_bytes: int) -> SlotTable:
+def _table(
+    slots: Sequence[Slot],
+    run_scratch_bytes: int,
+    thread_scratch_bytes: int,
+    spans: dict[str, tuple[int, int]],
+) -> SlotTable:
     number = {slot.tensor: number for number, slot in enumerate(slots)}
-    return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes)
+    return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes, spans)
 
 
 @dataclass(slots=True)
