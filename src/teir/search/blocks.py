@@ -24,8 +24,12 @@ from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.emission import Body, Emission, Roles
 from teir.search.packing import Piece, cut, pack_a, pack_b
 from teir.search.reductions import Reductions
-from teir.search.shape import ProductShape, some
+from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
+
+
+_SHARED_POINTS = 32
+"""Iterations of shared loops from which the loops inside them need not be shared."""
 
 
 class _Side(msgspec.Struct, frozen=True):
@@ -167,12 +171,23 @@ class ProductBlocks:
         levels = [(side, span) for side in sides for span in (*side.outer, None)]
         if order is Order.OUTPUT:
             levels.sort(key=self._reach, reverse=True)
+            yield from self._shared_by_output(levels)
+            return
         shared = {Sharing.NONE: None, Sharing.ROWS: rows, Sharing.COLUMNS: columns}[sharing]
         blocked = sharing is Sharing.ROWS and self.choice.packed_a is Packing.BLOCKS
         leading = not blocked
         for side, span in levels:
             leading = leading and side is shared
             yield _Level(side, span, leading)
+
+    def _shared_by_output(self, levels: list[tuple[_Side, Span | None]]) -> Iterator[_Level]:
+        """Both sides are packed whole: the outermost loops are shared, whichever side they are."""
+        points = 1
+        for side, span in levels:
+            loops = side.pieces[0].loops if span is None else (span,)
+            is_shared = self.choice.sharing is not Sharing.NONE and points < _SHARED_POINTS
+            yield _Level(side, span, is_shared)
+            points *= extent_of(loops)
 
     def _reach(self, level: tuple[_Side, Span | None]) -> int:
         """How far one step of a level moves the output; blocks of columns are innermost.
