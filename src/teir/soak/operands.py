@@ -100,6 +100,22 @@ def tight_images(images: Mapping[str, Image], program: Program) -> dict[str, Ima
     return tight
 
 
+def fractions_instead(images: Mapping[str, Image], seed: int) -> dict[str, Image]:
+    """The same operands holding numbers between -1 and 1."""
+    numbers = np.random.default_rng(seed)
+    changed = {}
+    for name, image in images.items():
+        after = image.copy()
+        count = image.content.size // image.data_type.width
+        shape = (count, 2) if image.data_type.is_complex else (count, 1)
+        values = numbers.uniform(-1, 1, shape)
+        typed = values[:, 0] if shape[1] == 1 else values[:, 0] + 1j * values[:, 1]
+        stored = np.ascontiguousarray(typed.astype(image.data_type.numpy_dtype()))
+        after.content[:] = stored.view(np.uint8)
+        changed[name] = after
+    return changed
+
+
 def differences(left: Mapping[str, Image], right: Mapping[str, Image]) -> Iterator[str]:
     """A sentence for each operand whose elements differ; NaN equals NaN, -0 equals 0."""
     for name, image in left.items():

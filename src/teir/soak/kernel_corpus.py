@@ -1,0 +1,50 @@
+"""Figure 15: the machine code of every kernel that the guard-page runs reach, audited."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from teir.backends.llvm.compile_ir import compile_object, module_text
+from teir.backends.llvm.emit_kernel import emit_kernel
+from teir.backends.llvm.library import leaf_symbol
+from teir.backends.llvm.native import program_kernels
+from teir.lower.kernels import Kernel
+from teir.lower.lower import lower
+from teir.soak.code_audit import audit
+from teir.soak.code_object import object_functions
+from teir.soak.kernel_programs import family_program, kernel_families
+from teir.target import Isa
+
+AUDITED_ISAS = (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+"""Instruction sets whose code is x86-64; compiled for, not run, so that any machine will do."""
+
+
+def audit_items() -> int:
+    """The number of items: families times instruction sets."""
+    return len(kernel_families()) * len(AUDITED_ISAS)
+
+
+def audit_one(item: int, remainders: int) -> dict[str, Any]:
+    """Audit the kernels of one family on one instruction set with 1 to ``remainders`` elements."""
+    isa = AUDITED_ISAS[item % len(AUDITED_ISAS)]
+    family = kernel_families()[item // len(AUDITED_ISAS)]
+    kernels: set[Kernel] = set()
+    for remainder in range(1, remainders + 1):
+        kernels |= program_kernels(lower(family_program(family, remainder), isa).roots)
+    symbols = {leaf_symbol(kernel, isa): kernel for kernel in kernels}
+    wrong = []
+    for symbol in sorted(symbols):
+        wrong += [f"{symbol}: {text}" for text in audit_kernel(symbols[symbol], isa)]
+    return {"kernels": sorted(symbols), "runs": len(symbols), "wrong": wrong[:3]}
+
+
+@cache
+def audit_kernel(kernel: Kernel, isa: Isa) -> tuple[str, ...]:
+    """What is outside the allowed set in the leaf function of ``kernel``."""
+    symbol = leaf_symbol(kernel, isa)
+    data = compile_object(module_text([emit_kernel(kernel, isa)], isa), isa, (symbol,))
+    functions = object_functions(data)
+    if [function.name for function in functions] != [symbol]:
+        return (f"its object holds {', '.join(function.name for function in functions)}",)
+    return tuple(audit(functions[0]))
