@@ -27,7 +27,6 @@ from teir.search.reductions import Reductions
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
 
-
 _SHARED_POINTS = 32
 """Iterations of shared loops from which the loops inside them need not be shared."""
 
