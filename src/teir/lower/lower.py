@@ -268,6 +268,7 @@ def _lower_fibre(
     if fibre is None:
         return None
     inner = path.inside(axis)
+    node, zeroed = _without_zero(node, inner, context)
     if len(node.children) == 1:
         leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
         return None if leaf is None else lower_walked_sum(leaf, fibre, context.isa)
@@ -279,9 +280,24 @@ def _lower_fibre(
     if dot is not None and consumer is not None:
         ends = scaled_end(consumer, fibre, context.slots.number[halves.temporary.name])
         if ends is not None:
-            leaf = _any_leaf(dot, inner, context, accumulate=True)
+            leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
             return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
-    return _lower_runs(halves, dot, fibre, inner, context)
+    return None if zeroed else _lower_runs(halves, dot, fibre, inner, context)
+
+
+def _without_zero(
+    node: IterationNode, path: _Path, context: _Context
+) -> tuple[IterationNode, bool]:
+    """``node`` without a Zero that only clears what its last child adds into; whether it had one.
+
+    Between the two stand children that make a temporary.
+    """
+    first, last = node.children[0], node.children[-1]
+    if len(node.children) < 3 or not isinstance(last, InvocationNode):
+        return node, False
+    if not _zero_is_absorbed(first, last, path, context):
+        return node, False
+    return with_fields(node, children=node.children[1:]), True
 
 
 def _lower_runs(

@@ -151,8 +151,7 @@ class _Translation:
 
     def program(self, name: str) -> Program:
         root = self._graph.root
-        is_dense = not self._statement.compressed_indices(self._statement.output.tensor)
-        own = self._own_loops(root) if is_dense else ()
+        own = self._own_loops(root)
         roots, scratch = self._tree(root, own, is_outermost=True)
         if not own:
             roots = (self._zero_all(), *roots)
@@ -168,15 +167,32 @@ class _Translation:
         )
 
     def _own_loops(self, root: Node) -> tuple[str, ...]:
-        """The outermost dense loops that move the output: it is set to zero below them."""
+        """The outermost loops that move the output alone: it is set to zero below them.
+
+        Dense ones where the output is dense. Where it has the index arrays of an input, all of its
+        compressed levels, for the walk over that input then meets every stored element.
+        """
         walked = sparse_loops(self._statement, root)
+        levels = self._statement.level_indices(self._statement.output.tensor)
+        fmt = self._statement.format_of(self._statement.output.tensor)
+        prefix = 0 if fmt is None else fmt.sparse_prefix
         loops = root.loops if isinstance(root, Branch) else root.loops[: self._iterated(root)]
+        if prefix:
+            is_own = self._shares is not None and loops[:prefix] == levels[:prefix]
+            is_own = is_own and self._walks_shared(walked, levels[:prefix])
+            return loops[:prefix] if is_own else ()
         count = 0
         while count < len(loops) and loops[count] in self._statement.output.indices:
             if loops[count] in walked:
                 break
             count += 1
         return loops[:count]
+
+    def _walks_shared(self, walked: Mapping[str, tuple[str, ...]], levels: tuple[str, ...]) -> bool:
+        """True when the walk over the levels is that of the shared index arrays and no other."""
+        output = self._statement.output.tensor
+        others = {one for level in levels for one in walked.get(level, ()) if one != output}
+        return others == {self._shares}
 
     def _tree(
         self, node: Node, zeroed: tuple[str, ...], *, is_outermost: bool
@@ -223,7 +239,8 @@ class _Translation:
                 children = (self._zero(output_of(node), loops[: place + 1]), *children)
             axis = self._axis(index, walked.get(index, ()))
             target = self._arrays[output_of(node).tensor][0]
-            is_own = axis.strides[target.tensor.name] != 0 and not axis.is_sparse
+            moves = axis.strides[target.tensor.name] != 0 or (index in zeroed and place == 0)
+            is_own = moves and not axis.is_sparse
             is_parallel = is_outermost and place == 0 and is_own
             iteration = IterationNode(
                 name=self._name(axis.name),
