@@ -93,7 +93,11 @@ def einsum(
         else:
             plan = _plans().plans.get(tuple(key))
             if plan is None:
-                plan = _plan_arrays(parse_expression(subscripts), operands, _Wishes())[0]
+                plan, views = _plan_arrays(parse_expression(subscripts), operands, _Wishes())
+                _plans().keep(tuple(key), plan)
+                return run_views(plan, views, None if out is None else view_out(plan.problem, out))
+            if not plan.has_entry:
+                plan = _with_entry(plan)
                 _plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     parsed, arrays = _parse(subscripts, operands)
@@ -135,7 +139,7 @@ def plan(
         tune=tune,
         deterministic=checked_determinism(deterministic),
     )
-    return _plan_types(parsed, types, None, wishes)
+    return _plan_types(parsed, types, None, wishes, is_called_often=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +221,7 @@ def _plan_types(
     types: tuple[OperandType, ...],
     out: OperandType | None,
     wishes: _Wishes,
+    is_called_often: bool = False,
 ) -> Plan:
     """The plan for arrays of these types: kept, or made now."""
     threads = thread_count(wishes.threads)
@@ -236,9 +241,15 @@ def _plan_types(
     if keyed:
         key = (*key, wishes.optimize)
         known = _plans().plans.get(key)
-        if known is not None:
+        if known is not None and (known.has_entry or not is_called_often):
             return known
-    made = _make_plan(subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit))
+    else:
+        known = None
+    made = known or _make_plan(
+        subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit)
+    )
+    if is_called_often and not made.has_entry:
+        made = _with_entry(made)
     if wishes.tune:
         # Plans made before may not know what is remembered now.
         _plans().clear()
@@ -270,6 +281,7 @@ def _make_plan(
             chosen=None,
             executable=None,
             entry=None,
+            has_entry=True,
             direct=None,
             replan=replan,
             memory_limit=wishes.memory_limit,
@@ -289,7 +301,8 @@ def _make_plan(
         decidable=decidable,
         chosen=chosen,
         executable=executable,
-        entry=None if any(problem.copied) else _entry(executable, problem),
+        entry=None,
+        has_entry=any(problem.copied),
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -337,8 +350,14 @@ def _fitting_threads(executable: Executable, decidable: Decidable, threads: int)
     return threads_within(executable.kernel_program, room, threads)
 
 
+def _with_entry(plan: Plan) -> Plan:
+    """A plan that is called again, with the native function of exactly its arrays."""
+    assert plan.executable is not None
+    return replace(plan, entry=_entry(plan.executable, plan.problem), has_entry=True)
+
+
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:
-    """The native function of exactly the arrays the plan is made for, where there can be one."""
+    """The native function of exactly these arrays, where there can be one."""
     program = executable.program
     operands = tuple(
         EntryOperand(

@@ -67,7 +67,10 @@ class Plan:
     chosen: Chosen | None
     executable: Executable | None
     entry: Callable[..., Any] | None
-    """Native call ``entry(*operands, out)``: NotImplemented for arrays it was not made for."""
+    """Native call ``entry(*operands, out)``: NotImplemented for arrays it was not made for. None
+    where there can be none, and before a plan is called again."""
+    has_entry: bool
+    """Whether ``entry`` was made where it can be."""
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan

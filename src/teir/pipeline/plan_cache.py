@@ -15,7 +15,7 @@ MOST_BYTES = 1 << 30
 
 @dataclass(slots=True)
 class PlanCache:
-    """Plans by key. A plan may have several keys; its scratch is counted once.
+    """Plans by key. Plans may share an executable; its scratch is counted once.
 
     ``plans`` is read without a lock, which is all that a call seen before does.
     """
@@ -60,11 +60,12 @@ class PlanCache:
 
     def _count(self, plan: Plan, change: int) -> None:
         """One key more or one fewer; the first and the last one count the scratch."""
-        before = self._keys_of.get(id(plan), 0)
+        owner = id(plan if plan.executable is None else plan.executable)
+        before = self._keys_of.get(owner, 0)
         after = before + change
         if after:
-            self._keys_of[id(plan)] = after
+            self._keys_of[owner] = after
         else:
-            self._keys_of.pop(id(plan), None)
+            self._keys_of.pop(owner, None)
         if not before or not after:
             self._bytes += change * plan.memory_bytes
