@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from search.sparse.drawn import Case, cases, graphs
 from search.sparse.stored import Array, stored
 from teir.dtypes import DataType
+from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.load import loads
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.lower import lower
+from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import compile_program, default_isa
 from teir.search.sparse.translate import program_of
 
@@ -122,3 +124,26 @@ def test_coordinates_that_two_levels_hold(counts: tuple[int, int]) -> None:
         "A": np.zeros(1),
     }
     same_everywhere(loads(MEETING), operands)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(), st.data())
+def test_row_blocks_keep_every_bit(case: Case, data: st.DataObject) -> None:
+    extents = case.extents
+    graph = data.draw(graphs(case.statement))
+    program = program_of(
+        graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name="drawn"
+    )
+    blocked = with_row_blocks(program)
+    if blocked is program:
+        return
+    check(blocked).raise_if_wrong()
+    operands: dict[str, Array] = {}
+    for access, fmt in zip(case.statement.accesses, case.statement.formats, strict=True):
+        name = access.tensor
+        operands |= stored(name, case.arrays[name], case.patterns[name], fmt)
+    before, after = copies(operands), copies(operands)
+    compile_program(program, threads=1).run(before)
+    compile_program(blocked, threads=2).run(after)
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
