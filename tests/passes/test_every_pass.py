@@ -87,7 +87,7 @@ def test_cases(name: str) -> None:
 
 def test_packing_of_products() -> None:
     packed = []
-    facts = replace(SMALL, l2_bytes=1024, packed_elements=2, packed_readers=2, far_bytes=2)
+    facts = replace(SMALL, l2_bytes=256, packed_elements=2, packed_readers=2, far_bytes=2)
 
     def apply(program: Program) -> Program:
         after = pack_operands(block_caches(identify_primitives(program), facts), facts)

@@ -7,19 +7,20 @@
                                                    zero: zero_tile if first(k_1)
                                                    gemm: gemm_tile
 
-Reductions are cut to a depth at which a panel of rows stays near the first cache; rows to what half
-of the second cache holds at this depth; columns to a quarter of it; and the rows of a block to
-panels of four vectors. What does not fill a block is a sibling branch. Products that are small
-already stay. A sum into a narrow output stays whole, for every cut would round it.
+Reductions, rows and columns are cut to the sizes of `teir.passes.cache_blocks`, and the rows of a
+block that will be packed to panels of four vectors. What does not fill a block is a sibling branch.
+Products that are small already stay. A sum into a narrow output stays whole, for every cut would
+round it.
 
 A Copy that is adjacent along one axis in its input and along another in its output is cut into
-squares that fit the first cache.
+squares that fit the first cache. One of several megabytes stays whole: the lowering has a kernel
+for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from teir.ir.nodes import (
     GuardKind,
@@ -31,16 +32,20 @@ from teir.ir.nodes import (
     Primitive,
     Program,
 )
+from teir.passes.cache_blocks import (
+    TURNING_SIDE,
+    WHOLE_PERMUTATION_BYTES,
+    most_columns,
+    most_rows,
+    packs_lanes,
+    reduction_depth,
+)
 from teir.passes.cutting import Piece, cut, looped
 from teir.passes.draft import Draft, Path, Siblings, change_siblings
 from teir.passes.extents import even_block
 from teir.passes.facts import Facts
-from teir.passes.groups import Group, extent_of, grouped, kinds, with_axes
+from teir.passes.groups import Group, extent_of, grouped, kinds, walked, with_axes
 
-_COLUMNS = 12
-"""The fewest columns of a block."""
-_SIDE = 64
-"""Elements of one side of a transposing tile."""
 _LANES = 16
 
 
@@ -142,7 +147,8 @@ def _blocked_group(draft: Draft, facts: Facts, group: Group) -> Siblings:
     primitive = draft.primitives[group.main.primitive]
     if len(primitive.inputs) != 2:
         return group.leaves
-    reductions, depth = _depths(draft, primitive, facts.reduction_block)
+    wanted = facts.reduction_block or reduction_depth(draft.tensors[primitive.output].data_type)
+    reductions, depth = _depths(draft, primitive, wanted)
     tiles = _tiles(draft, facts, primitive, depth)
     cuts = (*reductions, *tiles)
     if all(draft.axes[name].extent <= block for name, block in cuts):
@@ -184,16 +190,28 @@ def _tiles(
     if rows:
         extent = draft.axes[rows[0]].extent
         others = extent_of(draft, rows[1:])
-        block = even_block(extent, max(panel, facts.l2_bytes // 2 // (step * others)), panel)
+        block = even_block(extent, most_rows(step * others, panel, facts.l2_bytes), panel)
         cuts.append((rows[0], block))
     if columns:
         widest = max(columns, key=lambda name: draft.axes[name].extent)
         others = extent_of(draft, columns) // draft.axes[widest].extent
-        largest = max(_COLUMNS, facts.l2_bytes // 4 // (step * others))
+        largest = most_columns(step * others, facts.l2_bytes)
         cuts.append((widest, even_block(draft.axes[widest].extent, largest)))
-    if rows:
+    if rows and _will_be_packed(draft, facts, primitive, depth):
         cuts.append((rows[0], panel))
     return tuple(cuts)
+
+
+def _will_be_packed(draft: Draft, facts: Facts, primitive: Primitive, depth: int) -> bool:
+    """True where the rows of a block are copied to panels (`teir.passes.pack_operands`)."""
+    rows, columns = kinds(draft, primitive)
+    first, second = primitive.inputs
+    lanes = first if draft.axes[rows[0]].strides[first] else second
+    summed = [name for name in primitive.axes if not draft.axes[name].strides[primitive.output]]
+    if not summed:
+        return False
+    walk = walked(draft, lanes, rows[:1], summed, readers=extent_of(draft, columns))
+    return packs_lanes(replace(walk, depth=depth), facts.l1_bytes, facts.packing)
 
 
 def _blocked_copy(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
@@ -209,9 +227,10 @@ def _blocked_copy(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
     if not adjacent[0] or not adjacent[1] or adjacent[0][0] == adjacent[1][0]:
         return (leaf,)
     near, across = adjacent[0][0], adjacent[1][0]
-    if extent_of(draft, (near, across)) * 2 * draft.width(source) <= facts.l1_bytes:
+    tile_bytes = extent_of(draft, (near, across)) * draft.width(source)
+    if 2 * tile_bytes <= facts.l1_bytes or tile_bytes >= WHOLE_PERMUTATION_BYTES:
         return (leaf,)
-    side = max(4, min(_SIDE, facts.l1_bytes // 1024))
+    side = max(4, min(TURNING_SIDE, facts.l1_bytes // 1024))
     nodes: Siblings = ()
     for row in cut(draft, near, even_block(draft.axes[near].extent, side, min(side, _LANES))):
         inner: Siblings = ()

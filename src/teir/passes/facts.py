@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from teir.passes.cache_blocks import Worth, panel_rows
 from teir.target import Target
 
 
@@ -12,8 +13,8 @@ class Facts:
     """Vector width and cache sizes of one core in bytes, and the threads a program may use.
 
     A second thread is used where there are at least ``threaded_work`` products or elements.
-    ``reduction_block`` is the number of products after which a sum is cut: a panel of rows of that
-    depth stays near the first cache.
+    ``reduction_block`` is the number of products after which a sum is cut; None leaves it to the
+    type of the output (`teir.passes.cache_blocks`).
     A stride of ``far_bytes`` touches a new page or cache set at every step. Operands of fewer than
     ``packed_elements`` elements, or read by fewer than ``packed_readers`` rows or columns, are not
     worth a copy.
@@ -27,16 +28,25 @@ class Facts:
     l3_bytes: int
     threads: int
     threaded_work: int = 1 << 18
-    reduction_block: int = 256
+    reduction_block: int | None = None
     far_bytes: int = 2048
     packed_elements: int = 64
     packed_readers: int = 64
     min_kernel_size: int | None = None
     max_kernel_size: int | None = None
 
+    @property
+    def packing(self) -> Worth:
+        """From where on operands are packed."""
+        return Worth(
+            far_bytes=self.far_bytes,
+            elements=self.packed_elements,
+            readers=self.packed_readers,
+        )
+
     def panel_rows(self, width: int) -> int:
-        """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
-        return max(4, 4 * self.vector_bytes // max(width, 4))
+        """Rows of a packed panel of accumulators ``width`` bytes wide."""
+        return panel_rows(self.vector_bytes, width)
 
 
 def facts_of(

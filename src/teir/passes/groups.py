@@ -21,6 +21,7 @@ from teir.ir.nodes import (
     Operation,
     Primitive,
 )
+from teir.passes.cache_blocks import Walked
 from teir.passes.draft import Draft, Siblings, joined
 
 
@@ -106,6 +107,23 @@ def extent_of(draft: Draft, axes: Sequence[str]) -> int:
     for name in axes:
         total *= draft.axes[name].extent
     return total
+
+
+def walked(
+    draft: Draft, operand: str, side: Sequence[str], summed: Sequence[str], readers: int
+) -> Walked:
+    """How a Contraction walks an input: ``side`` moves it and the output, ``summed`` it alone."""
+    width = draft.width(operand)
+    strides = [draft.axes[name].strides[operand] for name in summed]
+    return Walked(
+        side=extent_of(draft, side),
+        depth=extent_of(draft, summed),
+        readers=readers,
+        step=strides[-1],
+        farthest=max(strides),
+        is_adjacent=any(draft.axes[name].strides[operand] == width for name in side),
+        width=width,
+    )
 
 
 def work_of(draft: Draft, nodes: Sequence[Node]) -> int:

@@ -118,17 +118,17 @@ def _share_no_input(draft: Draft, chain: Chain, one: str, two: str) -> bool:
 
 
 def _bytes_inside(draft: Draft, chain: Chain, axes: list[str]) -> int:
-    """The bytes the inputs hold that these loops and the primitives inside walk over."""
-    consumed = dict.fromkeys(
-        axis
-        for node in below(chain.body)
-        if isinstance(node, InvocationNode)
-        for axis in draft.primitives[node.primitive].axes
-    )
+    """The bytes of the inputs that these loops and all that is inside walk over."""
+    inside: dict[str, None] = {}
+    for node in below(chain.body):
+        if isinstance(node, InvocationNode):
+            inside.update(dict.fromkeys(draft.primitives[node.primitive].axes))
+        else:
+            inside[node.axis] = None
     total = 0
     for name in draft.touched(chain.body) - draft.written(chain.body):
         size = draft.width(name)
-        for axis in dict.fromkeys((*axes, *consumed)):
+        for axis in dict.fromkeys((*axes, *inside)):
             if draft.axes[axis].strides[name]:
                 size *= draft.axes[axis].extent
         total += size

@@ -6,13 +6,14 @@
                                      ->      sequential n over n
                                                gemm: gemm_tile             (reads in0_packed)
 
-The operand that carries the lanes is packed where its lanes lie apart, or its reductions take steps
-of 2048 bytes and more (multiples of 4096 bytes meet in one cache set) and are read often:
-[loops][k][row], rows adjacent. The other operand is packed where its reductions lie apart and many
-rows read them: [loops][column][k], columns padded by a line, or [loops][k][column] where its
-columns are adjacent already. The copy stands before the outermost loop that reads the same elements
-again and for which they fit: half of the second cache for lanes, half of the third for the others.
-Branches that walk the operand alike share one copy. No sum changes.
+The operand that carries the lanes is packed where its lanes lie apart, or its reductions take long
+steps (multiples of 4096 bytes meet in one cache set) and are read often: [loops][k][row], rows
+adjacent. The other operand is packed where its reductions lie apart and many rows read them:
+[loops][column][k], columns padded by a line, or [loops][k][column] where its columns are adjacent
+already. What that means in numbers is in `teir.passes.cache_blocks`. The copy stands before the
+outermost loop that reads the same elements again and for which they fit: twice the second cache for
+lanes, of which a panel at a time is near, half of the third for the others. Branches that walk the
+operand alike share one copy. No sum changes.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
+from teir.passes.cache_blocks import Walked, packs_columns, packs_lanes
 from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
-from teir.passes.groups import extent_of, kinds
+from teir.passes.groups import extent_of, kinds, walked
 
 _LINE = 64
 
@@ -148,25 +150,25 @@ def _wishes_of_leaf(
     wishes = []
     known = draft.program.tensor_table()
     for operand, side, limit in (
-        (lanes, rows, facts.l2_bytes // 2),
+        (lanes, rows, 2 * facts.l2_bytes),
         (other, columns, facts.l3_bytes // 2),
     ):
         if _moves(draft, loops[0], operand) or operand not in known:
             continue
         inside = tuple(name for name in loops if _moves(draft, name, operand))
         across = tuple(name for name in side if _moves(draft, name, operand))
-        walked = (*inside, *across, *summed)
-        if not across or len(set(walked)) != len(walked):
+        elements = (*inside, *across, *summed)
+        if not across or len(set(elements)) != len(elements):
             continue
         readers = extent_of(draft, [name for name in loops if name not in inside])
         readers *= extent_of(draft, columns if operand == lanes else rows)
-        if (
-            extent_of(draft, walked) * draft.width(operand) > limit
-            or readers < facts.packed_readers
-        ):
+        size_bytes = extent_of(draft, elements) * draft.width(operand)
+        if size_bytes > limit or readers < facts.packing.readers:
             continue
-        wants = _wants_lanes if operand == lanes else _wants_other
-        if wants(draft, facts, operand, side, summed, extent_of(draft, walked)):
+        if not all(_moves(draft, name, operand) for name in summed):
+            continue
+        walk = walked(draft, operand, (*inside, *across), summed, readers)
+        if _wants(facts, walk, operand == lanes):
             wishes.append(_Wish(leaf.name, operand, operand == lanes, inside, across, summed))
     return wishes
 
@@ -175,38 +177,10 @@ def _moves(draft: Draft, axis: str, tensor: str) -> bool:
     return draft.axes[axis].strides[tensor] != 0
 
 
-def _wants_lanes(
-    draft: Draft, facts: Facts, operand: str, rows: Sequence[str], summed: Sequence[str], size: int
-) -> bool:
-    """True when lanes are not adjacent, or the rows of a reduction lie far apart."""
-    strides = [draft.axes[name].strides[operand] for name in summed]
-    if (
-        size < facts.packed_elements
-        or min(extent_of(draft, rows), extent_of(draft, summed)) < 2
-        or 0 in strides
-    ):
-        return False
-    if draft.axes[rows[0]].strides[operand] != draft.width(operand):
-        return True
-    return size * draft.width(operand) > facts.l1_bytes and max(strides) >= facts.far_bytes
-
-
-def _wants_other(
-    draft: Draft,
-    facts: Facts,
-    operand: str,
-    columns: Sequence[str],
-    summed: Sequence[str],
-    size: int,
-) -> bool:
-    """True when the reductions lie apart."""
-    width = draft.width(operand)
-    strides = [draft.axes[name].strides[operand] for name in summed]
-    if size < facts.packed_elements or strides[-1] <= width or 0 in strides:
-        return False
-    if any(draft.axes[name].strides[operand] == width for name in columns):
-        return strides[-1] >= facts.far_bytes and extent_of(draft, summed) >= facts.packed_elements
-    return True
+def _wants(facts: Facts, walk: Walked, is_lanes: bool) -> bool:
+    if is_lanes:
+        return packs_lanes(walk, facts.l1_bytes, facts.packing)
+    return packs_columns(walk, facts.packing)
 
 
 def _copy(draft: Draft, wish: _Wish) -> tuple[Tensor, InvocationNode]:

@@ -34,6 +34,7 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
+from teir.passes.cache_blocks import FEWEST_COLUMNS
 from teir.passes.chains import has_no_race
 from teir.passes.cutting import cut, looped
 from teir.passes.draft import Draft, Path, Siblings, below
@@ -43,8 +44,6 @@ from teir.passes.slices import wants_slices, with_slices
 
 _CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
-_COLUMNS = 12
-"""The fewest columns of a part."""
 _RUN = 16
 """The fewest elements of a part of an element-wise leaf."""
 
@@ -146,7 +145,7 @@ def _shared_group(
         axis = max(batch, key=lambda name: draft.axes[name].extent)
         return _grid(draft, group.leaves, [(axis, facts.threads, 1)])
     m, n = _longest(draft, rows), _longest(draft, columns)
-    sides = [(m, panel), (n, _COLUMNS)]
+    sides = [(m, panel), (n, FEWEST_COLUMNS)]
     units = [1 if axis is None else -(-draft.axes[axis].extent // unit) for axis, unit in sides]
     best: tuple[float, int] | None = None
     for across in range(1, facts.threads + 1):
@@ -164,7 +163,7 @@ def _shared_group(
             return nodes
         return group.leaves
     counts = (facts.threads // best[1], best[1])
-    lanes = (max(1, panel // 4), _COLUMNS)
+    lanes = (max(1, panel // 4), FEWEST_COLUMNS)
     cuts = [
         (axis, count, unit)
         for (axis, _), unit, count in zip(sides, lanes, counts, strict=True)

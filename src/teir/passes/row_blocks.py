@@ -10,7 +10,7 @@ one after the other for several iterations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from teir.ir.nodes import (
@@ -120,6 +120,22 @@ def _uses(program: Program, tensor: str) -> list[set[str]]:
     ]
 
 
+def _used_axes(program: Program, axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    """Axes that nodes iterate or primitives consume, with strides of tensors that are there."""
+    tensors = program.tensor_table()
+    used = {node.axis for node in program.nodes() if isinstance(node, IterationNode)}
+    used |= {name for primitive in program.primitives for name in primitive.axes}
+
+    def known(steps: Bytes) -> Bytes:
+        return Bytes({name: step for name, step in steps.items() if name in tensors})
+
+    return tuple(
+        replace(axis, strides=known(axis.strides), offsets=known(axis.offsets))
+        for axis in axes
+        if axis.name in used
+    )
+
+
 class _Blocking:
     """The tables of the blocked program while it is made."""
 
@@ -141,12 +157,12 @@ class _Blocking:
         if left:
             roots.insert(place + 1, self._blocks(1, left, whole * self._rows))
         used: set[str] = set().union(*(_used_primitives(node) for node in roots))
-        return replace(
+        made = replace(
             self._before,
-            axes=tuple(self._axes.values()),
             primitives=tuple(one for one in self._primitives.values() if one.name in used),
             roots=tuple(roots),
         )
+        return replace(made, axes=_used_axes(made, self._axes.values()))
 
     def _blocks(self, count: int, rows: int, start: int) -> IterationNode:
         """``count`` blocks of ``rows`` rows, the first beginning at row ``start``."""

@@ -1,0 +1,65 @@
+"""The rules of blocks and packing, by example."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from teir.dtypes import DataType
+from teir.passes.cache_blocks import (
+    FEWEST_COLUMNS,
+    Walked,
+    Worth,
+    most_columns,
+    most_rows,
+    packs_columns,
+    packs_lanes,
+    panel_rows,
+    reduction_depth,
+)
+
+USUAL = Worth()
+L1, L2 = 32 << 10, 1 << 20
+FAR = Walked(side=640, depth=800, readers=1600, step=4096, farthest=4096, is_adjacent=True, width=4)
+
+
+def test_sums_of_narrow_outputs_are_cut_less() -> None:
+    assert reduction_depth(DataType.FP64) < reduction_depth(DataType.FP32)
+    assert reduction_depth(DataType.FP32) < reduction_depth(DataType.BF16)
+
+
+def test_a_panel_is_four_vectors() -> None:
+    assert panel_rows(64, 4) == 64
+    assert panel_rows(64, 8) == 32
+    assert panel_rows(16, 16) == 4
+
+
+def test_blocks_hold_at_least_a_panel_and_a_few_columns() -> None:
+    assert most_rows(10 * L2, 64, L2) == 64
+    assert most_rows(3200, 64, L2) == 655
+    assert most_columns(10 * L2, L2) == FEWEST_COLUMNS
+    assert most_columns(1024, L2) == 256
+
+
+@pytest.mark.parametrize("leading", [4096, 8192, 65536])
+def test_columns_that_meet_in_one_cache_set_are_packed(leading: int) -> None:
+    assert packs_lanes(replace(FAR, step=leading, farthest=leading), L1, USUAL)
+    assert packs_columns(replace(FAR, step=leading), USUAL)
+
+
+def test_operands_that_lie_near_stay() -> None:
+    near = replace(FAR, step=4, farthest=1600)
+    assert not packs_lanes(near, L1, USUAL)
+    assert not packs_columns(near, USUAL)
+
+
+def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
+    assert packs_lanes(replace(FAR, is_adjacent=False, step=4, farthest=4, readers=1), L1, USUAL)
+    assert not packs_lanes(replace(FAR, is_adjacent=False, side=1), L1, USUAL)
+
+
+def test_what_is_read_seldom_or_small_stays() -> None:
+    for change in ({"readers": 20}, {"side": 2, "depth": 8}):
+        assert not packs_lanes(replace(FAR, **change), L1, USUAL)
+        assert not packs_columns(replace(FAR, **change), USUAL)
