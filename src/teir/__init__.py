@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from teir.arrays.operand import Operand as Operand
+    from teir.arrays.sparse import Sparse as Sparse
     from teir.errors import Finding as Finding
     from teir.errors import TeirError as TeirError
     from teir.ir.check import Report as Report
@@ -41,6 +42,7 @@ _HOMES = {
     "Plan": ("teir.pipeline.plan", "Plan"),
     "Program": ("teir.ir.nodes", "Program"),
     "Report": ("teir.ir.check", "Report"),
+    "Sparse": ("teir.arrays.sparse", "Sparse"),
     "TeirError": ("teir.errors", "TeirError"),
     "check": ("teir.pipeline.executable", "check"),
     "compile": ("teir.pipeline.executable", "compile_for"),

@@ -9,15 +9,17 @@ threads. A call that was seen before is one look-up and one native call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from teir.arrays.adapters import view_array
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.choosing import Decidable, chosen_tree
@@ -37,6 +39,9 @@ from teir.pipeline.problem import (
     state_problem,
     stored_type,
 )
+from teir.pipeline.sparse_einsum import require_usual, sparse_einsum, sparse_plan
+from teir.pipeline.sparse_einsum import takes as takes_sparse
+from teir.pipeline.sparse_plan import SparsePlan
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
 from teir.search.path import find_path
@@ -61,6 +66,7 @@ def einsum(
     memory_limit: int | None = None,
     tune: bool = False,
     deterministic: str = "runs",
+    out_levels: str | None = None,
 ) -> Any:
     """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
 
@@ -80,10 +86,14 @@ def einsum(
     ``deterministic`` is "runs" (the same bits on every call with the same number of threads) or
     "threads" (the same bits for any number of threads).
 
+    Index notation ``einsum("A[i,l] = B[i,j] * C[j,l] - D[i,l]", b, c, d)``, sparse operands (see
+    `teir.Sparse`) and sparse results (``out_levels="ds"``) are described in docs/sparse.md; they
+    take ``out``, ``dtype`` and ``threads``.
+
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
     is_usual = dtype is None and threads is None and memory_limit is None and not tune
-    is_usual = is_usual and deterministic == "runs"
+    is_usual = is_usual and deterministic == "runs" and out_levels is None
     if is_usual and optimize == "auto" and type(subscripts) is str:
         key: list[Any] = [subscripts]
         for operand in operands:
@@ -100,6 +110,9 @@ def einsum(
                 plan = _with_entry(plan)
                 _plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
+    if takes_sparse(subscripts, operands, out_levels):
+        require_usual(_usual(optimize, memory_limit, tune, deterministic))
+        return _sparse(subscripts, operands, out, out_levels, dtype, threads)
     parsed, arrays = _parse(subscripts, operands)
     wishes = _Wishes(
         dtype=dtype,
@@ -114,6 +127,7 @@ def einsum(
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
 
 
+@overload
 def plan(
     subscripts: Any,
     *shapes_or_arrays: Any,
@@ -123,12 +137,42 @@ def plan(
     memory_limit: int | None = None,
     tune: bool = False,
     deterministic: str = "runs",
-) -> Plan:
+    out_levels: None = None,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    subscripts: Any,
+    *shapes_or_arrays: Any,
+    dtype: Any = None,
+    threads: int | None = None,
+    out_levels: str,
+) -> SparsePlan: ...
+
+
+def plan(
+    subscripts: Any,
+    *shapes_or_arrays: Any,
+    dtype: Any = None,
+    threads: int | None = None,
+    optimize: Any = "auto",
+    memory_limit: int | None = None,
+    tune: bool = False,
+    deterministic: str = "runs",
+    out_levels: str | None = None,
+) -> Plan | SparsePlan:
     """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
 
     Shapes (tuples) stand for C-contiguous arrays of ``dtype``, float64 by default; arrays give
-    type, shape and strides. The keywords are those of `einsum`. Raises TeirError as it does.
+    type, shape and strides. The keywords are those of `einsum`. Index notation, sparse operands
+    and sparse results give a `SparsePlan`, which is called and explained alike. Raises TeirError
+    as `einsum` does.
     """
+    if takes_sparse(subscripts, shapes_or_arrays, out_levels):
+        require_usual(_usual(optimize, memory_limit, tune, deterministic))
+        text, given = _sparse_parsed(subscripts, shapes_or_arrays)
+        return sparse_plan(text, given, out_levels=out_levels, dtype=dtype, threads=threads)
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
     wishes = _Wishes(
@@ -142,8 +186,39 @@ def plan(
     return _plan_types(parsed, types, None, wishes, is_called_often=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wishes:
+def _sparse(
+    subscripts: Any,
+    operands: Sequence[Any],
+    out: Any,
+    out_levels: str | None,
+    dtype: Any,
+    threads: int | None,
+) -> Any:
+    text, given = _sparse_parsed(subscripts, operands)
+    return sparse_einsum(text, given, out=out, out_levels=out_levels, dtype=dtype, threads=threads)
+
+
+def _sparse_parsed(
+    subscripts: Any, operands: Sequence[Any]
+) -> tuple[str | Subscripts, Sequence[Any]]:
+    """Index notation as its text, everything else parsed."""
+    if isinstance(subscripts, str) and is_index_notation(subscripts):
+        return subscripts, operands
+    return _parse(subscripts, operands)
+
+
+def _usual(
+    optimize: Any, memory_limit: int | None, tune: bool, deterministic: str
+) -> dict[str, bool]:
+    return {
+        "optimize": isinstance(optimize, (str, bool)),
+        "memory_limit": memory_limit is None,
+        "tune": not tune,
+        "deterministic": deterministic in ("runs", "threads"),
+    }
+
+
+class _Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller asks of a plan besides the expression and the arrays."""
 
     dtype: Any = None

@@ -1,0 +1,342 @@
+"""`Sparse`: an array with any sequence of dense and compressed levels, in any order of the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import Format, Level, parse_format
+from teir.arrays.sparse_checks import require_levels
+from teir.arrays.sparse_rules import COORDINATES, SHAPE, VALUES, refuse
+from teir.arrays.sparse_storage import (
+    Compressed,
+    Stored,
+    compress,
+    expand,
+    sorted_sums,
+)
+from teir.dtypes import data_type_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Sparse:
+    """An immutable sparse array; what is not stored is 0.
+
+    ``format.mode_order`` lists the axes from the outermost level inwards. An array with ``blocks``
+    is stored as one of twice the rank, the coordinates of a block, then those inside it; its
+    format speaks of these axes ("dsdd" is BSR). ``values`` holds one number per stored position,
+    ``stored`` the index arrays of every level. All arrays are read-only views; with ``is_frozen``
+    nobody else can write them, without it they are the memory of whoever gave them.
+    """
+
+    shape: tuple[int, ...]
+    format: Format
+    stored: Stored = field(repr=False)
+    values: Array = field(repr=False)
+    is_frozen: bool
+    blocks: tuple[int, ...] | None = None
+
+    @classmethod
+    def from_coo(
+        cls,
+        coords: Any,
+        values: Any,
+        shape: Sequence[int],
+        levels: str | None = None,
+        mode_order: Sequence[int] | None = None,
+    ) -> Sparse:
+        """From coordinates: sorted, duplicates summed in the order given.
+
+        ``coords`` is one vector per axis, or an array of shape (axes, elements); an array of shape
+        (elements, axes) is taken too unless both are the same. ``levels`` such as "dss", by
+        default a dense level and compressed ones ("s" for a vector). Raises TeirError.
+        """
+        extents = checked_shape(shape)
+        fmt = checked_format(levels, mode_order, len(extents))
+        given = as_values(values)
+        columns = _columns(coords, given.size, extents)
+        return _compressed(columns, given, extents, fmt, None)
+
+    @classmethod
+    def from_levels(
+        cls,
+        shape: Sequence[int],
+        levels: str,
+        indices: Mapping[int, tuple[Any, Any]],
+        values: Any,
+        mode_order: Sequence[int] | None = None,
+        frozen: bool = False,
+    ) -> Sparse:
+        """From the arrays themselves: ``indices`` gives (pos, crd) of every compressed level.
+
+        The arrays are shared, or copied with ``frozen``. Raises TeirError with the offending
+        position.
+        """
+        extents = checked_shape(shape)
+        fmt = checked_format(levels, mode_order, len(extents))
+        wanted = {n for n, level in enumerate(fmt.levels) if level is Level.COMPRESSED}
+        if set(indices) != wanted:
+            refuse(SHAPE, "indices", f"levels {sorted(wanted)}", f"levels {sorted(indices)}")
+        stored = tuple(
+            Compressed(pos=np.asarray(indices[n][0]), crd=np.asarray(indices[n][1]))
+            if n in wanted
+            else None
+            for n in range(len(extents))
+        )
+        made = assembled(extents, fmt, stored, np.asarray(as_values(values)), None, frozen=frozen)
+        made.require_valid("indices")
+        return made
+
+    @classmethod
+    def from_scipy(
+        cls,
+        array: Any,
+        levels: str | None = None,
+        mode_order: Sequence[int] | None = None,
+        frozen: bool = False,
+    ) -> Sparse:
+        """From a scipy.sparse array or matrix, or any other sparse array `teir.einsum` takes.
+
+        By default in the format nearest to its own: CSR, CSC and BSR share the memory unless
+        ``frozen``. Raises TeirError.
+        """
+        from teir.arrays.sparse_adapters import adapt
+
+        made = adapt("array", array, checked=True)
+        if levels is not None or mode_order is not None:
+            made = made.converted(levels, mode_order)
+        return made.frozen() if frozen else made
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        levels: str | None = None,
+        mode_order: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> Sparse:
+        """From a Matrix Market (.mtx), FROSTT (.tns) or .npz file; the first two .gz too.
+
+        ``shape`` is needed where the file does not say it and the largest coordinates do not tell.
+        Raises TeirError with the offending line.
+        """
+        from teir.arrays.sparse_files import read_file
+
+        coords, values, found = read_file(path, None if shape is None else checked_shape(shape))
+        return cls.from_coo(coords, values, found, levels, mode_order)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @property
+    def nnz(self) -> int:
+        """Stored values, zeros among them included."""
+        return int(self.values.size)
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The extents of the axes the format speaks of."""
+        if self.blocks is None:
+            return self.shape
+        outer = (extent // block for extent, block in zip(self.shape, self.blocks, strict=True))
+        return (*outer, *self.blocks)
+
+    @property
+    def level_extents(self) -> tuple[int, ...]:
+        """The extent of every level, outermost first."""
+        return tuple(self.stored_shape[mode] for mode in self.format.mode_order)
+
+    @property
+    def index_dtype(self) -> np.dtype[Any]:
+        """The type of the index arrays, int32 where there are none."""
+        return next((level.pos.dtype for level in self.stored if level), np.dtype(np.int32))
+
+    def require_valid(self, name: str) -> None:
+        """Look at every index array. Raises TeirError with the offending position."""
+        require_levels(name, self.stored, self.level_extents, self.values)
+
+    def frozen(self) -> Sparse:
+        """The same array in private memory."""
+        if self.is_frozen:
+            return self
+        made = assembled(
+            self.shape, self.format, self.stored, self.values, self.blocks, frozen=True
+        )
+        made.require_valid("array")
+        return made
+
+    def to_coo(self) -> tuple[Array, Array]:
+        """Coordinates of shape (axes, stored values) and the values, in storage order."""
+        columns = expand(self.stored, self.level_extents)
+        modes = [columns[self.format.mode_order.index(mode)] for mode in range(len(columns))]
+        if self.blocks is not None:
+            outer, inner = modes[: self.ndim], modes[self.ndim :]
+            modes = [o * b + i for o, b, i in zip(outer, self.blocks, inner, strict=True)]
+        coords = np.array(modes, np.int64).reshape(self.ndim, self.values.size)
+        return coords, self.values
+
+    def to_dense(self) -> Array:
+        """A NumPy array with every element."""
+        result = np.zeros(self.shape, self.dtype)
+        coords, values = self.to_coo()
+        result[tuple(coords)] = values if self.ndim else values[0]
+        return result
+
+    def to_scipy(self) -> Any:
+        """A scipy.sparse array: CSR, CSC and BSR share the values, other formats become COO."""
+        from teir.arrays.sparse_adapters import scipy_array
+
+        return scipy_array(self)
+
+    def converted(
+        self, levels: str | None = None, mode_order: Sequence[int] | None = None
+    ) -> Sparse:
+        """The same array in another format, without blocks; itself where it is in that format."""
+        fmt = checked_format(levels, mode_order, self.ndim)
+        if self.blocks is None and fmt == self.format:
+            return self
+        coords, values = self.to_coo()
+        return _compressed(list(coords), values, self.shape, fmt, self.index_dtype)
+
+    def with_values(self, values: Any) -> Sparse:
+        """Other values at the same positions."""
+        given = as_values(values)
+        if given.shape != self.values.shape:
+            refuse(VALUES, "values", f"{self.nnz} values", f"shape {given.shape}")
+        return replace(self, values=_private(given))
+
+
+def assembled(
+    shape: tuple[int, ...],
+    fmt: Format,
+    stored: Stored,
+    values: Array,
+    blocks: tuple[int, ...] | None,
+    *,
+    frozen: bool,
+) -> Sparse:
+    """An array of parts nobody has looked at yet; with ``frozen`` of copies."""
+    take = _private if frozen else _read_only
+    levels = tuple(
+        level and Compressed(pos=take(level.pos), crd=take(level.crd)) for level in stored
+    )
+    return Sparse(
+        shape=shape,
+        format=fmt,
+        stored=levels,
+        values=take(values),
+        is_frozen=frozen,
+        blocks=blocks,
+    )
+
+
+def owned(
+    shape: tuple[int, ...],
+    fmt: Format,
+    stored: Stored,
+    values: Array,
+    blocks: tuple[int, ...] | None = None,
+) -> Sparse:
+    """An array of parts made for it and right by construction."""
+    made = assembled(shape, fmt, stored, values, blocks, frozen=False)
+    return replace(made, is_frozen=True)
+
+
+def _compressed(
+    columns: list[Array],
+    values: Array,
+    shape: tuple[int, ...],
+    fmt: Format,
+    width: np.dtype[Any] | None,
+) -> Sparse:
+    extents = [shape[mode] for mode in fmt.mode_order]
+    ordered = [columns[mode] for mode in fmt.mode_order]
+    kept, sums = sorted_sums(ordered, values, extents)
+    stored, spread = compress(kept, sums, extents, fmt.levels, width)
+    if spread is values or spread.base is not None:
+        spread = spread.copy()
+    return owned(shape, fmt, stored, spread)
+
+
+def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Raises TeirError (TEIR671)."""
+    try:
+        extents = tuple(index(extent) for extent in shape)
+    except TypeError:
+        refuse(SHAPE, "shape", "a sequence of integers", repr(shape))
+    if not all(0 <= extent < 2**62 for extent in extents):
+        refuse(SHAPE, "shape", "extents from 0 to 2^62", repr(extents))
+    return extents
+
+
+def checked_format(levels: str | None, mode_order: Sequence[int] | None, rank: int) -> Format:
+    """Levels and order as a value; by default dense, then compressed. Raises TeirError."""
+    letters = ("s" if rank == 1 else "d" + "s" * (rank - 1))[:rank] if levels is None else levels
+    if mode_order is not None:
+        letters = f"{letters.partition(':')[0]}:{','.join(str(mode) for mode in mode_order)}"
+    fmt = parse_format(letters if rank else "", "levels")
+    if len(fmt.levels) != rank:
+        refuse(SHAPE, "levels", f"{rank} levels, one per axis", repr(letters))
+    return fmt
+
+
+def as_values(values: Any) -> Array:
+    """A vector of numbers that are computed with; integers and booleans become float64."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
+        refuse(VALUES, "values", "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
+    data_type = data_type_of(array.dtype)
+    if data_type is None or data_type.is_index:
+        is_complex = array.dtype.kind == "c"
+        array = array.astype(np.complex128 if is_complex else np.float64)
+    return np.ascontiguousarray(array)
+
+
+def _columns(coords: Any, count: int, shape: tuple[int, ...]) -> list[Array]:
+    """One vector of coordinates per axis, inside the shape."""
+    if isinstance(coords, (tuple, list)):
+        columns = [np.asarray(column) for column in coords]
+    else:
+        table = np.asarray(coords)
+        is_by_element = table.ndim == 2 and table.shape == (count, len(shape))
+        if is_by_element and table.shape != (len(shape), count):
+            table = table.T
+        columns = list(table) if table.ndim == 2 else []
+    if len(columns) != len(shape):
+        refuse(COORDINATES, "coords", f"{len(shape)} vectors of {count}", f"{len(columns)} vectors")
+    for axis, (column, extent) in enumerate(zip(columns, shape, strict=True)):
+        if column.size == count == 0:
+            continue
+        if column.shape != (count,) or column.dtype.kind not in "iu":
+            found = f"dtype {column.dtype}, shape {column.shape}"
+            refuse(COORDINATES, f"coords of axis {axis}", f"{count} integers", found)
+        wrong = (column < 0) | (column >= extent)
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            expected = f"0 to {extent - 1} at position {place}"
+            refuse(COORDINATES, f"coords of axis {axis}", expected, f"{column[place]}")
+    return [np.asarray(column, np.int64).reshape(count) for column in columns]
+
+
+def _private(array: Array) -> Array:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view

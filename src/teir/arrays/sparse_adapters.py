@@ -1,0 +1,272 @@
+"""Sparse arrays of other libraries as `Sparse`, and back to scipy.
+
+CSR, CSC, BSR and two-dimensional GCXS share their memory where their rows are sorted and their
+types are computed with; everything else is converted: COO and unsorted rows are sorted and their
+duplicates summed, DIA becomes CSR, lists and dictionaries go by their coordinates.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import parse_format
+from teir.arrays.sparse import Array, Sparse, as_values, assembled, checked_shape
+from teir.arrays.sparse_binsparse import from_binsparse
+from teir.arrays.sparse_checks import level_findings
+from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE, refuse
+from teir.arrays.sparse_storage import Compressed, expand
+from teir.dtypes import data_type_of
+from teir.errors import TeirError
+
+_CSR, _CSC, _BSR = parse_format("ds"), parse_format("ds:1,0"), parse_format("dsdd")
+
+
+def is_sparse(value: Any) -> bool:
+    """True for what `adapt` takes."""
+    if isinstance(value, Sparse):
+        return True
+    kind = type(value)
+    if kind is np.ndarray:
+        return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return str(value.layout) != "torch.strided"
+    return _library(value) in ("scipy", "sparse") or hasattr(kind, "__binsparse__")
+
+
+def adapt(name: str, value: Any, *, checked: bool) -> Sparse:
+    """``value`` as levels.
+
+    With ``checked`` index arrays have been looked at and put in order; without it they may be
+    anything where they are the caller's own memory (`require_valid`). Raises TeirError.
+    """
+    if isinstance(value, Sparse):
+        return value
+    try:
+        made = _adapted(name, value)
+    except (AttributeError, KeyError, TypeError, IndexError) as error:
+        refuse(KNOWN_KIND, name, "a sparse array with its usual parts", f"{error}")
+    if not checked or made.is_frozen:
+        return made
+    return _in_order(name, made)
+
+
+def _library(value: Any) -> str:
+    """The package that sparse arrays come from, "" for other values."""
+    module = type(value).__module__.split(".")
+    if module[0] == "scipy":
+        return "scipy" if "sparse" in module and hasattr(value, "format") else ""
+    is_array = module[0] == "sparse" and hasattr(value, "fill_value")
+    return "sparse" if is_array and hasattr(value, "todense") else ""
+
+
+def _adapted(name: str, value: Any) -> Sparse:
+    match _library(value):
+        case "scipy":
+            return _from_scipy(name, value)
+        case "sparse":
+            return _from_pydata(name, value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _from_torch(name, value)
+    if hasattr(value, "__binsparse__"):
+        return from_binsparse(name, value)
+    return refuse(KNOWN_KIND, name, "a sparse array", f"a value of type {type(value).__name__}")
+
+
+def _from_scipy(name: str, value: Any) -> Sparse:
+    match value.format:
+        case "csr" if len(value.shape) == 2:
+            return _rows(name, value.shape, value.indptr, value.indices, value.data, False)
+        case "csc":
+            return _rows(name, value.shape, value.indptr, value.indices, value.data, True)
+        case "bsr":
+            return _blocks(name, value)
+        case "dia":
+            return _diagonals(value)
+        case "coo":
+            coords = getattr(value, "coords", None) or (value.row, value.col)
+            return Sparse.from_coo(tuple(coords), value.data, value.shape)
+        case "csr":
+            columns = (np.asarray(value.indices),)
+            return Sparse.from_coo(columns, value.data, value.shape)
+        case _:
+            listed = value.tocoo()
+            coords = getattr(listed, "coords", None) or (listed.row, listed.col)
+            return Sparse.from_coo(tuple(coords), listed.data, listed.shape)
+
+
+def _rows(name: str, shape: Any, pos: Any, crd: Any, data: Any, by_column: bool) -> Sparse:
+    pos, crd = _index_pair(name, pos, crd)
+    fmt = _CSC if by_column else _CSR
+    stored = (None, Compressed(pos=pos, crd=crd))
+    return assembled(checked_shape(shape), fmt, stored, as_values(data), None, frozen=False)
+
+
+def _index_pair(name: str, pos: Any, crd: Any) -> tuple[Array, Array]:
+    """Both in one type: int64 where they differ."""
+    pos, crd = np.asarray(pos), np.asarray(crd)
+    for array in (pos, crd):
+        if array.dtype not in (np.int32, np.int64):
+            refuse(INDEX_TYPE, f"indices of {name}", "int32 or int64", f"dtype {array.dtype.str}")
+    dtype = pos.dtype if pos.dtype == crd.dtype else np.dtype(np.int64)
+    return np.ascontiguousarray(pos, dtype), np.ascontiguousarray(crd, dtype)
+
+
+def _blocks(name: str, value: Any) -> Sparse:
+    shape = checked_shape(value.shape)
+    data = np.asarray(value.data)
+    blocks = tuple(data.shape[1:])
+    if len(blocks) != 2 or any(
+        block < 1 or extent % block for extent, block in zip(shape, blocks, strict=True)
+    ):
+        refuse(SHAPE, name, f"blocks that divide {shape}", f"blocks of shape {blocks}")
+    pos, crd = _index_pair(name, value.indptr, value.indices)
+    stored = (None, Compressed(pos=pos, crd=crd), None, None)
+    return assembled(shape, _BSR, stored, as_values(data.reshape(-1)), blocks, frozen=False)
+
+
+def _diagonals(value: Any) -> Sparse:
+    """As scipy does, zeros on a diagonal count as not stored."""
+    shape = checked_shape(value.shape)
+    data, offsets = np.asarray(value.data), np.asarray(value.offsets, np.int64)
+    column = np.arange(data.shape[1], dtype=np.int64)
+    row = column - offsets[:, None]
+    inside = (row >= 0) & (row < shape[0]) & (column < shape[1]) & (data != 0)
+    columns = np.broadcast_to(column, row.shape)[inside]
+    return Sparse.from_coo((row[inside], columns), data[inside], shape)
+
+
+def _from_pydata(name: str, value: Any) -> Sparse:
+    if not np.all(np.asarray(value.fill_value) == 0):
+        refuse(KNOWN_KIND, name, "a fill value of 0", f"{value.fill_value}")
+    if type(value).__name__ == "GCXS":
+        if value.ndim == 2:
+            by_column = tuple(value.compressed_axes) == (1,)
+            return _rows(name, value.shape, value.indptr, value.indices, value.data, by_column)
+        if value.ndim > 2:
+            _require_gcxs(name, value)
+        value = value.tocoo()
+    if not hasattr(value, "coords"):
+        value = value.asformat("coo")
+    return Sparse.from_coo(
+        np.asarray(value.coords).reshape(value.ndim, -1), value.data, value.shape
+    )
+
+
+def _require_gcxs(name: str, value: Any) -> None:
+    """What its conversion would read without looking."""
+    rows, columns = (int(extent) for extent in value._compressed_shape)
+    pos, crd = _index_pair(name, value.indptr, value.indices)
+    level = Compressed(pos=pos, crd=crd)
+    findings = level_findings(name, 1, level, rows, columns, in_order=False)
+    if findings:
+        raise TeirError(tuple(findings))
+
+
+def _from_torch(name: str, value: Any) -> Sparse:
+    if value.device.type != "cpu" or value.requires_grad:
+        found = f"one on {value.device}" if value.device.type != "cpu" else "a recorded gradient"
+        refuse(KNOWN_KIND, name, "a plain tensor in CPU memory", found, "pass .detach().cpu()")
+    match str(value.layout):
+        case "torch.sparse_csr" if value.dim() == 2:
+            parts = value.crow_indices(), value.col_indices()
+            pos, crd = (part.numpy() for part in parts)
+            return _rows(name, value.shape, pos, crd, torch_values(value.values()), False)
+        case "torch.sparse_csc" if value.dim() == 2:
+            parts = value.ccol_indices(), value.row_indices()
+            pos, crd = (part.numpy() for part in parts)
+            return _rows(name, value.shape, pos, crd, torch_values(value.values()), True)
+        case "torch.sparse_coo" if value.dense_dim() == 0:
+            coords = value._indices().numpy()
+            return Sparse.from_coo(tuple(coords), torch_values(value._values()), value.shape)
+        case layout:
+            expected = "sparse_coo without dense axes, sparse_csr or sparse_csc of a matrix"
+            return refuse(KNOWN_KIND, name, expected, f"{layout} with {value.dim()} axes")
+
+
+def torch_values(values: Any) -> Array:
+    """NumPy has no bfloat16 of PyTorch's: the same bytes under the name it knows."""
+    if str(values.dtype) != "torch.bfloat16":
+        plain: Array = values.numpy()
+        return plain
+    import ml_dtypes
+
+    torch = sys.modules["torch"]
+    same: Array = values.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return same
+
+
+def _in_order(name: str, made: Sparse) -> Sparse:
+    """Itself where every fibre ascends, else sorted with duplicates summed."""
+    try:
+        made.require_valid(name)
+    except TeirError:
+        _require_in_range(name, made)
+    else:
+        return made
+    if made.values.size != _stored_values(made):
+        made.require_valid(name)
+    return _sorted(made)
+
+
+def _require_in_range(name: str, made: Sparse) -> None:
+    findings = []
+    fibres = 1
+    for place, (extent, level) in enumerate(zip(made.level_extents, made.stored, strict=True)):
+        if level is None:
+            fibres *= extent
+            continue
+        findings += level_findings(name, place, level, fibres, extent, in_order=False)
+        fibres = level.crd.size
+    if findings:
+        raise TeirError(tuple(findings))
+
+
+def _stored_values(made: Sparse) -> int:
+    count = 1
+    for extent, level in zip(made.level_extents, made.stored, strict=True):
+        count = count * extent if level is None else level.crd.size
+    return count
+
+
+def _sorted(made: Sparse) -> Sparse:
+    columns = expand(made.stored, made.level_extents)
+    modes = [columns[made.format.mode_order.index(mode)] for mode in range(len(columns))]
+    flat = Sparse.from_coo(modes, made.values, made.stored_shape, str(made.format))
+    if made.blocks is None:
+        return flat
+    return Sparse(
+        shape=made.shape,
+        format=made.format,
+        stored=flat.stored,
+        values=flat.values,
+        is_frozen=True,
+        blocks=made.blocks,
+    )
+
+
+def computed_with(dtype: np.dtype[Any]) -> bool:
+    """True for the types of values that are not converted."""
+    data_type = data_type_of(dtype)
+    return data_type is not None and not data_type.is_index
+
+
+def scipy_array(sparse: Sparse) -> Any:
+    """CSR, CSC and BSR with the same values, other formats as COO. Raises ImportError."""
+    import scipy.sparse
+
+    level = next((level for level in sparse.stored if level), None)
+    if level is not None and sparse.format in (_CSR, _CSC, _BSR):
+        parts = (sparse.values, level.crd, level.pos)
+        if sparse.format == _BSR and sparse.blocks is not None:
+            data = sparse.values.reshape(-1, *sparse.blocks)
+            return scipy.sparse.bsr_array((data, level.crd, level.pos), shape=sparse.shape)
+        if sparse.blocks is None and sparse.ndim == 2:
+            kind = scipy.sparse.csr_array if sparse.format == _CSR else scipy.sparse.csc_array
+            return kind(parts, shape=sparse.shape)
+    coords, values = sparse.to_coo()
+    return scipy.sparse.coo_array((values, tuple(coords)), shape=sparse.shape)

@@ -1,0 +1,132 @@
+"""Files of sparse tensors: Matrix Market, FROSTT .tns, both also gzipped, and .npz.
+
+Every line is looked at; nothing is unpickled; what a compressed file may grow to is bounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Never
+
+import numpy as np
+
+from teir.arrays.sparse_checks import level_findings
+from teir.arrays.sparse_files_text import read_matrix_market, read_tns
+from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE, refuse
+from teir.arrays.sparse_storage import Compressed
+from teir.errors import TeirError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Elements = tuple[Any, Array, tuple[int, ...]]
+"""Coordinates per axis, values, shape."""
+
+LEAST_GROWTH_BYTES = 256 << 20
+GROWTH = 100
+LONGEST_LINE = 4096
+_CHUNK = 1 << 20
+
+
+def read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
+    """The elements of a file, by its ending. Raises TeirError with the offending line."""
+    name = str(path)
+    file = Path(path)
+    try:
+        status = file.stat()
+    except (OSError, ValueError) as error:
+        refuse(FILE, name, "a file that can be read", str(error))
+    if not stat.S_ISREG(status.st_mode):
+        refuse(FILE, name, "a regular file", "something else")
+    endings = [ending.lower() for ending in file.suffixes[-2:]]
+    is_packed = endings[-1:] == [".gz"]
+    match endings[-2] if is_packed and len(endings) > 1 else "".join(endings[-1:]):
+        case ".mtx":
+            return read_matrix_market(name, _chunks(name, file, status.st_size, is_packed))
+        case ".tns":
+            return read_tns(name, _chunks(name, file, status.st_size, is_packed), shape)
+        case ".npz" if not is_packed:
+            return _read_npz(name, file, status.st_size)
+        case _:
+            return refuse(FILE, name, ".mtx, .tns, .mtx.gz, .tns.gz or .npz", repr(file.name))
+
+
+def _chunks(name: str, file: Path, size: int, is_packed: bool) -> Iterator[bytes]:
+    """Whole lines, about a MiB at a time."""
+    most = max(LEAST_GROWTH_BYTES, GROWTH * size) if is_packed else size
+    total, rest = 0, b""
+    try:
+        with gzip.open(file) if is_packed else file.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                total += len(chunk)
+                if total > most:
+                    refuse(FILE_SIZE, name, f"at most {most:,} bytes unpacked", "more")
+                lines, newline, last = (rest + chunk).rpartition(b"\n")
+                if len(last) > LONGEST_LINE:
+                    refuse(FILE_SIZE, name, f"lines of at most {LONGEST_LINE} bytes", "longer")
+                rest = last
+                if newline:
+                    yield lines + newline
+    except (OSError, EOFError, zlib.error) as error:
+        refuse(FILE, name, "a whole file", str(error))
+    if rest:
+        yield rest
+
+
+def _read_npz(name: str, file: Path, size: int) -> Elements:
+    most = max(LEAST_GROWTH_BYTES, GROWTH * size)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        if unpacked > most:
+            refuse(FILE_SIZE, name, f"at most {most:,} bytes unpacked", f"{unpacked:,}")
+        with np.load(file, allow_pickle=False) as arrays:
+            found = {key: arrays[key] for key in arrays.files}
+    except TeirError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+        refuse(FILE, name, "a whole archive of plain arrays", str(error))
+    return _from_arrays(name, found)
+
+
+def _from_arrays(name: str, found: dict[str, Array]) -> Elements:
+    if "shape" not in found or "data" not in found:
+        _refuse_archive(name, found)
+    shape, data = _shape_of(name, found["shape"]), found["data"]
+    if "coords" in found:
+        return found["coords"], data, shape
+    if "row" in found and "col" in found:
+        return (found["row"], found["col"]), data, shape
+    if "indptr" not in found or "indices" not in found or len(shape) != 2:
+        _refuse_archive(name, found)
+    form = found.get("format", np.array("csr")).item()
+    kind = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
+    if kind not in ("csr", "csc"):
+        refuse(ARCHIVE, name, "format csr or csc", repr(kind))
+    return _expanded(name, kind, found["indptr"], found["indices"], data, shape)
+
+
+def _expanded(
+    name: str, kind: str, pos: Array, crd: Array, data: Array, shape: tuple[int, ...]
+) -> Elements:
+    rows, columns = shape if kind == "csr" else shape[::-1]
+    level = Compressed(pos=pos, crd=crd)
+    findings = level_findings(name, 1, level, rows, columns, in_order=False)
+    if findings:
+        raise TeirError(tuple(findings))
+    row = np.repeat(np.arange(rows), np.diff(pos))
+    return ((row, crd) if kind == "csr" else (crd, row)), data, shape
+
+
+def _shape_of(name: str, given: Array) -> tuple[int, ...]:
+    if given.ndim != 1 or given.dtype.kind not in "iu" or (given < 0).any():
+        refuse(ARCHIVE, name, "a shape of integers from 0 on", f"{given!r}")
+    return tuple(int(extent) for extent in given)
+
+
+def _refuse_archive(name: str, found: dict[str, Array]) -> Never:
+    expected = "shape, data and coords, row and col, or indptr and indices"
+    refuse(ARCHIVE, name, expected, ", ".join(sorted(found)) or "no arrays")

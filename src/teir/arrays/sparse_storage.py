@@ -1,0 +1,154 @@
+"""Coordinates to levels and back: sorting, summing duplicates, compressing.
+
+All of it is in level order: column 0 is the coordinate of the outermost level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import Level
+from teir.arrays.sparse_rules import STORED_SIZE, refuse
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_POSITIONS = 2**34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compressed:
+    """The index arrays of a compressed level.
+
+    Fibre ``f`` stores the coordinates ``crd[pos[f]:pos[f + 1]]``.
+    """
+
+    pos: Array
+    crd: Array
+
+
+Stored = tuple[Compressed | None, ...]
+"""The index arrays of every level, None for a dense one."""
+
+
+def index_type(extents: Sequence[int], positions: int) -> np.dtype[Any]:
+    """int32 where coordinates and positions fit, else int64."""
+    largest = max((positions, *extents), default=0)
+    return np.dtype(np.int32 if largest < 2**31 else np.int64)
+
+
+def sorted_sums(
+    columns: Sequence[Array], values: Array, extents: Sequence[int]
+) -> tuple[list[Array], Array]:
+    """Coordinates in lexicographic order, each once; values of equal ones summed in their order."""
+    columns = [np.asarray(column, np.int64) for column in columns]
+    if not columns:
+        return columns, _sums(values, np.zeros(min(1, values.size), np.int64))
+    if prod(extents) < 2**62:
+        key = _linear(columns, extents)
+        if not bool((key[1:] > key[:-1]).all()):
+            order = np.argsort(key, kind="stable")
+            columns, values = [column[order] for column in columns], values[order]
+            key = key[order]
+        is_first = np.ones(key.size, bool)
+        is_first[1:] = key[1:] != key[:-1]
+    else:
+        order = np.lexsort(tuple(reversed(columns)))
+        columns, values = [column[order] for column in columns], values[order]
+        is_first = np.ones(values.size, bool)
+        is_first[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    if is_first.all():
+        return columns, values
+    return [column[is_first] for column in columns], _sums(values, np.flatnonzero(is_first))
+
+
+def _linear(columns: Sequence[Array], extents: Sequence[int]) -> Array:
+    key = np.zeros(columns[0].shape, np.int64)
+    for column, extent in zip(columns, extents, strict=True):
+        key = key * extent + column
+    return key
+
+
+def _sums(values: Array, starts: Array) -> Array:
+    if starts.size in (0, values.size):
+        return values[: starts.size]
+    wide = values.astype(np.float32) if values.dtype.itemsize == 2 else values
+    sums: Array = np.add.reduceat(wide, starts)
+    return sums.astype(values.dtype, copy=False)
+
+
+def compress(
+    columns: Sequence[Array],
+    values: Array,
+    extents: Sequence[int],
+    levels: Sequence[Level],
+    width: np.dtype[Any] | None = None,
+) -> tuple[Stored, Array]:
+    """Index arrays and values of elements in lexicographic order, each coordinate once.
+
+    ``width`` is the type of index arrays, by default the least that fits. Raises TeirError
+    (TEIR677) where dense levels would store too much.
+    """
+    dtype = width or index_type(extents, values.size)
+    parents = np.zeros(values.size, np.int64)
+    count = 1
+    stored: list[Compressed | None] = []
+    for column, extent, level in zip(columns, extents, levels, strict=True):
+        if level is Level.DENSE:
+            count *= extent
+            _require_room(count)
+            parents = parents * extent + column
+            stored.append(None)
+            continue
+        is_first = np.ones(parents.size, bool)
+        is_first[1:] = (parents[1:] != parents[:-1]) | (column[1:] != column[:-1])
+        pos = np.zeros(count + 1, dtype)
+        np.cumsum(np.bincount(parents[is_first], minlength=count), out=pos[1:])
+        stored.append(Compressed(pos=pos, crd=column[is_first].astype(dtype)))
+        parents = np.cumsum(is_first) - 1
+        count = int(is_first.sum())
+    if count == values.size and all(level is Level.COMPRESSED for level in levels[-1:]):
+        return tuple(stored), values
+    spread = np.zeros(count, values.dtype)
+    spread[parents] = values
+    return tuple(stored), spread
+
+
+def _require_room(count: int) -> None:
+    if count > MOST_POSITIONS:
+        refuse(STORED_SIZE, "levels", f"at most {MOST_POSITIONS:,} positions", f"{count:,}")
+
+
+def expand(
+    stored: Stored, extents: Sequence[int], places: int | None = None, first: int = 0
+) -> list[Array]:
+    """The coordinates of every stored prefix of the first ``places`` levels, all by default.
+
+    In storage order, int64, one column per level. ``first`` is the level of the first extent.
+    """
+    columns: list[Array] = []
+    count = 1
+    for extent, level in list(zip(extents, stored, strict=True))[first:places]:
+        if level is None:
+            _require_room(count * extent)
+            columns = [np.repeat(column, extent) for column in columns]
+            columns.append(np.tile(np.arange(extent, dtype=np.int64), count))
+            count *= extent
+        else:
+            lengths = np.diff(level.pos)
+            columns = [np.repeat(column, lengths) for column in columns]
+            columns.append(level.crd[: int(level.pos[-1])].astype(np.int64))
+            count = columns[-1].size
+    return columns
+
+
+def position_count(stored: Stored, extents: Sequence[int]) -> int:
+    """How many values the levels store."""
+    count = 1
+    for extent, level in zip(extents, stored, strict=True):
+        count = count * extent if level is None else level.crd.size
+    return count

@@ -1,0 +1,229 @@
+"""Are index arrays what a compressed level is? Compiled code that says yes or no, in one pass each.
+
+Coordinates must ascend within every fibre. Every place where one does not exceed the one before it
+is counted, a vector at a time; so are, fibre by fibre, the first coordinates of fibres that do not
+exceed the one before. Fibres ascend where both counts are equal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+
+from teir.backends.llvm.compile_ir import (
+    compile_object,
+    compiler_version,
+    load_object,
+    machine_for,
+    module_text,
+)
+from teir.runtime.object_cache import object_cache
+from teir.runtime.runtime import current
+from teir.target import Isa
+
+Check = Callable[[int, int, int, int, int], int]
+"""``check(pos, fibres, crd, stored, extent)``: 0 where all holds, 1 where something does not."""
+
+
+def index_check(isa: Isa, width: int) -> Check:
+    """The check for index arrays of ``width`` bytes (4 or 8); it takes addresses.
+
+    ``pos`` has ``fibres + 1`` entries, ``crd`` has ``stored``; nothing else is read.
+    """
+    return current().once(f"index check {isa.value} {width}", lambda: _bound(isa, width))
+
+
+def _bound(isa: Isa, width: int) -> Check:
+    symbol = f"teir_index_check_{8 * width}"
+    text = module_text([check_function(symbol, isa, width)], isa)
+    key = "\n".join(("index check", compiler_version(), str(machine_for(isa)), text)).encode()
+    cache = current().once("object cache", lambda: object_cache(os.environ))
+    data = cache.load(key)
+    if data is None:
+        data = compile_object(text, isa, (symbol,))
+        cache.store(key, data)
+    code = load_object(data, (symbol,))
+    arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(code.addresses[symbol])
+
+    def check(pos: int, fibres: int, crd: int, stored: int, extent: int) -> int:
+        # The address is only good while the code is.
+        assert code.owner is not None
+        return int(run(pos, fibres, crd, stored, extent))
+
+    return check
+
+
+def check_function(symbol: str, isa: Isa, width: int) -> str:
+    """The function's definition in LLVM IR."""
+    element = f"i{8 * width}"
+    lanes = max(1, isa.vector_bytes // width)
+    return f"""
+define i64 @{symbol}(ptr %pos, i64 %fibres, ptr %crd, i64 %stored, i64 %extent) {{
+entry:
+  %begin = load {element}, ptr %pos, align 1
+  %lastp = getelementptr {element}, ptr %pos, i64 %fibres
+  %last = load {element}, ptr %lastp, align 1
+  %count = {_narrow("%stored", width)}
+  %wrong0 = icmp ne {element} %begin, 0
+  %wrong1 = icmp ne {element} %last, %count
+  %wrong = or i1 %wrong0, %wrong1
+  br i1 %wrong, label %no, label %pos.entry
+{_falls("pos", isa, width, "%pos", "%fibres", strict=True, bounded=False)}
+pos.done:
+  %pos.good = icmp eq i64 %pos.falls, 0
+  br i1 %pos.good, label %some, label %no
+some:
+  %empty = icmp eq i64 %stored, 0
+  br i1 %empty, label %yes, label %range
+range:
+{_bound_text(width)}
+  %first = load {element}, ptr %crd, align 1
+  %inside = icmp ult {element} %first, %bound
+  %steps = sub i64 %stored, 1
+  br i1 %inside, label %crd.entry, label %no
+{_falls("crd", isa, width, "%crd", "%steps", strict=False, bounded=True)}
+crd.done:
+  %outside = icmp ne i64 %crd.out, 0
+  br i1 %outside, label %no, label %starts
+starts:
+  %f = phi i64 [ 0, %crd.done ], [ %f.next, %starts.end ]
+  %seen = phi i64 [ 0, %crd.done ], [ %seen.next, %starts.end ]
+  %f.more = icmp slt i64 %f, %fibres
+  br i1 %f.more, label %fibre, label %starts.done
+fibre:
+  %fp = getelementptr {element}, ptr %pos, i64 %f
+  %f.next = add i64 %f, 1
+  %fn = getelementptr {element}, ptr %pos, i64 %f.next
+  %from.n = load {element}, ptr %fp, align 1
+  %to.n = load {element}, ptr %fn, align 1
+  %from = {_wide("%from.n", width)}
+  %filled = icmp ne {element} %from.n, %to.n
+  %later = icmp ne i64 %from, 0
+  %looks = and i1 %filled, %later
+  br i1 %looks, label %look, label %starts.end
+look:
+  %hp = getelementptr {element}, ptr %crd, i64 %from
+  %before = sub i64 %from, 1
+  %bp = getelementptr {element}, ptr %crd, i64 %before
+  %here = load {element}, ptr %hp, align 1
+  %prior = load {element}, ptr %bp, align 1
+  %drop = icmp ule {element} %here, %prior
+  %one = zext i1 %drop to i64
+  br label %starts.end
+starts.end:
+  %add = phi i64 [ 0, %fibre ], [ %one, %look ]
+  %seen.next = add i64 %seen, %add
+  br label %starts
+starts.done:
+  %same = icmp eq i64 %seen, %crd.falls
+  br i1 %same, label %yes, label %no
+yes:
+  ret i64 0
+no:
+  ret i64 1
+}}
+{_declarations(element, lanes, width)}"""
+
+
+def _bound_text(width: int) -> str:
+    """The extent as an unsigned element; every int32 coordinate is below 2^31."""
+    if width == 8:
+        return "  %bound = add i64 %extent, 0"
+    least = "%most = call i64 @llvm.umin.i64(i64 %extent, i64 2147483648)"
+    return f"  {least}\n  %bound = trunc i64 %most to i32"
+
+
+def _narrow(name: str, width: int) -> str:
+    return f"trunc i64 {name} to i32" if width == 4 else f"add i64 {name}, 0"
+
+
+def _wide(name: str, width: int) -> str:
+    return f"zext i32 {name} to i64" if width == 4 else f"add i64 {name}, 0"
+
+
+def _declarations(element: str, lanes: int, width: int) -> str:
+    total = f"declare {element} @llvm.vector.reduce.add.v{lanes}{element}(<{lanes} x {element}>)"
+    return total if width == 8 else f"{total}\ndeclare i64 @llvm.umin.i64(i64, i64)"
+
+
+def _falls(
+    name: str, isa: Isa, width: int, array: str, steps: str, *, strict: bool, bounded: bool
+) -> str:
+    """How many of the elements 1 to ``steps`` are below the one before, or equal unless strict.
+
+    With ``bounded`` those not below %bound are counted too. Vectors first, then the rest.
+    """
+    element = f"i{8 * width}"
+    lanes = max(1, isa.vector_bytes // width)
+    vector = f"<{lanes} x {element}>"
+    compare = "slt" if strict else "ule"
+    splat = (
+        f"  %{name}.one = insertelement {vector} undef, {element} %bound, i32 0\n"
+        f"  %{name}.bounds = shufflevector {vector} %{name}.one, {vector} undef, "
+        f"<{lanes} x i32> zeroinitializer\n"
+        if bounded
+        else ""
+    )
+    vector_out = (
+        f"  %{name}.v.o = icmp uge {vector} %{name}.v.b, %{name}.bounds\n"
+        f"  %{name}.v.oz = zext <{lanes} x i1> %{name}.v.o to {vector}\n"
+        f"  %{name}.v.out2 = or {vector} %{name}.v.out, %{name}.v.oz\n"
+        if bounded
+        else f"  %{name}.v.out2 = or {vector} %{name}.v.out, zeroinitializer\n"
+    )
+    scalar_out = (
+        f"  %{name}.s.o = icmp uge {element} %{name}.s.b, %bound\n"
+        f"  %{name}.s.oz = zext i1 %{name}.s.o to i64\n"
+        f"  %{name}.out.next = or i64 %{name}.out, %{name}.s.oz\n"
+        if bounded
+        else f"  %{name}.out.next = or i64 %{name}.out, 0\n"
+    )
+    total = f"{element} @llvm.vector.reduce.add.v{lanes}{element}({vector}"
+    return f"""{name}.entry:
+{splat}  %{name}.whole = sdiv i64 {steps}, {lanes}
+  %{name}.end = mul i64 %{name}.whole, {lanes}
+  br label %{name}.v
+{name}.v:
+  %{name}.i = phi i64 [ 0, %{name}.entry ], [ %{name}.i.next, %{name}.v.body ]
+  %{name}.v.sum = phi {vector} [ zeroinitializer, %{name}.entry ],
+      [ %{name}.v.sum2, %{name}.v.body ]
+  %{name}.v.out = phi {vector} [ zeroinitializer, %{name}.entry ],
+      [ %{name}.v.out2, %{name}.v.body ]
+  %{name}.v.more = icmp slt i64 %{name}.i, %{name}.end
+  br i1 %{name}.v.more, label %{name}.v.body, label %{name}.v.done
+{name}.v.body:
+  %{name}.v.pa = getelementptr {element}, ptr {array}, i64 %{name}.i
+  %{name}.v.i1 = add i64 %{name}.i, 1
+  %{name}.v.pb = getelementptr {element}, ptr {array}, i64 %{name}.v.i1
+  %{name}.v.a = load {vector}, ptr %{name}.v.pa, align 1
+  %{name}.v.b = load {vector}, ptr %{name}.v.pb, align 1
+  %{name}.v.c = icmp {compare} {vector} %{name}.v.b, %{name}.v.a
+  %{name}.v.z = zext <{lanes} x i1> %{name}.v.c to {vector}
+  %{name}.v.sum2 = add {vector} %{name}.v.sum, %{name}.v.z
+{vector_out}  %{name}.i.next = add i64 %{name}.i, {lanes}
+  br label %{name}.v
+{name}.v.done:
+  %{name}.v.total = call {total} %{name}.v.sum)
+  %{name}.v.total64 = {_wide(f"%{name}.v.total", width)}
+  %{name}.v.bad = call {total} %{name}.v.out)
+  %{name}.v.bad64 = {_wide(f"%{name}.v.bad", width)}
+  br label %{name}.s
+{name}.s:
+  %{name}.j = phi i64 [ %{name}.end, %{name}.v.done ], [ %{name}.j.next, %{name}.s.body ]
+  %{name}.falls = phi i64 [ %{name}.v.total64, %{name}.v.done ],
+      [ %{name}.falls.next, %{name}.s.body ]
+  %{name}.out = phi i64 [ %{name}.v.bad64, %{name}.v.done ], [ %{name}.out.next, %{name}.s.body ]
+  %{name}.s.more = icmp slt i64 %{name}.j, {steps}
+  br i1 %{name}.s.more, label %{name}.s.body, label %{name}.done
+{name}.s.body:
+  %{name}.s.pa = getelementptr {element}, ptr {array}, i64 %{name}.j
+  %{name}.j.next = add i64 %{name}.j, 1
+  %{name}.s.pb = getelementptr {element}, ptr {array}, i64 %{name}.j.next
+  %{name}.s.a = load {element}, ptr %{name}.s.pa, align 1
+  %{name}.s.b = load {element}, ptr %{name}.s.pb, align 1
+  %{name}.s.c = icmp {compare} {element} %{name}.s.b, %{name}.s.a
+  %{name}.s.z = zext i1 %{name}.s.c to i64
+  %{name}.falls.next = add i64 %{name}.falls, %{name}.s.z
+{scalar_out}  br label %{name}.s"""

@@ -1,0 +1,42 @@
+"""What a sparse plan does, for people."""
+
+from __future__ import annotations
+
+from teir.ir.printing import print_program
+from teir.pipeline.executable import Executable
+from teir.pipeline.sparse_plan import Outline, SparsePlan
+
+
+def explain_sparse(plan: SparsePlan, measure: bool) -> str:
+    """Operands, conversions with their times, the schedule and the program of every product."""
+    del measure
+    names = tuple(plan.assignment.inputs)
+    lines = [f"sparse product {plan.assignment.text or plan.assignment}"]
+    lines += [f"  {name}: {text}" for name, text in zip(names, plan.operands, strict=True)]
+    out = f"{plan.result_type.numpy_dtype()} of shape {plan.shape}, levels {plan.output_format}"
+    lines.append(f"  {plan.assignment.output.tensor}: {out}")
+    if plan.output_format.is_sparse:
+        lines.append("  pattern: assembled from the patterns of the operands before every run")
+    notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
+    lines += [f"  converted: {note.text}, {1e3 * note.seconds:.3f} ms" for note in notes]
+    for number, outline in enumerate(plan.outlines, start=1):
+        lines += _lines(number, outline)
+    return "\n".join(lines)
+
+
+def _lines(number: int, outline: Outline) -> list[str]:
+    lines = [f"product {number}: {'-' if outline.is_negative else '+'} {outline.text}"]
+    chosen = outline.scheduled
+    if chosen is None:
+        return [*lines, "  computed by: nothing to add, a factor is empty"]
+    lines.append(f"  schedule: {chosen.graph}")
+    lines.append(f"  chosen among: {chosen.choices} on the frontier")
+    if isinstance(chosen.executable, Executable):
+        threads = chosen.executable.threads
+        isa = chosen.executable.isa.value
+        lines.append(f"  computed by: native code ({isa}), {threads} thread(s)")
+    else:
+        lines.append(f"  computed by: the evaluator, slowly: {chosen.refusal}")
+    lines.append("  program:")
+    text = print_program(chosen.executable.program).text
+    return [*lines, *(f"    {line}" for line in text.splitlines())]

@@ -1,0 +1,215 @@
+"""Operands of sparse products: levels that are safe to walk, or dense arrays.
+
+Index arrays that others can write are looked at by compiled code before every use; private ones
+were looked at when they were made. What has to be converted is kept by (identity, version) of what
+the caller gave; the version of an array is the digest of its buffers, as nothing else tells
+whether they changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.adapters import view_array
+from teir.arrays.sparse import Sparse
+from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, torch_values
+from teir.arrays.sparse_storage import position_count
+from teir.backends.llvm.index_check import index_check
+from teir.pipeline.executable import default_isa
+from teir.runtime.runtime import current
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_CONVERSIONS = 64
+"""Kept conversions; the oldest go first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An operand that can be computed with, and what the caller gave."""
+
+    array: Sparse | Array
+    source: Any
+    is_torch: bool
+    notes: tuple[Conversion, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A copy in another form: what it was for, and how long making it took."""
+
+    text: str
+    seconds: float
+
+
+def hold(name: str, value: Any) -> Held:
+    """``value`` as levels or as a dense array. Raises TeirError with the offending position."""
+    is_torch = type(value).__module__.split(".")[0] == "torch"
+    if not is_sparse(value):
+        view = view_array(name, value)
+        array = view.array
+        if array is None:
+            array = torch_values(value)
+        return Held(array=array, source=value, is_torch=is_torch)
+    made = _shared(name, value)
+    if made is not None:
+        return Held(array=made, source=value, is_torch=is_torch)
+    kind = type(value).__name__
+    made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True))
+    return Held(array=made, source=value, is_torch=is_torch, notes=(note,))
+
+
+def _shared(name: str, value: Any) -> Sparse | None:
+    """The caller's own memory as levels, looked at; None where it has to be converted."""
+    if isinstance(value, Sparse):
+        if not value.is_frozen and not _is_walkable(value):
+            value.require_valid(name)
+        return value
+    if not _is_compressed(value):
+        return None
+    made = adapt(name, value, checked=False)
+    return made if _is_walkable(made) else None
+
+
+def _is_compressed(value: Any) -> bool:
+    """True for the kinds that become levels without a conversion."""
+    data = getattr(value, "data", None)
+    if hasattr(value, "crow_indices") and "sparse_cs" in str(getattr(value, "layout", "")):
+        return str(value.dtype) != "torch.int64"
+    if not isinstance(data, np.ndarray) or not hasattr(value, "indptr"):
+        return False
+    return len(value.shape) == 2 and computed_with(data.dtype)
+
+
+def _is_walkable(made: Sparse) -> bool:
+    """What compiled code says of every level."""
+    fibres = 1
+    for extent, level in zip(made.level_extents, made.stored, strict=True):
+        if level is None:
+            fibres *= extent
+            continue
+        pos, crd = level.pos, level.crd
+        arrays = (pos, crd)
+        if any(array.ndim != 1 or not array.flags.c_contiguous for array in arrays):
+            return False
+        if pos.dtype != crd.dtype or pos.dtype not in (np.int32, np.int64):
+            return False
+        if pos.size != fibres + 1:
+            return False
+        check = index_check(default_isa(), pos.dtype.itemsize)
+        if check(pos.ctypes.data, fibres, crd.ctypes.data, crd.size, extent):
+            return False
+        fibres = crd.size
+    return bool(made.values.shape == (position_count(made.stored, made.level_extents),))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One kept conversion."""
+
+    source: weakref.ref[Any]
+    version: bytes
+    made: Any
+    note: Conversion
+
+
+@dataclass(slots=True)
+class _Conversions:
+    """Conversions by the identity of what was converted and what for."""
+
+    entries: dict[tuple[int, str], _Kept] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def before_fork(self) -> None:
+        self.lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        self.lock = threading.Lock()
+
+
+def kept(
+    source: Any, purpose: str, kind: str, make: Callable[[], Sparse]
+) -> tuple[Sparse, Conversion]:
+    """What ``make`` makes of ``source`` for ``purpose``, kept until ``source`` changes or dies."""
+    cache = current().once("sparse conversions", _Conversions)
+    key = (id(source), purpose)
+    version = _version(source)
+    known = cache.entries.get(key)
+    if (
+        known is not None
+        and version is not None
+        and known.version == version
+        and known.source() is source
+    ):
+        return known.made, known.note
+    started = time.perf_counter()
+    made = make()
+    seconds = time.perf_counter() - started
+    target = f"{made.format}, {made.nnz:,} values"
+    note = Conversion(text=f"{kind} {purpose} as {target}", seconds=seconds)
+    if version is not None:
+        _keep(cache, key, source, version, made, note)
+    return made, note
+
+
+def _keep(
+    cache: _Conversions,
+    key: tuple[int, str],
+    source: Any,
+    version: bytes,
+    made: Sparse,
+    note: Conversion,
+) -> None:
+    try:
+        alive = weakref.ref(source, lambda _: cache.entries.pop(key, None))
+    except TypeError:
+        return
+    with cache.lock:
+        cache.entries.pop(key, None)
+        cache.entries[key] = _Kept(alive, version, made, note)
+        while len(cache.entries) > MOST_CONVERSIONS:
+            cache.entries.pop(next(iter(cache.entries)))
+
+
+def _version(source: Any) -> bytes | None:
+    """The digest of everything that says what ``source`` is; None where that cannot be seen."""
+    if isinstance(source, Sparse) and source.is_frozen:
+        return b"frozen"
+    buffers = _buffers(source)
+    if not buffers:
+        return None
+    digest = hashlib.blake2b(f"{type(source)} {source.shape}".encode(), digest_size=16)
+    for array in buffers:
+        digest.update(f"{array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+    return digest.digest()
+
+
+def _buffers(source: Any) -> list[Array]:
+    if isinstance(source, Sparse):
+        levels = [array for level in source.stored if level for array in (level.pos, level.crd)]
+        return [*levels, source.values]
+    if type(source).__module__.split(".")[0] == "torch":
+        return []
+    found: list[Array] = []
+    for word in ("data", "indptr", "indices", "coords", "row", "col", "offsets"):
+        part = getattr(source, word, None)
+        parts = part if isinstance(part, tuple) else (part,)
+        found += [array for array in parts if isinstance(array, np.ndarray)]
+    is_plain = all(array.dtype.kind in "biufcV" for array in found)
+    return found if is_plain and getattr(source, "format", "") not in ("lil", "dok") else []

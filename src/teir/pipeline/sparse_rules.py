@@ -1,0 +1,47 @@
+"""The rules of sparse products: results, operands, keywords."""
+
+from __future__ import annotations
+
+from teir.arrays.sparse_rules import SPARSE_RULES
+from teir.errors import Rule
+
+_SOURCE = "docs/sparse.md"
+
+OUT_LEVELS = Rule(
+    code="TEIR685",
+    sentence="out_levels names one level per axis of the result, d or s, and perhaps their order: "
+    "dsd or dsd:1,0,2; the result is then a new teir.Sparse.",
+    source=_SOURCE,
+)
+SPARSE_OUT = Rule(
+    code="TEIR686",
+    sentence="out of a sparse product is a C-contiguous array of the type and shape of the result "
+    "that shares no byte with an operand; += needs one.",
+    source=_SOURCE,
+)
+SPARSE_KEYWORDS = Rule(
+    code="TEIR687",
+    sentence="Sparse products and index notation take out, dtype, threads and out_levels.",
+    source=_SOURCE,
+)
+SPARSE_OPERANDS = Rule(
+    code="TEIR688",
+    sentence="A sparse product is called with as many operands as it names, of the shapes, types "
+    "and formats it was planned for.",
+    source=_SOURCE,
+)
+SPARSE_TYPE = Rule(
+    code="TEIR689",
+    sentence="A sparse product is computed in FP64, FP32, C64 or C128; BF16 and FP16 in FP32, "
+    "rounded once; integers as FP64.",
+    source=_SOURCE,
+)
+
+SPARSE_PRODUCT_RULES = (
+    *SPARSE_RULES,
+    OUT_LEVELS,
+    SPARSE_OUT,
+    SPARSE_KEYWORDS,
+    SPARSE_OPERANDS,
+    SPARSE_TYPE,
+)

@@ -1,0 +1,154 @@
+"""From a term to something that runs: the schedule, its program, native code or the evaluator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+
+from teir.arrays.levels import Level
+from teir.dtypes import DataType
+from teir.errors import TeirError
+from teir.pipeline.executable import (
+    Executable,
+    ReferenceExecutable,
+    compile_for,
+    compile_program,
+)
+from teir.pipeline.sparse_terms import Term
+from teir.runtime.runtime import current
+from teir.search.sparse.candidate import Sizes, estimate
+from teir.search.sparse.constraints import symbols_of
+from teir.search.sparse.cost import FIBRE, value
+from teir.search.sparse.graph import IterationGraph, linear
+from teir.search.sparse.schedules import Request, plan_frontier
+from teir.search.sparse.statement import Statement, first_order
+from teir.search.sparse.translate import program_of
+from teir.search.sparse.workspace import workspace_graph
+from teir.target import host_target
+
+MOST_SCHEDULED = 4
+"""Products of more factors are computed by one nest of loops."""
+_MOST_COMPILED = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A schedule of a term and what runs it; ``refusal`` says why it is not native code."""
+
+    graph: IterationGraph
+    executable: Executable | ReferenceExecutable
+    choices: int
+    refusal: str | None
+
+
+def scheduled(
+    term: Term, data_type: DataType, index_type: DataType, threads: int, name: str
+) -> Scheduled:
+    """The schedule of ``term``, compiled; kept by statement, types, extents and size class."""
+    lengths = fibre_lengths(term)
+    classes = tuple((index, round(log2(length))) for index, length in sorted(lengths.items()))
+    sizes = tuple(term.extents.items())
+    key = (term.statement, sizes, classes, data_type, index_type, threads, name)
+    made = current().once("sparse schedules", dict[object, Scheduled])
+    known = made.get(key)
+    if known is None:
+        known = _scheduled(term, lengths, data_type, index_type, threads, name)
+        while len(made) >= _MOST_COMPILED:
+            made.pop(next(iter(made)), None)
+        made[key] = known
+    return known
+
+
+def _scheduled(
+    term: Term,
+    lengths: Mapping[str, float],
+    data_type: DataType,
+    index_type: DataType,
+    threads: int,
+    name: str,
+) -> Scheduled:
+    graph, choices = _graph(term, lengths, data_type)
+    program = program_of(graph, term.extents, data_type=data_type, index_type=index_type, name=name)
+    try:
+        native = compile_program(program, threads=threads)
+    except TeirError as error:
+        evaluator = compile_for(program, backend="reference", threads=threads)
+        why = error.findings[0].rule.sentence
+        return Scheduled(graph=graph, executable=evaluator, choices=choices, refusal=why)
+    return Scheduled(graph=graph, executable=native, choices=choices, refusal=None)
+
+
+def _graph(
+    term: Term, lengths: Mapping[str, float], data_type: DataType
+) -> tuple[IterationGraph, int]:
+    """The chosen schedule, and among how many."""
+    statement = term.statement
+    if term.has_workspace:
+        graph = workspace_graph(statement)
+        assert graph is not None
+        return graph, 1
+    if not 1 < len(statement.inputs) <= MOST_SCHEDULED:
+        order = first_order(statement)
+        assert order is not None
+        return linear(statement, order), 1
+    return _cheapest(statement, term.extents, lengths, data_type)
+
+
+def _cheapest(
+    statement: Statement,
+    extents: Mapping[str, int],
+    lengths: Mapping[str, float],
+    data_type: DataType,
+) -> tuple[IterationGraph, int]:
+    known = {index: float(extent) for index, extent in extents.items()}
+    known |= {f"{index}{FIBRE}": length for index, length in lengths.items()}
+    symbols = {symbol: known[symbol] for symbol in symbols_of(statement)}
+    cache_bytes = host_target(os.environ).caches.l3_bytes
+    request = Request(sizes=symbols, cache_bytes=cache_bytes, element_bytes=data_type.width)
+    sizes = Sizes(symbols=symbols, element_bytes=data_type.width, memory_bytes=request.memory_bytes)
+    frontier = plan_frontier(statement, request)
+    fitting = [one for one in frontier if sizes.is_within(one.cost)] or list(frontier)
+    best = min(
+        fitting,
+        key=lambda one: (estimate(one, sizes), value(one.cost.memory, symbols), str(one.graph)),
+    )
+    return best.graph, len(frontier)
+
+
+def fibre_lengths(term: Term) -> dict[str, float]:
+    """The mean number of stored coordinates per fibre of every compressed index.
+
+    Where several factors compress an index, the shortest counts; what only the output compresses
+    counts with its extent.
+    """
+    lengths: dict[str, float] = {}
+    for factor in term.factors:
+        array = factor.stored
+        if array is None:
+            continue
+        fibres = 1
+        for mode, extent, level in zip(
+            array.format.mode_order, array.level_extents, array.stored, strict=True
+        ):
+            if level is None:
+                fibres *= extent
+                continue
+            index = factor.access.indices[mode]
+            mean = max(level.crd.size, 1) / max(fibres, 1)
+            lengths[index] = min(mean, lengths.get(index, mean))
+            fibres = level.crd.size
+    output = term.statement.formats[0]
+    for mode, kind in zip(output.mode_order, output.levels, strict=True):
+        index = term.statement.output.indices[mode]
+        if kind is Level.COMPRESSED:
+            lengths.setdefault(index, float(term.extents[index]))
+    return lengths
+
+
+def index_type_of(dtypes: list[np.dtype[np.generic]]) -> DataType:
+    """I64 where any index array is int64."""
+    return DataType.I64 if np.dtype(np.int64) in dtypes else DataType.I32

@@ -1,0 +1,271 @@
+"""One product of held operands as what can be scheduled: a statement and the arrays it names.
+
+Repeated indices become diagonals, repeated tensors get second names, blocks become axes of their
+own, orders of levels that do not agree are made to, dense arrays keep their order of axes where
+their memory has no gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from teir.arrays.levels import Format, Level, dense_format
+from teir.arrays.sparse import Sparse
+from teir.expr.index_notation import Access
+from teir.pipeline.sparse_operands import Array, Conversion, Held, kept
+from teir.search.sparse.statement import Statement, sorted_loops
+
+_SPARSE_ROWS = 16
+"""Rows per stored value from which on an outermost level is better compressed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A tensor of the product at its indices, all different."""
+
+    access: Access
+    held: Held
+
+    @property
+    def stored(self) -> Sparse | None:
+        """The levels of a factor that has a compressed one."""
+        array = self.held.array
+        return array if isinstance(array, Sparse) and array.format.is_sparse else None
+
+    def with_array(self, array: Sparse | Array, *notes: Conversion) -> Factor:
+        held = replace(self.held, array=array, notes=(*self.held.notes, *notes))
+        return replace(self, held=held)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A statement, the extents of its indices, the array of every input, what was converted.
+
+    ``has_workspace`` marks a sparse output whose levels no order of all loops visits in order.
+    """
+
+    statement: Statement
+    extents: Mapping[str, int]
+    factors: tuple[Factor, ...]
+    has_workspace: bool = False
+
+    @property
+    def notes(self) -> tuple[Conversion, ...]:
+        return tuple(note for factor in self.factors for note in factor.held.notes)
+
+
+def term_of(
+    accesses: Sequence[Access],
+    held: Sequence[Held],
+    output: Access,
+    output_format: Format,
+    extents: Mapping[str, int],
+) -> Term:
+    """The product of these operands, added into ``output``."""
+    names: set[str] = {output.tensor}
+    factors = []
+    for access, one in zip(accesses, held, strict=True):
+        name = _unused(access.tensor, names)
+        names.add(name)
+        factors.append(_plain(Factor(access=replace(access, tensor=name), held=one), extents))
+    if output_format.is_sparse:
+        factors = [_without_blocks(factor) for factor in factors]
+        return _ordered(factors, output, output_format, extents)
+    split = _split_blocks(factors, output, extents)
+    if split is None:
+        factors = [_without_blocks(factor) for factor in factors]
+        return _ordered(factors, output, output_format, extents)
+    return _ordered(*split)
+
+
+def _unused(name: str, used: set[str]) -> str:
+    number = 2
+    wish = name
+    while wish in used:
+        wish, number = f"{name}_{number}", number + 1
+    return wish
+
+
+def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
+    """Each index once, with its whole extent."""
+    indices, array = factor.access.indices, factor.held.array
+    shape = array.shape
+    spread = [n for n, index in enumerate(indices) if shape[n] == 1 != extents[index]]
+    if not spread and len(set(indices)) == len(indices):
+        return factor
+    if isinstance(array, Sparse):
+        names = tuple(index for n, index in enumerate(indices) if n not in spread)
+        access = replace(factor.access, indices=tuple(dict.fromkeys(names)), columns=())
+
+        pick = partial(_picked, array, indices, spread)
+        made, note = kept(factor.held.source, f"diagonal {indices} {spread}", "sparse", pick)
+        return replace(factor, access=access).with_array(made, note)
+    for n in reversed(spread):
+        array = array.take(0, axis=n)
+        indices = (*indices[:n], *indices[n + 1 :])
+    names = tuple(dict.fromkeys(indices))
+    number = {index: n for n, index in enumerate(names)}
+    diagonal = np.einsum(array, [number[i] for i in indices], list(range(len(names))))
+    access = replace(factor.access, indices=names, columns=())
+    return replace(factor, access=access).with_array(diagonal)
+
+
+def _picked(array: Sparse, indices: Sequence[str], spread: Sequence[int]) -> Sparse:
+    """Stored elements whose coordinates of equal indices are equal, one axis for each index."""
+    coords, values = array.to_coo()
+    is_kept = np.ones(values.size, bool)
+    first: dict[str, int] = {}
+    for n, index in enumerate(indices):
+        if n not in spread:
+            is_kept &= coords[n] == coords[first.setdefault(index, n)]
+    columns = [coords[n][is_kept] for n in first.values()]
+    return Sparse.from_coo(columns, values[is_kept], [array.shape[n] for n in first.values()])
+
+
+def _without_blocks(factor: Factor) -> Factor:
+    array = factor.held.array
+    if not isinstance(array, Sparse) or array.blocks is None:
+        return factor
+    made, note = kept(factor.held.source, "without blocks", "BSR", array.converted)
+    return factor.with_array(made, note)
+
+
+def _split_blocks(
+    factors: list[Factor], output: Access, extents: Mapping[str, int]
+) -> tuple[list[Factor], Access, Format, dict[str, int]] | None:
+    """Indices of the one factor with blocks split in two; None where that cannot be done."""
+    blocked = [f for f in factors if isinstance(f.held.array, Sparse) and f.held.array.blocks]
+    if len(blocked) != 1:
+        return None
+    (one,) = blocked
+    array = one.held.array
+    assert isinstance(array, Sparse)
+    assert array.blocks is not None
+    if len(one.access.indices) != array.ndim:
+        return None
+    used = set(extents)
+    inner = {index: _unused(f"{index}_in", used) for index in one.access.indices}
+    if any(f.stored and f is not one and set(f.access.indices) & set(inner) for f in factors):
+        return None
+    blocks = dict(zip(one.access.indices, array.blocks, strict=True))
+    made = []
+    for factor in factors:
+        if factor is one:
+            indices = (*factor.access.indices, *inner.values())
+            access = replace(factor.access, indices=indices, columns=())
+            made.append(replace(factor, access=access))
+            continue
+        made.append(_split_dense(factor, inner, blocks))
+    sizes = {index: extent // blocks.get(index, 1) for index, extent in extents.items()}
+    sizes |= {inner[index]: block for index, block in blocks.items()}
+    whole = replace(output, indices=_split_names(output.indices, inner), columns=())
+    return made, whole, dense_format(len(whole.indices)), sizes
+
+
+def _split_names(indices: Sequence[str], inner: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for index in indices
+        for name in ((index, inner[index]) if index in inner else (index,))
+    )
+
+
+def _split_dense(factor: Factor, inner: Mapping[str, str], blocks: Mapping[str, int]) -> Factor:
+    array = factor.held.array
+    dense = array.to_dense() if isinstance(array, Sparse) else array
+    shape: list[int] = []
+    for index, extent in zip(factor.access.indices, dense.shape, strict=True):
+        shape += [extent // blocks[index], blocks[index]] if index in inner else [extent]
+    names = _split_names(factor.access.indices, inner)
+    access = replace(factor.access, indices=names, columns=())
+    return replace(factor, access=access).with_array(dense.reshape(shape))
+
+
+def _ordered(
+    factors: list[Factor], output: Access, output_format: Format, extents: Mapping[str, int]
+) -> Term:
+    """With orders of levels that agree; the largest sparse factors keep theirs."""
+    laid = [_laid_out(factor) for factor in factors]
+    statement = _statement(laid, output, output_format)
+    tensors = [factor.access.tensor for factor in laid]
+    has_workspace = False
+    if not _agree(statement, (output.tensor, *tensors)):
+        has_workspace = output_format.is_sparse
+        fixed = () if has_workspace else (output.tensor,)
+        laid = _reordered(laid, statement, fixed)
+        statement = _statement(laid, output, output_format)
+        if has_workspace:
+            has_workspace = not _agree(statement, (output.tensor, *tensors))
+    return Term(
+        statement=statement,
+        extents={index: extents[index] for index in statement.indices},
+        factors=tuple(laid),
+        has_workspace=has_workspace,
+    )
+
+
+def _statement(factors: Sequence[Factor], output: Access, output_format: Format) -> Statement:
+    formats = [_format(factor) for factor in factors]
+    inputs = tuple(factor.access for factor in factors)
+    return Statement(output=output, inputs=inputs, formats=(output_format, *formats))
+
+
+def _format(factor: Factor) -> Format:
+    array = factor.held.array
+    if isinstance(array, Sparse):
+        return array.format
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return Format(levels=(Level.DENSE,) * array.ndim, mode_order=tuple(order))
+
+
+def _laid_out(factor: Factor) -> Factor:
+    """Dense arrays without gaps, in whatever order of axes."""
+    array = factor.held.array
+    if isinstance(array, Sparse):
+        return factor
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    if array.transpose(order).flags.c_contiguous and all(s >= 0 for s in array.strides):
+        return factor
+    return factor.with_array(np.ascontiguousarray(array))
+
+
+def _agree(statement: Statement, tensors: Sequence[str]) -> bool:
+    return sorted_loops(statement.indices, statement.order_pairs(tensors)) is not None
+
+
+def _reordered(
+    factors: Sequence[Factor], statement: Statement, fixed: tuple[str, ...]
+) -> list[Factor]:
+    """Factors that agree with each other; those with fewer values are sorted anew."""
+    sparse = sorted((f for f in factors if f.stored), key=lambda f: -_values(f))
+    agreed = fixed
+    for factor in sparse:
+        if _agree(statement, (*agreed, factor.access.tensor)):
+            agreed = (*agreed, factor.access.tensor)
+    order = sorted_loops(statement.indices, statement.order_pairs(agreed))
+    assert order is not None
+    return [
+        factor if factor.access.tensor in agreed or not factor.stored else _sorted_as(factor, order)
+        for factor in factors
+    ]
+
+
+def _values(factor: Factor) -> int:
+    return 0 if factor.stored is None else factor.stored.nnz
+
+
+def _sorted_as(factor: Factor, order: Sequence[str]) -> Factor:
+    array = factor.stored
+    assert array is not None
+    indices = factor.access.indices
+    modes = sorted(range(len(indices)), key=lambda mode: order.index(indices[mode]))
+    rows = array.shape[modes[0]]
+    first = "s" if rows > _SPARSE_ROWS * max(1, array.nnz) or len(modes) == 1 else "d"
+    levels = first + "s" * (len(modes) - 1)
+    purpose = f"sorted {indices} {levels} {modes} blocks {array.blocks}"
+    made, note = kept(factor.held.source, purpose, "levels", lambda: array.converted(levels, modes))
+    return factor.with_array(made, note)
