@@ -132,10 +132,11 @@ class _Machine:
         )
         at = self.pointers[loop.bounds.slot] + loop.bounds.offset_bytes
         bounds = np.ndarray((2,), np.int64, self.memory[loop.bounds.slot].data, at)
-        for first in range(begin, end, loop.size):
+        starts = range(begin, end, loop.size) or range(begin, begin + bool(loop.first))
+        for first in starts:
             bounds[:] = first, min(end, first + loop.size)
             self.move(loop.steps, -first)
-            self.run(loop.body)
+            self.run(loop.first if loop.first and first == begin else loop.body)
             self.move(loop.steps, first)
 
     def level(self, walk: Walk) -> dict[int, int]:

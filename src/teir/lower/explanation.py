@@ -16,6 +16,7 @@ from teir.lower.kernel_program import (
     Loop,
     RunLoop,
     SparseLoop,
+    inner_nodes,
 )
 from teir.lower.kernels import (
     BatchBlock,
@@ -83,13 +84,13 @@ def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int
                 tests = guarded | {test.index for test in node.tests}
                 stack.extend((child, count, tests) for child in node.body)
             case SparseLoop() | RunLoop():
-                stack.extend((child, count, guarded) for child in node.body)
+                stack.extend((child, count, guarded) for child in inner_nodes(node))
             case Loop() | Grid():
                 for axis in (node,) if isinstance(node, Loop) else node.axes:
                     count *= axis.extent
                     if axis.index is not None:
                         extents[axis.index] = axis.extent
-                stack.extend((child, count, guarded) for child in node.body)
+                stack.extend((child, count, guarded) for child in inner_nodes(node))
             case _:
                 assert_never(node)
     return dict(counter.most_common())
@@ -101,7 +102,7 @@ def _nodes(roots: Iterable[KernelNode]) -> Iterable[KernelNode]:
         node = stack.pop()
         yield node
         if not isinstance(node, Call):
-            stack.extend(node.body)
+            stack.extend(inner_nodes(node))
 
 
 def describe_kernel(kernel: Kernel) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from teir.ir.lanes import lanes_of
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Primitive, Tensor
 
-RUN_POSITIONS = 64
-_RUN_BYTES = 128 << 10
+RUN_POSITIONS = 512
+_RUN_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,8 @@ class RunLoop:
 
     ``bounds`` is where the first position of the run and the one after its last are put, two I64.
     ``steps`` is what one position adds to slots that keep one run only: during a run they lie as if
-    they began with position 0.
+    they began with position 0. The first run, which may be empty and is there for an empty level
+    too, has a body of its own where ``first`` holds one.
     """
 
     pos: Address
@@ -111,10 +112,10 @@ class RunLoop:
     bounds: Address
     steps: tuple[Step, ...]
     body: tuple[KernelNode, ...]
+    first: tuple[KernelNode, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridAxis:
+class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
     """One axis of a grid, fields as in `Loop`."""
 
     extent: int
@@ -122,8 +123,7 @@ class GridAxis:
     index: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
     """Run ``body`` for every point of the grid, in any order, on several threads."""
 
     axes: tuple[GridAxis, ...]
@@ -162,8 +162,18 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 KernelNode = Loop | SparseLoop | RunLoop | Grid | Guarded | Call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelProgram:
+def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
+    """The nodes a node holds, none for a call."""
+    match node:
+        case Call():
+            return ()
+        case RunLoop():
+            return (*node.body, *node.first)
+        case _:
+            return node.body
+
+
+class KernelProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A lowered program. Grids never contain grids."""
 
     slots: tuple[Slot, ...]

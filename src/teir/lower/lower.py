@@ -65,6 +65,7 @@ from teir.lower.kernel_program import (
     Slot,
     Step,
     Storage,
+    inner_nodes,
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
 from teir.lower.slots import (
@@ -168,7 +169,7 @@ def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator)
                     is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
                     most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
             case _:
-                most = max(most, _kernel_scratch_bytes(node.body, accumulator))
+                most = max(most, _kernel_scratch_bytes(inner_nodes(node), accumulator))
     return most
 
 
@@ -282,7 +283,7 @@ def _lower_fibre(
         if ends is not None:
             leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
             return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
-    return None if zeroed else _lower_runs(halves, dot, fibre, inner, context)
+    return None if zeroed else _lower_runs(halves, dot, fibre, inner, context, from_zero)
 
 
 def _without_zero(
@@ -301,7 +302,12 @@ def _without_zero(
 
 
 def _lower_runs(
-    halves: Halves, dot: Primitive | None, fibre: Fibre, path: _Path, context: _Context
+    halves: Halves,
+    dot: Primitive | None,
+    fibre: Fibre,
+    path: _Path,
+    context: _Context,
+    from_zero: bool,
 ) -> tuple[KernelNode, ...] | None:
     """Both halves of a sparse loop for runs of positions, the temporary kept for all of a run."""
     temporary, room = halves.temporary, context.room
@@ -330,7 +336,11 @@ def _lower_runs(
     if first is None:
         first = (run.loop(_lower_siblings(halves.producers, path, inside)),)
     steps = (Step(slot=kept, stride_bytes=stride),)
-    return (fibre.runs(size, run.pos, steps, (*first, *last)),)
+    start: tuple[KernelNode, ...] = ()
+    if from_zero and consumer is not None:
+        fresh = lower_walked_sum(with_fields(consumer, accumulate=False), run, context.isa)
+        start = (*first, *(fresh or last))
+    return (fibre.runs(size, run.pos, steps, (*first, *last), start),)
 
 
 def _fibre_leaf(node: Node, path: _Path, context: _Context, accumulate: bool) -> Leaf | None:
@@ -521,13 +531,17 @@ def _leaf_and_reductions(
 
 
 def _walked_leaf(node: IterationNode, path: _Path, context: _Context) -> InvocationNode | None:
-    """The only child of a sparse loop, where a kernel walks the loop and starts from zero."""
-    (child, *others) = node.children
-    if others or not isinstance(child, InvocationNode):
+    """The last child of a sparse loop, where kernels walk the loop and start from zero."""
+    child = node.children[-1]
+    if not isinstance(child, InvocationNode):
         return None
-    if context.axes[node.axis].offsets[context.primitives[child.primitive].output]:
+    axis, output = context.axes[node.axis], context.primitives[child.primitive].output
+    if axis.offsets[output] or axis.strides[output]:
         return None
-    return None if _lower_fibre(node, path, context, from_zero=True) is None else child
+    mark = context.room.mark()
+    walked = _lower_fibre(node, path, context, from_zero=True)
+    context.room.cut(mark)
+    return None if walked is None else child
 
 
 def _runs_inside(

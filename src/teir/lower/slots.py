@@ -99,6 +99,15 @@ class ScratchRoom:
         self.used[storage] = start + round_up(size_bytes)
         return len(self.slots) - 1
 
+    def mark(self) -> tuple[int, dict[Storage, int]]:
+        """How much there is now."""
+        return len(self.slots), dict(self.used)
+
+    def cut(self, mark: tuple[int, dict[Storage, int]]) -> None:
+        """Forget what was added since ``mark``."""
+        del self.slots[mark[0] :]
+        self.used.update(mark[1])
+
 
 class Room(msgspec.Struct, frozen=True):
     """The bytes a scratch tensor needs, and the leaves during which it needs them."""

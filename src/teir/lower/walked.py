@@ -55,9 +55,14 @@ class Fibre:
         return replace(self, pos=bounds, pos_type=DataType.I64, positions=positions)
 
     def runs(
-        self, size: int, bounds: Address, steps: tuple[Step, ...], body: tuple[KernelNode, ...]
+        self,
+        size: int,
+        bounds: Address,
+        steps: tuple[Step, ...],
+        body: tuple[KernelNode, ...],
+        first: tuple[KernelNode, ...],
     ) -> RunLoop:
-        """The fibre walked run by run."""
+        """The fibre walked run by run, the first one by ``first`` where that holds nodes."""
         return RunLoop(
             pos=self.pos,
             pos_type=self.pos_type,
@@ -65,6 +70,7 @@ class Fibre:
             bounds=bounds,
             steps=steps,
             body=body,
+            first=first,
         )
 
     def loop(self, body: tuple[KernelNode, ...]) -> SparseLoop:

@@ -24,7 +24,7 @@ from teir.backends.llvm.specialise_ir import specialised_cells
 from teir.backends.llvm.table import build_table
 from teir.backends.llvm.watch import run_watched
 from teir.lower.estimate import estimate_seconds
-from teir.lower.kernel_program import Call, KernelNode, KernelProgram, Storage
+from teir.lower.kernel_program import Call, KernelNode, KernelProgram, Storage, inner_nodes
 from teir.lower.kernels import Kernel
 from teir.runtime import runtime
 from teir.target import Isa
@@ -222,7 +222,7 @@ def program_kernels(nodes: tuple[KernelNode, ...]) -> set[Kernel]:
         if isinstance(node, Call):
             kernels.add(node.kernel)
         else:
-            kernels |= program_kernels(node.body)
+            kernels |= program_kernels(inner_nodes(node))
     return kernels
 
 

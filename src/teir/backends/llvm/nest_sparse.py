@@ -7,7 +7,7 @@
                   steps: their count, then per step byte of the slot, stride
 
     run_walk      function, child, byte of the slot of pos, offset, width, size,
-                  byte of the slot of the bounds, offset, then steps
+                  byte of the slot of the bounds, offset, first child (0: none), then steps
 
 Pointers live in the frame. Per walk the frame keeps a cursor and an end. With one walk every
 position is visited; with more, each walk in turn seeks the coordinate the others agree on, by steps
@@ -280,7 +280,6 @@ _RUN_WALK_TEXT = (
     f"define void @{RUN_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
     + _word("child_distance", 1)
     + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
-    + "  %function = load ptr, ptr %child\n"
     + _array("pos", "%node", 2)
     + _BOUNDS
     + _word("size", 5)
@@ -290,13 +289,23 @@ _RUN_WALK_TEXT = (
   %bounds_start = load ptr, ptr %bounds_cell
   %bounds = getelementptr i8, ptr %bounds_start, i64 %bounds_offset
   %bounds_end = getelementptr i8, ptr %bounds, i64 8
-  %steps = getelementptr i8, ptr %node, i64 64
-  br label %test
+  %steps = getelementptr i8, ptr %node, i64 72
+  %first_at = getelementptr i8, ptr %node, i64 64
+  %first_distance = load i64, ptr %first_at
+  %first = getelementptr i8, ptr %node, i64 %first_distance
+  %no_first = icmp eq i64 %first_distance, 0
+  br i1 %no_first, label %test, label %run
 test:
-  %p = phi i64 [ %begin, %entry ], [ %p_next, %run ]
-  %more = icmp slt i64 %p, %end
+  %p_now = phi i64 [ %begin, %entry ], [ %p_next, %run ]
+  %more = icmp slt i64 %p_now, %end
   br i1 %more, label %run, label %exit
 run:
+  %p = phi i64 [ %begin, %entry ], [ %p_now, %test ]
+  %is_first = icmp eq i64 %p, %begin
+  %has_first = xor i1 %no_first, true
+  %takes_first = and i1 %is_first, %has_first
+  %called = select i1 %takes_first, ptr %first, ptr %child
+  %code = load ptr, ptr %called
   %p_next = add i64 %p, %size
   %over = icmp sgt i64 %p_next, %end
   %stop = select i1 %over, i64 %end, i64 %p_next
@@ -304,7 +313,7 @@ run:
   store i64 %stop, ptr %bounds_end
   %back = sub i64 0, %p
   call void @teir_advance(ptr %frame, ptr %steps, i64 %back)
-  call void %function(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
+  call void %code(ptr %called, ptr %frame, ptr %A, ptr %B, ptr %C)
   call void @teir_advance(ptr %frame, ptr %steps, i64 %p)
   br label %test
 exit:

@@ -17,7 +17,7 @@ from teir.backends.llvm.emit_kernel import emit_body, kernel_symbol
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.native import NativeProgram, Root, native_program
 from teir.backends.llvm.specialise_ir import PROGRAM, emit_program, specialised_cells
-from teir.lower.kernel_program import Call, KernelNode, KernelProgram
+from teir.lower.kernel_program import Call, KernelNode, KernelProgram, inner_nodes
 from teir.lower.kernels import Kernel
 from teir.runtime import runtime
 from teir.target import Isa
@@ -86,4 +86,4 @@ def _calls(nodes: tuple[KernelNode, ...]) -> Iterator[Kernel]:
         if isinstance(node, Call):
             yield node.kernel
         else:
-            yield from _calls(node.body)
+            yield from _calls(inner_nodes(node))

@@ -33,6 +33,7 @@ from teir.lower.kernel_program import (
     Step,
     Storage,
     Walk,
+    inner_nodes,
 )
 from teir.target import Isa
 
@@ -111,7 +112,7 @@ class _Functions:
                 if isinstance(node, Call):
                     below = frozenset(operand.slot for operand in node.operands)
                 else:
-                    below = self._slots(node.body)
+                    below = self._slots(inner_nodes(node))
                 if isinstance(node, SparseLoop):
                     arrays = (slot for w in node.walks for slot in (w.pos.slot, w.crd.slot))
                     below |= frozenset(arrays)
@@ -254,6 +255,9 @@ class _Functions:
         bounds = shift_pointer(text, scope.pointers[loop.bounds.slot], loop.bounds.offset_bytes)
         before, head, run, latch, after = _labels(text, 5)
         first, following = text.fresh(), text.fresh()
+        if loop.first:
+            stop = self._run(text, loop, (begin, end, bounds), loop.first, scope, cancel)
+            begin = stop
         text.effect(f"br label %{before}")
         text.label(before)
         text.effect(f"br label %{head}")
@@ -262,19 +266,34 @@ class _Functions:
         more = text.value(f"icmp slt i64 {first}, {end}")
         text.effect(f"br i1 {more}, label %{run}, label %{after}")
         text.label(run)
-        text.define(following, f"add i64 {first}, {loop.size}")
-        over = text.value(f"icmp sgt i64 {following}, {end}")
-        stop = text.value(f"select i1 {over}, i64 {end}, i64 {following}")
+        stop = self._run(text, loop, (first, end, bounds), loop.body, scope, cancel)
+        text.effect(f"br label %{latch}")
+        text.label(latch)
+        text.define(following, f"add i64 {stop}, 0")
+        text.effect(f"br label %{head}")
+        text.label(after)
+
+    def _run(
+        self,
+        text: FunctionText,
+        loop: RunLoop,
+        places: tuple[str, str, str],
+        body: tuple[KernelNode, ...],
+        scope: _Scope,
+        cancel: str,
+    ) -> str:
+        """One run from the first of ``places`` (first, end, bounds); returns where it stops."""
+        first, end, bounds = places
+        beyond = text.value(f"add i64 {first}, {loop.size}")
+        over = text.value(f"icmp sgt i64 {beyond}, {end}")
+        stop = text.value(f"select i1 {over}, i64 {end}, i64 {beyond}")
         text.effect(f"store i64 {first}, ptr {bounds}")
         text.effect(f"store i64 {stop}, ptr {shift_pointer(text, bounds, 8)}")
         back = text.value(f"sub i64 0, {first}")
         pointers = dict(scope.pointers)
-        _step_pointers(text, pointers, loop.steps, back, self._slots(loop.body))
-        self._body(text, loop.body, _Scope(pointers, scope.indices), cancel)
-        text.effect(f"br label %{latch}")
-        text.label(latch)
-        text.effect(f"br label %{head}")
-        text.label(after)
+        _step_pointers(text, pointers, loop.steps, back, self._slots(body))
+        self._body(text, body, _Scope(pointers, scope.indices), cancel)
+        return stop
 
     def _guarded(self, text: FunctionText, node: Guarded, scope: _Scope, cancel: str) -> None:
         run, after = _labels(text, 2)
@@ -420,7 +439,7 @@ def _step_pointers(
 def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
     return any(
         isinstance(node, SparseLoop | RunLoop)
-        or (not isinstance(node, Call) and _holds_sparse(node.body))
+        or (not isinstance(node, Call) and _holds_sparse(inner_nodes(node)))
         for node in nodes
     )
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import assert_never
+
+import msgspec
 
 from teir.backends.llvm import nest, nest_grid, nest_sparse, pool_ir
 from teir.backends.llvm.layout import (
@@ -38,6 +39,7 @@ from teir.lower.kernel_program import (
     Step,
     Storage,
     Walk,
+    inner_nodes,
 )
 from teir.lower.kernels import Kernel
 
@@ -57,8 +59,7 @@ _IN_FRAME = 1
 """Bit of a reach: the subtree needs its pointers in the frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """The words of a table, where its root lies, and how many index cells its frames need."""
 
     words: array[int]
@@ -139,7 +140,7 @@ class _Builder:
                 reach |= 2 << node.pos.slot | 2 << node.bounds.slot
             for walk in node.walks if isinstance(node, SparseLoop) else ():
                 reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
-            for child in node.body:
+            for child in inner_nodes(node):
                 reach |= self._reach(child)
         self._reach_of[id(node)] = reach
         return reach
@@ -231,10 +232,12 @@ class _Builder:
 
     def _runs(self, node: RunLoop) -> int:
         child = self._in_frame(node.body)
+        first = self._in_frame(node.first) if node.first else None
         pos = [slot_bytes(node.pos.slot), node.pos.offset_bytes, node.pos_type.width]
         bounds = [slot_bytes(node.bounds.slot), node.bounds.offset_bytes]
         head = [self._control[nest_sparse.RUN_WALK], child - self._next, *pos, node.size, *bounds]
-        return self._append(head + self._steps(node.steps, self._reach_all(node.body)))
+        head.append(0 if first is None else first - self._next)
+        return self._append(head + self._steps(node.steps, self._reach_all(inner_nodes(node))))
 
     def _new_cell(self) -> int:
         """A cell no guard reads."""
