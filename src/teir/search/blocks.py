@@ -10,7 +10,6 @@ reduction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -45,7 +44,6 @@ class _Level(msgspec.Struct, frozen=True):
 
     side: _Side
     span: Span | None
-    parallel: bool
 
 
 class _Tiles(msgspec.Struct, frozen=True):
@@ -55,8 +53,7 @@ class _Tiles(msgspec.Struct, frozen=True):
     n: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProductBlocks:
+class ProductBlocks(msgspec.Struct, frozen=True):
     """The loops of one contraction, from the reduction blocks to the leaf.
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds
@@ -145,7 +142,16 @@ class ProductBlocks:
         first: tuple[str, ...] | None,
     ) -> Body:
         shape = self.shape
-        packed = pack_a(self.emission, shape.a, outer, m, k, self.choice.panel, shape.out.name)
+        packed = pack_a(
+            self.emission,
+            shape.a,
+            outer,
+            m,
+            k,
+            self.choice.panel,
+            shape.out.name,
+            self._shares_levels,
+        )
         rows = _Side(packed.tensor.name, packed.outer, packed.pieces, True)
         return packed.body + self._nest(rows, columns, packed.k, first)
 
@@ -153,7 +159,8 @@ class ProductBlocks:
         shape, block = self.shape, self.choice.column_block
         if shape.n is None or self.choice.packed_b is Packing.NONE:
             return Body(), _Side(shape.b.name, shape.n_outer, cut(shape.n, block), False), k
-        packed = pack_b(self.emission, shape.b, shape.n_outer, shape.n, k, block)
+        is_shared = self.choice.sharing is not Sharing.NONE
+        packed = pack_b(self.emission, shape.b, shape.n_outer, shape.n, k, block, is_shared)
         side = _Side(packed.tensor.name, packed.outer, packed.pieces, False)
         return packed.body, side, packed.k
 
@@ -161,32 +168,24 @@ class ProductBlocks:
         self, rows: _Side, columns: _Side, k: tuple[Span, ...], first: tuple[str, ...] | None
     ) -> Body:
         levels = tuple(self._levels(rows, columns))
-        return self._walk(levels, _Tiles((), ()), (rows, columns), k, first)
+        return self._walk(levels, _Tiles((), ()), (rows, columns), k, first, 1)
 
     def _levels(self, rows: _Side, columns: _Side) -> Iterator[_Level]:
         """The loops of both sides, outermost first."""
-        order, sharing = self.choice.order, self.choice.sharing
+        order = self.choice.order
         sides = (columns, rows) if order is Order.COLUMNS else (rows, columns)
         levels = [(side, span) for side in sides for span in (*side.outer, None)]
         if order is Order.OUTPUT:
             levels.sort(key=self._reach, reverse=True)
-            yield from self._shared_by_output(levels)
-            return
-        shared = {Sharing.NONE: None, Sharing.ROWS: rows, Sharing.COLUMNS: columns}[sharing]
-        blocked = sharing is Sharing.ROWS and self.choice.packed_a is Packing.BLOCKS
-        leading = not blocked
         for side, span in levels:
-            leading = leading and side is shared
-            yield _Level(side, span, leading)
+            yield _Level(side, span)
 
-    def _shared_by_output(self, levels: list[tuple[_Side, Span | None]]) -> Iterator[_Level]:
-        """Both sides are packed whole: the outermost loops are shared, whichever side they are."""
-        points = 1
-        for side, span in levels:
-            loops = side.pieces[0].loops if span is None else (span,)
-            is_shared = self.choice.sharing is not Sharing.NONE and points < _SHARED_POINTS
-            yield _Level(side, span, is_shared)
-            points *= extent_of(loops)
+    @property
+    def _shares_levels(self) -> bool:
+        """True where threads share the loops of the nest, not those over blocks of rows."""
+        is_blocked = self.choice.packed_a is Packing.BLOCKS
+        sharing = self.choice.sharing
+        return sharing is Sharing.COLUMNS or (sharing is Sharing.ROWS and not is_blocked)
 
     def _reach(self, level: tuple[_Side, Span | None]) -> int:
         """How far one step of a level moves the output; blocks of columns are innermost.
@@ -208,20 +207,26 @@ class ProductBlocks:
         sides: tuple[_Side, _Side],
         k: tuple[Span, ...],
         first: tuple[str, ...] | None,
+        points: int,
     ) -> Body:
+        """The nest below ``points`` iterations of shared loops."""
         if not levels:
             return self._leaf(tiles, sides, k, first)
         level, rest = levels[0], levels[1:]
-        if level.span is not None:
+        parallel = self._shares_levels and points < _SHARED_POINTS
+        if (span := level.span) is not None:
             return self.emission.loops(
-                (level.span,), lambda: self._walk(rest, tiles, sides, k, first), level.parallel
+                (span,),
+                lambda: self._walk(rest, tiles, sides, k, first, points * span.extent),
+                parallel,
             )
         nodes = Body()
         for piece in level.side.pieces:
             tile = (*piece.beside, *some(piece.tile))
             inside = replace(tiles, m=tile) if level.side.is_rows else replace(tiles, n=tile)
+            within = points * extent_of(piece.loops)
             nodes += self.emission.loops(
-                piece.loops, partial(self._walk, rest, inside, sides, k, first), level.parallel
+                piece.loops, partial(self._walk, rest, inside, sides, k, first, within), parallel
             )
         return nodes
 

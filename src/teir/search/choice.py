@@ -11,15 +11,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import gcd
 
+from teir.passes.cache_blocks import FEWEST_COLUMNS, most_columns, most_rows, reduction_depth
 from teir.passes.extents import even_block
 from teir.search.machine import Machine
 from teir.search.packing import follow, rows_together
-from teir.search.reductions import depth_of, reductions_of
+from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
 _FAR = 2048
 """A stride of this many bytes touches a new page or cache set at every step."""
+_PAGE = 4096
+_WAYS = 8
+"""Columns that whole pages separate share one set of the first cache, which has so many ways."""
 _SMALL = 64
 """Elements below which packing costs more than scattered loads."""
 _SHORT_DEPTH = 96
@@ -27,8 +31,8 @@ _SHORT_DEPTH = 96
 _BEYOND_L2 = 4
 """Sizes of the second cache from which an operand counts as streaming by."""
 _FEW_COLUMNS = 64
-_COLUMNS = 12
-"""The fewest columns of a block that is not packed."""
+_SHARED_PACKED = 16
+"""Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
 _LONGEST_PANEL = 24
@@ -99,7 +103,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     packed_a = Packing.NONE
     if packs_a:
-        fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine)
+        fits = _fits_whole(shape, k, machine, _SHARED_PACKED if sharing is not Sharing.NONE else 1)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
     streams = _is_written_once(shape, depth, machine)
     choice = Choice(
@@ -197,8 +201,8 @@ def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
 def _depth(shape: ProductShape) -> int:
     """Narrow outputs are summed in one block where one holds everything, else in wide scratch."""
     out = shape.out.data_type
-    depth = depth_of(out)
-    return depth if reductions_of(shape, depth).is_one_block else depth_of(out.accumulator)
+    depth = reduction_depth(out)
+    return depth if reductions_of(shape, depth).is_one_block else reduction_depth(out.accumulator)
 
 
 def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:
@@ -237,6 +241,8 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
         return False
     width = shape.b.data_type.width
     inner = k[-1].stride(shape.b.name)
+    if shape.n.stride(shape.b.name) % _PAGE == 0 and shape.rows >= 64 and inner <= width:
+        return shape.n.extent > _WAYS // 2 and extent_of(k) >= 64
     if inner <= width or shape.n.extent * extent_of(k) < _SMALL:
         return False
     if shape.n.stride(shape.b.name) == width:
@@ -249,7 +255,7 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
         return Sharing.NONE
     panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
-    columns = shape.columns // _COLUMNS
+    columns = shape.columns // FEWEST_COLUMNS
     if max(panels, columns) < machine.threads:
         return Sharing.NONE
     return Sharing.ROWS if panels >= min(columns, 4 * machine.threads) else Sharing.COLUMNS
@@ -265,9 +271,10 @@ def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
     return machine.threads > 1 and work >= machine.threaded_work
 
 
-def _fits_whole(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+def _fits_whole(shape: ProductShape, k: Sequence[Span], machine: Machine, times: int = 1) -> bool:
+    """True where a reduction block of A takes at most half of L2 so many times."""
     step_bytes = extent_of(k) * shape.a.data_type.width
-    return shape.rows * step_bytes <= machine.l2_bytes // 2
+    return shape.rows * step_bytes <= times * machine.l2_bytes // 2
 
 
 def _order(
@@ -356,12 +363,12 @@ def _tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
 
 
 def _row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
-    """Rows of A that half of L2 holds at this depth; fewer where threads share them."""
+    """Rows of A that are packed together at this depth; fewer where threads share them."""
     if shape.m is None:
         return 1
     step_bytes = extent_of(k) * shape.a.data_type.width
     panel = machine.panel_rows(shape.out.data_type.accumulator.width)
-    largest = max(panel, machine.l2_bytes // 2 // step_bytes)
+    largest = most_rows(step_bytes, panel, machine.l2_bytes)
     if sharing is Sharing.ROWS:
         largest = min(largest, max(panel, shape.rows // (_CHUNKS * machine.threads)))
     if largest >= shape.m.extent:
@@ -376,8 +383,8 @@ def _column_block(
     if shape.n is None:
         return 1
     step_bytes = extent_of(k) * shape.b.data_type.width
-    largest = max(_COLUMNS, machine.l2_bytes // 4 // step_bytes)
+    largest = most_columns(step_bytes, machine.l2_bytes)
     if sharing is Sharing.COLUMNS:
         shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
-        largest = min(largest, max(_COLUMNS, shape.n.extent // shares))
+        largest = min(largest, max(FEWEST_COLUMNS, shape.n.extent // shares))
     return even_block(shape.n.extent, largest)

@@ -9,15 +9,20 @@ along the columns already. Sums are not touched, so packing changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
+from teir.search.shape import extent_of
 from teir.search.step import Span
 
 _LINE = 64
+_SHARES = 8
+"""The fewest parts of a copy that threads share."""
 _MOST_TOGETHER = 16
 """Columns of a register block: so few lie side by side whichever way they lay before."""
 
@@ -51,15 +56,16 @@ def pack_a(
     k: tuple[Span, ...],
     panel: int,
     out: str,
+    is_shared: bool,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
 
-    ``out`` is the tensor the rows are meant for.
+    ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
     """
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
-        return _pack_following(emission, source, outer, rows, k, panel // rows.extent)
+        return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
     if outer and rows_together(rows, outer[-1], panel) > 1:
-        return _pack_together(emission, source, outer, rows, k, panel // rows.extent)
+        return _pack_together(emission, source, outer, rows, k, panel // rows.extent, is_shared)
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
@@ -74,8 +80,9 @@ def pack_a(
         rest = rows.rest(whole * height).on(target.name, width)
         pieces.append(Piece((), _shifted(rest, target.name, whole * panel_bytes)))
     outer_packed, _ = _stack(outer, target.name, (whole + bool(left)) * panel_bytes)
+    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
     return Packed(
-        Body(_copies(emission, source, target, outer_packed, pieces, k_packed).nodes, (target,)),
+        Body(copies.nodes, (target,)),
         target,
         outer_packed,
         tuple(pieces),
@@ -101,6 +108,7 @@ def _pack_following(
     rows: Span,
     k: tuple[Span, ...],
     count: int,
+    is_shared: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis made one axis of the tile."""
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
@@ -119,7 +127,7 @@ def _pack_following(
         rest = last.rest(whole * count).on(target.name, rows.extent * width)
         parts.append(((), _shifted(rest, target.name, whole * panel_bytes)))
     copied = [Piece(loops, row, (beside,)) for loops, beside in parts]
-    copies = _copies(emission, source, target, outer_packed, copied, k_packed)
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
     pieces = tuple(Piece(loops, _one_axis(beside, row)) for loops, beside in parts)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
 
@@ -146,6 +154,7 @@ def _pack_together(
     rows: Span,
     k: tuple[Span, ...],
     count: int,
+    is_shared: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel."""
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
@@ -155,7 +164,7 @@ def _pack_together(
     outer_packed, _ = _stack((*outer[:-1], *loops), target.name, panel_bytes)
     beside = inner.on(target.name, rows.extent * width)
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
-    copies = _copies(emission, source, target, outer_packed, pieces, k_packed)
+    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
 
 
@@ -166,8 +175,12 @@ def pack_b(
     columns: Span,
     k: tuple[Span, ...],
     block: int,
+    is_shared: bool,
 ) -> Packed:
-    """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``."""
+    """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``.
+
+    ``is_shared``: threads share the work.
+    """
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     if block > _MOST_TOGETHER and columns.stride(source.name) != width:
@@ -187,8 +200,9 @@ def pack_b(
             pieces += (Piece((), _shifted(rest, target.name, whole * block_bytes)),)
         end = (whole + bool(left)) * block_bytes
     outer_packed, _ = _stack(outer, target.name, end)
+    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
     return Packed(
-        Body(_copies(emission, source, target, outer_packed, pieces, k_packed).nodes, (target,)),
+        Body(copies.nodes, (target,)),
         target,
         outer_packed,
         pieces,
@@ -244,10 +258,41 @@ def _copies(
     outer: tuple[Span, ...],
     pieces: Sequence[Piece],
     k: tuple[Span, ...],
+    is_shared: bool,
 ) -> Body:
     body = Body()
     for piece in pieces:
-        tile = () if piece.tile is None else (piece.tile,)
-        roles = Roles(m=(*outer, *piece.loops, *piece.beside, *tile), n=k)
-        body += emission.leaf(Operation.COPY, (source.name,), target.name, roles)
+        inside = (*piece.beside, *(() if piece.tile is None else (piece.tile,)))
+        copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name)
+        body += _copy(emission, copied, (*outer, *piece.loops), inside, k, is_shared)
     return body
+
+
+def _copy(
+    emission: Emission,
+    copied: Callable[[Roles], Body],
+    loops: tuple[Span, ...],
+    inside: tuple[Span, ...],
+    k: tuple[Span, ...],
+    is_shared: bool,
+) -> Body:
+    """One copy, or a loop over its panels, or over parts of its depth, that threads share."""
+    if not is_shared:
+        return copied(Roles(m=(*loops, *inside), n=k))
+    shared = _leading(loops)
+    if extent_of(shared) >= _SHARES:
+        rest = Roles(m=(*loops[len(shared) :], *inside), n=k)
+        return emission.loops(shared, lambda: copied(rest), True)
+    longest = max(k, key=lambda span: span.extent)
+    others = tuple(span for span in k if span is not longest)
+    m = (*loops, *inside)
+    size = even_block(longest.extent, -(-longest.extent // _SHARES))
+    return emission.blocks(longest, size, lambda part: copied(Roles(m=m, n=(*others, part))), True)
+
+
+def _leading(loops: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The outermost loops, as many as make enough parts."""
+    for number in range(len(loops)):
+        if extent_of(loops[:number]) >= _SHARES:
+            return loops[:number]
+    return loops
