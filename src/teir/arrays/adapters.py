@@ -10,11 +10,11 @@ conjugated, sparse tensors, arrays on another device.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Never
 
+import msgspec
 import numpy as np
 
 from teir.dtypes import DataType, data_type_of
@@ -62,8 +62,7 @@ class Kind(Enum):
     """An array of another library, viewed through DLPack or the array interface."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayView:
+class ArrayView(msgspec.Struct, frozen=True):
     """A strided array. ``data_type`` is None for elements that only NumPy computes with.
 
     ``array`` is the same memory as a NumPy array where NumPy has the type; ``owner`` is what the

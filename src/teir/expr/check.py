@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.errors import ArgumentPlace, Finding, TeirError
 from teir.expr.nodes import Einsum, Subscripts, Term
@@ -21,8 +22,7 @@ from teir.expr.rules import (
 _HIDDEN = "..."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundEinsum:
+class BoundEinsum(msgspec.Struct, frozen=True, kw_only=True):
     """An einsum with the extent of every index."""
 
     einsum: Einsum

@@ -8,8 +8,9 @@ multiply-add. Sizes of neighbouring blocks differ by at most one, so that a tile
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes
@@ -34,8 +35,7 @@ _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(msgspec.Struct, frozen=True):
     """``count`` equal pieces of ``size`` units each, the first starting at unit ``start``."""
 
     start: int
@@ -43,8 +43,7 @@ class Cut:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(msgspec.Struct, frozen=True):
     """How a tile is cut: lanes of a vector, pieces of M in vectors, pieces of N in columns.
 
     ``last_lanes`` is the number of lanes of the last vector that exist.
@@ -110,8 +109,7 @@ def choose_blocking(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _TileBytes:
+class _TileBytes(msgspec.Struct, frozen=True):
     rows: int
     columns: int
     depth_bytes: int

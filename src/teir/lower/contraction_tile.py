@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -12,8 +11,7 @@ from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order
 from teir.lower.kernel_program import Address
 
 
-@dataclass(frozen=True, slots=True)
-class TileHints:
+class TileHints(msgspec.Struct, frozen=True):
     """Advice about memory: the output goes past the caches; operands to be asked for ahead."""
 
     streams: bool
@@ -23,8 +21,7 @@ class TileHints:
 NO_TILE_HINTS = TileHints(streams=False, prefetched=(False, False, False))
 
 
-@dataclass(frozen=True, slots=True)
-class Accumulator:
+class Accumulator(msgspec.Struct, frozen=True):
     """A scratch slot that holds one block of a narrow output while its reduction runs."""
 
     slot: int

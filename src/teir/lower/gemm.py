@@ -8,8 +8,6 @@ input is in1, the inputs are swapped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from teir.dtypes import DataType
@@ -122,8 +120,7 @@ def lower_gemm(
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
 
 
-@dataclass(frozen=True, slots=True)
-class _GemmBlocks:
+class _GemmBlocks(msgspec.Struct, frozen=True):
     """Everything the blocks of one tile share."""
 
     tile: ContractionTile

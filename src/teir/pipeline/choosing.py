@@ -5,7 +5,9 @@ path, options -> [record of this problem on this machine] -> program within the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from teir.errors import TeirError
 from teir.ir.check import prove
@@ -22,16 +24,14 @@ from teir.search.tree import TreeOptions, TreeProgram
 from teir.search.tuning import Choices
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A program, and the record its decisions come from or why one is not used."""
 
     tree: TreeProgram
     found: Found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decidable:
+class Decidable(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with everything fixed but the decisions of its steps."""
 
     problem: Problem
@@ -48,7 +48,7 @@ class Decidable:
         """The program of these choices within the memory limit. Raises TeirError (TEIR643)."""
         contraction = self.problem.contraction
         assert contraction is not None
-        options = replace(self.options, choices=choices)
+        options = replace(self.options, choices=choices) if choices else self.options
         return program_within(
             contraction, self.path, self.machine, options, self.limit, self.scratch
         )

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from math import isnan
 from operator import index
 from typing import Any, Literal, assert_never, overload
+
+import msgspec
+from msgspec.structs import replace
 
 from teir.backends.llvm.background import bind_instant
 from teir.backends.llvm.native import NativeProgram
@@ -109,8 +112,7 @@ def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executable:
+class Executable(msgspec.Struct, frozen=True, kw_only=True):
     """A checked program bound to native code; immutable, usable from any thread."""
 
     program: Program

@@ -78,7 +78,8 @@ def program_within(
     """
 
     def made(slices: dict[str, int]) -> TreeProgram:
-        return contraction_program(contraction, path, machine, replace(options, slices=slices))
+        sliced = replace(options, slices=slices) if slices else options
+        return contraction_program(contraction, path, machine, sliced)
 
     if limit is None:
         return made({})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Never
 
+import msgspec
 import numpy as np
 
 from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
@@ -53,8 +53,7 @@ _MOST_NUMPY_OPERANDS = 60
 Replan = Callable[[tuple[OperandType, ...], OperandType | None], "Plan"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """An einsum bound to code. Call it: ``plan(a, b)`` or ``plan(a, b, out=c)``.
 
     Immutable; may be called from any thread. Arrays with other strides than planned for are

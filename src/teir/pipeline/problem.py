@@ -8,11 +8,11 @@ a program).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from teir.dtypes import DataType, data_type_of
@@ -57,8 +57,7 @@ class Route(Enum):
     ZEROS = "zeros"
 
 
-@dataclass(frozen=True, slots=True)
-class OperandType:
+class OperandType(msgspec.Struct, frozen=True):
     """What a plan needs to know of an array: types, shape, strides in bytes."""
 
     data_type: DataType | None
@@ -77,8 +76,7 @@ class OperandType:
         return low, sum(reach for reach in reaches if reach > 0) + self.dtype.itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """``contraction`` is given for the native route only.
 
     ``copied`` says which operands are made contiguous (and converted) before every run, and

@@ -90,8 +90,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     teir_tuning_records: tuple[TuningRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A record, or a note that says why the one on disk is not used; neither if there is none."""
 
     record: TuningRecord | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -36,8 +35,7 @@ class Factor(msgspec.Struct, frozen=True):
         return next((index for index in self.strides if self.strides[index] == width), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
+class Contraction(msgspec.Struct, frozen=True):
     """What is to be computed: inputs, the output, and the extent of every index."""
 
     name: str

@@ -9,7 +9,9 @@ no sum is cut.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.search.contraction import Contraction, Factor
 from teir.search.step import Span

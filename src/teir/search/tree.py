@@ -45,8 +45,7 @@ class MatrixStep(msgspec.Struct, frozen=True):
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
-class TreeProgram:
+class TreeProgram(msgspec.Struct, frozen=True):
     """A program and what to tell about it: its steps and its slices.
 
     ``matrix_steps`` are what there is to choose for, in the order they run. ``cycles`` is what the
@@ -107,8 +106,7 @@ def contraction_program(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(msgspec.Struct, frozen=True):
     path: Path
     machine: Machine
     options: TreeOptions
@@ -153,8 +151,7 @@ def _body(body: Body) -> Body:
     return body
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
+class _Steps(msgspec.Struct, frozen=True):
     """The steps of one tree, in the order they run."""
 
     contraction: Contraction

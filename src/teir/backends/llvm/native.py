@@ -12,9 +12,9 @@ import struct
 import threading
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
 from teir.backends.llvm import layout, nest
@@ -43,8 +43,7 @@ _NEVER = -2
 """A count of runs left that never comes to zero."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True):
     """What a run calls: the root node of a table, or of a specialised function.
 
     ``place`` is the root's first word among ``words``. ``owners`` keep loaded what the words
@@ -76,8 +75,7 @@ class Specialiser(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """The memory of one run at a time."""
 
     memory: np.ndarray[Any, np.dtype[np.uint8]]
@@ -89,8 +87,7 @@ class Context:
     """The pointers of the slots that are not operands."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeProgram:
+class NativeProgram(msgspec.Struct, frozen=True):
     """A kernel program as machine code. All methods may be called at once.
 
     Nothing of it changes but the function its root calls, which gives the same bits.
@@ -110,7 +107,7 @@ class NativeProgram:
     runs_left: array[int]
     """One word: runs until specialised code pays. Counts on below zero, and starts there where it
     never pays; the native entry point counts too."""
-    _idle: list[Context] = field(default_factory=list)
+    _idle: list[Context] = msgspec.field(default_factory=list)
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on operands at ``addresses``, one per operand slot in order.

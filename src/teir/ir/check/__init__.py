@@ -15,7 +15,8 @@ The proofs are made only for a program whose structure is right: there is one fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.arrays.operand import BoundOperand
 from teir.errors import Finding, Rule
@@ -56,8 +57,7 @@ RULES: tuple[Rule, ...] = (
 """Every rule of this package, for the documentation; those of operands are in `teir.arrays`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True):
     """A checked program and what was found on the way; operands can be checked against it.
 
     ``hulls`` is None where the structure of the program is wrong.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -33,8 +32,7 @@ class Need(msgspec.Struct, frozen=True):
         return max(0, self.high)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What a check found.
 
     ``findings`` come in program order. ``needs`` has one entry per tensor and scratch tensor that
