@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.dtypes import DataType
+from teir.passes.cache_blocks import panel_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,8 @@ class Machine:
         return max(1, self.vector_bytes // width)
 
     def panel_rows(self, width: int) -> int:
-        """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
-        return max(4, 4 * self.vector_bytes // max(width, 4))
+        """Rows of a packed panel of accumulators ``width`` bytes wide."""
+        return panel_rows(self.vector_bytes, width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from teir.dtypes import DataType
 from teir.passes.extents import even_block
 from teir.search.shape import ProductShape
 from teir.search.step import Span
 
-_DEPTH = 384
-_BLOCK_BYTES = 2048
-"""Bytes of one column of a reduction block: some columns of B and of A stay in the L1 cache."""
-_NARROW_DEPTH = 2048
 _INSIDE = 3
 """Reduction loops a Contraction of two inputs runs inside its kernel."""
 
@@ -39,13 +34,6 @@ class Reductions(msgspec.Struct, frozen=True):
         if self.cut is None:
             return self.inside
         return (self.cut.split(self.size)[1], *self.inside)
-
-
-def depth_of(out: DataType) -> int:
-    """Products per reduction block; narrow outputs are cut less: a cut needs a wide sum."""
-    if out.accumulator is not out:
-        return _NARROW_DEPTH
-    return min(_DEPTH, _BLOCK_BYTES // out.width)
 
 
 def reductions_of(shape: ProductShape, depth: int) -> Reductions:

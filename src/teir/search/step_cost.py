@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import ceil
 
 from teir.ir.nodes import Tensor
+from teir.passes.cache_blocks import reduction_depth
 from teir.search.choice import wants_packed_a, wants_packed_b
 from teir.search.machine import Machine
-from teir.search.reductions import depth_of
 from teir.search.shape import ProductShape, extent_of, product_shape
 from teir.search.step import Span, Step, normalise
 
@@ -52,7 +52,7 @@ def _product_cycles(shape: ProductShape, products: int, lanes: int, machine: Mac
     busy = min(1.0, min(vectors, 4) * min(columns, 12) / _CHAINS)
     cycles = products / (_UNITS * lanes * filled * busy)
     depth = extent_of(shape.k)
-    blocks = max(1, ceil(depth / (2 * depth_of(shape.out.data_type))))
+    blocks = max(1, ceil(depth / (2 * reduction_depth(shape.out.data_type))))
     results = shape.rows * shape.columns * extent_of(shape.c)
     cycles += 2 * blocks * results / (lanes * filled)
     tiles = ceil(rows / (4 * lanes)) * ceil(columns / 12)
