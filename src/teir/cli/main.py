@@ -16,6 +16,7 @@ from teir.cli.bench import bench
 from teir.cli.check import check
 from teir.cli.compare import compare
 from teir.cli.console import complain
+from teir.cli.cuda import cuda
 from teir.cli.demo import demo
 from teir.cli.einsum import einsum
 from teir.cli.explain import explain
@@ -80,6 +81,7 @@ for _name, _command in (
     ("tma", tma),
 ):
     app.command(_name)(_command)
+app.add_typer(cuda)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -19,6 +19,7 @@
 #define __restrict__ __restrict
 #define HOPPER static inline
 #define NO_UNROLL
+#define __shared__ static
 #define KERNEL(threads) static void
 #define SHARED(name) unsigned char* name = host::block().shared.data() + host::block().shift
 #define MAP const TensorMap

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from backends.cuda.emulation import emulate
-from backends.cuda.programs import Buffer, aligned, drawn, permutation
+from backends.cuda.programs import Buffer, aligned, contraction, drawn, permutation
 from cases.case_file import Case, Operands
 from cases.test_cases import CASES
 from teir.backends.cuda.kernel import Family
 from teir.backends.cuda.plan import plan
 from teir.dtypes import DataType
+from teir.ir.accuracy import PASS, error_bound, error_ratio
 from teir.ir.evaluate import evaluate
 from teir.soak.draws import seeded
 from teir.soak.operands import Image, draw_images
@@ -107,3 +108,68 @@ def _with_aligned_base(image: Image) -> Buffer:
     room = raw[start : start + size]
     room[:] = image.content
     return room
+
+
+BATCHED = {"b": 3, "m": 40, "n": 24, "k": 24}
+SQUARE = {"m": 136, "n": 72, "k": 80}
+FOUR = {"a": 10, "b": 24, "c": 6, "d": 16, "k": 40}
+ODD = {"a": 7, "b": 5, "c": 9, "d": 13, "e": 3, "f": 5}
+TF32 = DataType.TF32
+PRODUCTS = [
+    ("mk,nk->mn", SQUARE, BF16, None, True, False, Family.WARPGROUP),
+    ("mk,nk->mn", SQUARE, FP16, None, True, True, Family.WARPGROUP),
+    ("mk,nk->mn", SQUARE, TF32, None, False, False, Family.WARPGROUP),
+    ("mk,kn->mn", SQUARE, BF16, None, True, False, Family.WARPGROUP),
+    ("km,kn->mn", SQUARE, BF16, None, True, False, Family.WARPGROUP),
+    ("km,nk->mn", SQUARE, FP16, FP32, False, True, Family.WARPGROUP),
+    ("mk,kn->nm", SQUARE, BF16, None, True, False, Family.WARPGROUP),
+    ("abk,cdk->acbd", FOUR, BF16, None, True, False, Family.WARPGROUP),
+    ("abk,cdk->dbca", FOUR, BF16, FP32, True, False, Family.WARPGROUP),
+    ("bmk,bnk->bmn", BATCHED, FP16, None, True, False, Family.WARPGROUP),
+    ("mk,kn->mn", {"m": 130, "n": 72, "k": 35}, FP32, None, True, False, Family.PRODUCT),
+    ("km,nk->mn", {"m": 61, "n": 150, "k": 35}, FP64, None, True, True, Family.PRODUCT),
+    ("mk,kn->mn", {"m": 40, "n": 33, "k": 19}, TF32, None, False, False, Family.PRODUCT),
+    ("aebf,dfce->abcd", ODD, FP32, None, True, False, Family.PRODUCT),
+    ("bmk,bkn->bmn", {"b": 3, "m": 20, "n": 18, "k": 21}, FP64, None, True, False, Family.PRODUCT),
+]
+
+
+@pytest.mark.parametrize(
+    ("expression", "sizes", "data_type", "out_type", "zero", "relu", "family"), PRODUCTS
+)
+def test_products(
+    expression: str,
+    sizes: dict[str, int],
+    data_type: DataType,
+    out_type: DataType | None,
+    zero: bool,
+    relu: bool,
+    family: Family,
+    folder: Path,
+) -> None:
+    """Within the error that the numerical contract allows."""
+    program, counts = contraction(expression, sizes, data_type, out_type, zero, relu)
+    planned = plan(program)
+    assert [kernel.family for kernel in planned.kernels] == [family]
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: drawn(count, kinds[name], 5) for name, count in counts.items()}
+    inputs, out = expression.split("->")
+    shapes = dict(zip(("in0", "in1", "out"), (*inputs.split(","), out), strict=True))
+    exact = {
+        name: operands[name].astype(np.float64).reshape([sizes[i] for i in shapes[name]])
+        for name in shapes
+    }
+    before = np.zeros_like(exact["out"]) if zero else exact["out"]
+    wanted = np.einsum(expression, exact["in0"], exact["in1"]) + before
+    magnitude = np.einsum(expression, abs(exact["in0"]), abs(exact["in1"])) + abs(before)
+    terms = int(np.prod([sizes[i] for i in set(shapes["in0"] + shapes["in1"]) - set(out)]))
+    emulate(planned, operands, folder)
+    bound = error_bound(
+        magnitude,
+        terms=terms,
+        invocations=1,
+        input_type=data_type,
+        output_type=kinds["out"],
+    )
+    found = operands["out"].astype(np.float64).reshape(wanted.shape)
+    assert error_ratio(found, np.maximum(wanted, 0) if relu else wanted, bound) < PASS

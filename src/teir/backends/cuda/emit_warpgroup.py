@@ -223,7 +223,7 @@ def _consumer(plan: WarpgroupPlan, tiles: int) -> list[str]:
 
 
 def _places(plan: WarpgroupPlan) -> list[str]:
-    """Fill the tables: bytes of ``out`` for every row and column of the tile, -1 beyond it."""
+    """Fill the tables: bytes of ``out`` for every row and column of the tile, NOWHERE beyond."""
     axes = plan.problem.axes
     batch = [(f"c{at}", axes[at].strides[2]) for at in plan.axes_of(Kind.BATCH)]
     offset = plan.problem.operands[2].offset
@@ -240,7 +240,7 @@ def _places(plan: WarpgroupPlan) -> list[str]:
         lines += [
             f"for (u32 at = threadIdx.x; at < {side.tile_rows}u; at += {threads}) {{",
             *block(decode("at", digits, first_fastest=True, kind="u32")),
-            f"  {table}_place[at] = {' && '.join(tests)} ? {where} : -1;",
+            f"  {table}_place[at] = {' && '.join(tests)} ? {where} : NOWHERE;",
             "}",
         ]
     return lines
@@ -310,13 +310,13 @@ def _epilogue(plan: WarpgroupPlan) -> list[str]:
         if pairs:
             store.append(f"store_{kind}(pair.bytes + {c * out.width}, {value});")
         else:
-            store.append(f"if (right{c} >= 0) store_{kind}(to{c}, {value});")
+            store.append(f"if (right{c} != NOWHERE) store_{kind}(to{c}, {value});")
     places = [f"const i64 right{c} = column_place[j * 8 + lane % 4 * 2 + {c}];" for c in (0, 1)]
     pointers = [f"u8* to{c} = out + place + right{c};" for c in (0, 1)]
     if pairs:
         size = 2 * out.width
         store = [
-            "if (right0 >= 0) {",
+            "if (right0 != NOWHERE) {",
             f"  Pack<{size}> pair;",
             *block(store),
             f"  *(Pack<{size}>*)to0 = pair;",
@@ -326,7 +326,7 @@ def _epilogue(plan: WarpgroupPlan) -> list[str]:
         '_Pragma("unroll")',
         "for (u32 h = 0; h < 2; ++h) {",
         "  const i64 place = row_place[threadIdx.x / 32 * 16 + lane / 4 + h * 8];",
-        "  if (place < 0) continue;",
+        "  if (place == NOWHERE) continue;",
         '  _Pragma("unroll")',
         f"  for (u32 j = 0; j < {plan.right.tile_rows // 8}; ++j) {{",
         *block(block([*places, *pointers, *store])),

@@ -1,50 +1,76 @@
-"""A program as kernels: for every root, or run of roots, the best kernel that computes it."""
+"""A program as kernels: for every root, or run of roots, the best kernel that computes it.
+
+Decisions are written into the program's metadata (`teir.backends.cuda.decision`), and a program
+that carries them gets what they say.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from teir.backends.cuda.decision import Decision, decision_of, with_decision
 from teir.backends.cuda.emit_generic import emit_generic
 from teir.backends.cuda.emit_map import alignments, emit_map, is_plain_copy
+from teir.backends.cuda.emit_map_tiles import emit_map_tiles, map_tiles, map_tiles_alignments
+from teir.backends.cuda.emit_product import emit_product, product_plan
 from teir.backends.cuda.emit_turn import emit_turn, is_turned
 from teir.backends.cuda.emit_turn_tiles import emit_turn_tiles, pairs_alignment, tile_turn
 from teir.backends.cuda.emit_warpgroup import emit_warpgroup, warpgroup_alignments
-from teir.backends.cuda.kernel import CudaKernel, CudaProgram
+from teir.backends.cuda.kernel import CudaKernel, CudaProgram, Family
 from teir.backends.cuda.maps import MAP_ALIGNMENT
 from teir.backends.cuda.problem import ContractionProblem, MapProblem, Problem, recognise
-from teir.backends.cuda.rules import DENSE, blame
-from teir.backends.cuda.warpgroup import warpgroup_plan
+from teir.backends.cuda.rules import DECISION, DENSE, blame
+from teir.backends.cuda.warpgroup import plan_tile, warpgroup_plan
 from teir.errors import Part
 from teir.ir.nodes import Program
 from teir.lower.slots import SlotTable, assign_slots
 
+DEVICE_ALIGNMENT = 256
+"""What addresses are a multiple of where nothing else is said: GPU allocations are."""
 
-def plan(program: Program) -> CudaProgram:
-    """The kernels of a checked program. Raises TeirError (TEIR723 for sparse programs)."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A kernel that would do, the decision that names it, and the addresses it needs."""
+
+    kernel: CudaKernel
+    decision: Decision
+    alignment: Mapping[str, int]
+
+
+def plan(program: Program, aligned: Mapping[str, int] | None = None) -> CudaProgram:
+    """The kernels of a checked program; ``aligned`` says what addresses are a multiple of.
+
+    Raises TeirError (TEIR723 for sparse programs, TEIR728 for decisions nothing can follow).
+    """
     for axis in program.axes:
         if axis.is_sparse:
             blame(DENSE, Part.AXIS, axis.name, "a dense axis", "an axis with segments")
     slots = assign_slots(program)
     kernels: list[CudaKernel] = []
-    alignment = {tensor.name: tensor.data_type.width for tensor in program.tensors}
+    needed = {tensor.name: tensor.data_type.width for tensor in program.tensors}
+    decided = program
     at = 0
     while at < len(program.roots):
         name = f"kernel{len(kernels)}"
         problem, count = _longest(program, slots, at)
-        match problem:
-            case MapProblem():
-                kernel, needed = _map_kernel(problem, name)
-            case ContractionProblem() if (found := warpgroup_plan(problem)) is not None:
-                kernel, needed = emit_warpgroup(found, name), warpgroup_alignments(found)
-            case _:
-                kernel, needed = emit_generic(program, program.roots[at], slots, name), {}
-                count = 1
-        kernels.append(kernel)
-        alignment |= {one: max(alignment[one], wide) for one, wide in needed.items()}
+        found = None if problem is None else _choose(problem, program, name, aligned or {})
+        if found is None or problem is None:
+            kernels.append(emit_generic(program, program.roots[at], slots, name))
+            at += 1
+            continue
+        kernels.append(found.kernel)
+        decided = with_decision(decided, problem.primitive, found.decision)
+        for tensor, wide in found.alignment.items():
+            needed[tensor] = max(needed[tensor], wide)
         at += count
     return CudaProgram(
-        program=program,
+        program=decided,
         kernels=tuple(kernels),
         run_arena_bytes=slots.run_scratch_bytes,
-        alignment=tuple(alignment.items()),
+        alignment=tuple(needed.items()),
     )
 
 
@@ -58,12 +84,95 @@ def _longest(program: Program, slots: SlotTable, at: int) -> tuple[Problem | Non
     return None, 1
 
 
-def _map_kernel(problem: MapProblem, name: str) -> tuple[CudaKernel, dict[str, int]]:
-    if is_plain_copy(problem) and is_turned(problem):
-        source, target = problem.operands
-        turn = tile_turn(problem)
-        if turn is None:
-            return emit_turn(problem, name), {}
-        needed = {source.tensor: MAP_ALIGNMENT, target.tensor: pairs_alignment(problem)}
-        return emit_turn_tiles(problem, turn, name), needed
-    return emit_map(problem, name), alignments(problem)
+def _choose(
+    problem: Problem, program: Program, name: str, aligned: Mapping[str, int]
+) -> Candidate | None:
+    """The decided kernel, or the first in order of preference; None for the generic one."""
+    primitive = program.primitive_table()[problem.primitive]
+    wanted = decision_of(primitive)
+    if wanted is not None and wanted.kernel is Family.GENERIC:
+        return None
+    for family in _preferred(problem):
+        if wanted is not None and wanted.kernel is not family:
+            continue
+        found = _candidate(problem, family, wanted, name)
+        if found is None:
+            continue
+        pairs = found.alignment.items()
+        if all(aligned.get(tensor, DEVICE_ALIGNMENT) >= wide for tensor, wide in pairs):
+            return found
+    if wanted is not None and not aligned:
+        expected = "a kernel and a tile that compute this primitive"
+        blame(DECISION, Part.PRIMITIVE, primitive.name, expected, wanted.text())
+    return None
+
+
+def _preferred(problem: Problem) -> tuple[Family, ...]:
+    match problem:
+        case MapProblem():
+            return (Family.TURN_TILES, Family.TURN, Family.MAP, Family.MAP_TILES)
+        case ContractionProblem():
+            return (Family.WARPGROUP, Family.PRODUCT)
+        case _:
+            assert_never(problem)
+
+
+def _candidate(
+    problem: Problem, family: Family, wanted: Decision | None, name: str
+) -> Candidate | None:
+    match problem, family:
+        case MapProblem(), Family.TURN_TILES | Family.TURN:
+            return _turn_candidate(problem, family, name)
+        case MapProblem(), Family.MAP:
+            decision = Decision(kernel=Family.MAP)
+            kernel = emit_map(problem, name)
+            return Candidate(kernel=kernel, decision=decision, alignment=alignments(problem))
+        case MapProblem(), Family.MAP_TILES:
+            tiles = map_tiles(problem)
+            if tiles is None:
+                return None
+            decision = Decision(kernel=Family.MAP_TILES, tile=(tiles.rows, tiles.columns))
+            kernel = emit_map_tiles(problem, tiles, name)
+            needed = map_tiles_alignments(problem)
+            return Candidate(kernel=kernel, decision=decision, alignment=needed)
+        case ContractionProblem(), Family.WARPGROUP:
+            return _warpgroup_candidate(problem, wanted, name)
+        case ContractionProblem(), Family.PRODUCT:
+            product = product_plan(problem)
+            if product is None:
+                return None
+            decision = Decision(kernel=Family.PRODUCT, tile=(product.side, product.side))
+            return Candidate(kernel=emit_product(product, name), decision=decision, alignment={})
+        case _:
+            return None
+
+
+def _turn_candidate(problem: MapProblem, family: Family, name: str) -> Candidate | None:
+    if not is_plain_copy(problem) or not is_turned(problem):
+        return None
+    if family is Family.TURN:
+        decision = Decision(kernel=Family.TURN)
+        return Candidate(kernel=emit_turn(problem, name), decision=decision, alignment={})
+    turn = tile_turn(problem)
+    if turn is None:
+        return None
+    source, target = problem.operands
+    return Candidate(
+        kernel=emit_turn_tiles(problem, turn, name),
+        decision=Decision(kernel=Family.TURN_TILES),
+        alignment={source.tensor: MAP_ALIGNMENT, target.tensor: pairs_alignment(problem)},
+    )
+
+
+def _warpgroup_candidate(
+    problem: ContractionProblem, wanted: Decision | None, name: str
+) -> Candidate | None:
+    if wanted is not None and len(wanted.tile) >= 2:
+        found = plan_tile(problem, wanted.tile[0], wanted.tile[1], wanted.stages)
+    else:
+        found = warpgroup_plan(problem)
+    if found is None:
+        return None
+    decision = Decision(kernel=Family.WARPGROUP, tile=found.tile, stages=found.stages)
+    kernel = emit_warpgroup(found, name)
+    return Candidate(kernel=kernel, decision=decision, alignment=warpgroup_alignments(found))

@@ -175,11 +175,6 @@ def kinds_of(problem: ContractionProblem) -> tuple[Kind, ...]:
 
 def warpgroup_plans(problem: ContractionProblem) -> Iterator[WarpgroupPlan]:
     """Every tile that is tried, the quickest by estimate first."""
-    problem = _output_along_columns(problem)
-    if problem.operands[0].data_type not in _INPUTS:
-        return
-    if problem.operands[2].data_type not in _OUTPUTS:
-        return
     found = []
     for groups in (2, 1):
         for columns in WIDTHS:
@@ -207,7 +202,7 @@ def estimate(plan: WarpgroupPlan) -> float:
     return waves * (products + epilogue + 6)
 
 
-def _output_along_columns(problem: ContractionProblem) -> ContractionProblem:
+def output_along_columns(problem: ContractionProblem) -> ContractionProblem:
     """The problem with its inputs exchanged where the output's unit axis is one of M."""
     width = problem.operands[2].data_type.width
     for axis, kind in zip(problem.axes, kinds_of(problem), strict=True):
@@ -221,8 +216,18 @@ def _output_along_columns(problem: ContractionProblem) -> ContractionProblem:
     return problem
 
 
-def plan_tile(problem: ContractionProblem, rows: int, columns: int) -> WarpgroupPlan | None:
-    """The plan with a tile of ``rows`` x ``columns``; None where there is none."""
+def plan_tile(
+    problem: ContractionProblem, rows: int, columns: int, most_stages: int = 0
+) -> WarpgroupPlan | None:
+    """The plan with a tile of ``rows`` x ``columns``; None where there is none.
+
+    ``most_stages`` of 0 leaves their number to the room there is.
+    """
+    problem = output_along_columns(problem)
+    if problem.operands[0].data_type not in _INPUTS or rows not in (GROUP_ROWS, 2 * GROUP_ROWS):
+        return None
+    if problem.operands[2].data_type not in _OUTPUTS or columns % 8 or not 8 <= columns <= 256:
+        return None
     kinds = kinds_of(problem)
     chunk_axis = _chunk_axis(problem, kinds)
     if chunk_axis is None:
@@ -252,7 +257,7 @@ def plan_tile(problem: ContractionProblem, rows: int, columns: int) -> Warpgroup
         cluster=1,
     )
     room = SHARED_LIMIT_BYTES - plan.table_bytes
-    stages = min(MOST_STAGES, room // (plan.stage_bytes + 16))
+    stages = min(most_stages or MOST_STAGES, room // (plan.stage_bytes + 16))
     return replace(plan, stages=stages) if stages >= 2 else None
 
 
@@ -290,7 +295,7 @@ def _side(
     unit = axes[rows[0]].extent * width if is_mn else chunk * width
     span = next((one for one in (32, 64) if unit <= one), ROW_BYTES)
     least = span // width if is_mn else 1
-    boxes = _boxes([axes[one].extent for one in rows], tile_rows, least)
+    boxes = boxes_of([axes[one].extent for one in rows], tile_rows, least)
     if boxes is None:
         return None
     boxed = dict(zip(rows, boxes, strict=True)) if is_k else {rows[0]: span // width}
@@ -319,7 +324,7 @@ def _side(
     )
 
 
-def _boxes(extents: Sequence[int], total: int, least: int) -> tuple[int, ...] | None:
+def boxes_of(extents: Sequence[int], total: int, least: int) -> tuple[int, ...] | None:
     """Boxes of product ``total``, the first a multiple of ``least``, with the least overhang."""
     if not extents:
         return () if total == 1 else None

@@ -98,3 +98,6 @@ template <int size> struct alignas(size) Pack { u8 bytes[size]; };
 
 // Where the byte at ``at`` of a tile lies under a swizzle of ``span`` bytes.
 template <int span> FN u32 swizzled(u32 at) { return at ^ (at >> 7 & (span / 16 - 1)) << 4; }
+
+#define NOWHERE ((i64)1 << 62)
+template <typename T, int count> struct alignas(sizeof(T) * count) Row { T of[count]; };

@@ -1,0 +1,18 @@
+"""What a block may use, checked before anything is compiled: the assembler accepts more."""
+
+from __future__ import annotations
+
+from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, CudaKernel
+from teir.backends.cuda.rules import SHARED_BUDGET, refuse
+from teir.errors import TeirError
+from teir.tma.wgmma import check_registers
+
+
+def check_budget(kernel: CudaKernel) -> None:
+    """Raises TeirError: TEIR725 for shared memory, TEIR979 for registers."""
+    if kernel.shared_bytes > SHARED_LIMIT_BYTES:
+        expected = f"at most {SHARED_LIMIT_BYTES} bytes"
+        refuse(SHARED_BUDGET, kernel.name, expected, f"{kernel.shared_bytes} bytes")
+    finding = check_registers(kernel.threads_and_registers)
+    if finding is not None:
+        raise TeirError((finding,))

@@ -1,0 +1,222 @@
+"""A program compiled for Hopper: built anywhere, kept in a folder, run where a GPU is.
+
+compiled = compile_program(program)            # needs NVRTC or nvcc, no GPU
+write_folder(compiled, Path("out"))            # program.teir, kernel0.cu, .ptx, .cubin, ...
+compiled = read_folder(Path("out"))            # needs no compiler
+run(compiled, {"in0": x, "in1": y, "out": z}, stream)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, assert_never
+
+from teir.arrays.operand import BoundOperand
+from teir.backends.cuda import driver as cuda
+from teir.backends.cuda.budget import check_budget
+from teir.backends.cuda.compiler import Compiled, compile_source
+from teir.backends.cuda.device_arrays import bind_device_array
+from teir.backends.cuda.kernel import (
+    Arena,
+    ArenaPointer,
+    CudaKernel,
+    CudaProgram,
+    MapParameter,
+    Parameter,
+    TensorPointer,
+)
+from teir.backends.cuda.plan import plan
+from teir.backends.cuda.rules import COMPILED, DEVICE_ARRAY, refuse
+from teir.ir.check import Proof, check_operands, prove
+from teir.ir.load import load, save
+from teir.ir.nodes import Program
+
+BOUNDED_WAITS = "-DTEIR_BOUNDED_WAITS=100000000"
+"""Compiler option of debug kernels: a barrier that never completes ends in a trap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompiledProgram:
+    """Kernels and their machine code, one for one; ``proof`` is that of the program."""
+
+    planned: CudaProgram
+    code: tuple[Compiled, ...]
+    proof: Proof
+
+
+def compile_program(program: Program, debug: bool = False) -> CompiledProgram:
+    """Check, plan and compile ``program``; ``debug`` bounds every wait.
+
+    Raises TeirError with the findings of the check, of the plan (TEIR723, TEIR725, TEIR728) and of
+    the compiler (TEIR722, TEIR724).
+    """
+    proof = prove(program)
+    proof.report.raise_if_wrong()
+    planned = plan(program)
+    return CompiledProgram(planned=planned, code=_compiled(planned, debug), proof=proof)
+
+
+def _compiled(planned: CudaProgram, debug: bool) -> tuple[Compiled, ...]:
+    options = (BOUNDED_WAITS,) if debug else ()
+    for kernel in planned.kernels:
+        check_budget(kernel)
+    return tuple(compile_source(one.source, one.name, options) for one in planned.kernels)
+
+
+def write_folder(compiled: CompiledProgram, folder: Path) -> tuple[Path, ...]:
+    """Write the program, every kernel's source, PTX and cubin, and what was made of what."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "program.teir"]
+    save(compiled.planned.program, written[0])
+    entries = []
+    for kernel, code in zip(compiled.planned.kernels, compiled.code, strict=True):
+        source = kernel.source.encode()
+        for suffix, content in ((".cu", source), (".ptx", code.ptx), (".cubin", code.cubin)):
+            written.append(folder / f"{kernel.name}{suffix}")
+            written[-1].write_bytes(content)
+        entries.append(
+            {
+                "name": kernel.name,
+                "family": kernel.family.value,
+                "blocks": kernel.blocks,
+                "threads": kernel.threads,
+                "cluster": kernel.cluster,
+                "shared_bytes": kernel.shared_bytes,
+                "source_sha256": hashlib.sha256(source).hexdigest(),
+            }
+        )
+    written.append(folder / "kernels.json")
+    written[-1].write_text(json.dumps({"kernels": entries}, indent=1) + "\n", encoding="utf-8")
+    return tuple(written)
+
+
+def read_folder(folder: Path) -> CompiledProgram:
+    """What `write_folder` wrote; the machine code is that of the sources this version plans.
+
+    Raises TeirError (TEIR724) where a cubin was made of another source.
+    """
+    program = load(folder / "program.teir")
+    proof = prove(program)
+    proof.report.raise_if_wrong()
+    planned = plan(program)
+    entries = json.loads((folder / "kernels.json").read_text(encoding="utf-8"))["kernels"]
+    known = {entry["name"]: entry["source_sha256"] for entry in entries}
+    code = []
+    for kernel in planned.kernels:
+        if known.get(kernel.name) != hashlib.sha256(kernel.source.encode()).hexdigest():
+            refuse(COMPILED, kernel.name, "a cubin of this version's source", "another source")
+        path = folder / kernel.name
+        code.append(
+            Compiled(
+                cubin=path.with_suffix(".cubin").read_bytes(),
+                ptx=path.with_suffix(".ptx").read_bytes(),
+                log="",
+            )
+        )
+    return CompiledProgram(planned=planned, code=tuple(code), proof=proof)
+
+
+def run(compiled: CompiledProgram, operands: Mapping[str, Any], stream: int = 0) -> None:
+    """Run on arrays in GPU memory, in place, in the order of ``stream`` (a CUstream as integer).
+
+    Returns as soon as everything is on the stream. Where an address is aligned to less than a
+    kernel needs, the program is planned and compiled again for it. Raises TeirError.
+    """
+    driver = cuda.find_driver()
+    program = compiled.planned.program
+    bound = {
+        tensor.name: bind_device_array(tensor.name, operands[tensor.name], tensor.data_type)
+        for tensor in program.tensors
+        if tensor.name in operands
+    }
+    check_operands(compiled.proof, bound).raise_if_wrong()
+    devices = {name: cuda.device_of(driver, one.address) for name, one in bound.items()}
+    if len(set(devices.values())) > 1:
+        refuse(DEVICE_ARRAY, "operands", "one device", str(devices))
+    fitting = _fitting(compiled, bound)
+    device = min(devices.values(), default=0)
+    with cuda.on_device(driver, device):
+        _run_kernels(driver, fitting, bound, device, stream)
+
+
+def _fitting(compiled: CompiledProgram, bound: Mapping[str, BoundOperand]) -> CompiledProgram:
+    needed = dict(compiled.planned.alignment)
+    has = {name: one.address & -one.address for name, one in bound.items()}
+    if all(has[name] >= needed[name] for name in has):
+        return compiled
+    planned = plan(compiled.planned.program, has)
+    return replace(compiled, planned=planned, code=_compiled(planned, debug=False))
+
+
+def _run_kernels(
+    driver: cuda.Driver,
+    compiled: CompiledProgram,
+    bound: Mapping[str, BoundOperand],
+    device: int,
+    stream: int,
+) -> None:
+    planned = compiled.planned
+    own = max((one.block_arena_bytes * one.blocks for one in planned.kernels), default=0)
+    sizes = {Arena.RUN: planned.run_arena_bytes, Arena.BLOCK: own}
+    arenas = {
+        arena: cuda.allocate(driver, size, stream) if size else 0 for arena, size in sizes.items()
+    }
+    try:
+        for kernel, code in zip(planned.kernels, compiled.code, strict=True):
+            function = _loaded(driver, device)(code.cubin, kernel.name, kernel.shared_bytes)
+            values = [_value(driver, one, bound, arenas) for one in kernel.parameters]
+            _launch(driver, kernel, function, values, stream)
+    finally:
+        for address in arenas.values():
+            if address:
+                cuda.free(driver, address, stream)
+
+
+@cache
+def _loaded(driver: cuda.Driver, device: int) -> Callable[[bytes, str, int], int]:
+    """Functions of a device by machine code: modules are loaded once per process."""
+    assert device >= 0
+
+    @cache
+    def function(cubin: bytes, name: str, shared_bytes: int) -> int:
+        return cuda.load_function(driver, cubin, name, shared_bytes)
+
+    return function
+
+
+def _launch(
+    driver: cuda.Driver, kernel: CudaKernel, function: int, values: list[bytes], stream: int
+) -> None:
+    cuda.launch(
+        driver,
+        function,
+        kernel.blocks,
+        kernel.threads,
+        kernel.cluster,
+        kernel.shared_bytes,
+        stream,
+        values,
+    )
+
+
+def _value(
+    driver: cuda.Driver,
+    parameter: Parameter,
+    bound: Mapping[str, BoundOperand],
+    arenas: Mapping[Arena, int],
+) -> bytes:
+    match parameter:
+        case TensorPointer(tensor=tensor):
+            return bound[tensor].address.to_bytes(8, "little")
+        case ArenaPointer(arena=arena):
+            return arenas[arena].to_bytes(8, "little")
+        case MapParameter(tensor=tensor, described=described):
+            address = bound[tensor].address + described.address
+            return cuda.encode_map(driver, described, address)
+        case _:
+            assert_never(parameter)

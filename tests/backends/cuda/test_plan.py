@@ -1,0 +1,224 @@
+"""Plans: decisions as metadata, budgets, refusals, what happens without a GPU, barriers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from backends.cuda.disassembly import need_compiler
+from backends.cuda.programs import contraction, permutation
+from teir.backends.cuda.budget import check_budget
+from teir.backends.cuda.compiled import compile_program, read_folder, run, write_folder
+from teir.backends.cuda.compiler import compile_source
+from teir.backends.cuda.decision import Decision, decision_of, with_decision
+from teir.backends.cuda.driver import find_driver
+from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family
+from teir.backends.cuda.plan import plan
+from teir.backends.cuda.problem import ContractionProblem, recognise
+from teir.backends.cuda.warpgroup import WarpgroupPlan, plan_tile
+from teir.dtypes import DataType
+from teir.errors import TeirError
+from teir.ir.load import loads
+from teir.ir.nodes import Program
+from teir.ir.printing import print_program
+from teir.lower.slots import assign_slots
+from teir.tma.interleave import explore, run_drawn
+from teir.tma.protocol import pipeline
+
+BF16, FP32 = DataType.BF16, DataType.FP32
+SIZES = {"m": 512, "n": 512, "k": 256}
+
+
+def code_of(error: pytest.ExceptionInfo[TeirError]) -> str:
+    return error.value.findings[0].code
+
+
+def problem_of(program: Program) -> ContractionProblem:
+    found = recognise(program.roots, program, assign_slots(program))
+    assert isinstance(found, ContractionProblem)
+    return found
+
+
+def test_decisions_are_written_into_the_program_and_followed() -> None:
+    program, _ = contraction("mk,nk->mn", SIZES, BF16)
+    planned = plan(program)
+    decision = decision_of(planned.program.primitive_table()["gemm"])
+    assert decision is not None
+    assert decision.kernel is Family.WARPGROUP
+    assert '"kernel": "warpgroup"' in print_program(planned.program).text
+    again = plan(loads(print_program(planned.program).text))
+    assert again.kernels == planned.kernels
+    wanted = Decision(kernel=Family.WARPGROUP, tile=(64, 96, 64), stages=3)
+    narrow = plan(with_decision(program, "gemm", wanted))
+    assert decision_of(narrow.program.primitive_table()["gemm"]) == wanted
+    assert "m64n96k16" in narrow.kernels[0].source
+
+
+@pytest.mark.parametrize("family", [Family.PRODUCT, Family.GENERIC])
+def test_another_kernel_is_taken_where_one_asks(family: Family) -> None:
+    program, _ = contraction("mk,nk->mn", SIZES, BF16)
+    asked = plan(with_decision(program, "gemm", Decision(kernel=family)))
+    assert [kernel.family for kernel in asked.kernels] == [family]
+
+
+def test_decisions_nobody_can_follow_are_refused() -> None:
+    program, _ = contraction("mk,nk->mn", SIZES, BF16)
+    wide = Decision(kernel=Family.WARPGROUP, tile=(64, 264, 64))
+    for decision in (wide, Decision(kernel=Family.TURN)):
+        with pytest.raises(TeirError) as error:
+            plan(with_decision(program, "gemm", decision))
+        assert code_of(error) == "TEIR728"
+    text = print_program(plan(program).program).text.replace('"warpgroup"', '"magic"')
+    with pytest.raises(TeirError) as error:
+        plan(loads(text))
+    assert code_of(error) == "TEIR728"
+
+
+def test_zero_and_relu_join_the_product() -> None:
+    program, _ = contraction("mk,nk->mn", SIZES, BF16, relu=True)
+    problem = problem_of(program)
+    assert (problem.from_zero, problem.relu) == (True, True)
+    bare, _ = contraction("mk,nk->mn", SIZES, BF16, zero=False)
+    assert not problem_of(bare).from_zero
+
+
+def test_splits_fuse_and_guards_are_understood() -> None:
+    text = """
+    teir 1 "guarded"
+    tensor a: BF16
+    tensor b: BF16
+    tensor c: BF16
+    axis mo = 8: a 131072, c 65536
+    axis mi = 64: a 2048, c 1024
+    axis n = 512: b 2048, c 2
+    axis ko = 16: a 128, b 128
+    axis ki = 64: a 2, b 2
+    primitive zero = Zero (c; M=[mi], N=[n])
+    primitive gemm = Contraction (a, b -> c; M=[mi], N=[n], K=[ki])
+    primitive relu = ReLU (c -> c; M=[mi], N=[n])
+    parallel mo over mo
+      sequential ko over ko
+        zero: zero if first(ko)
+        gemm: gemm
+        relu: relu if last(ko)
+    """
+    problem = problem_of(loads(dedent(text)))
+    assert sorted(axis.extent for axis in problem.axes) == [512, 512, 1024]
+    assert (problem.from_zero, problem.relu) == (True, True)
+    unguarded = loads(dedent(text).replace(" if first(ko)", ""))
+    assert recognise(unguarded.roots, unguarded, assign_slots(unguarded)) is None
+
+
+def test_sparse_programs_are_refused() -> None:
+    text = """
+        teir 1 "sparse"
+        tensor pos: I64
+        tensor crd: I64
+        tensor v: FP32
+        tensor x: FP32
+        tensor y: FP32
+        axis i = 4: pos 8, y 4
+        axis j = 4: crd 8, v 4, x 4, segment pos pos crd crd by_position [v]
+        primitive add = Contraction (v, x -> y; M=[], N=[], K=[])
+        sequential i over i
+          sequential j over j
+            add: add
+        """
+    program = loads(dedent(text))
+    with pytest.raises(TeirError) as error:
+        plan(program)
+    assert code_of(error) == "TEIR723"
+
+
+def test_addresses_off_their_alignment_get_another_kernel() -> None:
+    program, _ = contraction("mk,nk->mn", SIZES, BF16)
+    families = [kernel.family for kernel in plan(program, {"in0": 2, "in1": 16, "out": 16}).kernels]
+    assert families == [Family.PRODUCT]
+    turned, _ = permutation((64, 64), (1, 0), FP32)
+    assert plan(turned, {"in0": 4}).kernels[0].family is Family.TURN
+
+
+def test_budgets_are_checked_before_compiling() -> None:
+    program, _ = contraction("mk,nk->mn", dict.fromkeys("mnk", 4096), BF16)
+    (kernel,) = plan(program).kernels
+    check_budget(kernel)
+    with pytest.raises(TeirError) as error:
+        check_budget(replace(kernel, shared_bytes=SHARED_LIMIT_BYTES + 1))
+    assert code_of(error) == "TEIR725"
+    with pytest.raises(TeirError) as error:
+        check_budget(replace(kernel, threads_and_registers=((128, 40), (512, 232))))
+    assert code_of(error) == "TEIR979"
+
+
+def warpgroup(columns: int, groups: int) -> WarpgroupPlan:
+    found = plan_tile(problem_of(contraction("mk,nk->mn", SIZES, BF16)[0]), 64 * groups, columns)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("columns", "groups"), [(256, 2), (128, 1), (8, 1)])
+def test_the_barriers_of_the_kernel_are_sound(columns: int, groups: int) -> None:
+    """The kernel's stages and bytes under the emulator; a tile load may land at any time."""
+    found = warpgroup(columns, groups)
+    stage_bytes = found.stage_bytes
+    small = explore(pipeline(2, 5, groups, stage_bytes), most_states=50_000)
+    assert small.complete
+    assert small.finding is None
+    for seed in range(10):
+        protocol = pipeline(found.stages, found.steps * 3, 4 * groups, stage_bytes)
+        assert run_drawn(protocol, seed).finding is None
+
+
+def test_the_announced_bytes_are_those_of_the_loads() -> None:
+    found = warpgroup(256, 2)
+    loaded = sum(
+        side.loads * side.map.described.tile_bytes * found.chunks_per_stage
+        for side in (found.left, found.right)
+    )
+    assert loaded == found.stage_bytes < 2**20
+
+
+def has_driver() -> bool:
+    try:
+        find_driver()
+    except TeirError:
+        return False
+    return True
+
+
+def test_without_a_driver_every_entry_says_so_at_once() -> None:
+    need_compiler()
+    if has_driver():
+        pytest.skip("there is a GPU here")
+    program, _ = permutation((4, 8), (1, 0), FP32)
+    compiled = compile_program(program)
+    array = np.zeros(32, np.float32)
+    with pytest.raises(TeirError) as refused:
+        run(compiled, {"in0": array, "out": array})
+    assert code_of(refused) == "TEIR721"
+
+
+def test_folders_hold_everything(tmp_path: Path) -> None:
+    need_compiler()
+    program, _ = contraction("mk,nk->mn", SIZES, BF16)
+    compiled = compile_program(program, debug=True)
+    write_folder(compiled, tmp_path)
+    again = read_folder(tmp_path)
+    assert [code.cubin for code in again.code] == [code.cubin for code in compiled.code]
+    assert again.planned == compiled.planned
+    (tmp_path / "kernels.json").write_text('{"kernels": []}')
+    with pytest.raises(TeirError) as error:
+        read_folder(tmp_path)
+    assert code_of(error) == "TEIR724"
+
+
+def test_the_compilers_words_are_shown() -> None:
+    need_compiler()
+    with pytest.raises(TeirError) as error:
+        compile_source("this is no program", "broken")
+    assert code_of(error) == "TEIR724"
+    assert "error" in error.value.findings[0].found
