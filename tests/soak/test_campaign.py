@@ -22,19 +22,11 @@ from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.mutants import CHANGES, TEXT_CHANGES, draw_mutant, draw_text_mutant
 from teir.soak.programs import draw_program
 from teir.soak.soundness import examine_one
+from teir.soak.sparse_products import compare_product, pair_count
 
 
 def small(**changed: Any) -> Campaign:
-    nothing: dict[str, Any] = {
-        "programs": 0,
-        "mutants": 0,
-        "enumerations": 0,
-        "remainders": 0,
-        "tests": None,
-        "seed": 0,
-        "jobs": 2,
-    }
-    return Campaign(**{**nothing, **changed})
+    return Campaign(**changed)
 
 
 def test_figures_of_a_small_campaign(tmp_path: Path) -> None:
@@ -47,6 +39,11 @@ def test_figures_of_a_small_campaign(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "new" / "soak.json").read_text())
     assert [figure["cases"] for figure in record["figures"]] == [12, 60, 40]
     assert (tmp_path / "new" / "soak.md").read_text() == figures_table(figures, "a machine")
+
+
+def test_random_sparse_products_and_pairs_of_formats_mean_the_same() -> None:
+    numbers = (*range(0, pair_count(), 97), *range(pair_count(), pair_count() + 60))
+    assert [compare_product(number)["wrong"] for number in numbers] == [[]] * len(numbers)
 
 
 def test_a_wrong_result_and_a_crash_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

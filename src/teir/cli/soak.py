@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,39 +18,82 @@ from teir.target import host_target
 def soak(
     programs: Annotated[
         int, typer.Option(min=0, help="Random programs, native code against the evaluator.")
-    ] = 200,
-    mutants: Annotated[int, typer.Option(min=0, help="Hostile programs.")] = 400,
+    ] = 0,
+    passes: Annotated[
+        int, typer.Option(min=0, help="Random programs before and after every pass.")
+    ] = 0,
+    einsums: Annotated[int, typer.Option(min=0, help="Random einsums against NumPy.")] = 0,
+    mutants: Annotated[int, typer.Option(min=0, help="Hostile programs.")] = 0,
     enumerations: Annotated[
         int, typer.Option(min=0, help="Small programs whose every byte is enumerated.")
-    ] = 200,
+    ] = 0,
     remainders: Annotated[
         int, typer.Option(min=0, max=64, help="Kernels on guard pages with 1 to so many elements.")
     ] = 0,
+    audit: Annotated[
+        int, typer.Option(min=0, max=64, help="As remainders: audit the kernels' machine code.")
+    ] = 0,
+    repeats: Annotated[int, typer.Option(min=0, help="Runs that must give the same bits.")] = 0,
+    drills: Annotated[int, typer.Option(min=0, help="How often every drill is done.")] = 0,
+    check_cost: Annotated[bool, typer.Option(help="Time the check.")] = False,
     tests: Annotated[
-        Path | None, typer.Option(help="Count and run the bad-input tests in this directory.")
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="Directory of this package's tests."),
     ] = None,
+    catalogue: Annotated[
+        bool, typer.Option(help="Count and run the bad-input tests; needs --tests.")
+    ] = False,
+    faults: Annotated[
+        bool, typer.Option(help="Seed faults into the compiler; needs --tests.")
+    ] = False,
+    checker_mutants: Annotated[
+        int, typer.Option(min=0, help="Mutants of the checker; needs --tests.")
+    ] = 0,
+    coverage: Annotated[bool, typer.Option(help="Coverage of the tests; needs --tests.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every figure as published: hours; needs --tests.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Number of the first program.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 2,
     out: Annotated[Path | None, typer.Option(help="Directory for soak.json and soak.md.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Run random and hostile programs in child processes and report what went wrong."""
-    from dataclasses import asdict
+    """Run random and hostile programs in child processes and report what went wrong.
 
-    from teir.soak.campaign import Campaign, run_campaign
+    Without any number: some hundred programs of the quick kinds.
+    """
+    from dataclasses import asdict, replace
+
+    from teir.soak.campaign import PUBLISHED, QUICK, Campaign, run_campaign
     from teir.soak.figures import Figure, figures_table, write_figures
 
     campaign = Campaign(
         programs=programs,
+        translations=passes,
+        einsums=einsums,
         mutants=mutants,
         enumerations=enumerations,
         remainders=remainders,
+        audit=audit,
+        repeats=repeats,
+        drills=drills,
+        check_cost=check_cost,
         tests=tests,
-        seed=seed,
-        jobs=jobs,
+        catalogue=catalogue,
+        faults=faults,
+        checker_mutants=checker_mutants,
+        coverage=coverage,
     )
+    if everything:
+        campaign = replace(PUBLISHED, tests=tests)
+    elif campaign == Campaign(tests=tests):
+        campaign = replace(QUICK, tests=tests)
+    if tests is None and campaign.needs_tests:
+        raise typer.BadParameter("this figure needs the directory of the tests", param_hint="tests")
+    campaign = replace(campaign, seed=seed, jobs=jobs)
     target = host_target(os.environ)
-    machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}"
+    day = datetime.now(UTC).date().isoformat()
+    machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}, {day}"
     figures: list[Figure] = []
     for figure in run_campaign(campaign, complain):
         figures.append(figure)
