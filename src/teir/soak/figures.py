@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,8 @@ class Figure:
     wrong: tuple[str, ...]
     remarks: tuple[str, ...]
     seconds: float
+    table: str = ""
+    """More of it, as a Markdown table."""
 
     @property
     def ok(self) -> bool:
@@ -27,11 +30,35 @@ class Figure:
 
 
 def write_figures(figures: Sequence[Figure], machine: str, directory: Path) -> None:
-    """Write ``soak.json`` and ``soak.md`` into ``directory``, which is made if it is missing."""
+    """Write ``soak.json`` and ``soak.md`` into ``directory``, which is made if it is missing.
+
+    Figures that are there already and not measured anew are kept.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    figures = [*_kept(figures, directory / "soak.json"), *figures]
+    figures.sort(key=lambda figure: (figure.number, figure.title))
     record = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
     (directory / "soak.json").write_text(json.dumps(record, indent=2) + "\n")
     (directory / "soak.md").write_text(figures_table(figures, machine))
+
+
+def _kept(figures: Sequence[Figure], path: Path) -> list[Figure]:
+    """The figures of an earlier campaign that ``figures`` does not replace."""
+    if not path.exists():
+        return []
+    kept = [_figure(record) for record in json.loads(path.read_text())["figures"]]
+    measured = {_kind(figure) for figure in figures}
+    return [figure for figure in kept if _kind(figure) not in measured]
+
+
+def _figure(record: dict[str, Any]) -> Figure:
+    lists = {name: tuple(record[name]) for name in ("wrong", "remarks")}
+    return Figure(**{**record, **lists})
+
+
+def _kind(figure: Figure) -> tuple[int, str]:
+    """What tells figures apart: two may have one number, titles may name the effort."""
+    return figure.number, figure.title.split(",")[0]
 
 
 def figures_table(figures: Sequence[Figure], machine: str) -> str:
@@ -47,4 +74,8 @@ def figures_table(figures: Sequence[Figure], machine: str) -> str:
         f"| {len(figure.wrong)} | {'; '.join(figure.remarks)} | {figure.seconds:.0f} |"
         for figure in figures
     ]
-    return "\n".join(rows) + "\n"
+    text = "\n".join(rows) + "\n"
+    for figure in figures:
+        if figure.table:
+            text += f"\nFigure {figure.number}:\n\n{figure.table}"
+    return text

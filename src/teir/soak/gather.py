@@ -34,7 +34,9 @@ class Tally:
     ratios: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
-    def figure(self, number: int, title: str, cases: int, remarks: Sequence[str]) -> Figure:
+    def figure(
+        self, number: int, title: str, cases: int, remarks: Sequence[str], table: str = ""
+    ) -> Figure:
         return Figure(
             number=number,
             title=title,
@@ -43,6 +45,7 @@ class Tally:
             wrong=tuple(self.wrong),
             remarks=tuple(remarks),
             seconds=time.monotonic() - self.started,
+            table=table,
         )
 
 
