@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.sparse.drawn import Case, cases, graphs
-from search.sparse.stored import Array, stored
+from search.sparse.kernels import KERNELS
+from search.sparse.stored import Array, dense_of, stored
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
@@ -18,6 +19,7 @@ from teir.lower.evaluate import evaluate_kernels
 from teir.lower.lower import lower
 from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import compile_program, default_isa
+from teir.search.sparse.schedules import Request, plan_frontier
 from teir.search.sparse.translate import program_of
 
 
@@ -147,3 +149,44 @@ def test_row_blocks_keep_every_bit(case: Case, data: st.DataObject) -> None:
     compile_program(blocked, threads=2).run(after)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, err_msg=name)
+
+
+SIZES = {"i": 53, "j": 19, "k": 21, "l": 24, "m": 16, "n": 17}
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_the_frontier_of_each_kernel_runs_natively(name: str) -> None:
+    """With rows enough for blocks and what is left over, and with dots and fibres of all lengths."""
+    statement = KERNELS[name].statement
+    extents = {index: SIZES[index] for index in statement.indices}
+    draw = np.random.default_rng(7)
+    inputs, operands = {}, {}
+    for access, fmt in zip(statement.accesses, statement.formats, strict=True):
+        shape = tuple(extents[index] for index in access.indices)
+        pattern = np.ones(shape, bool)
+        if fmt.is_sparse and access is not statement.output:
+            pattern = draw.random(shape) < 0.2
+            pattern[3] = False
+        inputs[access.tensor] = draw.standard_normal(shape) * pattern
+        operands |= stored(access.tensor, inputs[access.tensor], pattern, fmt)
+    words = ",".join("".join(access.indices) for access in statement.inputs)
+    arrays = [inputs[access.tensor] for access in statement.inputs]
+    output = statement.output
+    wanted = np.einsum(f"{words}->{''.join(output.indices)}", *arrays, optimize=True)
+    symbols = {**extents, **{f"{index}pos": 4.0 for index in extents}}
+    request = Request(cache_bytes=1 << 25, sizes=symbols)
+    for candidate in plan_frontier(statement, request)[:12]:
+        program = program_of(
+            candidate.graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name=name
+        )
+        blocked = with_row_blocks(program)
+        results = []
+        for one, threads in ((program, 1), (blocked, 2)):
+            executable = compile_program(one, threads=threads)
+            for run in (executable, executable.specialised()):
+                found = copies(operands)
+                run.run(found)
+                results.append(dense_of(output.tensor, found, wanted.shape, statement.formats[0]))
+        for found in results:
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+            np.testing.assert_array_equal(found, results[0])

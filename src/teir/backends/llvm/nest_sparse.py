@@ -324,5 +324,5 @@ exit:
 
 
 def emit_sparse_nest() -> str:
-    """All three functions; `ADVANCE_TEXT` must stand in the same module."""
+    """All the functions; `ADVANCE_TEXT` must stand in the same module."""
     return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT))
