@@ -21,6 +21,7 @@ from teir.search.emission import Body, Emission
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
+from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.shape import ProductShape, outermost_first, product_shape
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
@@ -69,7 +70,14 @@ def emit_step(
             lambda inner: _emit_tile_product(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
-    return emit_contraction(emission, shape, machine, choose(shape, machine))
+    moved = relaid(emission, step, shape)
+    if moved is None:
+        return emit_contraction(emission, shape, machine, choose(shape, machine))
+    shape = product_shape(moved.product)
+    assert shape is not None
+    return emit_relaid_copy(emission, moved, machine) + emit_contraction(
+        emission, shape, machine, choose(shape, machine)
+    )
 
 
 def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:

@@ -3,6 +3,9 @@
 A tile of L rows of L elements is transposed in log2(L) stages of two-vector shuffles: stages
 inside 128-bit parts interleave neighbouring rows with ever larger elements, then stages that move
 whole 128-bit parts. All patterns are instructions of one cycle on x86 (unpack, shuffle of parts).
+
+A tile asks for the line of each of its rows that a later tile of the row reads: rows are far apart,
+and more of them than the processor follows by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ TRANSPOSE_ARGUMENTS = ("m", "n", "in_n", "out_m")
 
 _PART_BYTES = 16
 _LARGEST_TILE = 16
+_LINE_BYTES = 64
+_TILES_AHEAD = 6
+"""Tiles in whose time a line arrives from the third cache."""
 _PIECE_PARTS = 2
 """128-bit parts one load brings; a load places them for free where a shuffle would cost."""
 
@@ -27,10 +33,14 @@ def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
     text.label("entry")
     text.effect(f"%m_last = sub i64 %m, {side}")
     text.effect(f"%n_last = sub i64 %n, {side}")
+    if side > 1:
+        _emit_distance(text, kernel.element_bytes, side)
     text.effect("%shorter = call i64 @llvm.smin.i64(i64 %m_last, i64 %n_last)")
     text.effect("%narrow = icmp slt i64 %shorter, 0")
     text.effect("br i1 %narrow, label %element_row, label %row")
     _emit_tile_loops(text, kernel.element_bytes, side)
+    if _asks_apart(kernel.element_bytes, side):
+        _emit_asking(text, side)
     _emit_element_loops(text, kernel.element_bytes)
     text.label("exit")
     text.effect("ret void")
@@ -46,14 +56,21 @@ def _emit_tile_loops(text: FunctionText, element_bytes: int, side: int) -> None:
     text.effect("%a_row = getelementptr i8, ptr %A, i64 %a_start")
     text.effect("%b_start = mul i64 %i_tile, %out_m")
     text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
+    if _asks_apart(element_bytes, side):
+        text.effect(f"%in_line = and i64 %a_start, {_LINE_BYTES - 1}")
+        text.effect("%is_line = icmp eq i64 %in_line, 0")
     text.effect("br label %tile")
     text.label("tile")
-    text.effect("%j = phi i64 [ 0, %row ], [ %j_next, %tile ]")
+    end = "move" if _asks_apart(element_bytes, side) else "tile"
+    text.effect(f"%j = phi i64 [ 0, %row ], [ %j_next, %{end} ]")
     text.effect("%j_tile = call i64 @llvm.smin.i64(i64 %j, i64 %n_last)")
     text.effect("%a_across = mul i64 %j_tile, %in_n")
     text.effect("%a = getelementptr i8, ptr %a_row, i64 %a_across")
     text.effect(f"%b_across = mul i64 %j_tile, {element_bytes}")
     text.effect("%b = getelementptr i8, ptr %b_row, i64 %b_across")
+    if _asks_apart(element_bytes, side):
+        text.effect("br i1 %is_line, label %ask, label %move")
+        text.label("move")
     _emit_tile(text, element_bytes, side)
     text.effect(f"%j_next = add i64 %j, {side}")
     text.effect("%j_more = icmp slt i64 %j_next, %n")
@@ -79,10 +96,40 @@ def _emit_tile(text: FunctionText, element_bytes: int, side: int) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
     tile = SquareTile(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
+    if side > 1 and not _asks_apart(element_bytes, side):
+        _ask(text, places)
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
         place = _row_place(text, "%b", "%out_m", row)
         text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
+
+
+def _asks_apart(element_bytes: int, side: int) -> bool:
+    """True where several tiles share a line of a row, which is asked for once."""
+    return side > 1 and side * element_bytes < _LINE_BYTES
+
+
+def _emit_distance(text: FunctionText, element_bytes: int, side: int) -> None:
+    """%ahead: the last byte of the lines that are asked for, some tiles after the present one."""
+    text.effect(f"%n_over = add i64 %n, {side - 1}")
+    text.effect(f"%tiles = sdiv i64 %n_over, {side}")
+    text.effect(f"%tiles_ahead = add i64 %tiles, {_TILES_AHEAD - 1}")
+    text.effect("%lines_ahead = sdiv i64 %tiles_ahead, %tiles")
+    text.effect(f"%bytes_ahead = mul i64 %lines_ahead, {_LINE_BYTES}")
+    text.effect(f"%ahead = add i64 %bytes_ahead, {max(side * element_bytes, _LINE_BYTES) - 1}")
+
+
+def _emit_asking(text: FunctionText, side: int) -> None:
+    """Block %ask, before the first of the tiles that share a line."""
+    text.label("ask")
+    _ask(text, [_row_place(text, "%a", "%in_n", row) for row in range(side)])
+    text.effect("br label %move")
+
+
+def _ask(text: FunctionText, places: Sequence[str]) -> None:
+    for place in places:
+        address = shift_pointer(text, place, "%ahead")
+        text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
 
 def _emit_element_loops(text: FunctionText, element_bytes: int) -> None:

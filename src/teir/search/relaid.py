@@ -1,0 +1,91 @@
+"""Products whose operands lie across each other: each is adjacent along another reduction.
+
+    A[s, y, x] B[n, x, y]:  B'[n, y, x] = B;  out[n, s] = sum of A[s, y, x] * B'[n, y, x]
+
+A has to be turned block by block, as its rows carry the lanes. A block of reductions that suits B
+would take short pieces of every row of A. So the smaller B is laid as A lies, once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from teir.ir.nodes import Tensor
+from teir.search.elementwise import emit_copy
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of, outermost_first, some
+from teir.search.step import Span, Step, normalise
+
+_FEWEST_ROWS = 64
+"""Rows that read every element of B: fewer do not pay for moving it."""
+_LINE = 64
+
+
+class Relaid(msgspec.Struct, frozen=True):
+    """The copy of B, the scratch it fills, and the product of A and the copy."""
+
+    copy: Step
+    scratch: Tensor
+    product: Step
+
+
+def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None:
+    """The step in two; None where B is as good as it lies."""
+    if not _lie_across(shape) or shape.rows < _FEWEST_ROWS:
+        return None
+    b = shape.b
+    free = (*shape.c, *shape.n_outer, *some(shape.n))
+    if _elements(step, shape.a) < _elements(step, b):
+        return None
+    target = Tensor(name=emission.name(f"{b.name}_relaid"), data_type=b.data_type)
+    strides: dict[int, int] = {}
+    stride = target.data_type.width
+    for axis in reversed(outermost_first(shape.k, shape.a)):
+        strides[id(axis)] = stride
+        stride *= axis.extent
+    # Columns a line apart at least: page-sized columns would share the sets of a cache.
+    stride = -(-stride // _LINE) * _LINE + _LINE
+    for axis in reversed(free):
+        strides[id(axis)] = stride
+        stride *= axis.extent
+    moved = [axis for axis in step.axes if axis.stride(b.name)]
+    copy = Step((b,), target, tuple(_only(axis, b, target, strides[id(axis)]) for axis in moved))
+    axes = tuple(_instead(axis, b, target, strides.get(id(axis))) for axis in step.axes)
+    inputs = tuple(target if tensor is b else tensor for tensor in step.inputs)
+    return Relaid(normalise(copy), target, normalise(Step(inputs, step.output, axes)))
+
+
+def emit_relaid_copy(emission: Emission, one: Relaid, machine: Machine) -> Body:
+    """The copy, and the scratch it needs on the node around it."""
+    body = emit_copy(emission, one.copy, machine)
+    return Body(body.nodes, (*body.scratch, one.scratch))
+
+
+def _lie_across(shape: ProductShape) -> bool:
+    """True where A is adjacent along one reduction and B along another."""
+    width = shape.a.data_type.width
+    if shape.m is None or shape.m.stride(shape.a.name) == width:
+        return False
+    along_a = [axis for axis in shape.k if axis.stride(shape.a.name) == width]
+    along_b = [axis for axis in shape.k if axis.stride(shape.b.name) == width]
+    return bool(along_a) and bool(along_b) and along_a[0] is not along_b[0]
+
+
+def _elements(step: Step, tensor: Tensor) -> int:
+    return extent_of([axis for axis in step.axes if axis.stride(tensor.name)])
+
+
+def _only(axis: Span, source: Tensor, target: Tensor, stride: int) -> Span:
+    kept = {name: value for name, value in axis.offsets.items() if name == source.name}
+    strides = {source.name: axis.stride(source.name), target.name: stride}
+    return Span(axis.label, axis.extent, strides, kept)
+
+
+def _instead(axis: Span, source: Tensor, target: Tensor, stride: int | None) -> Span:
+    """The axis on the target where it was on the source."""
+    strides = {name: value for name, value in axis.strides.items() if name != source.name}
+    offsets = {name: value for name, value in axis.offsets.items() if name != source.name}
+    if stride is not None:
+        strides[target.name] = stride
+    return Span(axis.label, axis.extent, strides, offsets)
