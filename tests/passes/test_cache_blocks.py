@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.passes.cache_blocks import (
     FEWEST_COLUMNS,
+    USUAL,
     Walked,
-    Worth,
     most_columns,
     most_rows,
     packs_columns,
@@ -19,9 +18,8 @@ from teir.passes.cache_blocks import (
     reduction_depth,
 )
 
-USUAL = Worth()
 L1, L2 = 32 << 10, 1 << 20
-FAR = Walked(side=640, depth=800, readers=1600, step=4096, farthest=4096, is_adjacent=True, width=4)
+FAR = Walked(side=640, depth=800, readers=1600, step=4096, farthest=4096, apart=4, width=4)
 
 
 def test_sums_of_narrow_outputs_are_cut_less() -> None:
@@ -55,11 +53,18 @@ def test_operands_that_lie_near_stay() -> None:
 
 
 def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
-    assert packs_lanes(replace(FAR, is_adjacent=False, step=4, farthest=4, readers=1), L1, USUAL)
-    assert not packs_lanes(replace(FAR, is_adjacent=False, side=1), L1, USUAL)
+    assert packs_lanes(replace(FAR, apart=8, step=4, farthest=4, readers=1), L1, USUAL)
+    assert not packs_lanes(replace(FAR, apart=8, side=1), L1, USUAL)
 
 
 def test_what_is_read_seldom_or_small_stays() -> None:
     for change in ({"readers": 20}, {"side": 2, "depth": 8}):
         assert not packs_lanes(replace(FAR, **change), L1, USUAL)
         assert not packs_columns(replace(FAR, **change), USUAL)
+
+
+def test_columns_that_whole_pages_separate_are_packed() -> None:
+    meeting = replace(FAR, step=4, apart=8192)
+    assert packs_columns(meeting, USUAL)
+    assert not packs_columns(replace(meeting, side=4), USUAL)
+    assert not packs_columns(replace(meeting, apart=8256), USUAL)

@@ -20,7 +20,9 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from teir.ir.nodes import (
     GuardKind,
@@ -211,7 +213,7 @@ def _will_be_packed(draft: Draft, facts: Facts, primitive: Primitive, depth: int
     if not summed:
         return False
     walk = walked(draft, lanes, rows[:1], summed, readers=extent_of(draft, columns))
-    return packs_lanes(replace(walk, depth=depth), facts.l1_bytes, facts.packing)
+    return packs_lanes(msgspec.structs.replace(walk, depth=depth), facts.l1_bytes, facts.packing)
 
 
 def _blocked_copy(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:

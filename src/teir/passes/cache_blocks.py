@@ -8,7 +8,7 @@ writing the partial sums of the output again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from teir.dtypes import DataType
 
@@ -23,6 +23,9 @@ _DEPTH = 800
 _COLUMN_BYTES = 4096
 """Bytes of one column of a reduction block: some columns of B stay near the first cache."""
 _NARROW_DEPTH = 2048
+_PAGE = 4096
+_WAYS = 8
+"""Columns that whole pages separate share one set of the first cache, which has so many ways."""
 
 
 def reduction_depth(out: DataType) -> int:
@@ -50,8 +53,7 @@ def most_columns(column_bytes: int, l2_bytes: int) -> int:
     return max(FEWEST_COLUMNS, l2_bytes // 4 // column_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
+class Worth(msgspec.Struct, frozen=True, kw_only=True):
     """From where on a copy pays.
 
     A stride of ``far_bytes`` touches a new page or cache set at every step. Operands of fewer than
@@ -63,13 +65,16 @@ class Worth:
     readers: int = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walked:
+USUAL = Worth()
+
+
+class Walked(msgspec.Struct, frozen=True, kw_only=True):
     """How the reductions of a block walk an operand, strides in bytes.
 
     ``side`` and ``depth`` are the indices of its rows (columns) and of its reductions, ``readers``
     those of the other operand that read each element. ``step`` is the stride of the innermost
-    reduction, ``farthest`` the largest of all. ``is_adjacent``: elements of a side lie together.
+    reduction, ``farthest`` the largest of all, ``apart`` the stride from one index of the side to
+    the next, ``width`` that of an element.
     """
 
     side: int
@@ -77,25 +82,32 @@ class Walked:
     readers: int
     step: int
     farthest: int
-    is_adjacent: bool
+    apart: int
     width: int
+
+
+def is_worth_packing(a: Walked, worth: Worth) -> bool:
+    """True for enough rows and reductions for a copy to pay."""
+    return a.side * a.depth >= worth.elements and min(a.side, a.depth) >= 2
 
 
 def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
     """True when the lanes are not adjacent, or the rows lie far apart and are read often."""
-    if a.side * a.depth < worth.elements or min(a.side, a.depth) < 2:
+    if not is_worth_packing(a, worth):
         return False
-    if not a.is_adjacent:
+    if a.apart != a.width:
         return True
     is_big = a.side * a.depth * a.width > l1_bytes
     return is_big and a.readers >= 2 * worth.readers and a.farthest >= worth.far_bytes
 
 
 def packs_columns(b: Walked, worth: Worth) -> bool:
-    """True when the reductions take long strides and many rows read them."""
+    """True when the reductions take long strides, or columns meet in a cache set, for many rows."""
+    if b.apart % _PAGE == 0 and b.step <= b.width and b.readers >= worth.readers:
+        return b.side > _WAYS // 2 and b.depth >= worth.elements
     if b.step <= b.width or b.side * b.depth < worth.elements:
         return False
-    if not b.is_adjacent:
+    if b.apart != b.width:
         return b.readers >= worth.readers
     is_read_often = b.readers >= 2 * worth.readers and b.depth >= worth.elements
     return b.step >= worth.far_bytes and is_read_often

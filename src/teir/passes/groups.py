@@ -113,7 +113,6 @@ def walked(
     draft: Draft, operand: str, side: Sequence[str], summed: Sequence[str], readers: int
 ) -> Walked:
     """How a Contraction walks an input: ``side`` moves it and the output, ``summed`` it alone."""
-    width = draft.width(operand)
     strides = [draft.axes[name].strides[operand] for name in summed]
     return Walked(
         side=extent_of(draft, side),
@@ -121,8 +120,8 @@ def walked(
         readers=readers,
         step=strides[-1],
         farthest=max(strides),
-        is_adjacent=any(draft.axes[name].strides[operand] == width for name in side),
-        width=width,
+        apart=min(draft.axes[name].strides[operand] for name in side),
+        width=draft.width(operand),
     )
 
 

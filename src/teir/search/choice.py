@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import gcd
 
-from teir.passes.cache_blocks import FEWEST_COLUMNS, most_columns, most_rows, reduction_depth
+from teir.ir.nodes import Tensor
+from teir.passes.cache_blocks import (
+    FEWEST_COLUMNS,
+    USUAL,
+    Walked,
+    is_worth_packing,
+    most_columns,
+    most_rows,
+    packs_columns,
+    packs_lanes,
+    reduction_depth,
+)
 from teir.passes.extents import even_block
 from teir.search.machine import Machine
 from teir.search.packing import follow, rows_together
@@ -19,13 +30,6 @@ from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
-_FAR = 2048
-"""A stride of this many bytes touches a new page or cache set at every step."""
-_PAGE = 4096
-_WAYS = 8
-"""Columns that whole pages separate share one set of the first cache, which has so many ways."""
-_SMALL = 64
-"""Elements below which packing costs more than scattered loads."""
 _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
 _BEYOND_L2 = 4
@@ -220,34 +224,34 @@ def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Itera
 
 
 def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True when the lanes are not adjacent in A, or its rows lie far apart and are read often."""
-    if shape.m is None:
+    """True where the rule of lanes says so, or where rows that follow one another fill vectors."""
+    if shape.m is None or not k:
         return False
-    depth = extent_of(k)
-    if shape.m.extent * depth < _SMALL or min(shape.m.extent, depth) < 2:
-        return False
-    if shape.m.stride(shape.a.name) != shape.a.data_type.width:
+    walk = _walked(shape.a, shape.m, k, shape.columns)
+    if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
-    if _gains_by_following(shape, machine):
-        return True
-    columns = shape.columns
-    is_big = shape.m.extent * depth * shape.a.data_type.width > machine.l1_bytes
-    return is_big and columns >= 128 and max(a.stride(shape.a.name) for a in k) >= _FAR
+    return is_worth_packing(walk, USUAL) and _gains_by_following(shape, machine)
 
 
 def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
-    """True when B's reductions take long strides and many rows read it."""
+    """True where the rule of columns says so."""
     if shape.n is None or not k:
         return False
-    width = shape.b.data_type.width
-    inner = k[-1].stride(shape.b.name)
-    if shape.n.stride(shape.b.name) % _PAGE == 0 and shape.rows >= 64 and inner <= width:
-        return shape.n.extent > _WAYS // 2 and extent_of(k) >= 64
-    if inner <= width or shape.n.extent * extent_of(k) < _SMALL:
-        return False
-    if shape.n.stride(shape.b.name) == width:
-        return inner >= _FAR and shape.rows >= 128 and extent_of(k) >= 64
-    return shape.rows >= 64
+    return packs_columns(_walked(shape.b, shape.n, k, shape.rows), USUAL)
+
+
+def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walked:
+    """How a block of reductions walks an operand."""
+    strides = [axis.stride(tensor.name) for axis in k]
+    return Walked(
+        side=side.extent,
+        depth=extent_of(k),
+        readers=readers,
+        step=strides[-1],
+        farthest=max(strides),
+        apart=side.stride(tensor.name),
+        width=tensor.data_type.width,
+    )
 
 
 def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
