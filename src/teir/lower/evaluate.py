@@ -277,34 +277,58 @@ class _Machine:
         c = self.tile(call, 2, dtype, ((m, dtype.itemsize),))
         self.accumulate(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
 
-    def fibre(self, kernel: WalkedSum | WalkedDots, call: Call) -> list[tuple[int, int]]:
+    def fibre(
+        self, arrays: Sequence[Address], types: tuple[DataType, DataType], shift: int = 0
+    ) -> list[tuple[int, int]]:
         """Position and coordinate of every stored element."""
-        pos, crd = call.operands[:2]
+        (pos, crd), (pos_type, crd_type) = arrays, types
         begin, end = (
-            self.number(pos, kernel.pos_type, place * kernel.pos_type.width) for place in (0, 1)
+            self.number(pos, pos_type, shift + place * pos_type.width) for place in (0, 1)
         )
-        width = kernel.crd_type.width
-        return [(p, self.number(crd, kernel.crd_type, p * width)) for p in range(begin, end)]
+        return [(p, self.number(crd, crd_type, p * crd_type.width)) for p in range(begin, end)]
+
+    def indices(self, kernel: WalkedSum, call: Call, pos_step: int) -> list[dict[Follows, int]]:
+        """What every stored element says about positions and coordinates."""
+        inner, types = (
+            call.operands[kernel.index_arrays - 2 : kernel.index_arrays],
+            (
+                kernel.pos_type,
+                kernel.crd_type,
+            ),
+        )
+        above = [(0, 0)] if kernel.outer is None else self.fibre(call.operands[:2], kernel.outer)
+        return [
+            {
+                Follows.NOTHING: 0,
+                Follows.POSITION: position,
+                Follows.COORDINATE: coordinate,
+                Follows.OUTER_POSITION: outer_position,
+                Follows.OUTER_COORDINATE: outer_coordinate,
+            }
+            for outer_position, outer_coordinate in above
+            for position, coordinate in self.fibre(inner, types, pos_step * outer_position)
+        ]
 
     def walked_sum(self, kernel: WalkedSum, call: Call) -> None:
-        last_lanes, accumulate, c_n = call.arguments[:3]
-        count, columns = len(kernel.inputs), kernel.columns
-        along_fibre, along_columns = call.arguments[3 : 3 + count], call.arguments[3 + count :]
+        last_lanes, accumulate, c_n, pos_step = call.arguments[:4]
+        count, columns, before = len(kernel.inputs), kernel.columns, kernel.index_arrays
+        along_fibre, along_columns = call.arguments[4 : 4 + count], call.arguments[4 + count :]
         last = last_lanes if kernel.masked else kernel.lanes
         rows = (kernel.vectors - 1) * kernel.lanes + last
         in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
         steps = []
-        for position, coordinate in self.fibre(kernel, call):
-            index = {Follows.NOTHING: 0, Follows.POSITION: position}
+        for index in self.indices(kernel, call, pos_step):
             tiles = []
             for number, one in enumerate(kernel.inputs):
                 row = in_type.itemsize if one.access is Access.UNIT else 0
                 column = along_columns[number] if one.has_columns else 0
-                shift = index.get(one.follows, coordinate) * along_fibre[number]
+                shift = index[one.follows] * along_fibre[number]
                 axes = ((columns, column), (rows, row))
-                tiles.append(self.tile(call, 2 + number, in_type, axes, shift))
+                tiles.append(self.tile(call, before + number, in_type, axes, shift))
             steps.append(tiles)
-        output = self.tile(call, 2 + count, out_type, ((columns, c_n), (rows, out_type.itemsize)))
+        output = self.tile(
+            call, before + count, out_type, ((columns, c_n), (rows, out_type.itemsize))
+        )
         shape = (columns, rows, len(steps))
         inputs = tuple(
             np.stack([tiles[number] for tiles in steps], -1) if steps else np.zeros(shape, in_type)
@@ -318,7 +342,9 @@ class _Machine:
         last = last_lanes if kernel.masked else kernel.chains
         row = (((kernel.vectors - 1) * kernel.chains + last, dtype.itemsize),)
         a = self.tile(call, 2, dtype, row)
-        for position, coordinate in self.fibre(kernel, call):
+        for position, coordinate in self.fibre(
+            call.operands[:2], (kernel.pos_type, kernel.crd_type)
+        ):
             b = self.tile(call, 3, dtype, row, coordinate * b_stride)
             dot = contract((a, b), np.zeros((), dtype), kernel.data_type, kernel.chains)
             shift = position * dtype.itemsize

@@ -251,6 +251,8 @@ class Follows(Enum):
     NOTHING = "nothing"
     POSITION = "position"
     COORDINATE = "coordinate"
+    OUTER_POSITION = "outer position"
+    OUTER_COORDINATE = "outer coordinate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,9 +275,13 @@ class WalkedSum:
     the input whose rows are read in whole cache lines, the first and last under masks, wherever
     they begin (rows are whole vectors, a multiple of 64 bytes apart); None for none.
 
-    Operands: pos, crd, the inputs, the output. Arguments, in order: last_lanes, accumulate (1:
-    start from the output, 0: from zero), c_n, then per input its stride from one index to the next,
-    then per input its stride from one column to the next.
+    With ``outer``, the types of pos and crd of a level above, the sum runs over all fibres of one
+    fibre of that level: fibre q has its bounds at pos + pos_step * q.
+
+    Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
+    Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,
+    pos_step (read with ``outer``), then per input its stride from one index to the next, then per
+    input its stride from one column to the next.
     """
 
     in_type: DataType
@@ -288,6 +294,12 @@ class WalkedSum:
     masked: bool
     inputs: tuple[WalkedInput, ...]
     aligns: int | None
+    outer: tuple[DataType, DataType] | None
+
+    @property
+    def index_arrays(self) -> int:
+        """Operands before the inputs."""
+        return 2 if self.outer is None else 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,6 +270,9 @@ def _lower_fibre(
         return None
     inner = path.inside(axis)
     node, zeroed = _without_zero(node, inner, context)
+    child = node.children[0]
+    if len(node.children) == 1 and isinstance(child, IterationNode):
+        return _lower_two_levels(child, fibre, inner, context, from_zero)
     if len(node.children) == 1:
         leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
         return None if leaf is None else lower_walked_sum(leaf, fibre, context.isa)
@@ -284,6 +287,21 @@ def _lower_fibre(
             leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
             return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
     return None if zeroed else _lower_runs(halves, dot, fibre, inner, context, from_zero)
+
+
+def _lower_two_levels(
+    node: IterationNode, above: Fibre, path: _Path, context: _Context, from_zero: bool
+) -> tuple[KernelNode, ...] | None:
+    """A sparse loop that is all another one holds, both walked by one kernel."""
+    axis = context.axes[node.axis]
+    if not axis.is_sparse or node.guard or node.scratch or len(node.children) != 1:
+        return None
+    inner = fibre_of(axis, path.axes, context.slots)
+    fibre = None if inner is None else inner.below(above)
+    leaf = _fibre_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
+    if fibre is None or leaf is None:
+        return None
+    return lower_walked_sum(leaf, fibre, context.isa)
 
 
 def _without_zero(
@@ -532,11 +550,13 @@ def _leaf_and_reductions(
 
 def _walked_leaf(node: IterationNode, path: _Path, context: _Context) -> InvocationNode | None:
     """The last child of a sparse loop, where kernels walk the loop and start from zero."""
-    child = node.children[-1]
+    axes, child = [context.axes[node.axis]], node.children[-1]
+    if isinstance(child, IterationNode) and len(node.children) == 1:
+        axes, child = [*axes, context.axes[child.axis]], child.children[-1]
     if not isinstance(child, InvocationNode):
         return None
-    axis, output = context.axes[node.axis], context.primitives[child.primitive].output
-    if axis.offsets[output] or axis.strides[output]:
+    output = context.primitives[child.primitive].output
+    if any(axis.offsets[output] or axis.strides[output] for axis in axes):
         return None
     mark = context.room.mark()
     walked = _lower_fibre(node, path, context, from_zero=True)

@@ -25,6 +25,13 @@ _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
 
 
+_OUTER = {
+    Follows.NOTHING: Follows.NOTHING,
+    Follows.POSITION: Follows.OUTER_POSITION,
+    Follows.COORDINATE: Follows.OUTER_COORDINATE,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fibre:
     """The fibre a kernel walks, and what one position and one coordinate add to slots."""
@@ -36,6 +43,8 @@ class Fibre:
     crd_type: DataType
     positions: tuple[Step, ...]
     coordinates: tuple[Step, ...]
+    above: Fibre | None = None
+    """The fibre of the level above, where a kernel walks both."""
 
     def move(self, address: Address) -> tuple[Follows, int]:
         """What moves an operand along the fibre, and by how many bytes."""
@@ -46,7 +55,20 @@ class Fibre:
             for step in steps:
                 if step.slot == address.slot:
                     return follows, step.stride_bytes
-        return Follows.NOTHING, 0
+        if self.above is None:
+            return Follows.NOTHING, 0
+        follows, stride = self.above.move(address)
+        return _OUTER[follows], stride
+
+    def below(self, above: Fibre) -> Fibre | None:
+        """The fibre with the level above it; None where a kernel cannot walk both."""
+        moved = {step.slot for step in (*above.positions, *above.coordinates)}
+        own = {step.slot for step in (*self.positions, *self.coordinates)}
+        if self.crd.slot in moved or any(slot in moved for slot in own - {self.crd.slot}):
+            return None
+        if above.move(self.pos)[0] is not Follows.POSITION:
+            return None
+        return replace(self, above=above)
 
     def in_run(self, bounds: Address, kept: int, stride_bytes: int) -> Fibre:
         """A run of the fibre, with a slot that has a place for every position."""
@@ -203,6 +225,7 @@ def _sum_call(
     shift: tuple[int, ...],
     isa: Isa,
 ) -> Call:
+    above = fibre.above
     moves = [fibre.move(address) for address in leaf.operands[:-1]]
     along_row, along_column = _strides(row, leaf), _strides(column, leaf)
     inputs = tuple(
@@ -225,18 +248,22 @@ def _sum_call(
         masked=block.last < block.lanes,
         inputs=inputs,
         aligns=_aligned_input(leaf, inputs, steps, block, isa),
+        outer=None if above is None else (above.pos_type, above.crd_type),
     )
+    arrays = () if above is None else (above.pos, above.crd)
+    pos_step = 0 if above is None else above.move(fibre.pos)[1]
     operands = tuple(
         Address(slot=address.slot, offset_bytes=address.offset_bytes + distance)
         for address, distance in zip(leaf.operands, shift, strict=True)
     )
     return Call(
         kernel=kernel,
-        operands=(fibre.pos, fibre.crd, *operands),
+        operands=(*arrays, fibre.pos, fibre.crd, *operands),
         arguments=(
             block.last,
             int(leaf.accumulate),
             along_column[-1],
+            pos_step,
             *steps,
             *along_column[:-1],
         ),

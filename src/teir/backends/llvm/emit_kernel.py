@@ -36,6 +36,7 @@ from teir.lower.kernels import (
     BatchBlock,
     DotRows,
     Elementwise,
+    Follows,
     GemmBlock,
     Kernel,
     LaneBlock,
@@ -51,6 +52,15 @@ from teir.lower.kernels import (
 from teir.target import Isa
 
 _ACCESS_LETTER = {Access.UNIT: "u", Access.STRIDED: "s", Access.BROADCAST: "b"}
+
+
+_FOLLOWS_LETTER = {
+    Follows.NOTHING: "n",
+    Follows.POSITION: "p",
+    Follows.COORDINATE: "c",
+    Follows.OUTER_POSITION: "q",
+    Follows.OUTER_COORDINATE: "d",
+}
 
 
 def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
@@ -72,7 +82,7 @@ def kernel_operands(kernel: Kernel) -> int:
         case TransposeCopy():
             return 2
         case WalkedSum():
-            return len(kernel.inputs) + 3
+            return len(kernel.inputs) + kernel.index_arrays + 1
         case WalkedDots():
             return 5 + int(kernel.scales)
         case _:
@@ -272,10 +282,12 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
     types = (kernel.in_type, kernel.out_type, kernel.pos_type, kernel.crd_type)
     shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
     inputs = "_".join(
-        _ACCESS_LETTER[one.access] + one.follows.value[0] + ("n" if one.has_columns else "")
+        _ACCESS_LETTER[one.access] + _FOLLOWS_LETTER[one.follows] + ("n" if one.has_columns else "")
         for one in kernel.inputs
     )
     lines = "" if kernel.aligns is None else f"_lines{kernel.aligns}"
+    if kernel.outer is not None:
+        lines += "_outer_" + "_".join(data_type.value for data_type in kernel.outer)
     mask = "_masked" if kernel.masked else ""
     words = "_".join(data_type.value for data_type in types)
     return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()

@@ -12,8 +12,9 @@ lines apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
@@ -31,21 +32,24 @@ def walked_sum_arguments(kernel: WalkedSum) -> tuple[str, ...]:
     count = range(len(kernel.inputs))
     steps = (f"step{number}" for number in count)
     columns = (f"column{number}" for number in count)
-    return ("last_lanes", "accumulate", "c_n", *steps, *columns)
+    return ("last_lanes", "accumulate", "c_n", "pos_step", *steps, *columns)
 
 
 def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -> FunctionText:
     """The body of the function for ``operands`` and the arguments of `WalkedSum`."""
     text = FunctionText()
     text.label("entry")
-    begin, left = emit_fibre(text, kernel.pos_type, operands[0])
-    pointers = dict(enumerate(operands[2:]))
+    pointers = dict(enumerate(operands[kernel.index_arrays :]))
     vectors = _vectors(text, kernel, isa, pointers)
-    body = _Body(text, kernel, isa, operands[1], pointers, vectors)
+    body = _Body(text, kernel, isa, operands[: kernel.index_arrays], pointers, vectors)
     sums = body.start()
-    kinds = [Carried(body.kind.kind, value) for value in sums]
-    _, now = emit_loop(text, "fibre", left, 1, [Carried("i64", begin), *kinds], body.add)
-    body.store(now[1:])
+    if kernel.outer is None:
+        sums = body.fibre(operands[0], {}, sums)
+    else:
+        begin, left = emit_fibre(text, kernel.outer[0], operands[0])
+        kinds = [Carried("i64", begin), *body.carried(sums)]
+        sums = emit_loop(text, "fibres", left, 1, kinds, body.add_fibre)[1][1:]
+    body.store(sums)
     text.effect("ret void")
     return text
 
@@ -114,7 +118,8 @@ class _Body:
     text: FunctionText
     kernel: WalkedSum
     isa: Isa
-    crd: str
+    arrays: Sequence[str]
+    """The index arrays, those of the level above first."""
     pointers: dict[int, str]
     vectors: list[tuple[Lanes, Lanes]]
 
@@ -154,33 +159,57 @@ class _Body:
         width = self.kernel.lanes * self.kernel.out_type.width
         return shift_pointer(self.text, place, number * width)
 
-    def add(self, now: Values) -> Values:
-        """The products of one position."""
+    def carried(self, sums: Values) -> list[Carried]:
+        return [Carried(self.kind.kind, value) for value in sums]
+
+    def add_fibre(self, now: Values) -> Values:
+        """The products of one fibre below a position of the level above."""
         text, (position, *sums) = self.text, now
-        places = self._places(position)
+        outer = self.kernel.outer
+        assert outer is not None
+        coordinate = self._coordinate(outer[1], self.arrays[1], position)
+        index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
+        byte = text.value(f"mul i64 {position}, %pos_step")
+        sums = self.fibre(shift_pointer(text, self.arrays[2], byte), index, sums)
+        return [text.value(f"add i64 {position}, 1"), *sums]
+
+    def fibre(self, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
+        """The sums after one fibre."""
+        begin, left = emit_fibre(self.text, self.kernel.pos_type, pos)
+        carried = [Carried("i64", begin), *self.carried(sums)]
+        fixed = self._places(outer)
+        add = partial(self._add, fixed)
+        return emit_loop(self.text, "fibre", left, 1, carried, add)[1][1:]
+
+    def _coordinate(self, index_type: DataType, crd: str, position: str) -> str:
+        byte = self.text.value(f"mul i64 {position}, {index_type.width}")
+        return load_index(self.text, index_type, shift_pointer(self.text, crd, byte))
+
+    def _add(self, fixed: Mapping[int, str], now: Values) -> Values:
+        """The products of one position; ``fixed`` holds the places it does not move."""
+        text, (position, *sums) = self.text, now
+        index = {Follows.POSITION: position}
+        if any(one.follows is Follows.COORDINATE for one in self.kernel.inputs):
+            crd_type, crd = self.kernel.crd_type, self.arrays[-1]
+            index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
+        places = {**fixed, **self._places(index)}
         totals = []
         for column in range(self.kernel.columns):
             totals += self._column(column, places, sums[column * len(self.vectors) :])
         return [text.value(f"add i64 {position}, 1"), *totals]
 
-    def _places(self, position: str) -> list[str]:
-        text, inputs = self.text, self.kernel.inputs
-        coordinate = ""
-        if any(one.follows is Follows.COORDINATE for one in inputs):
-            byte = text.value(f"mul i64 {position}, {self.kernel.crd_type.width}")
-            at = shift_pointer(text, self.crd, byte)
-            coordinate = load_index(text, self.kernel.crd_type, at)
-        index = {Follows.POSITION: position, Follows.COORDINATE: coordinate}
-        places = []
-        for number, one in enumerate(inputs):
-            place = self.pointers[number]
-            if one.follows is not Follows.NOTHING:
-                byte = text.value(f"mul i64 {index[one.follows]}, %step{number}")
-                place = shift_pointer(text, place, byte)
-            places.append(place)
+    def _places(self, index: Mapping[Follows, str]) -> dict[int, str]:
+        """The places of the inputs that follow what ``index`` holds, and of those that stay."""
+        places = {}
+        for number, one in enumerate(self.kernel.inputs):
+            if one.follows in index:
+                byte = self.text.value(f"mul i64 {index[one.follows]}, %step{number}")
+                places[number] = shift_pointer(self.text, self.pointers[number], byte)
+            elif one.follows is Follows.NOTHING:
+                places[number] = self.pointers[number]
         return places
 
-    def _column(self, column: int, places: list[str], sums: list[str]) -> list[str]:
+    def _column(self, column: int, places: Mapping[int, str], sums: list[str]) -> list[str]:
         """The sums of one column; what all lanes share is multiplied once."""
         inputs = self.kernel.inputs
         shared: str | None = None
@@ -220,7 +249,9 @@ class _Body:
         text, kind = self.text, self.kind
         return product(text, kind, as_factor(text, kind, left), as_scale(text, kind, right))
 
-    def _load(self, one: WalkedInput, number: int, column: int, places: list[str]) -> list[str]:
+    def _load(
+        self, one: WalkedInput, number: int, column: int, places: Mapping[int, str]
+    ) -> list[str]:
         """One vector for all lanes, or one per vector of the row."""
         text, data_type = self.text, self.kernel.in_type
         place = places[number]
