@@ -57,12 +57,14 @@ class ProductBlocks(msgspec.Struct, frozen=True):
     """The loops of one contraction, from the reduction blocks to the leaf.
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds
-    the first products of an output element.
+    the first products of an output element. ``is_rest``: these are the rows that shared blocks of
+    rows leave, shared from inside.
     """
 
     emission: Emission
     shape: ProductShape
     choice: Choice
+    is_rest: bool = False
 
     def reductions(self, reductions: Reductions, first: tuple[str, ...] | None) -> Body:
         """Loops over the outer reductions, then over the blocks of the one that is cut."""
@@ -101,18 +103,21 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         if choice.packed_a is Packing.WHOLE:
             return before + self._packed_rows(shape.m_outer, shape.m, columns, k, first)
         return before + self._row_blocks(
-            shape.m, lambda outer, m: self._packed_rows(outer, m, columns, k, first)
+            shape.m,
+            lambda blocks, outer, m: blocks._packed_rows(outer, m, columns, k, first),
         )
 
-    def _row_blocks(self, m: Span, then: Callable[[tuple[Span, ...], Span], Body]) -> Body:
+    def _row_blocks(
+        self, m: Span, then: Callable[[ProductBlocks, tuple[Span, ...], Span], Body]
+    ) -> Body:
         """``then`` for every block of rows: inner loops of the block, and its axis of lanes."""
         parallel = self.choice.sharing is Sharing.ROWS
         outer, room = self.shape.m_outer, self.choice.row_block // m.extent
         if room == 0:
             return self.emission.loops(
                 outer,
-                lambda: self.emission.blocks(
-                    m, self.choice.row_block, lambda tile: then((), tile), parallel
+                lambda: self._shared_blocks(
+                    m, self.choice.row_block, lambda blocks, tile: then(blocks, (), tile)
                 ),
                 parallel,
             )
@@ -122,16 +127,30 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             inside = (outer[-1], *inside)
             outer = outer[:-1]
         if not outer or room < 2:
-            return self.emission.loops(outer, lambda: then(inside, m), parallel)
+            return self.emission.loops(outer, lambda: then(self, inside, m), parallel)
         together = max(1, self.choice.panel // m.extent) if not inside else 1
         last, size = outer[-1], even_block(outer[-1].extent, room, min(together, room))
         return self.emission.loops(
             outer[:-1],
-            lambda: self.emission.blocks(
-                last, size, lambda tile: then((tile, *inside), m), parallel
+            lambda: self._shared_blocks(
+                last, size, lambda blocks, tile: then(blocks, (tile, *inside), m)
             ),
             parallel,
         )
+
+    def _shared_blocks(
+        self, span: Span, size: int, then: Callable[[ProductBlocks, Span], Body]
+    ) -> Body:
+        """``then`` for every block; threads that share the blocks share the rest from inside."""
+        if self.choice.sharing is not Sharing.ROWS:
+            return self.emission.blocks(span, size, lambda tile: then(self, tile))
+        rest = replace(self, is_rest=True)
+        count, left = divmod(span.extent, size)
+        if count <= 1:
+            return self.emission.blocks(span, size, lambda tile: then(rest, tile))
+        whole = Span(span.label, count * size, span.strides, span.offsets)
+        nodes = self.emission.blocks(whole, size, lambda tile: then(self, tile), True)
+        return nodes + then(rest, span.rest(count * size)) if left else nodes
 
     def _packed_rows(
         self,
@@ -183,7 +202,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
     @property
     def _shares_levels(self) -> bool:
         """True where threads share the loops of the nest, not those over blocks of rows."""
-        is_blocked = self.choice.packed_a is Packing.BLOCKS
+        is_blocked = self.choice.packed_a is Packing.BLOCKS and not self.is_rest
         sharing = self.choice.sharing
         return sharing is Sharing.COLUMNS or (sharing is Sharing.ROWS and not is_blocked)
 
