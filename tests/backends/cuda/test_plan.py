@@ -122,7 +122,7 @@ def test_sparse_programs_are_refused() -> None:
         tensor x: FP32
         tensor y: FP32
         axis i = 4: pos 8, y 4
-        axis j = 4: crd 8, v 4, x 4, segment pos pos crd crd by_position [v]
+        axis j = 4: crd 8, v 4, x 4; segment pos pos crd crd by_position [v]
         primitive add = Contraction (v, x -> y; M=[], N=[], K=[])
         sequential i over i
           sequential j over j
