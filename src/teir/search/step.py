@@ -73,23 +73,21 @@ def normalise(step: Step) -> Step:
 def fuse(axes: Sequence[Span]) -> list[Span]:
     """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
     left = list(axes)
+    names = tuple(dict.fromkeys(tensor for axis in left for tensor in axis.strides))
+    walks = [tuple([axis.strides.get(name, 0) for name in names]) for axis in left]
     place = 0
     while place < len(left):
-        inner = left[place]
-        outer = _outer_of(inner, left)
-        if outer is None:
+        extent = left[place].extent
+        wanted = tuple([stride * extent for stride in walks[place]])
+        if extent == 1 or wanted not in walks:
             place += 1
             continue
-        left[place] = _fused(outer, inner)
-        left.remove(outer)
-        place = 0
+        outer = walks.index(wanted)
+        # The fused axis walks as its inner one did: no axis before it finds a new outer one.
+        left[place] = _fused(left[outer], left[place])
+        del left[outer], walks[outer]
+        place -= outer < place
     return left
-
-
-def _outer_of(inner: Span, axes: Sequence[Span]) -> Span | None:
-    """The first axis that continues ``inner`` outwards."""
-    strides = {tensor: stride * inner.extent for tensor, stride in inner.strides.items()}
-    return next((axis for axis in axes if axis.strides == strides and axis is not inner), None)
 
 
 def _fused(outer: Span, inner: Span) -> Span:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import reduction_depth
 from teir.search.choice import wants_packed_a, wants_packed_b
@@ -28,6 +29,11 @@ _SCATTERED = 4.0
 """How many times as long a copy takes that is adjacent on one side only."""
 _ELEMENT = 1.0
 """Cycles of an element that no vector holds."""
+
+
+def least_cycles(products: int, compute: DataType, machine: Machine) -> float:
+    """What so many multiply-adds take in any layout."""
+    return products / (_UNITS * machine.lanes(compute.accumulator.width))
 
 
 def step_cycles(step: Step, machine: Machine) -> float:
