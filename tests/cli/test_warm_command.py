@@ -8,7 +8,10 @@ from cli.command_line import Teir
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
 from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.pipeline import usual_contractions
 from teir.target import Isa
+
+FEW = (("ab,bc->ac", ((30, 40), (40, 60))),)
 
 
 @pytest.mark.parametrize("isa", list(Isa))
@@ -28,6 +31,7 @@ def test_what_is_compiled_is_told_and_kept(teir: Teir, monkeypatch: pytest.Monke
 
     given: list[frozenset[Kernel]] = []
     monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 7))
+    monkeypatch.setattr(usual_contractions, "usual_contractions", lambda: iter(FEW))
     monkeypatch.setattr(CodeLibrary, "warm", lambda _, kernels: given.append(kernels) or True)
     done = teir("warm", "--dtype", "fp64", "--json")
     assert done.code == 0, done.err
@@ -41,6 +45,7 @@ def test_a_cache_that_cannot_be_written_exits_1(
     from teir.backends.llvm.library import CodeLibrary
 
     monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 7))
+    monkeypatch.setattr(usual_contractions, "usual_contractions", lambda: iter(FEW))
     monkeypatch.setattr(CodeLibrary, "warm", lambda *_: False)
     done = teir("warm", "--dtype", "FP32")
     assert done.code == 1

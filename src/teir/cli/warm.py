@@ -27,11 +27,12 @@ def warm(
     from teir.backends.llvm.library import code_library
     from teir.lower.usual_kernels import usual_kernels
     from teir.pipeline.executable import default_isa
+    from teir.pipeline.usual_contractions import contraction_kernels
     from teir.runtime import runtime
 
     start = perf_counter()
     isa = default_isa()
-    kernels = usual_kernels(isa, data_types)
+    kernels = usual_kernels(isa, data_types) | contraction_kernels(isa, data_types)
     kept = code_library(runtime.current(), isa).warm(kernels)
     seconds = perf_counter() - start
     if as_json:

@@ -29,9 +29,14 @@ class MemoryHints(msgspec.Struct, frozen=True, kw_only=True):
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The entries of a primitive's metadata, sorted by key."""
-        names = sorted(self.prefetched)
-        prefetch = ((_PREFETCH, json.dumps(names)),) if names else ()
-        return (*prefetch, *(((_STREAM, "true"),) if self.streams else ()))
+        return _entries(self)
+
+
+@lru_cache(maxsize=256)
+def _entries(hints: MemoryHints) -> tuple[tuple[str, str], ...]:
+    names = sorted(hints.prefetched)
+    prefetch = ((_PREFETCH, json.dumps(names)),) if names else ()
+    return (*prefetch, *(((_STREAM, "true"),) if hints.streams else ()))
 
 
 NO_HINTS = MemoryHints(streams=False, prefetched=frozenset())
