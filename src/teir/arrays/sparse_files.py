@@ -16,7 +16,7 @@ from typing import Any, Never
 import numpy as np
 
 from teir.arrays.sparse_checks import level_findings
-from teir.arrays.sparse_files_text import read_matrix_market, read_tns
+from teir.arrays.sparse_files_text import LONGEST_LINE, read_matrix_market, read_tns
 from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE, refuse
 from teir.arrays.sparse_storage import Compressed
 from teir.errors import TeirError
@@ -27,7 +27,6 @@ Elements = tuple[Any, Array, tuple[int, ...]]
 
 LEAST_GROWTH_BYTES = 256 << 20
 GROWTH = 100
-LONGEST_LINE = 4096
 _CHUNK = 1 << 20
 
 

@@ -11,13 +11,14 @@ from typing import Any, Never
 
 import numpy as np
 
-from teir.arrays.sparse_rules import ENTRY, HEADER, refuse
+from teir.arrays.sparse_rules import ENTRY, FILE_SIZE, HEADER, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = tuple[Any, Array, tuple[int, ...]]
 
 _FIELDS = {"real": 1, "integer": 1, "complex": 2, "pattern": 0}
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+LONGEST_LINE = 4096
 _LARGEST = 2**53
 """Coordinates are read as float64; all integers below are exact."""
 
@@ -132,6 +133,10 @@ class _Lines:
         number = 0
         for chunk in chunks:
             lines = chunk.splitlines()
+            for place, line in enumerate(lines, start=number + 1):
+                if len(line) > LONGEST_LINE:
+                    where = f"{self._name}, line {place}"
+                    refuse(FILE_SIZE, where, f"at most {LONGEST_LINE} bytes", f"{len(line)}")
             yield list(enumerate(lines, start=number + 1))
             number += len(lines)
 

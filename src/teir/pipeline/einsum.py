@@ -102,6 +102,8 @@ def einsum(
             key += (operand.dtype, operand.shape, operand.strides)
         else:
             plan = _plans().plans.get(tuple(key))
+            if plan is None and is_index_notation(subscripts):
+                return _sparse(subscripts, operands, out, None, None, None)
             if plan is None:
                 plan, views = _plan_arrays(parse_expression(subscripts), operands, _Wishes())
                 _plans().keep(tuple(key), plan)

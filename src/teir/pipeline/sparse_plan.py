@@ -57,6 +57,7 @@ class SparsePlan:
     operands: tuple[str, ...]
     """What every operand has to be: type, shape and format in words."""
     output_format: Format
+    has_sparse_result: bool
     result_type: DataType
     threads: int
     outlines: tuple[Outline, ...]
@@ -169,6 +170,7 @@ def _bare_plan(
         extents=extents,
         operands=tuple(_text_of(one) for one in held.values()),
         output_format=output_format,
+        has_sparse_result=out_levels is not None,
         result_type=_result_type(held, dtype),
         threads=thread_count(threads),
         outlines=(),
@@ -180,7 +182,7 @@ def _run(plan: SparsePlan, held: Mapping[str, Held], steps: Sequence[_Step], out
     target = None if out is None else _require_out(plan, held, out)
     if plan.assignment.accumulates and target is None:
         _refuse(SPARSE_OUT, "out", "the array that += adds into", "none")
-    if plan.output_format.is_sparse:
+    if plan.has_sparse_result:
         return _run_sparse(plan, steps)
     whole = _run_dense(plan, steps, None if plan.assignment.accumulates else target)
     if target is not None:
@@ -190,7 +192,6 @@ def _run(plan: SparsePlan, held: Mapping[str, Held], steps: Sequence[_Step], out
             target[...] = whole
         return out
     whole = whole.astype(plan.result_type.numpy_dtype(), copy=False)
-    whole = whole.transpose(np.argsort(plan.output_format.mode_order)) if whole.ndim else whole
     return _in_kind(whole, held)
 
 
@@ -315,7 +316,7 @@ def _is_empty(term: Term) -> bool:
 def _run_dense(plan: SparsePlan, steps: Sequence[_Step], out: Array | None) -> Array:
     """The sum of the terms in the type they are computed in, directly in ``out`` if it can be."""
     compute = _COMPUTED.get(plan.result_type, plan.result_type).numpy_dtype()
-    shape = tuple(plan.shape[mode] for mode in plan.output_format.mode_order)
+    shape = plan.shape
     total: Array | None = None
     for step in steps:
         if step.scheduled is None:
@@ -390,15 +391,15 @@ def _arrays(array: Sparse | Array) -> list[Array]:
 
 
 def _require_out(plan: SparsePlan, held: Mapping[str, Held], out: Any) -> Array:
-    if plan.output_format.is_sparse:
+    if plan.has_sparse_result:
         _refuse(SPARSE_OUT, "out", "no out: a sparse result is a new array", type(out).__name__)
     is_torch = type(out).__module__.split(".")[0] == "torch"
     array = out.numpy() if is_torch and hasattr(out, "numpy") else out
     if not isinstance(array, np.ndarray) or not array.flags.writeable:
         _refuse(SPARSE_OUT, "out", "a writable array", type(out).__name__)
     dtype = plan.result_type.numpy_dtype()
-    order = plan.output_format.mode_order
-    if array.shape != plan.shape or array.dtype != dtype or not _is_laid_out(array, order):
+    is_laid_out = array.flags.c_contiguous
+    if array.shape != plan.shape or array.dtype != dtype or not is_laid_out:
         expected = f"{dtype} of shape {plan.shape}, C-contiguous"
         found = f"{array.dtype} of shape {array.shape}, strides {array.strides}"
         _refuse(SPARSE_OUT, "out", expected, found)
@@ -406,11 +407,7 @@ def _require_out(plan: SparsePlan, held: Mapping[str, Held], out: Any) -> Array:
         parts = _arrays(one.array) if isinstance(one.array, Sparse) else [one.array]
         if any(np.may_share_memory(array, part) for part in parts):
             _refuse(SPARSE_OUT, "out", "memory apart from the operands", f"bytes of {name}")
-    return array.transpose(order) if array.ndim else array
-
-
-def _is_laid_out(array: Array, order: Sequence[int]) -> bool:
-    return bool((array.transpose(order) if array.ndim else array).flags.c_contiguous)
+    return array
 
 
 def _in_kind(result: Array, held: Mapping[str, Held]) -> Any:

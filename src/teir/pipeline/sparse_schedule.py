@@ -12,6 +12,7 @@ import numpy as np
 from teir.arrays.levels import Level
 from teir.dtypes import DataType
 from teir.errors import TeirError
+from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import (
     Executable,
     ReferenceExecutable,
@@ -20,10 +21,11 @@ from teir.pipeline.executable import (
 )
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
-from teir.search.sparse.candidate import Sizes, estimate
+from teir.search.sparse.candidate import Sizes
 from teir.search.sparse.constraints import symbols_of
 from teir.search.sparse.cost import FIBRE, value
 from teir.search.sparse.graph import IterationGraph, linear
+from teir.search.sparse.predicted import Problem, predicted_seconds
 from teir.search.sparse.schedules import Request, plan_frontier
 from teir.search.sparse.statement import Statement, first_order
 from teir.search.sparse.translate import program_of
@@ -73,6 +75,7 @@ def _scheduled(
 ) -> Scheduled:
     graph, choices = _graph(term, lengths, data_type)
     program = program_of(graph, term.extents, data_type=data_type, index_type=index_type, name=name)
+    program = with_row_blocks(program)
     try:
         native = compile_program(program, threads=threads)
     except TeirError as error:
@@ -112,9 +115,19 @@ def _cheapest(
     sizes = Sizes(symbols=symbols, element_bytes=data_type.width, memory_bytes=request.memory_bytes)
     frontier = plan_frontier(statement, request)
     fitting = [one for one in frontier if sizes.is_within(one.cost)] or list(frontier)
+    problem = Problem(
+        statement=statement,
+        symbols=known,
+        element_bytes=data_type.width,
+        cache_bytes=cache_bytes,
+    )
     best = min(
         fitting,
-        key=lambda one: (estimate(one, sizes), value(one.cost.memory, symbols), str(one.graph)),
+        key=lambda one: (
+            predicted_seconds(one.graph, problem),
+            value(one.cost.memory, symbols),
+            str(one.graph),
+        ),
     )
     return best.graph, len(frontier)
 

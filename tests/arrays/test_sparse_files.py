@@ -1,0 +1,161 @@
+"""Files of sparse tensors: what is read, and every wrong one refused at its line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from teir.arrays import sparse_files
+from teir.arrays.sparse import Sparse
+from teir.errors import TeirError
+
+HEAD = "%%MatrixMarket matrix coordinate real general\n"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".MTX"])
+def test_matrix_market(tmp_path: Path, ending: str) -> None:
+    text = HEAD + "% comment\n\n2 3 3\n1 1 5\n2 3 -1e2\n1 1 0.5\n"
+    path = write(tmp_path, f"m{ending}", text)
+    assert Sparse.from_file(path).to_dense().tolist() == [[5.5, 0, 0], [0, 0, -100]]
+
+
+@pytest.mark.parametrize(
+    ("head", "entries", "expected"),
+    [
+        ("coordinate real symmetric", "2 2 2\n1 1 1\n2 1 3\n", [[1, 3], [3, 0]]),
+        ("coordinate integer skew-symmetric", "2 2 1\n2 1 3\n", [[0, -3], [3, 0]]),
+        ("coordinate complex hermitian", "2 2 1\n2 1 3 1\n", [[0, 3 - 1j], [3 + 1j, 0]]),
+        ("coordinate pattern general", "2 2 1\n2 1\n", [[0, 0], [1, 0]]),
+        ("array real general", "2 2\n1\n2\n3\n4\n", [[1, 3], [2, 4]]),
+        ("array real symmetric", "2 2\n1\n2\n4\n", [[1, 2], [2, 4]]),
+        ("array real skew-symmetric", "2 2\n2\n", [[0, -2], [2, 0]]),
+        ("coordinate real general", "0 3 0\n", np.zeros((0, 3)).tolist()),
+    ],
+)
+def test_fields_and_symmetries(
+    tmp_path: Path, head: str, entries: str, expected: list[list[complex]]
+) -> None:
+    path = write(tmp_path, "m.mtx", f"%%MatrixMarket matrix {head}\n{entries}")
+    assert Sparse.from_file(path).to_dense().tolist() == expected
+
+
+@pytest.mark.parametrize("ending", [".tns", ".tns.gz"])
+def test_frostt(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path, f"t{ending}", "# comment\n1 2 3 4.5\n\n2 1 1 -1\n")
+    tensor = Sparse.from_file(path, levels="sss", mode_order=(2, 0, 1))
+    assert tensor.shape == (2, 2, 3)
+    assert (tensor.to_dense()[0, 1, 2], tensor.to_dense()[1, 0, 0]) == (4.5, -1)
+    assert Sparse.from_file(path, shape=(4, 4, 4)).shape == (4, 4, 4)
+    head = write(tmp_path, f"h{ending}", "3\n4 5 6\n1 2 3 4.5\n")
+    assert Sparse.from_file(head).shape == (4, 5, 6)
+
+
+def test_archives(tmp_path: Path) -> None:
+    dense = np.array([[0.0, 2, 0], [3, 0, 4]])
+    row, col = np.nonzero(dense)
+    parts = {"shape": np.array(dense.shape), "data": dense[row, col]}
+    np.savez(tmp_path / "coords.npz", coords=np.array([row, col]), **parts)
+    np.savez(tmp_path / "elements.npz", coords=np.array([row, col]).T, **parts)
+    np.savez(tmp_path / "coo.npz", row=row, col=col, format=b"coo", **parts)
+    np.savez(tmp_path / "csr.npz", indptr=np.array([0, 1, 3]), indices=col, **parts)
+    for name in ("coords", "elements", "coo", "csr"):
+        np.testing.assert_array_equal(Sparse.from_file(tmp_path / f"{name}.npz").to_dense(), dense)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "said"),
+    [
+        ("m.mtx", "", "TEIR682", "empty"),
+        ("m.mtx", "1 1 1\n", "TEIR682", "line 1"),
+        ("m.mtx", HEAD, "TEIR682", "sizes"),
+        ("m.mtx", HEAD + "2 x 1\n", "TEIR682", "line 2"),
+        ("m.mtx", HEAD.replace("real", "quaternion") + "1 1 0\n", "TEIR682", "line 1"),
+        ("m.mtx", HEAD.replace("general", "symmetric") + "1 2 0\n", "TEIR682", "square"),
+        ("m.mtx", HEAD + "2 2 2\n1 1 3\n", "TEIR683", "expected 2 entries"),
+        ("m.mtx", HEAD + "2 2 1\n1 1 3\n2 2 2\n", "TEIR683", "line 4"),
+        ("m.mtx", HEAD + "2 2 1\n0 1 3\n", "TEIR683", "line 3"),
+        ("m.mtx", HEAD + "2 2 1\n1 3 3\n", "TEIR683", "line 3"),
+        ("m.mtx", HEAD + "2 2 1\n1 1 NaN\n", "TEIR683", "line 3"),
+        ("m.mtx", HEAD + "2 2 1\n1 1.5 2\n", "TEIR683", "line 3"),
+        ("m.mtx", HEAD + "2 2 1\n1 1\n", "TEIR683", "line 3"),
+        ("m.mtx", HEAD + "2 2 2\n1 1 1 1\n1 1\n", "TEIR683", "line 3"),
+        ("t.tns", "", "TEIR683", "at least one"),
+        ("t.tns", "1\n", "TEIR683", "line 1"),
+        ("t.tns", "1 1 2\n0 1 2\n", "TEIR683", "line 2"),
+        ("t.tns", "1 1 2\n1 1 nan\n", "TEIR683", "line 2"),
+        ("t.tns", "1 1 2\n1 1 inf\n", "TEIR683", "line 2"),
+        ("t.tns", "1 1 2\n1 1\n", "TEIR683", "line 2"),
+        ("t.tns", "1 1 2\na b c\n", "TEIR683", "line 2"),
+        ("t.tns", "1 -1 2\n", "TEIR683", "line 1"),
+        ("t.tns", "9" * 5000 + "\n", "TEIR681", "4096"),
+        ("t.npz", "not an archive", "TEIR680", "archive"),
+        ("t.txt", "1 1 1\n", "TEIR680", ".mtx"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, name: str, text: str, code: str, said: str) -> None:
+    with pytest.raises(TeirError) as caught:
+        Sparse.from_file(write(tmp_path, name, text))
+    (finding,) = caught.value.findings
+    assert finding.code == code
+    assert said in str(finding)
+
+
+def test_a_wrong_shape_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.tns", "1 2 3 4.5\n")
+    for shape in ((1, 2), (1, 2, 2)):
+        with pytest.raises(TeirError) as caught:
+            Sparse.from_file(path, shape=shape)
+        assert caught.value.findings[0].code == "TEIR683"
+
+
+def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_files, "LEAST_GROWTH_BYTES", 1 << 16)
+    lines = write(tmp_path, "lines.tns.gz", "1 1 1\n" * 400_000)
+    zeros = tmp_path / "zeros.mtx.gz"
+    zeros.write_bytes(gzip.compress(bytes(1 << 22)))
+    np.savez_compressed(tmp_path / "zeros.npz", shape=np.array([1]), data=np.zeros(1 << 20))
+    for path in (lines, zeros, tmp_path / "zeros.npz"):
+        with pytest.raises(TeirError) as caught:
+            Sparse.from_file(path)
+        assert caught.value.findings[0].code == "TEIR681"
+
+
+def test_broken_and_irregular_files_are_refused(tmp_path: Path) -> None:
+    whole = write(tmp_path, "whole.tns.gz", "1 1 1\n" * 1000).read_bytes()
+    (tmp_path / "cut.tns.gz").write_bytes(whole[: len(whole) // 2])
+    os.mkfifo(tmp_path / "pipe.tns")
+    pickled = np.array([{}], object)
+    np.savez(tmp_path / "objects.npz", shape=np.array([1]), data=pickled)
+    names = ("cut.tns.gz", "pipe.tns", "objects.npz", "missing.mtx")
+    for path in (*(tmp_path / name for name in names), Path("/dev/zero"), tmp_path):
+        with pytest.raises(TeirError) as caught:
+            Sparse.from_file(path)
+        assert caught.value.findings[0].code == "TEIR680"
+
+
+def test_wrong_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    wrong = (
+        ({"shape": [2, 2]}, "TEIR684"),
+        ({"shape": [2, 2], "data": [1.0]}, "TEIR684"),
+        ({"shape": [-2, 2], "data": [1.0], "coords": [[0], [0]]}, "TEIR684"),
+        ({"shape": [2, 2], "data": [1.0], "coords": [[0], [2]]}, "TEIR670"),
+        ({"shape": [2, 2], "data": [1.0], "indptr": [0, 2, 1], "indices": [0]}, "TEIR672"),
+        ({"shape": [2, 2], "data": [1.0], "indptr": [0, 1, 1], "indices": [2]}, "TEIR673"),
+    )
+    for parts, code in wrong:
+        np.savez(path, **{name: np.array(value) for name, value in parts.items()})
+        with pytest.raises(TeirError) as caught:
+            Sparse.from_file(path)
+        assert caught.value.findings[0].code == code
