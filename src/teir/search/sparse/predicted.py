@@ -1,0 +1,201 @@
+"""The time a schedule takes as native code, predicted from extents and mean fibre lengths.
+
+Counted are what `teir.lower.walked` and `teir.passes.row_blocks` make of a graph: calls of kernels,
+vectors of multiply-adds, stored elements whose rows are gathered, visits of sparse loops that no
+kernel walks, and bytes of temporaries and outputs that leave the caches. Speeds are those of one
+core in round figures: only their ratios choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import assert_never
+
+from teir.expr.index_notation import Access
+from teir.search.sparse.cost import FIBRE
+from teir.search.sparse.factoring import factored
+from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, sparse_loops
+from teir.search.sparse.statement import Statement
+
+_CALL = 35.0
+"""Nanoseconds of one kernel call from the table."""
+_VISIT = 18.0
+"""One visit of a sparse loop that is walked by the table."""
+_BLOCKED = 0.33
+"""One vector of multiply-adds in a register block."""
+_STREAMED = 0.6
+"""One vector of multiply-adds whose factor comes from a near cache for every one."""
+_SCALAR = 1.2
+"""One multiply-add that no vector holds."""
+_GATHER = 0.9
+"""One stored element: its value, its coordinate, the place of a row."""
+_BYTE = 0.08
+"""One byte to or from memory."""
+_VECTOR_BYTES = 64
+_SECOND_CACHE = 1 << 20
+_FUSED_LEVELS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Extents, mean fibre lengths (``jpos``), bytes of an element, bytes of the last cache."""
+
+    statement: Statement
+    symbols: Mapping[str, float]
+    element_bytes: int
+    cache_bytes: float
+
+    @property
+    def lanes(self) -> float:
+        return _VECTOR_BYTES / self.element_bytes
+
+    def length(self, index: str, walked: Mapping[str, object]) -> float:
+        """Visits of one run of a loop."""
+        if index in walked:
+            return self.symbols.get(f"{index}{FIBRE}", self.symbols[index])
+        return self.symbols[index]
+
+    def bytes_of(self, access: Access) -> float:
+        return prod(self.symbols[index] for index in access.indices) * self.element_bytes
+
+
+def predicted_seconds(graph: IterationGraph, problem: Problem) -> float:
+    """Seconds of one run on one thread."""
+    root = factored(graph).root
+    rows = isinstance(root, Branch) and len(root.loops) == 1
+    return 1e-9 * _node(problem, root, _Place(1.0, (), 0, False), blocks=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How often a node runs, the loops above, how many of the last are sparse and its own only.
+
+    ``is_half``: the node is the consumer of a sparse loop that is cut in two.
+    """
+
+    times: float
+    above: tuple[str, ...]
+    walked: int
+    is_half: bool
+
+
+def _node(problem: Problem, node: Node, place: _Place, *, blocks: bool) -> float:
+    match node:
+        case Nest():
+            return _nest(problem, node, place, blocks=blocks)
+        case Branch():
+            return _branch(problem, node, place, blocks=blocks)
+        case _:
+            assert_never(node)
+
+
+def _branch(problem: Problem, node: Branch, place: _Place, *, blocks: bool) -> float:
+    walked = sparse_loops(problem.statement, node)
+    times = place.times
+    nanoseconds = 0.0
+    for number, index in enumerate(node.loops):
+        times *= problem.length(index, walked)
+        is_cut = number == len(node.loops) - 1 and _is_cut(node, walked)
+        if index in walked and not is_cut:
+            nanoseconds += _VISIT * times
+    size = problem.bytes_of(node.temporary)
+    above = (*place.above, *node.loops)
+    if node.temporary.indices:
+        zeroing = times / 48 if blocks else times
+        nanoseconds += _CALL * zeroing + times * size / _VECTOR_BYTES * 0.1
+        nanoseconds += _far(problem, size, 2 * size * times)
+    is_half = _is_cut(node, walked)
+    dot = is_half and not node.temporary.indices
+    first = _Place(times, above, int(dot), False)
+    then = _Place(times, above, 0, is_half)
+    nanoseconds += _node(problem, node.producer, first, blocks=False)
+    return nanoseconds + _node(problem, node.consumer, then, blocks=blocks)
+
+
+def _is_cut(node: Branch, walked: Mapping[str, object]) -> bool:
+    """True where a kernel uses the temporaries of many positions at once."""
+    if not node.loops or node.loops[-1] not in walked or not isinstance(node.consumer, Nest):
+        return False
+    consumer = node.consumer
+    return set(consumer.loops) <= set(consumer.output.indices)
+
+
+def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float:
+    walked = sparse_loops(problem.statement, nest)
+    kept = len(nest.loops)
+    while kept and nest.loops[kept - 1] not in walked:
+        kept -= 1
+    outer, inner = nest.loops[:kept], nest.loops[kept:]
+    fused = 0
+    sums = all(index in nest.output.indices for index in inner)
+    while sums and fused < min(_FUSED_LEVELS, kept) and outer[kept - 1 - fused] in walked:
+        if outer[kept - 1 - fused] in nest.output.indices:
+            break
+        fused += 1
+    visits = place.times
+    nanoseconds = 0.0
+    calls = visits
+    for number, index in enumerate(outer):
+        visits *= problem.length(index, walked)
+        if number < kept - fused:
+            calls = visits
+            nanoseconds += _VISIT * visits if index in walked else 2.0 * visits
+    last = place.above[-1:]
+    if place.is_half or place.walked:
+        calls /= max(1.0, problem.length(last[0], {last[0]: True}))
+    elements = prod(problem.symbols[index] for index in inner)
+    is_gather = fused > 0 or place.is_half or place.walked > 0
+    nanoseconds += _GATHER * visits if is_gather else 0.0
+    vector = _vector(nest, inner)
+    if vector is None:
+        return nanoseconds + calls * _CALL + visits * elements * _SCALAR
+    is_block = len(inner) > 1 and (blocks or place.is_half or len(inner) > 2 or not place.above)
+    rate = _BLOCKED if is_block or (is_gather and len(inner) == 1) else _STREAMED
+    calls = calls / 12 if blocks and len(inner) > 1 else calls
+    vectors = visits * max(1.0, problem.symbols[vector] / problem.lanes)
+    vectors *= elements / problem.symbols[vector]
+    nanoseconds += calls * _CALL + vectors * rate * (1.0 + 0.4 * max(0, len(nest.inputs) - 2))
+    return nanoseconds + _traffic(problem, nest, inner, visits, place, blocks=blocks)
+
+
+def _vector(nest: Nest, inner: tuple[str, ...]) -> str | None:
+    """The loop along which vectors lie; None where elements are computed one by one."""
+    for index in reversed(inner):
+        touched = [one for one in (nest.output, *nest.inputs) if index in one.indices]
+        if index in nest.output.indices and all(one.indices[-1] == index for one in touched):
+            return index
+    is_dot = len(inner) == 1 and not nest.output.indices and len(nest.inputs) == 2
+    is_dot = is_dot and all(one.indices[-1:] == inner for one in nest.inputs)
+    return inner[0] if is_dot else None
+
+
+def _traffic(
+    problem: Problem,
+    nest: Nest,
+    inner: tuple[str, ...],
+    visits: float,
+    place: _Place,
+    *,
+    blocks: bool,
+) -> float:
+    """Nanoseconds of rows that come from beyond the second cache, and of outputs that go there."""
+    nanoseconds = 0.0
+    runs = visits / 48 if blocks and place.times > 1 else visits
+    for access in nest.inputs:
+        tile = prod(problem.symbols[index] for index in access.indices if index in inner)
+        moved = tile * problem.element_bytes * (visits if tile < 4096 else runs)
+        nanoseconds += _far(problem, problem.bytes_of(access), moved)
+    tile = prod(problem.symbols[index] for index in nest.output.indices if index in inner)
+    if tile * problem.element_bytes > _SECOND_CACHE // 4:
+        moved = 2 * tile * problem.element_bytes * runs
+        nanoseconds += _far(problem, problem.bytes_of(nest.output), moved)
+    return nanoseconds
+
+
+def _far(problem: Problem, size: float, moved: float) -> float:
+    """Nanoseconds to move bytes of something of ``size`` bytes."""
+    if size <= _SECOND_CACHE:
+        return 0.0
+    return moved * (_BYTE if size > problem.cache_bytes / 2 else _BYTE / 4)
