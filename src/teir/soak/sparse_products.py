@@ -138,8 +138,8 @@ def _drawn(number: int) -> DrawnProduct:
         index: 0 if draw.random() < 0.02 else draw.randint(1, largest)
         for index in assignment.indices
     }
-    if len(extents) > 3:
-        extents = {index: min(extent, 9) for index, extent in extents.items()}
+    most = {4: 24, 5: 9}.get(len(extents), largest)
+    extents = {index: min(extent, most) for index, extent in extents.items()}
     _share_extents(assignment, extents)
     dense = _dense(draw, assignment, extents)
     given, said = [], []
