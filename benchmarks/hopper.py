@@ -34,6 +34,7 @@ import numpy as np
 
 from teir.backends.cuda.compiled import compile_program, run
 from teir.backends.cuda.compiler import compile_source
+from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.driver import (
     allocate,
     encode_map,
@@ -44,6 +45,7 @@ from teir.backends.cuda.driver import (
     on_device,
     synchronise,
 )
+from teir.backends.cuda.kernel import Family
 from teir.backends.cuda.text import whole_source
 from teir.errors import TeirError
 from teir.ir.evaluate import evaluate
@@ -325,7 +327,9 @@ def stream() -> int:
     return int(torch.cuda.current_stream().cuda_stream)
 
 
-def compared(expression: str, sizes: Mapping[str, int], kind: str) -> Facts:
+def compared(
+    expression: str, sizes: Mapping[str, int], kind: str, decision: Decision | None = None
+) -> Facts:
     """One contraction: relative error against FP64 on a part, time beside torch.einsum."""
     import torch
 
@@ -333,7 +337,10 @@ def compared(expression: str, sizes: Mapping[str, int], kind: str) -> Facts:
     inputs, out_indices = expression.split("->")
     left, right = (drawn([sizes[i] for i in one], kind) for one in inputs.split(","))
     out = torch.zeros([sizes[i] for i in out_indices], device="cuda").to(left.dtype)
-    compiled = compile_program(product_program(expression, sizes, kind))
+    program = product_program(expression, sizes, kind)
+    if decision is not None:
+        program = with_decision(program, "gemm", decision)
+    compiled = compile_program(program)
     operands = {"in0": left, "in1": right, "out": out}
     run(compiled, operands, stream())
     expected = torch.einsum(expression, left, right)
@@ -450,6 +457,10 @@ def gemm() -> Facts:
         for expression in ("mk,nk->mn", "mk,kn->mn"):
             sizes = dict.fromkeys("mnk", size)
             found[f"{expression} {size}"] = compared(expression, sizes, "BF16")
+            for columns in (128, 256):
+                asked = Decision(kernel=Family.WARPGROUP, tile=(128, columns), cluster=2)
+                name = f"{expression} {size} columns {columns} cluster 2"
+                found[name] = compared(expression, sizes, "BF16", asked)
     return found
 
 

@@ -90,6 +90,18 @@ static void meet(int group, int threads) {
   Block* owner = &block();
   until([=] { return owner->groups[group].second != mine; });
 }
+static std::pair<unsigned, unsigned> whole_cluster;
+static void meet_cluster() {
+  auto& [here, round] = whole_cluster;
+  unsigned mine = round;
+  if (++here == fibers.size()) {
+    here = 0;
+    ++round;
+    ++events;
+    return;
+  }
+  until([=] { return whole_cluster.second != mine; });
+}
 static void enter() {
   body();
   current->done = true;
@@ -105,6 +117,7 @@ static void run_cluster(unsigned cluster, unsigned threads, size_t shared) {
     one.number = first_block + at;
   }
   fibers.clear();
+  whole_cluster = {0, 0};
   fibers.resize(cluster * threads);
   for (unsigned at = 0; at < fibers.size(); ++at) {
     Fiber& one = fibers[at];
@@ -182,12 +195,11 @@ struct Described {
 static uint32_t swizzled(uint32_t at, uint32_t span) {
   return span ? at ^ (at / 128 % (span / 16)) * 16 : at;
 }
-static void load(uint32_t to, const void* map, uint32_t barrier, std::vector<int> c) {
+static void load(Block* owner, uint32_t to, const void* map, uint32_t barrier, std::vector<int> c) {
   Described one;
   memcpy(&one, map, sizeof one);
   if (one.rank != c.size()) fail("coordinates of another rank");
   if (to % 128) fail("a tile that is not aligned");
-  Block* owner = &block();
   landing.push_back([=] {
     uint32_t count = 1;
     for (uint32_t d = 0; d < one.rank; ++d) count *= one.box[d];
@@ -275,7 +287,19 @@ HOPPER void barrier_wait(uint32_t at, uint32_t parity) {
 HOPPER void prefetch_map(const TensorMap*) {}
 template <typename... C>
 static void tile_load(uint32_t to, const TensorMap* map, uint32_t barrier, C... c) {
-  host::load(to, map, barrier, {(int)c...});
+  host::load(&host::block(), to, map, barrier, {(int)c...});
+}
+template <typename... C>
+static void tile_load_all(uint32_t mask, uint32_t to, const TensorMap* map, uint32_t barrier, C... c) {
+  for (unsigned at = 0; at < host::blocks.size(); ++at)
+    if (mask >> at & 1) host::load(&host::blocks[at], to, map, barrier, {(int)c...});
+}
+HOPPER uint32_t cluster_rank() { return host::current->block; }
+HOPPER void cluster_sync() { host::meet_cluster(); }
+HOPPER void barrier_arrive_at(uint32_t rank, uint32_t at) {
+  auto& one = host::barrier_of(host::blocks[rank], at);
+  --one.missing;
+  host::advance(one);
 }
 HOPPER void products_fence() {}
 HOPPER void products_commit() {}

@@ -12,7 +12,8 @@ from backends.cuda.emulation import emulate
 from backends.cuda.programs import Buffer, aligned, contraction, drawn, permutation
 from cases.case_file import Case, Operands
 from cases.test_cases import CASES
-from teir.backends.cuda.kernel import Family
+from teir.backends.cuda.decision import Decision, with_decision
+from teir.backends.cuda.kernel import CudaProgram, Family
 from teir.backends.cuda.plan import plan
 from teir.dtypes import DataType
 from teir.ir.accuracy import PASS, error_bound, error_ratio
@@ -151,6 +152,39 @@ def test_products(
     program, counts = contraction(expression, sizes, data_type, out_type, zero, relu)
     planned = plan(program)
     assert [kernel.family for kernel in planned.kernels] == [family]
+    check_product(expression, sizes, planned, counts, zero, relu, folder)
+
+
+CLUSTERS = [
+    ("mk,nk->mn", {"m": 300, "n": 136, "k": 200}, (64, 64)),
+    ("mk,kn->mn", {"m": 300, "n": 264, "k": 200}, (128, 128)),
+    ("abk,cdk->acbd", FOUR, (128, 128)),
+]
+
+
+@pytest.mark.parametrize(("expression", "sizes", "tile"), CLUSTERS)
+def test_clusters(
+    expression: str, sizes: dict[str, int], tile: tuple[int, int], folder: Path
+) -> None:
+    """Two blocks share the columns they load; an odd number of tiles leaves one without rows."""
+    program, counts = contraction(expression, sizes, BF16)
+    wanted = Decision(kernel=Family.WARPGROUP, tile=tile, stages=3, cluster=2)
+    planned = plan(with_decision(program, "gemm", wanted))
+    assert planned.kernels[0].cluster == 2
+    assert "multicast" in planned.kernels[0].source
+    check_product(expression, sizes, planned, counts, True, False, folder)
+
+
+def check_product(
+    expression: str,
+    sizes: dict[str, int],
+    planned: CudaProgram,
+    counts: dict[str, int],
+    zero: bool,
+    relu: bool,
+    folder: Path,
+) -> None:
+    program = planned.program
     kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
     operands = {name: drawn(count, kinds[name], 5) for name, count in counts.items()}
     inputs, out = expression.split("->")
@@ -168,7 +202,7 @@ def test_products(
         magnitude,
         terms=terms,
         invocations=1,
-        input_type=data_type,
+        input_type=kinds["in0"],
         output_type=kinds["out"],
     )
     found = operands["out"].astype(np.float64).reshape(wanted.shape)

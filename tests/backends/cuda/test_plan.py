@@ -19,6 +19,7 @@ from teir.backends.cuda.driver import find_driver
 from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.problem import ContractionProblem, recognise
+from teir.backends.cuda.protocol import protocol_of
 from teir.backends.cuda.warpgroup import WarpgroupPlan, plan_tile
 from teir.dtypes import DataType
 from teir.errors import TeirError
@@ -27,7 +28,6 @@ from teir.ir.nodes import Program
 from teir.ir.printing import print_program
 from teir.lower.slots import assign_slots
 from teir.tma.interleave import explore, run_drawn
-from teir.tma.protocol import pipeline
 
 BF16, FP32 = DataType.BF16, DataType.FP32
 SIZES = {"m": 512, "n": 512, "k": 256}
@@ -154,23 +154,34 @@ def test_budgets_are_checked_before_compiling() -> None:
     assert code_of(error) == "TEIR979"
 
 
-def warpgroup(columns: int, groups: int) -> WarpgroupPlan:
-    found = plan_tile(problem_of(contraction("mk,nk->mn", SIZES, BF16)[0]), 64 * groups, columns)
+def warpgroup(columns: int, groups: int, cluster: int = 1) -> WarpgroupPlan:
+    problem = problem_of(contraction("mk,nk->mn", SIZES, BF16)[0])
+    found = plan_tile(problem, 64 * groups, columns, cluster=cluster)
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize(("columns", "groups"), [(256, 2), (128, 1), (8, 1)])
-def test_the_barriers_of_the_kernel_are_sound(columns: int, groups: int) -> None:
+@pytest.mark.parametrize(
+    ("columns", "groups", "cluster"), [(256, 2, 1), (128, 1, 1), (8, 1, 1), (256, 2, 2)]
+)
+def test_the_barriers_of_the_kernel_are_sound(columns: int, groups: int, cluster: int) -> None:
     """The kernel's stages and bytes under the emulator; a tile load may land at any time."""
-    found = warpgroup(columns, groups)
-    stage_bytes = found.stage_bytes
-    small = explore(pipeline(2, 5, groups, stage_bytes), most_states=50_000)
+    found = warpgroup(columns, groups, cluster)
+    assert found.cluster == cluster
+    small = explore(protocol_of(found, 2 // cluster, 5 // cluster, 1), most_states=50_000)
     assert small.complete
     assert small.finding is None
     for seed in range(10):
-        protocol = pipeline(found.stages, found.steps * 3, 4 * groups, stage_bytes)
+        protocol = protocol_of(found, found.stages, found.steps * 3, 4 * groups)
         assert run_drawn(protocol, seed).finding is None
+
+
+def test_a_cluster_that_does_not_wait_for_its_neighbour_is_found_out() -> None:
+    found = warpgroup(256, 2, 2)
+    sound = protocol_of(found, 1, 3, 1)
+    hasty = replace(sound, barrier_arrivals=(1, 1, 1, 1))
+    explored = explore(hasty, most_states=50_000)
+    assert explored.finding is not None
 
 
 def test_the_announced_bytes_are_those_of_the_loads() -> None:

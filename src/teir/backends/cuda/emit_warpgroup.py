@@ -42,7 +42,7 @@ SWEEP = 16
 
 def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
     """The kernel of a contraction."""
-    tiles = prod(plan.tile_counts)
+    tiles = prod(plan.turn_counts)
     body = [
         "SHARED(shared);",
         "const u32 first = shared_address(shared);",
@@ -54,16 +54,18 @@ def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
         "if (threadIdx.x == 0) {",
         f"  for (u32 stage = 0; stage < {plan.stages}; ++stage) {{",
         "    barrier_init(full + stage * 8, 1);",
-        f"    barrier_init(empty + stage * 8, {plan.groups * 4});",
+        f"    barrier_init(empty + stage * 8, {plan.groups * 4 * plan.cluster});",
         "  }",
         "  barriers_ready();",
         "}",
-        "__syncthreads();",
+        *(["const u32 rank = cluster_rank();"] if plan.cluster > 1 else []),
+        "cluster_sync();" if plan.cluster > 1 else "__syncthreads();",
         f"if (group == {plan.groups}) {{",
         *block(_producer(plan, tiles)),
         "} else {",
         *block(_consumer(plan, tiles)),
         "}",
+        *(["cluster_sync();"] if plan.cluster > 1 else []),
     ]
     threads = (plan.groups + 1) * GROUP_THREADS
     head = f"KERNEL({threads}) {name}(MAP left, MAP right, u8* out) {{"
@@ -74,7 +76,8 @@ def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
         family=Family.WARPGROUP,
         source=whole_source("\n".join(text), tiles=True),
         parameters=(plan.left.map, plan.right.map, TensorPointer(tensor=out.tensor)),
-        blocks=min(tiles, MULTIPROCESSORS),
+        blocks=min(tiles * plan.cluster, MULTIPROCESSORS),
+        cluster=plan.cluster,
         threads=threads,
         shared_bytes=plan.shared_bytes,
         threads_and_registers=plan.threads_and_registers,
@@ -112,14 +115,15 @@ def _product_text(plan: WarpgroupPlan) -> list[str]:
 
 def _tile_index(plan: WarpgroupPlan) -> list[str]:
     """From the tile's number to ``c<axis>``, the first index of every free axis."""
-    rows, columns, _ = plan.tile_counts
+    rows, columns, _ = plan.turn_counts
     plane = rows * columns
     lines = [
         f"const i64 in_plane = tile % {plane}ll, batch = tile / {plane}ll;",
         f"const i64 sweep = in_plane / {SWEEP * columns}ll * {SWEEP};",
         f"const i64 height = {rows}ll - sweep < {SWEEP} ? {rows}ll - sweep : {SWEEP};",
         f"const i64 in_sweep = in_plane % {SWEEP * columns}ll;",
-        "const i64 row_tile = sweep + in_sweep % height, column_tile = in_sweep / height;",
+        "const i64 row_turn = sweep + in_sweep % height, column_tile = in_sweep / height;",
+        f"const i64 row_tile = row_turn{f' * {plan.cluster} + rank' if plan.cluster > 1 else ''};",
     ]
     axes = plan.problem.axes
     for tile, side in (("row_tile", plan.left), ("column_tile", plan.right)):
@@ -146,7 +150,7 @@ def _producer(plan: WarpgroupPlan, tiles: int) -> list[str]:
         "  prefetch_map(&left);",
         "  prefetch_map(&right);",
         "  u32 round = 0;",
-        f"  for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
+        f"  {_tile_loop(plan, tiles)}",
         *block(block(_tile_index(plan))),
         "    NO_UNROLL",
         f"    for (i64 step = 0; step < {plan.steps}ll; ++step, ++round) {{",
@@ -156,6 +160,14 @@ def _producer(plan: WarpgroupPlan, tiles: int) -> list[str]:
         "  }",
         "}",
     ]
+
+
+def _tile_loop(plan: WarpgroupPlan, tiles: int) -> str:
+    """Blocks of a cluster take tiles together."""
+    start, step = "blockIdx.x", "gridDim.x"
+    if plan.cluster > 1:
+        start, step = f"blockIdx.x / {plan.cluster}", f"gridDim.x / {plan.cluster}"
+    return f"for (i64 tile = {start}; tile < {tiles}ll; tile += {step}) {{"
 
 
 def _loads(plan: WarpgroupPlan) -> list[str]:
@@ -173,7 +185,10 @@ def _loads(plan: WarpgroupPlan) -> list[str]:
             *_side_loads(plan.left, "left", number * plan.left.chunk_bytes),
         ]
         right = plan.chunks_per_stage * plan.left.chunk_bytes + number * plan.right.chunk_bytes
-        inner += _side_loads(plan.right, "right", right)
+        if plan.cluster > 1:
+            inner += _shared_loads(plan, right)
+        else:
+            inner += _side_loads(plan.right, "right", right)
         lines += ["{", *block(inner), "}"]
     return lines
 
@@ -189,6 +204,26 @@ def _side_loads(side: Side, name: str, start: int) -> list[str]:
         )
         to = f"at + {start + load * side.load_bytes}"
         lines.append(f"tile_load({to}, &{name}, full + stage * 8, {called});")
+    return lines
+
+
+def _shared_loads(plan: WarpgroupPlan, start: int) -> list[str]:
+    """Each block of a cluster loads its share of the columns, for all of them."""
+    side, cluster = plan.right, plan.cluster
+    lines = []
+    mask = (1 << cluster) - 1
+    for share in range(cluster):
+        loads = []
+        for load in range(share * side.loads // cluster, (share + 1) * side.loads // cluster):
+            row = load * side.tile_rows // side.loads
+            moved = _row_digits(side, row)
+            called = ", ".join(
+                f"(int){one}" + (f" + {moved[one]}" if moved.get(one) else "")
+                for one in side.coordinates
+            )
+            to = f"at + {start + load * side.load_bytes}"
+            loads.append(f"tile_load_all({mask}, {to}, &right, full + stage * 8, {called});")
+        lines += [f"if (rank == {share}) {{", *block(loads), "}"]
     return lines
 
 
@@ -208,7 +243,7 @@ def _consumer(plan: WarpgroupPlan, tiles: int) -> list[str]:
         *lines,
         "const u32 lane = threadIdx.x % 32;",
         "u32 round = 0;",
-        f"for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
+        _tile_loop(plan, tiles),
         "  {",
         *block(block(_tile_index(plan))),
         *block(block(_places(plan))),
@@ -269,8 +304,7 @@ def _products(plan: WarpgroupPlan) -> list[str]:
     inner += [
         "products_commit();",
         "products_wait<1>();",
-        "if (step != 0 && lane == 0)",
-        f"  barrier_arrive(empty + (round - 1) % {plan.stages} * 8);",
+        f"if (step != 0) {_release(plan)}",
     ]
     return [
         "NO_UNROLL",
@@ -278,8 +312,16 @@ def _products(plan: WarpgroupPlan) -> list[str]:
         *block(inner),
         "}",
         "products_wait<0>();",
-        f"if (lane == 0) barrier_arrive(empty + (round - 1) % {plan.stages} * 8);",
+        _release(plan),
     ]
+
+
+def _release(plan: WarpgroupPlan) -> str:
+    """One lane of a warp gives the stage of the round before back, to every block it came from."""
+    barrier = f"empty + (round - 1) % {plan.stages} * 8"
+    if plan.cluster == 1:
+        return f"if (lane == 0) barrier_arrive({barrier});"
+    return f"if (lane < {plan.cluster}) barrier_arrive_at(lane, {barrier});"
 
 
 def stores_pairs(plan: WarpgroupPlan) -> bool:

@@ -168,11 +168,14 @@ def _warpgroup_candidate(
     problem: ContractionProblem, wanted: Decision | None, name: str
 ) -> Candidate | None:
     if wanted is not None and len(wanted.tile) >= 2:
-        found = plan_tile(problem, wanted.tile[0], wanted.tile[1], wanted.stages)
+        rows, columns = wanted.tile[:2]
+        found = plan_tile(problem, rows, columns, wanted.stages, wanted.cluster)
     else:
         found = warpgroup_plan(problem)
     if found is None:
         return None
-    decision = Decision(kernel=Family.WARPGROUP, tile=found.tile, stages=found.stages)
+    decision = Decision(
+        kernel=Family.WARPGROUP, tile=found.tile, stages=found.stages, cluster=found.cluster
+    )
     kernel = emit_warpgroup(found, name)
     return Candidate(kernel=kernel, decision=decision, alignment=warpgroup_alignments(found))

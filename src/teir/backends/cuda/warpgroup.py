@@ -59,6 +59,8 @@ class Side:
     map: MapParameter
     coordinates: tuple[str, ...]
     chunk: int
+    shares: int
+    """Into how many loads a tile that is contiguous along K is cut: one per block of a cluster."""
 
     @property
     def tile_rows(self) -> int:
@@ -71,7 +73,7 @@ class Side:
     @property
     def loads(self) -> int:
         if self.major is Major.K:
-            return 1
+            return self.shares
         return self.tile_rows * self.operand.data_type.width // self.span_bytes
 
     @property
@@ -146,6 +148,12 @@ class WarpgroupPlan:
         return rows, columns, prod(self.problem.axes[at].extent for at in self.axes_of(Kind.BATCH))
 
     @property
+    def turn_counts(self) -> tuple[int, int, int]:
+        """As `tile_counts`, the tiles of M taken by a whole cluster at a time."""
+        rows, columns, batches = self.tile_counts
+        return -(-rows // self.cluster), columns, batches
+
+    @property
     def threads_and_registers(self) -> tuple[tuple[int, int], ...]:
         """Roles of a block; empty where the compiler is left free."""
         if self.groups == 1:
@@ -217,11 +225,12 @@ def output_along_columns(problem: ContractionProblem) -> ContractionProblem:
 
 
 def plan_tile(
-    problem: ContractionProblem, rows: int, columns: int, most_stages: int = 0
+    problem: ContractionProblem, rows: int, columns: int, most_stages: int = 0, cluster: int = 1
 ) -> WarpgroupPlan | None:
     """The plan with a tile of ``rows`` x ``columns``; None where there is none.
 
-    ``most_stages`` of 0 leaves their number to the room there is.
+    ``most_stages`` of 0 leaves their number to the room there is. ``cluster`` is 1 or 2: so many
+    blocks, neighbours along M, load the columns they share once.
     """
     problem = output_along_columns(problem)
     if problem.operands[0].data_type not in _INPUTS or rows not in (GROUP_ROWS, 2 * GROUP_ROWS):
@@ -236,9 +245,12 @@ def plan_tile(
     extent = problem.axes[chunk_axis].extent
     chunk = next((span // width for span in (32, 64) if extent * width <= span), ROW_BYTES // width)
     sides = []
+    if cluster not in (1, 2):
+        return None
     for at, kind, tile_rows in ((0, Kind.ROW, rows), (1, Kind.COLUMN, columns)):
-        side = _side(problem, kinds, at, kind, tile_rows, chunk_axis, chunk)
-        if side is None:
+        shares = cluster if kind is Kind.COLUMN else 1
+        side = _side(problem, kinds, at, kind, tile_rows, chunk_axis, chunk, shares)
+        if side is None or side.loads % shares:
             return None
         sides.append(side)
     others = [at for at, kind in enumerate(kinds) if kind is Kind.SUM and at != chunk_axis]
@@ -254,7 +266,7 @@ def plan_tile(
         chunks=chunks,
         stages=1,
         groups=rows // GROUP_ROWS,
-        cluster=1,
+        cluster=cluster,
     )
     room = SHARED_LIMIT_BYTES - plan.table_bytes
     stages = min(most_stages or MOST_STAGES, room // (plan.stage_bytes + 16))
@@ -283,6 +295,7 @@ def _side(
     tile_rows: int,
     chunk_axis: int,
     chunk: int,
+    shares: int,
 ) -> Side | None:
     operand, axes = problem.operands[at], problem.axes
     width = operand.data_type.width
@@ -299,6 +312,12 @@ def _side(
     if boxes is None:
         return None
     boxed = dict(zip(rows, boxes, strict=True)) if is_k else {rows[0]: span // width}
+    if is_k and shares > 1:
+        outer = max((at for at in rows if boxed[at] > 1), key=rows.index, default=rows[-1])
+        # A share is a run of rows, and starts where the pattern of the swizzle does.
+        if boxed[outer] % shares or tile_rows // shares % 8:
+            return None
+        boxed[outer] //= shares
     boxed[chunk_axis] = chunk
     found = tensor_map(
         operand,
@@ -321,6 +340,7 @@ def _side(
         map=found[0],
         coordinates=found[1],
         chunk=chunk,
+        shares=shares,
     )
 
 

@@ -70,6 +70,49 @@ HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1,
                : "memory");
 }
 
+// Clusters: the same tile into every block of the mask, at the same shared address.
+#define INTO_ALL ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+HOPPER void tile_load_all(u16 mask, u32 to, const TensorMap* map, u32 barrier, int c0, int c1) {
+  asm volatile(TILE_LOAD "2d" INTO_ALL "{%3, %4}], [%2], %5;" ::"r"(to), "l"(map), "r"(barrier),
+               "r"(c0), "r"(c1), "h"(mask)
+               : "memory");
+}
+HOPPER void tile_load_all(u16 mask, u32 to, const TensorMap* map, u32 barrier, int c0, int c1,
+                          int c2) {
+  asm volatile(TILE_LOAD "3d" INTO_ALL "{%3, %4, %5}], [%2], %6;" ::"r"(to), "l"(map),
+               "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "h"(mask)
+               : "memory");
+}
+HOPPER void tile_load_all(u16 mask, u32 to, const TensorMap* map, u32 barrier, int c0, int c1,
+                          int c2, int c3) {
+  asm volatile(TILE_LOAD "4d" INTO_ALL "{%3, %4, %5, %6}], [%2], %7;" ::"r"(to), "l"(map),
+               "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(mask)
+               : "memory");
+}
+HOPPER void tile_load_all(u16 mask, u32 to, const TensorMap* map, u32 barrier, int c0, int c1,
+                          int c2, int c3, int c4) {
+  asm volatile(TILE_LOAD "5d" INTO_ALL "{%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to), "l"(map),
+               "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "h"(mask)
+               : "memory");
+}
+HOPPER u32 cluster_rank() {
+  u32 rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+HOPPER void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+HOPPER void barrier_arrive_at(u32 rank, u32 barrier) {
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
 HOPPER void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 HOPPER void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> HOPPER void products_wait() {
