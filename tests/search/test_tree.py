@@ -9,6 +9,7 @@ import pytest
 
 from strategies.contractions import Drawn, draw
 from teir.dtypes import DataType
+from teir.expr.parsing import parse_expression
 from teir.expr.tree_parsing import parse_nested
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
@@ -17,6 +18,7 @@ from teir.lower.slots import assign_slots
 from teir.pipeline.problem import contiguous, state_problem
 from teir.search.contraction import Contraction
 from teir.search.machine import Machine
+from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
@@ -146,6 +148,47 @@ def test_slices_change_no_result(seed: int, operands: int) -> None:
     drawn.out[...] = 7
     evaluate(tree.program, drawn.memory)
     np.testing.assert_array_equal(drawn.out, drawn.expected, err_msg=drawn.text)
+
+
+@pytest.mark.parametrize("operands", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_slices_of_summed_indices_change_no_result(seed: int, operands: int) -> None:
+    """Whole numbers: the slices are summed apart and then added."""
+    drawn = draw(900 * operands + seed, DataType.FP32, operands, size=4000)
+    contraction = drawn.contraction
+    kept = contraction.output.order
+    summed = [index for index in sliceable(contraction) if index not in kept]
+    chosen = [*summed[:1], *kept[:1]]
+    slices = {
+        index: 1 + (seed + place) % contraction.extents[index]
+        for place, index in enumerate(chosen if seed % 2 else chosen[::-1])
+    }
+    tree = contraction_program(contraction, drawn.path, USUAL, TreeOptions(slices=slices))
+    report = check(tree.program)
+    assert report.ok, print_program(tree.program).text + "\n".join(map(str, report.findings))
+    drawn.out[...] = 7
+    evaluate(tree.program, drawn.memory)
+    np.testing.assert_array_equal(drawn.out, drawn.expected, err_msg=drawn.text)
+
+
+def test_sums_into_narrow_outputs_are_not_sliced() -> None:
+    wide = draw(3, DataType.FP32, 3, size=4000).contraction
+    assert set(sliceable(wide)) > set(wide.output.order)
+    narrow = draw(3, DataType.BF16, 3, size=4000).contraction
+    assert sliceable(narrow) == narrow.output.order
+
+
+def test_a_summed_index_makes_intermediates_smaller() -> None:
+    """xkp,pkm,mkz->xz: no index of the small output makes the parts small, the summed k does."""
+    operands = tuple(
+        contiguous(DataType.FP32, shape) for shape in ((4, 30, 20), (20, 30, 40), (40, 30, 4))
+    )
+    problem = state_problem(parse_expression("xkp,pkm,mkz->xz"), operands, None, None)
+    assert problem.contraction is not None
+    path = ((0, 1), (0, 1))
+    whole = contraction_program(problem.contraction, path, USUAL)
+    parts = contraction_program(problem.contraction, path, USUAL, TreeOptions(slices={"k": 2}))
+    assert 10 * scratch(parts) < scratch(whole)
 
 
 def test_slices_make_intermediates_smaller() -> None:

@@ -3,7 +3,7 @@
 Counted are the result where a call allocates it, the scratch of the program, for all its threads,
 and the copies of operands; not the operands, and the few kilobytes every program has. The steps of
 a tree already run in the order that needs least, and share one arena; what is left is slicing: a
-loop around the tree over blocks of an index of the output.
+loop around the tree over blocks of an index, of the output or summed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.lower.kernel_program import KernelProgram
 from teir.search.contraction import Contraction, Path
 from teir.search.machine import Machine
+from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 MEMORY_LIMIT = Rule(
@@ -99,7 +100,7 @@ def _smaller_and_smaller(
 
     What is tried does not depend on the limit, so the smallest need found is a limit that does.
     """
-    blocks = {index: contraction.extents[index] for index in contraction.output.order}
+    blocks = {index: contraction.extents[index] for index in sliceable(contraction)}
     slices: dict[str, int] = {}
     best = made({})
     yield best

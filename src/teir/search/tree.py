@@ -27,7 +27,7 @@ from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.meetings import Given, meeting_tree
 from teir.search.shape import ProductShape
-from teir.search.slicing import slices_of
+from teir.search.slicing import added, slice_sum, slices_of, zeroed
 from teir.search.step import Span, Step
 
 
@@ -67,7 +67,7 @@ class TreeOptions:
     """How a path becomes a program.
 
     ``results`` are the indices of every step's result as a tree wrote them; ``rearrange`` is False
-    to keep every layout as written; ``slices`` maps indices of the output to blocks. ``choices``
+    to keep every layout as written; ``slices`` maps indices to blocks. ``choices``
     are taken by the matrix-like steps in the order they run; those beyond take the default.
     """
 
@@ -127,11 +127,21 @@ class _Tree(msgspec.Struct, frozen=True):
         if not slices:
             return self.tree(contraction)
         (index, block), *others = slices
-        body = Body()
+        output, extents = contraction.output, contraction.extents
+        is_summed = index not in output.strides
+        body = zeroed(self.emission, output, extents) if is_summed else Body()
+        inner = self.summed if is_summed else self.sliced
         for one in slices_of(contraction, index, block):
-            inside = self.sliced(one.inside, tuple(others))
+            inside = inner(one.inside, tuple(others))
             body += self.emission.loops((one.loop,), partial(_body, inside), parallel=False)
         return body
+
+    def summed(self, contraction: Contraction, slices: tuple[tuple[str, int], ...]) -> Body:
+        """One slice of a sum: its result in scratch, then added to the output."""
+        part = slice_sum(self.emission, contraction)
+        body = self.sliced(msgspec.structs.replace(contraction, output=part), slices)
+        body += added(self.emission, part, contraction.output, contraction.extents)
+        return Body(body.nodes, (*body.scratch, part.tensor))
 
     def tree(self, contraction: Contraction) -> Body:
         meetings = meeting_tree(contraction, self.path, self.options.results)
