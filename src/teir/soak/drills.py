@@ -101,9 +101,9 @@ def interrupt() -> str:
     executable, operands = _long_run()
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer.start()
     start = time.monotonic()
     try:
+        timer.start()
         executable.run(operands)
     except KeyboardInterrupt:
         late = time.monotonic() - start - 0.1 - LATENCY_SECONDS
