@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teir.dtypes import DataType
+from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order
+from teir.lower.elementwise import lower_elementwise
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Address, KernelNode, KernelProgram, Slot, Storage
@@ -19,7 +21,6 @@ from teir.lower.kernels import PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
 from teir.lower.permutation import lower_permutation
 from teir.target import Isa
 
-STREAMED = 1 << 30
 ROOM = Address(slot=2, offset_bytes=0)
 TYPES = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.C128)
 
@@ -66,9 +67,9 @@ def copied(nodes: tuple[KernelNode, ...], axes: Sequence[TileAxis], width: int) 
     st.randoms(use_true_random=False),
     st.sampled_from((0, 0, 1, 5)),
     st.sampled_from(TYPES),
-    st.sampled_from((0, STREAMED)),
+    st.booleans(),
 )
-def test_a_permutation_copies_every_element(extents, random, gap, data_type, output_bytes) -> None:
+def test_a_permutation_copies_every_element(extents, random, gap, data_type, stream) -> None:
     while prod(extents) < 1 << 14:
         extents.append(16)
     while prod(extents) > 1 << 19:
@@ -79,7 +80,7 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, out
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     moving = fuse_any_order(axes)
     width = data_type.width
-    nodes = lower_permutation(moving, operands, width, output_bytes, ROOM, Isa.AVX512)
+    nodes = lower_permutation(moving, operands, width, stream, ROOM, Isa.AVX512)
     if nodes is None:
         return
     assert copied(nodes, axes, width)
@@ -92,7 +93,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType) -> N
     for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
         operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-        nodes = lower_permutation(axes, operands, width, STREAMED, ROOM, Isa.AVX512)
+        nodes = lower_permutation(axes, operands, width, True, ROOM, Isa.AVX512)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             assert isinstance(kernel, PermuteCopy | RunCopy)
@@ -115,3 +116,16 @@ def calls_below(nodes):
             yield node
         else:
             yield from calls_below(node.body)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_smaller_tiles_are_permuted_where_the_output_goes_past_the_caches(streams: bool) -> None:
+    axes = axes_of((16, 32, 64), (2, 1, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    types = (DataType.FP32, DataType.FP32)
+    nodes = lower_elementwise(
+        Operation.COPY, axes, operands, types, Isa.AVX512, room=ROOM, streams=streams
+    )
+    permuted = [call.kernel for call in calls_below(nodes)]
+    assert all(isinstance(kernel, PermuteCopy) == streams for kernel in permuted)
+    assert copied(nodes, axes, 4)

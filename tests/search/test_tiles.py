@@ -11,7 +11,8 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
-from teir.ir.nodes import Program
+from teir.ir.memory_hints import memory_hints
+from teir.ir.nodes import Operation, Program
 from teir.ir.printing import print_program
 from teir.pipeline.problem import contiguous, state_problem
 from teir.search.machine import Machine
@@ -71,3 +72,13 @@ def test_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
 def test_other_products_go_straight_to_the_output(text: str) -> None:
     program, _ = program_of(text, DIRECT[text], SMALL)
     assert not uses_tiles(program)
+
+
+def test_tiles_go_past_the_caches_and_lie_as_the_input_reads() -> None:
+    extents = {"a": 24, "b": 20, "c": 20, "d": 12, "e": 24, "f": 24}
+    program, _ = program_of("afbce,df->edcba", extents, replace(SMALL, l2_bytes=1 << 20))
+    (copy,) = (one for one in program.primitives if one.operation is Operation.COPY)
+    assert memory_hints(copy).streams
+    (product,) = (one for one in program.primitives if one.operation is Operation.CONTRACTION)
+    lanes = max(axis.extent for axis in program.axes if axis.name in product.m)
+    assert lanes > extents["e"] and lanes % extents["e"] == 0

@@ -1,4 +1,4 @@
-"""The metadata entries ``stream`` and ``prefetch`` of a Contraction: advice about memory.
+"""The metadata entries ``stream`` and ``prefetch`` of a Contraction or a Copy: advice about memory.
 
     primitive gemm = Contraction FP32 (a, b -> c; M=[m], N=[n], K=[k]) with {"prefetch": ["a"]}
 

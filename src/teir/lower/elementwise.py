@@ -10,9 +10,11 @@ from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Access, Elementwise, TransposeCopy
-from teir.lower.permutation import PERMUTED_BYTES, lower_permutation
+from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
 from teir.target import Isa
 
+_STREAMED_TILE_BYTES = 96 << 10
+"""Tiles from here on are written past the caches in pieces long enough to pay."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 
@@ -25,19 +27,23 @@ def lower_elementwise(
     isa: Isa,
     output_bytes: int = 0,
     room: Address | None = None,
+    streams: bool = False,
 ) -> tuple[KernelNode, ...]:
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
     An axis that moves no operand only repeats an idempotent operation and is dropped.
     ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
     ``room``: scratch for the kernels of large permutations; without it they are not called.
+    ``streams``: the output is better written past the caches.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
     tile_bytes = widths[-1] * prod(axis.extent for axis in moving)
     is_copy = operation is Operation.COPY and types[0] is types[1]
-    if is_copy and tile_bytes >= PERMUTED_BYTES and room is not None:
-        permutation = lower_permutation(moving, operands, widths[0], output_bytes, room, isa)
+    is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
+    if is_copy and is_large and room is not None:
+        streams = streams or output_bytes >= STREAMED_BYTES
+        permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
         if permutation is not None:
             return permutation
     slots = [address.slot for address in operands]

@@ -430,6 +430,7 @@ def _lower_invocation(
             context.isa,
             output_bytes,
             room=Address(slot=context.accumulator.slot, offset_bytes=0),
+            streams=memory_hints(primitive).streams,
         )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)

@@ -52,7 +52,7 @@ PERMUTED_BYTES = 3 << 20
 """Smaller tiles stay in the caches, where squares go from register to memory sooner."""
 _CALL_ELEMENTS = 1 << 22
 """Elements after which a call ends, so that a run can be stopped."""
-_STREAMED_BYTES = 16 << 20
+STREAMED_BYTES = 16 << 20
 """Outputs from here on leave the caches before anybody reads them: half of the third level."""
 
 
@@ -75,18 +75,17 @@ def lower_permutation(
     axes: Sequence[TileAxis],
     operands: tuple[Address, ...],
     width: int,
-    output_bytes: int,
+    stream: bool,
     room: Address,
     isa: Isa,
 ) -> tuple[KernelNode, ...] | None:
     """Calls of `PermuteCopy` for a copy along ``axes``; None where it is no permutation.
 
-    ``output_bytes``: what the whole program writes of this output. ``room``: PERMUTE_ROOM_BYTES
-    of scratch that nobody else uses during a call.
+    ``stream``: the output is written past the caches. ``room``: PERMUTE_ROOM_BYTES of scratch that
+    nobody else uses during a call.
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
-    stream = output_bytes >= _STREAMED_BYTES
     parts = _turning_parts(axes, width) or (_running_parts(axes, width) if stream else None)
     if parts is None:
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
@@ -27,8 +28,9 @@ _FEWEST_PRODUCTS = 12
 _SHORTEST = 8
 """Lanes that fill at least half a vector."""
 _LINE_BYTES = 64
-_RUN_BYTES = 256
-"""Pieces of this length keep reading and writing memory near its bandwidth."""
+_READ_BYTES = 512
+_WRITTEN_BYTES = 1024
+"""Pieces of this length keep reading, and writing past the caches, near memory's bandwidth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def _grown(
     """The lanes, the columns, then more of the input's and of the output's runs while they fit."""
     width = out.data_type.width
     blocks = {id(axis): axis.extent for axis in (*columns, lanes)}
-    room = machine.l2_bytes // 4 // width
+    room = machine.l2_bytes // width
     used = extent_of(columns) * (1 if lanes in columns else lanes.extent)
 
     def grow(tensor: Tensor, run: int) -> None:
@@ -102,12 +104,26 @@ def _grown(
                 return
 
     grow(out, _LINE_BYTES)
-    grow(large, _RUN_BYTES)
-    grow(out, _RUN_BYTES)
+    grow(large, _READ_BYTES)
+    grow(out, _WRITTEN_BYTES)
     tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
     tile.sort(key=lambda axis: axis.stride(out.name), reverse=True)
-    axes = (*tile, lanes)
+    axes = (*_beside_lanes(tile, lanes, large, blocks), lanes)
     return OutputTile(axes, tuple(blocks[id(axis)] for axis in axes))
+
+
+def _beside_lanes(
+    tile: Sequence[Span], lanes: Span, large: Tensor, blocks: dict[int, int]
+) -> tuple[Span, ...]:
+    """The axes that go on where the input's run along the lanes ends come last, as it lies."""
+    run: tuple[Span, ...] = (lanes,)
+    while blocks[id(run[0])] == run[0].extent:
+        end = run[0].stride(large.name) * run[0].extent
+        following = [axis for axis in tile if end and axis.stride(large.name) == end]
+        if not following:
+            break
+        run = (following[0], *run)
+    return (*(axis for axis in tile if not any(axis is one for one in run)), *run[:-1])
 
 
 def emit_through_tile(
@@ -158,7 +174,11 @@ def _tile(
     inner = Step(step.inputs, scratch, (*_with_one_start(moved), *step.reductions))
     copied.sort(key=lambda axis: axis.stride(out.name), reverse=True)
     copy = emission.leaf(
-        Operation.COPY, (scratch.name,), out.name, Roles(m=tuple(copied[:-1]), n=(copied[-1],))
+        Operation.COPY,
+        (scratch.name,),
+        out.name,
+        Roles(m=tuple(copied[:-1]), n=(copied[-1],)),
+        hints=MemoryHints(streams=True, prefetched=frozenset()),
     )
     made = product(inner) + copy
     return Body(made.nodes, (*made.scratch, scratch))
