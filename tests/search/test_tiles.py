@@ -81,4 +81,5 @@ def test_tiles_go_past_the_caches_and_lie_as_the_input_reads() -> None:
     assert memory_hints(copy).streams
     (product,) = (one for one in program.primitives if one.operation is Operation.CONTRACTION)
     lanes = max(axis.extent for axis in program.axes if axis.name in product.m)
-    assert lanes > extents["e"] and lanes % extents["e"] == 0
+    assert lanes > extents["e"]
+    assert lanes % extents["e"] == 0
