@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -21,6 +22,8 @@ from teir.arrays.levels import Format
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import STORED_SIZE, refuse
 from teir.arrays.sparse_storage import MOST_POSITIONS, compress, expand, sorted_sums
+from teir.backends.llvm.pair_marks import pair_marks
+from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_operands import Array
 
 _BLOCK = 1 << 21
@@ -127,7 +130,7 @@ def _join(
 ) -> Relation:
     """Both at once, without the indices nobody asks for any more."""
     if left is None:
-        left, right = right, Relation(indices=(), columns=(), size=1)
+        return _projected(right, needed, extents, wanted)
     shared = tuple(index for index in right.indices if index in left.indices)
     own = tuple(index for index in right.indices if index not in shared and index in needed)
     order = [index for index in (*wanted, *left.indices, *own) if index in needed]
@@ -145,33 +148,109 @@ def _join(
     if not kept:
         return Relation(indices=(), columns=(), size=1)
     cuts = np.searchsorted(total, np.arange(_BLOCK, int(total[-1]), _BLOCK))
-    cuts = np.unique(np.concatenate([[0], cuts, [total.size]]))
+    cuts = np.unique(np.concatenate([[0], _between_rows(left, kept, cuts), [total.size]]))
     sizes = [extents[index] for index in kept]
-
-    def block(number: int) -> list[Array]:
-        rows = slice(int(cuts[number]), int(cuts[number + 1]))
-        lengths = counts[rows]
-        source = np.repeat(np.arange(rows.start, rows.stop), lengths)
-        ends = np.cumsum(lengths)
-        inside = np.arange(source.size) - np.repeat(ends - lengths, lengths)
-        target = np.repeat(first[rows], lengths) + inside
-        columns = [
-            left.column(index)[source] if index in left.indices else right.column(index)[target]
-            for index in kept
-        ]
-        return _distinct(columns, sizes)
-
-    blocks = range(cuts.size - 1)
-    if threads > 1 and len(blocks) > 1:
+    bounds = [slice(int(start), int(end)) for start, end in pairwise(cuts)]
+    pairs = _Pairs(left=left, right=right, first=first, counts=counts, kept=kept, sizes=sizes)
+    if threads > 1 and len(bounds) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(block, blocks))
+            parts = list(pool.map(pairs.rows, bounds))
     else:
-        parts = [block(number) for number in blocks]
+        parts = [pairs.rows(rows) for rows in bounds]
     joined = parts[0]
     if len(parts) > 1:
         whole = [np.concatenate([part[n] for part in parts]) for n in range(len(kept))]
         joined = _distinct(whole, sizes)
     return Relation(indices=kept, columns=tuple(joined), size=joined[0].size)
+
+
+def _projected(
+    relation: Relation, needed: set[str], extents: Mapping[str, int], wanted: tuple[str, ...]
+) -> Relation:
+    """Without the indices nobody asks for, rows by the indices of the result first."""
+    order = [index for index in (*wanted, *relation.indices) if index in relation.indices]
+    kept = tuple(dict.fromkeys(index for index in order if index in needed))
+    if kept == relation.indices:
+        return relation
+    if not kept:
+        return Relation(indices=(), columns=(), size=min(1, relation.size))
+    columns = _distinct(
+        [relation.column(index) for index in kept], [extents[index] for index in kept]
+    )
+    return Relation(indices=kept, columns=tuple(columns), size=columns[0].size)
+
+
+def _between_rows(left: Relation, kept: tuple[str, ...], cuts: Array) -> Array:
+    """The cuts moved to where the leading index changes: then the blocks' results are in order."""
+    if kept[0] not in left.indices:
+        return cuts
+    leading = left.column(kept[0])
+    if not bool((leading[1:] >= leading[:-1]).all()):
+        return cuts
+    moved: Array = np.searchsorted(leading, leading[np.minimum(cuts, leading.size - 1)])
+    return moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pairs:
+    """Which rows of two relations meet, and the indices ``kept`` of what they make."""
+
+    left: Relation
+    right: Relation
+    first: Array
+    counts: Array
+    kept: tuple[str, ...]
+    sizes: Sequence[int]
+
+    def rows(self, rows: slice) -> list[Array]:
+        """The distinct pairs of some rows of the left relation, in order."""
+        count = int(self.counts[rows].sum())
+        if count and prod(self.sizes) < 2**62:
+            marked = self._marked(rows, count)
+            if marked is not None:
+                return marked
+        lengths = self.counts[rows]
+        source = np.repeat(np.arange(rows.start, rows.stop), lengths)
+        ends = np.cumsum(lengths)
+        inside = np.arange(source.size) - np.repeat(ends - lengths, lengths)
+        target = np.repeat(self.first[rows], lengths) + inside
+        columns = [
+            self.left.column(index)[source]
+            if index in self.left.indices
+            else self.right.column(index)[target]
+            for index in self.kept
+        ]
+        return _distinct(columns, self.sizes)
+
+    def _marked(self, rows: slice, count: int) -> list[Array] | None:
+        """By a mark per key, where the keys of these rows lie close enough to each other."""
+        is_met = self.counts[rows] > 0
+        left = self._part(self.left)[rows][is_met]
+        first, counts = self.first[rows][is_met], self.counts[rows][is_met]
+        right = self._part(self.right)
+        low, high = int(left.min()), int(left.max())
+        least, most = int(right.min()), int(right.max())
+        span = high - low + most - least + 1
+        if span > min(_BITMAP, 64 * count + 1024):
+            return None
+        left, right = left - low, right - least
+        marks = np.zeros(span, np.uint8)
+        arrays = (left, first.astype(np.int64), counts.astype(np.int64))
+        addresses = tuple(array.ctypes.data for array in arrays)
+        mark = pair_marks(default_isa())
+        mark(*addresses, left.size, right.ctypes.data, marks.ctypes.data)
+        return _columns(np.flatnonzero(marks.view(np.bool_)) + (low + least), self.sizes)
+
+    def _part(self, relation: Relation) -> Array:
+        """What the rows of one relation add to the key of a pair."""
+        part = np.zeros(relation.size, np.int64)
+        step = 1
+        for index, extent in zip(reversed(self.kept), reversed(self.sizes), strict=True):
+            is_left = index in self.left.indices
+            if is_left == (relation is self.left):
+                part += step * relation.column(index)
+            step *= extent
+        return part
 
 
 def _grouped(
@@ -219,6 +298,11 @@ def _distinct(columns: list[Array], extents: Sequence[int]) -> list[Array]:
         key = np.flatnonzero(flags) + low
     else:
         key = np.unique(key)
+    return _columns(key, extents)
+
+
+def _columns(key: Array, extents: Sequence[int]) -> list[Array]:
+    """The coordinates of linear keys."""
     found: list[Array] = []
     for extent in reversed(extents):
         key, coordinate = np.divmod(key, extent)
