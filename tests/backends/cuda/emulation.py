@@ -60,6 +60,8 @@ def emulate(
         name: address_of(array) + (bases or {}).get(name, 0) for name, array in operands.items()
     }
     run_arena = np.full(program.run_arena_bytes + 64, 0xFF, np.uint8)
+    start = -(-address_of(run_arena) // 64) * 64
+    addresses |= {name: start + at for name, at in program.run_scratch}
     for kernel in program.kernels:
         block_arena = np.full(kernel.block_arena_bytes * kernel.blocks + 64, 0xFF, np.uint8)
         arenas = {Arena.RUN: run_arena, Arena.BLOCK: block_arena}

@@ -15,6 +15,7 @@ from cases.test_cases import CASES
 from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.kernel import CudaProgram, Family
 from teir.backends.cuda.plan import plan
+from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.dtypes import DataType
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 from teir.ir.evaluate import evaluate
@@ -173,6 +174,29 @@ def test_clusters(
     assert planned.kernels[0].cluster == 2
     assert "multicast" in planned.kernels[0].source
     check_product(expression, sizes, planned, counts, True, False, folder)
+
+
+TURNED = [
+    ("mk,kn->mn", {"m": 72, "n": 80, "k": 68}, TF32, True, False),
+    ("km,kn->mn", {"m": 72, "n": 80, "k": 66}, TF32, True, True),
+    ("aebf,dfce->abcd", {"a": 8, "b": 16, "c": 8, "d": 24, "e": 8, "f": 16}, BF16, False, False),
+]
+
+
+@pytest.mark.parametrize(("expression", "sizes", "data_type", "zero", "relu"), TURNED)
+def test_turned_inputs(
+    expression: str,
+    sizes: dict[str, int],
+    data_type: DataType,
+    zero: bool,
+    relu: bool,
+    folder: Path,
+) -> None:
+    program, counts = contraction(expression, sizes, data_type, None, zero, relu)
+    planned = plan(turn_inputs(program))
+    assert planned.kernels[-1].family is Family.WARPGROUP
+    assert planned.run_scratch
+    check_product(expression, sizes, planned, counts, zero, relu, folder)
 
 
 def check_product(

@@ -20,6 +20,7 @@ from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.problem import ContractionProblem, recognise
 from teir.backends.cuda.protocol import protocol_of
+from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.backends.cuda.warpgroup import WarpgroupPlan, plan_tile
 from teir.dtypes import DataType
 from teir.errors import TeirError
@@ -138,6 +139,8 @@ def test_addresses_off_their_alignment_get_another_kernel() -> None:
     program, _ = contraction("mk,nk->mn", SIZES, BF16)
     families = [kernel.family for kernel in plan(program, {"in0": 2, "in1": 16, "out": 16}).kernels]
     assert families == [Family.PRODUCT]
+    again = plan(plan(program).program, {"in0": 2, "in1": 16, "out": 16})
+    assert [kernel.family for kernel in again.kernels] == families
     turned, _ = permutation((64, 64), (1, 0), FP32)
     assert plan(turned, {"in0": 4}).kernels[0].family is Family.TURN
 
@@ -233,3 +236,30 @@ def test_the_compilers_words_are_shown() -> None:
         compile_source("this is no program", "broken")
     assert code_of(error) == "TEIR724"
     assert "error" in error.value.findings[0].found
+
+
+@pytest.mark.parametrize(
+    ("expression", "data_type", "copies"),
+    [
+        ("mk,kn->mn", DataType.TF32, ["turned right"]),
+        ("km,nk->mn", DataType.TF32, ["turned left"]),
+        ("km,kn->mn", DataType.TF32, ["turned right", "turned left"]),
+        ("mk,nk->mn", DataType.TF32, []),
+        ("mk,kn->mn", BF16, []),
+    ],
+)
+def test_inputs_are_turned_where_that_leads_to_warpgroup_products(
+    expression: str, data_type: DataType, copies: list[str]
+) -> None:
+    program, _ = contraction(expression, SIZES, data_type)
+    turned = turn_inputs(program)
+    assert {tensor.name for tensor in turned.scratch} == set(copies)
+    assert (turned is program) == (not copies)
+    assert turn_inputs(turned) is turned
+    families = [kernel.family for kernel in plan(turned).kernels]
+    assert families == [Family.TURN_TILES] * len(copies) + [Family.WARPGROUP]
+
+
+def test_small_products_are_not_worth_a_copy() -> None:
+    program, _ = contraction("mk,kn->mn", {"m": 512, "n": 32, "k": 64}, DataType.TF32)
+    assert turn_inputs(program) is program

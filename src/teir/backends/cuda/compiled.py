@@ -32,6 +32,7 @@ from teir.backends.cuda.kernel import (
 )
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.rules import COMPILED, DEVICE_ARRAY, refuse
+from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.ir.check import Proof, check_operands, prove
 from teir.ir.load import load, save
 from teir.ir.nodes import Program
@@ -57,7 +58,10 @@ def compile_program(program: Program, debug: bool = False) -> CompiledProgram:
     """
     proof = prove(program)
     proof.report.raise_if_wrong()
-    planned = plan(program)
+    turned = turn_inputs(program)
+    if turned is not program:
+        proof = prove(turned)
+    planned = plan(turned)
     return CompiledProgram(planned=planned, code=_compiled(planned, debug), proof=proof)
 
 
@@ -166,10 +170,12 @@ def _run_kernels(
     arenas = {
         arena: cuda.allocate(driver, size, stream) if size else 0 for arena, size in sizes.items()
     }
+    addresses = {name: one.address for name, one in bound.items()}
+    addresses |= {name: arenas[Arena.RUN] + start for name, start in planned.run_scratch}
     try:
         for kernel, code in zip(planned.kernels, compiled.code, strict=True):
             function = _loaded(driver, device)(code.cubin, kernel.name, kernel.shared_bytes)
-            values = [_value(driver, one, bound, arenas) for one in kernel.parameters]
+            values = [_value(driver, one, addresses, arenas) for one in kernel.parameters]
             _launch(driver, kernel, function, values, stream)
     finally:
         for address in arenas.values():
@@ -207,16 +213,15 @@ def _launch(
 def _value(
     driver: cuda.Driver,
     parameter: Parameter,
-    bound: Mapping[str, BoundOperand],
+    addresses: Mapping[str, int],
     arenas: Mapping[Arena, int],
 ) -> bytes:
     match parameter:
         case TensorPointer(tensor=tensor):
-            return bound[tensor].address.to_bytes(8, "little")
+            return addresses[tensor].to_bytes(8, "little")
         case ArenaPointer(arena=arena):
             return arenas[arena].to_bytes(8, "little")
         case MapParameter(tensor=tensor, described=described):
-            address = bound[tensor].address + described.address
-            return cuda.encode_map(driver, described, address)
+            return cuda.encode_map(driver, described, addresses[tensor] + described.address)
         case _:
             assert_never(parameter)

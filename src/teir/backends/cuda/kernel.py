@@ -42,7 +42,7 @@ class Arena(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorPointer:
-    """A parameter: the address of an operand."""
+    """A parameter: the address of an operand, or of a scratch tensor of the whole run."""
 
     tensor: str
 
@@ -95,4 +95,6 @@ class CudaProgram:
     program: Program
     kernels: tuple[CudaKernel, ...]
     run_arena_bytes: int
+    run_scratch: tuple[tuple[str, int], ...]
+    """Scratch tensors of the whole run, and where in its arena their base addresses lie."""
     alignment: tuple[tuple[str, int], ...]

@@ -25,10 +25,11 @@ from teir.backends.cuda.rules import DECISION, DENSE, blame
 from teir.backends.cuda.warpgroup import plan_tile, warpgroup_plan
 from teir.errors import Part
 from teir.ir.nodes import Program
+from teir.lower.kernel_program import Storage
 from teir.lower.slots import SlotTable, assign_slots
 
-DEVICE_ALIGNMENT = 256
-"""What addresses are a multiple of where nothing else is said: GPU allocations are."""
+DEVICE_ALIGNMENT = 64
+"""What addresses are a multiple of where nothing else is said: GPU allocations, and scratch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +65,16 @@ def plan(program: Program, aligned: Mapping[str, int] | None = None) -> CudaProg
         kernels.append(found.kernel)
         decided = with_decision(decided, problem.primitive, found.decision)
         for tensor, wide in found.alignment.items():
-            needed[tensor] = max(needed[tensor], wide)
+            if tensor in needed:
+                needed[tensor] = max(needed[tensor], wide)
         at += count
     return CudaProgram(
         program=decided,
         kernels=tuple(kernels),
         run_arena_bytes=slots.run_scratch_bytes,
+        run_scratch=tuple(
+            (slot.tensor, slot.start_bytes) for slot in slots.slots if slot.storage is Storage.RUN
+        ),
         alignment=tuple(needed.items()),
     )
 
@@ -92,6 +97,20 @@ def _choose(
     wanted = decision_of(primitive)
     if wanted is not None and wanted.kernel is Family.GENERIC:
         return None
+    found = _first(problem, wanted, name, aligned)
+    if found is None and wanted is not None and aligned:
+        # The decision is sound and the addresses are not: whatever takes them.
+        found = _first(problem, None, name, aligned)
+    elif found is None and wanted is not None:
+        expected = "a kernel and a tile that compute this primitive"
+        blame(DECISION, Part.PRIMITIVE, primitive.name, expected, wanted.text())
+    return found
+
+
+def _first(
+    problem: Problem, wanted: Decision | None, name: str, aligned: Mapping[str, int]
+) -> Candidate | None:
+    """The first kernel, in order of preference, that does what is wanted at these addresses."""
     for family in _preferred(problem):
         if wanted is not None and wanted.kernel is not family:
             continue
@@ -101,9 +120,6 @@ def _choose(
         pairs = found.alignment.items()
         if all(aligned.get(tensor, DEVICE_ALIGNMENT) >= wide for tensor, wide in pairs):
             return found
-    if wanted is not None and not aligned:
-        expected = "a kernel and a tile that compute this primitive"
-        blame(DECISION, Part.PRIMITIVE, primitive.name, expected, wanted.text())
     return None
 
 

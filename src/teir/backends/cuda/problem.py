@@ -201,7 +201,7 @@ def _operands(names: Sequence[str], leaf: _Leaf, slots: SlotTable) -> tuple[Oper
     found = []
     for name in names:
         slot = slots.slots[slots.number[name]]
-        if slot.storage is not Storage.OPERAND:
+        if slot.storage is Storage.THREAD:
             return None
         offset = sum(axis.offsets[name] for axis in leaf.path)
         found.append(Operand(tensor=name, data_type=slot.data_type, offset=offset))

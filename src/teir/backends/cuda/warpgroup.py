@@ -29,8 +29,8 @@ WIDTHS = (256, 192, 128, 96, 64, 48, 32, 16, 8)
 """Columns of a tile that are tried."""
 PRODUCER_REGISTERS = 40
 CONSUMER_REGISTERS = 232
-_INPUTS = (DataType.BF16, DataType.FP16, DataType.TF32)
-_OUTPUTS = (*_INPUTS, DataType.FP32)
+INPUTS = (DataType.BF16, DataType.FP16, DataType.TF32)
+_OUTPUTS = (*INPUTS, DataType.FP32)
 
 
 class Kind(Enum):
@@ -233,7 +233,7 @@ def plan_tile(
     blocks, neighbours along M, load the columns they share once.
     """
     problem = output_along_columns(problem)
-    if problem.operands[0].data_type not in _INPUTS or rows not in (GROUP_ROWS, 2 * GROUP_ROWS):
+    if problem.operands[0].data_type not in INPUTS or rows not in (GROUP_ROWS, 2 * GROUP_ROWS):
         return None
     if problem.operands[2].data_type not in _OUTPUTS or columns % 8 or not 8 <= columns <= 256:
         return None
