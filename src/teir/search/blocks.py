@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import structs
 
 from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
@@ -70,7 +70,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         """Loops over the outer reductions, then over the blocks of the one that is cut."""
         if reductions.outside:
             axis, *others = reductions.outside
-            rest = replace(reductions, outside=tuple(others))
+            rest = structs.replace(reductions, outside=tuple(others))
             return self._reduced(axis, first, lambda to: self.reductions(rest, to))
         cut_axis, inside = reductions.cut, reductions.inside
         if cut_axis is None:
@@ -144,7 +144,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         """``then`` for every block; threads that share the blocks share the rest from inside."""
         if self.choice.sharing is not Sharing.ROWS:
             return self.emission.blocks(span, size, lambda tile: then(self, tile))
-        rest = replace(self, is_rest=True)
+        rest = structs.replace(self, is_rest=True)
         count, left = divmod(span.extent, size)
         if count <= 1:
             return self.emission.blocks(span, size, lambda tile: then(rest, tile))
@@ -242,7 +242,8 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         nodes = Body()
         for piece in level.side.pieces:
             tile = (*piece.beside, *some(piece.tile))
-            inside = replace(tiles, m=tile) if level.side.is_rows else replace(tiles, n=tile)
+            m, n = (tile, tiles.n) if level.side.is_rows else (tiles.m, tile)
+            inside = _Tiles(m, n)
             within = points * extent_of(piece.loops)
             nodes += self.emission.loops(
                 piece.loops, partial(self._walk, rest, inside, sides, k, first, within), parallel
@@ -267,7 +268,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             Operation.CONTRACTION,
             (rows.tensor, columns.tensor),
             out,
-            replace(roles, k=k),
+            structs.replace(roles, k=k),
             data_type=self.shape.a.data_type,
             flushes=self.shape.a.data_type is DataType.BF16,
             hints=self._hints(rows.tensor, columns.tensor),
