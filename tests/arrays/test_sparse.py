@@ -95,6 +95,11 @@ def test_an_array_is_immutable() -> None:
     assert sparse.to_dense().tolist() == [1, 2, 0]
 
 
+def test_its_text_names_format_shape_and_type() -> None:
+    sparse = Sparse.from_coo([[0, 1], [2, 0]], [1.0, 2.0], (3, 4), "ds:1,0")
+    assert repr(sparse) == "<Sparse ds:1,0 (3, 4): 2 values, float64>"
+
+
 def test_frozen_copies_and_sharing_shares() -> None:
     scipy_sparse = pytest.importorskip("scipy.sparse")
     matrix = scipy_sparse.csr_array(np.eye(3))

@@ -9,6 +9,7 @@ import pytest
 
 import teir
 from teir.errors import TeirError
+from teir.pipeline import sparse_terms
 from teir.pipeline.sparse_operands import hold
 from teir.pipeline.sparse_plan import SparsePlan
 from teir.soak.sparse_products import compare_product, pair_count
@@ -116,6 +117,14 @@ def test_products_of_sparse_matrices_store_what_scipy_stores(levels: str) -> Non
         ones = scipy_sparse.csr_array((np.ones(CSR.nnz), CSR.indices, CSR.indptr), shape=CSR.shape)
         reached = (ones @ abs(other)).nnz
         assert got.nnz == reached
+
+
+def test_without_room_for_a_row_operands_are_sorted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_terms, "_LARGEST_WORKSPACE", 8)
+    other = scipy_sparse.csr_array(integers(8, 9, seed=5, density=0.3))
+    plan = teir.plan("ij,jk->ik", CSR, other, out_levels="ds")
+    assert "sorted" in plan.explain()
+    np.testing.assert_array_equal(plan(CSR, other).to_dense(), (CSR @ other).toarray())
 
 
 def test_the_pattern_of_a_sum_is_the_union() -> None:

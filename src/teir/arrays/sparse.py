@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from teir.dtypes import data_type_of
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, weakref_slot=True)
 class Sparse:
     """An immutable sparse array; what is not stored is 0.
 
@@ -38,8 +38,8 @@ class Sparse:
 
     shape: tuple[int, ...]
     format: Format
-    stored: Stored = field(repr=False)
-    values: Array = field(repr=False)
+    stored: Stored
+    values: Array
     is_frozen: bool
     blocks: tuple[int, ...] | None = None
 
@@ -131,6 +131,10 @@ class Sparse:
 
         coords, values, found = read_file(path, None if shape is None else checked_shape(shape))
         return cls.from_coo(coords, values, found, levels, mode_order)
+
+    def __repr__(self) -> str:
+        blocks = f", blocks of {self.blocks}" if self.blocks else ""
+        return f"<Sparse {self.format} {self.shape}{blocks}: {self.nnz:,} values, {self.dtype}>"
 
     @property
     def ndim(self) -> int:

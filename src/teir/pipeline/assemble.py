@@ -235,10 +235,15 @@ class _Pairs:
             return None
         left, right = left - low, right - least
         marks = np.zeros(span, np.uint8)
-        arrays = (left, first.astype(np.int64), counts.astype(np.int64))
-        addresses = tuple(array.ctypes.data for array in arrays)
-        mark = pair_marks(default_isa())
-        mark(*addresses, left.size, right.ctypes.data, marks.ctypes.data)
+        first, counts = first.astype(np.int64), counts.astype(np.int64)
+        pair_marks(default_isa())(
+            left.ctypes.data,
+            first.ctypes.data,
+            counts.ctypes.data,
+            left.size,
+            right.ctypes.data,
+            marks.ctypes.data,
+        )
         return _columns(np.flatnonzero(marks.view(np.bool_)) + (low + least), self.sizes)
 
     def _part(self, relation: Relation) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -17,8 +18,12 @@ from teir.arrays.levels import Format, Level, dense_format
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
 from teir.pipeline.sparse_operands import Array, Conversion, Held, kept
+from teir.search.sparse.graph import Branch
 from teir.search.sparse.statement import Statement, sorted_loops
+from teir.search.sparse.workspace import workspace_graph
 
+_LARGEST_WORKSPACE = 1 << 24
+"""Elements of a temporary from which on operands are rather sorted anew."""
 _SPARSE_ROWS = 16
 """Rows per stored value from which on an outermost level is better compressed."""
 
@@ -194,18 +199,29 @@ def _ordered(
     tensors = [factor.access.tensor for factor in laid]
     has_workspace = False
     if not _agree(statement, (output.tensor, *tensors)):
-        has_workspace = output_format.is_sparse
-        fixed = () if has_workspace else (output.tensor,)
-        laid = _reordered(laid, statement, fixed)
-        statement = _statement(laid, output, output_format)
-        if has_workspace:
-            has_workspace = not _agree(statement, (output.tensor, *tensors))
+        free = _reordered(laid, statement, ()) if output_format.is_sparse else laid
+        freed = _statement(free, output, output_format)
+        has_workspace = output_format.is_sparse and not _agree(freed, (output.tensor, *tensors))
+        if has_workspace and _workspace_elements(freed, extents) > _LARGEST_WORKSPACE:
+            has_workspace = False
+        if has_workspace or _agree(freed, (output.tensor, *tensors)):
+            laid, statement = free, freed
+        else:
+            laid = _reordered(laid, statement, (output.tensor,))
+            statement = _statement(laid, output, output_format)
     return Term(
         statement=statement,
         extents={index: extents[index] for index in statement.indices},
         factors=tuple(laid),
         has_workspace=has_workspace,
     )
+
+
+def _workspace_elements(statement: Statement, extents: Mapping[str, int]) -> int:
+    graph = workspace_graph(statement)
+    assert graph is not None
+    assert isinstance(graph.root, Branch)
+    return prod(extents[index] for index in graph.root.temporary.indices)
 
 
 def _statement(factors: Sequence[Factor], output: Access, output_format: Format) -> Statement:
