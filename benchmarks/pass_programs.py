@@ -167,10 +167,10 @@ def one_thread() -> tuple[Measured, ...]:
             products=1024**3,
         ),
         Measured(
-            title="1536^3 in tiles of 64 x 48 x 64, sums outermost",
+            title="1024^3 in tiles of 32^3, sums outermost",
             omitted="order axes",
-            program=tiled(1536, 64, 48, 64, "k m n"),
-            products=1536**3,
+            program=tiled(1024, 32, 32, 32, "k m n"),
+            products=1024**3,
         ),
         Measured(
             title="20000 products of 8^3",
@@ -179,15 +179,15 @@ def one_thread() -> tuple[Measured, ...]:
             products=20_000 * 8**3,
         ),
         Measured(
-            title="1600^3, element by element",
+            title="1600^3, columns 8192 bytes apart",
             omitted="block caches",
-            program=product(square(1600), nest),
+            program=product(square(1600, 2048), nest),
             products=1600**3,
         ),
         Measured(
-            title="a 4096 x 4096 matrix turned",
+            title="a 1000 x 1000 matrix turned",
             omitted="block caches",
-            program=transposition(4096),
+            program=transposition(1000),
             products=None,
         ),
         Measured(
@@ -213,6 +213,12 @@ def two_threads() -> tuple[Measured, ...]:
             omitted="parallelise",
             program=long_sum(24, 400_000),
             products=24 * 24 * 400_000,
+        ),
+        Measured(
+            title="8 x 8 sums of 400,000 products, two threads",
+            omitted="parallelise",
+            program=long_sum(8, 400_000),
+            products=8 * 8 * 400_000,
         ),
     )
 

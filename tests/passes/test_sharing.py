@@ -64,7 +64,7 @@ def test_a_long_sum_is_shared_by_slices() -> None:
 
 @pytest.mark.parametrize(
     ("extent", "threads", "granule", "block"),
-    [(1600, 2, 16, 400), (1009, 2, 1, 126), (7, 4, 16, 1)],
+    [(1600, 2, 16, 400), (1009, 2, 1, 126), (7, 4, 16, 1), (24, 2, 12, 12)],
 )
 def test_every_thread_gets_the_same(extent: int, threads: int, granule: int, block: int) -> None:
     assert shared_block(extent, threads, granule) == block

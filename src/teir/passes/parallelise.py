@@ -207,13 +207,15 @@ def shared_block(extent: int, threads: int, granule: int) -> int:
     """The block that lets ``threads`` finish an extent soonest, what remains done by one.
 
     Multiples of the granule are preferred, and among equals the most blocks, up to four per
-    thread.
+    thread; less than a granule only where there is no more for every thread.
     """
     best = (extent, extent)
     for count in range(threads, _CHUNKS * threads + 1):
         block = extent // count
         if block >= granule:
             block -= block % granule
+        elif count > threads:
+            break
         if block == 0:
             break
         rounds = -(-(extent // block) // threads)
