@@ -108,14 +108,21 @@ def device_of(driver: Driver, address: int) -> int:
 @contextmanager
 def on_device(driver: Driver, device: int) -> Iterator[None]:
     """With the primary context of ``device`` current on this thread."""
-    context = ctypes.c_void_p()
-    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    context = ctypes.c_void_p(_primary_context(driver, device))
     driver.call("cuCtxPushCurrent_v2", context)
     try:
         yield
     finally:
         driver.call("cuCtxPopCurrent_v2", ctypes.byref(context))
-        driver.call("cuDevicePrimaryCtxRelease_v2", device)
+
+
+@cache
+def _primary_context(driver: Driver, device: int) -> int:
+    """Kept for the life of the process, as the kernels loaded in it are."""
+    context = ctypes.c_void_p()
+    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    assert context.value is not None
+    return context.value
 
 
 def load_function(driver: Driver, cubin: bytes, name: str, shared_bytes: int) -> int:
