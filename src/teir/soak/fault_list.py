@@ -199,17 +199,17 @@ FAULTS = (
         BOUNDS,
     ),
     Fault(
-        "a tile one index too long",
+        "a tile eight bytes too long",
         "ir/check/bounds.py",
-        "up += offset + axis.strides.get(tensor, 0) * (axis.extent - 1)",
-        "up += offset + axis.strides.get(tensor, 0) * axis.extent",
+        "up += offset + axis",
+        "up += 8 + offset + axis",
         BOUNDS,
     ),
     Fault(
         "offsets of loops ignored",
         "ir/check/bounds.py",
-        "(tensor, offsets[tensor], offsets[tensor] + axis.strides.get(tensor, 0) * last)",
-        "(tensor, 0, axis.strides.get(tensor, 0) * last)",
+        "(tensor, offsets[tensor], offsets[tensor] + axis",
+        "(tensor, 0, 0 * offsets[tensor] + axis",
         BOUNDS,
     ),
     Fault(
