@@ -109,9 +109,7 @@ def _repeated(rule: Rule, part: Part, names: Sequence[str]) -> list[Finding]:
 def step_tensors(resolved: Resolved) -> list[Finding]:
     tensors = resolved.tensors
     unknown = {
-        (axis.name, tensor): None
-        for axis, _, tensor, _ in resolved.steps
-        if tensor not in tensors
+        (axis.name, tensor): None for axis, _, tensor, _ in resolved.steps if tensor not in tensors
     }
     return [
         _unknown(STEP_TENSOR, Part.AXIS, axis, "tensor", tensor, tensors)

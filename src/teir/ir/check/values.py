@@ -46,9 +46,7 @@ WIDTH_MULTIPLE = Rule(
 
 
 def integers(resolved: Resolved) -> list[Finding]:
-    found = [
-        (axis, axis.extent) for axis in resolved.program.axes if type(axis.extent) is not int
-    ]
+    found = [(axis, axis.extent) for axis in resolved.program.axes if type(axis.extent) is not int]
     found += [(axis, value) for axis, _, _, value in resolved.steps if type(value) is not int]
     return [
         blame(INTEGERS, Part.AXIS, axis.name, "an int", f"{value!r} ({type(value).__name__})")
