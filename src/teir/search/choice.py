@@ -35,6 +35,8 @@ _SHORT_DEPTH = 96
 _BEYOND_L2 = 4
 """Sizes of the second cache from which an operand counts as streaming by."""
 _FEW_COLUMNS = 64
+_PANELS_OF_A_RUN = 4
+"""Panels side by side where A comes from memory: longer runs are read and written faster."""
 _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 _CHUNKS = 4
@@ -107,7 +109,8 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     packed_a = Packing.NONE
     if packs_a:
-        fits = _fits_whole(shape, k, machine, _SHARED_PACKED if sharing is not Sharing.NONE else 1)
+        halves = 1 if sharing is Sharing.NONE else _SHARED_PACKED
+        fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine, halves)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
     streams = _is_written_once(shape, depth, machine)
     choice = Choice(
@@ -126,11 +129,12 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     )
     if packs_a or not _is_read_once(shape, machine):
         return choice
+    assert shape.m is not None
     assert shape.n is not None
     return replace(
         choice,
         order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
-        row_block=choice.panel,
+        row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel),
         column_block=shape.n.extent,
         prefetches_a=True,
     )
@@ -255,14 +259,17 @@ def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walk
 
 
 def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
-    """Rows or columns, whichever has more tiles; none where the batch axes are enough."""
+    """Rows where there are enough panels, else columns; none where the batch axes are enough.
+
+    Threads that share rows pack their own: cores that are far from each other exchange nothing.
+    """
     if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
         return Sharing.NONE
     panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
     columns = shape.columns // FEWEST_COLUMNS
     if max(panels, columns) < machine.threads:
         return Sharing.NONE
-    return Sharing.ROWS if panels >= min(columns, 4 * machine.threads) else Sharing.COLUMNS
+    return Sharing.ROWS if panels >= min(columns, 2 * machine.threads) else Sharing.COLUMNS
 
 
 def shares_batch(shape: ProductShape, machine: Machine) -> bool:

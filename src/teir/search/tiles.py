@@ -27,6 +27,8 @@ _FEWEST_PRODUCTS = 12
 """Products per result below which moving results once more costs too much."""
 _SHORTEST = 8
 """Lanes that fill at least half a vector."""
+_FAR_BYTES = 4 << 20
+"""Outputs from here on leave the second cache before anybody reads them."""
 _LINE_BYTES = 64
 _READ_BYTES = 512
 _WRITTEN_BYTES = 1024
@@ -138,10 +140,11 @@ def emit_through_tile(
     outside = [a for a in step.axes if a.stride(step.output.name) and id(a) not in inside]
     large = max(step.inputs, key=lambda one: _elements(step, one.name))
     outside.sort(key=lambda axis: axis.stride(large.name), reverse=True)
+    streams = _elements(step, step.output.name) * step.output.data_type.width >= _FAR_BYTES
 
     def blocks(done: tuple[Span, ...], left: tuple[tuple[Span, int], ...]) -> Body:
         if not left:
-            return _tile(emission, step, done, product)
+            return _tile(emission, step, done, product, streams)
         (axis, size), *others = left
         return emission.blocks(
             axis, size, lambda one: blocks((*done, one), tuple(others)), parallel
@@ -156,6 +159,7 @@ def _tile(
     step: Step,
     axes: tuple[Span, ...],
     product: Callable[[Step], Body],
+    streams: bool,
 ) -> Body:
     """The product of one tile into scratch, and the copy of the scratch to the output."""
     out = step.output
@@ -178,7 +182,7 @@ def _tile(
         (scratch.name,),
         out.name,
         Roles(m=tuple(copied[:-1]), n=(copied[-1],)),
-        hints=MemoryHints(streams=True, prefetched=frozenset()),
+        hints=MemoryHints(streams=streams, prefetched=frozenset()),
     )
     made = product(inner) + copy
     return Body(made.nodes, (*made.scratch, scratch))
