@@ -23,6 +23,9 @@ def soak(
         int, typer.Option(min=0, help="Random programs before and after every pass.")
     ] = 0,
     einsums: Annotated[int, typer.Option(min=0, help="Random einsums against NumPy.")] = 0,
+    products: Annotated[
+        int, typer.Option(min=0, help="Random sparse products, after every pair of formats.")
+    ] = 0,
     mutants: Annotated[int, typer.Option(min=0, help="Hostile programs.")] = 0,
     enumerations: Annotated[
         int, typer.Option(min=0, help="Small programs whose every byte is enumerated.")
@@ -71,6 +74,7 @@ def soak(
         programs=programs,
         translations=passes,
         einsums=einsums,
+        products=products,
         mutants=mutants,
         enumerations=enumerations,
         remainders=remainders,

@@ -15,7 +15,7 @@ from typing import Any, Never
 import numpy as np
 
 from teir.arrays.levels import Format, dense_format, parse_format
-from teir.arrays.sparse import Sparse
+from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_adapters import is_sparse
 from teir.dtypes import DataType, data_type_of
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
@@ -353,15 +353,22 @@ def _run_sparse(plan: SparsePlan, steps: Sequence[_Step]) -> Sparse:
         compute,
         plan.threads,
     )
-    total = np.zeros(result.nnz, compute)
-    for step in live:
+    total: Array | None = None
+    for step in live if result.nnz else ():
         assert step.scheduled is not None
         values = np.empty(result.nnz, compute)
         arrays = [values, *(a for level in result.stored if level for a in (level.pos, level.crd))]
-        if values.size:
-            _execute(step, step.scheduled, arrays)
-            total = total - values if step.is_negative else total + values
-    return result.with_values(total.astype(plan.result_type.numpy_dtype(), copy=False))
+        _execute(step, step.scheduled, arrays)
+        if total is None:
+            total = np.negative(values, out=values) if step.is_negative else values
+        elif step.is_negative:
+            total -= values
+        else:
+            total += values
+    if total is None:
+        total = np.zeros(result.nnz, compute)
+    values = total.astype(plan.result_type.numpy_dtype(), copy=False)
+    return owned(result.shape, result.format, result.stored, values)
 
 
 def _execute(step: _Step, chosen: Scheduled, output: Sequence[Array]) -> None:

@@ -22,6 +22,7 @@ from teir.soak.kernel_pages import kernel_items, press_one
 from teir.soak.random_einsums import histogram, judge_one
 from teir.soak.repeats import CASES, repeat_one
 from teir.soak.soundness import examine_one
+from teir.soak.sparse_products import compare_product, pair_count
 from teir.soak.translation import pass_names, translate_one
 
 MUTATION_SCORE = 95.0
@@ -35,6 +36,8 @@ class Campaign:
     programs: int = 0
     translations: int = 0
     einsums: int = 0
+    products: int = 0
+    """Random sparse products, after every pair of formats of the fixed ones."""
     mutants: int = 0
     enumerations: int = 0
     remainders: int = 0
@@ -63,6 +66,7 @@ PUBLISHED = Campaign(
     programs=10_000,
     translations=2_000,
     einsums=20_000,
+    products=5_000,
     mutants=20_000,
     enumerations=20_000,
     remainders=64,
@@ -87,6 +91,7 @@ def run_campaign(campaign: Campaign, say: Say) -> Iterator[Figure]:
         (campaign.programs, _differential),
         (campaign.translations, _translations),
         (campaign.einsums, _einsums),
+        (campaign.products, _sparse_products),
         (campaign.mutants, _hostile),
         (campaign.enumerations, _soundness),
         (campaign.remainders, _kernels),
@@ -126,6 +131,15 @@ def _einsums(campaign: Campaign, say: Say) -> Figure:
     title = "random einsum strings against NumPy in a wider type, error over bound"
     remarks = (_seeds(items), f"largest {max(tally.ratios, default=0.0):.3f}")
     return tally.figure(3, title, campaign.einsums, remarks, histogram(tally.ratios))
+
+
+def _sparse_products(campaign: Campaign, say: Say) -> Figure:
+    pairs = pair_count()
+    items = range(pairs + campaign.products)
+    tally = gather("sparse products", compare_product, items, campaign.jobs, say)
+    title = "sparse products in all formats against the dense meaning, exact integers"
+    remarks = (f"{pairs:,} pairs of formats, {campaign.products:,} random products",)
+    return tally.figure(4, title, len(items), remarks)
 
 
 def _hostile(campaign: Campaign, say: Say) -> Figure:
