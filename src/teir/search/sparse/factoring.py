@@ -1,6 +1,7 @@
 """Factors taken out of sums before a schedule becomes a program: the same value, fewer products.
 
     j < t; k: t += B C[k] D[k], l: A[l] += t E[l] >   ->   t += C[k] D[k],  A[l] += B t E[l]
+    j, k, l: A[j,l] += C[j,k] D[j,k] E[k,l]   ->   j < t[k]; k: t[k] += C D, k, l: A += t[k] E >
     j, k: A[j] += B[j] C[k] D[k]   ->   j < t; k: t += C[k] D[k], A[j] += B[j] t >
 
 A sum that is left of two factors along one dense loop is what dot-product kernels form.
@@ -54,6 +55,8 @@ def _moved(branch: Branch) -> Branch:
 def _split(statement: Statement, nest: Nest, name: str) -> Node:
     """A nest below a sparse loop gets a scalar for the sum over its dense loop."""
     walked = sparse_loops(statement, nest)
+    if not walked:
+        return _rows(nest, name)
     kept = len(nest.loops)
     while kept and nest.loops[kept - 1] not in walked:
         kept -= 1
@@ -71,6 +74,28 @@ def _split(statement: Statement, nest: Nest, name: str) -> Node:
         temporary=scalar,
         producer=Nest(output=scalar, inputs=moving, loops=inner),
         consumer=Nest(output=nest.output, inputs=(*fixed, scalar), loops=()),
+    )
+
+
+def _rows(nest: Nest, name: str) -> Node:
+    """A dense nest multiplies what its vectors share once: a row of products, then a product."""
+    loops = nest.loops
+    if len(nest.inputs) < 3 or len(loops) < 3 or not nest.output.indices:
+        return nest
+    fixed, moving = _parted(nest.inputs, nest.output.indices[-1:])
+    if len(fixed) < 2 or len(moving) != 1 or nest.output.indices[-1] not in loops[1:]:
+        return nest
+    if any(loops[0] not in access.indices for access in fixed):
+        return nest
+    indices = tuple(one for one in loops[1:] if any(one in access.indices for access in fixed))
+    if not indices:
+        return nest
+    row = Access(tensor=name, indices=indices)
+    return Branch(
+        loops=loops[:1],
+        temporary=row,
+        producer=Nest(output=row, inputs=fixed, loops=indices),
+        consumer=Nest(output=nest.output, inputs=(row, *moving), loops=loops[1:]),
     )
 
 
