@@ -108,7 +108,7 @@ def emit_contraction(
 ) -> Body:
     """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
     reductions = reductions_of(shape, choice.depth)
-    is_narrow = shape.out.data_type.accumulator is not shape.out.data_type
+    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
     if is_narrow and not reductions.is_one_block:
         return _through_wide_output(emission, shape, machine, choice)
     blocks = ProductBlocks(emission, shape, choice)
