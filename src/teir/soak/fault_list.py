@@ -366,14 +366,14 @@ FAULTS = (
         "backends/llvm/entry_ir.py",
         "%stride_equal = icmp eq i64 %stride, %stride_expected",
         "%stride_equal = icmp eq i64 %stride, %stride",
-        "tests/backends",
+        "tests/backends/llvm/test_entry.py",
     ),
     Fault(
         "an output that overlaps an input",
         "backends/llvm/entry_ir.py",
         "%below = icmp ult i64 %written_low, %other_high",
         "%below = icmp ugt i64 %written_low, %other_high",
-        "tests/backends",
+        "tests/backends/llvm/test_entry.py",
     ),
     Fault(
         "one plan for all types",
