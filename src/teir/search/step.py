@@ -79,7 +79,7 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
     while place < len(left):
         extent = left[place].extent
         wanted = tuple([stride * extent for stride in walks[place]])
-        if extent == 1 or wanted not in walks:
+        if wanted == walks[place] or wanted not in walks:
             place += 1
             continue
         outer = walks.index(wanted)
