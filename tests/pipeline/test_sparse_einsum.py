@@ -69,6 +69,11 @@ def test_blocks_become_axes_of_the_program() -> None:
     np.testing.assert_array_equal(plan(blocks, E), B @ E)
 
 
+def test_blocks_to_a_dense_result_in_another_order() -> None:
+    got = teir.einsum("ij,jl->il", CSR.tobsr(blocksize=(2, 4)), E, out_levels="dd:1,0")
+    np.testing.assert_array_equal(got.to_dense(), B @ E)
+
+
 def test_native_code_runs_sparse_products() -> None:
     assert "computed by: native code" in teir.plan("ij,jl->il", CSR, E).explain()
 

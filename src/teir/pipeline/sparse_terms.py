@@ -77,7 +77,7 @@ def term_of(
         name = _unused(access.tensor, names)
         names.add(name)
         factors.append(_plain(Factor(access=replace(access, tensor=name), held=one), extents))
-    if output_format.is_sparse:
+    if output_format != dense_format(len(output.indices)):
         factors = [_without_blocks(factor) for factor in factors]
         return _ordered(factors, output, output_format, extents)
     split = _split_blocks(factors, output, extents)
