@@ -156,7 +156,7 @@ SIZES = {"i": 53, "j": 19, "k": 21, "l": 24, "m": 16, "n": 17}
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_the_frontier_of_each_kernel_runs_natively(name: str) -> None:
-    """With rows enough for blocks and what is left over, and with dots and fibres of all lengths."""
+    """With rows enough for blocks and what is left over, dots and fibres of all lengths."""
     statement = KERNELS[name].statement
     extents = {index: SIZES[index] for index in statement.indices}
     draw = np.random.default_rng(7)
