@@ -312,9 +312,7 @@ def subnormal_entries(resolved: Resolved) -> list[Finding]:
         elif types != [DataType.BF16] * 2 or lanes_text(primitive) is not None:
             found = ", ".join(one.value for one in types)
             expected = "two inputs of type BF16 and no lanes"
-            findings.append(
-                blame(SUBNORMALS_ZERO, Part.PRIMITIVE, primitive.name, expected, found)
-            )
+            findings.append(blame(SUBNORMALS_ZERO, Part.PRIMITIVE, primitive.name, expected, found))
     return findings
 
 
