@@ -54,6 +54,23 @@ _PLAIN: dict[DataType, tuple[int, ...]] = {
 }
 
 
+_FIXED_DEPTH = 6
+"""Products per result up to which the loop over them would show: blocks without one are taken."""
+_FIXED_ACCUMULATORS = 16
+_PAIRED_REGISTERS = 22
+"""Blocks two vectors high keep A for every column: its vectors and the accumulators."""
+
+
+def holds_depth(vectors: int, columns: int, depth: int) -> bool:
+    """True where a block of FP32 or FP64 without a loop over ``depth`` products needs no stack.
+
+    Without a loop LLVM moves loads ahead into whatever registers are free.
+    """
+    if depth > _FIXED_DEPTH or vectors * columns > _FIXED_ACCUMULATORS:
+        return False
+    return vectors != 2 or vectors * (columns + depth) <= _PAIRED_REGISTERS
+
+
 @cache
 def block_shapes(
     isa: Isa, in_type: DataType, out_type: DataType, flushes: bool = False

@@ -13,6 +13,7 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.block_shapes import holds_depth
 from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
@@ -24,9 +25,6 @@ BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
 _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
-_FIXED_DEPTH = 6
-"""Products per result up to which the loop over them would show: blocks without one are taken."""
-_FIXED_ACCUMULATORS = 16
 
 
 class GemmAxes(msgspec.Struct, frozen=True):
@@ -172,12 +170,12 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             depth *= axis.extent
         return depth
 
-    def _fixed_depth(self, accumulators: int) -> int | None:
-        """The depth a block knows: without a loop, LLVM moves loads ahead into free registers."""
-        is_known = len(self.inside) == 1 and self._depth <= _FIXED_DEPTH
-        has_room = self.isa is Isa.AVX512 and accumulators <= _FIXED_ACCUMULATORS
+    def _fixed_depth(self, vectors: int, columns: int) -> int | None:
+        """The depth a block knows; None where it takes the depth as an argument."""
+        if len(self.inside) != 1 or self.isa is not Isa.AVX512:
+            return None
         is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return self._depth if is_known and has_room and is_plain else None
+        return self._depth if is_plain and holds_depth(vectors, columns, self._depth) else None
 
     def _loop(self, axis: TileAxis, body: tuple[KernelNode, ...]) -> tuple[KernelNode, ...]:
         if axis.extent == 1:
@@ -256,7 +254,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             flushes=self.tile.flushes,
             b_adjacent=self.tile.flushes and self._is_b_adjacent(),
             repeats=blocks > 1,
-            depth=self._fixed_depth(vectors * columns),
+            depth=self._fixed_depth(vectors, columns),
         )
         missing = BLOCK_REDUCTIONS - len(self.inside)
         loops = (TileAxis(1, (0, 0, 0)),) * missing + self.inside

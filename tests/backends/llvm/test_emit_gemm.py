@@ -22,7 +22,7 @@ from backends.llvm.kernel_calls import (
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.ir.tile_arithmetic import contract
-from teir.lower.block_shapes import block_shapes
+from teir.lower.block_shapes import block_shapes, holds_depth
 from teir.lower.kernels import Access, GemmBlock
 from teir.target import Isa
 
@@ -375,15 +375,16 @@ def test_no_vector_register_is_spilled(isa: Isa, data_type: DataType) -> None:
                 assert not [line for line in lines if spill.search(line)], kernel
 
 
-@pytest.mark.parametrize("depth", [None, 1, 3, 6])
+@pytest.mark.parametrize("depth", [None, 1, 3, 4, 6])
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
 def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None) -> None:
-    """Blocks of fixed depth have at most 16 accumulators, the others as many as there may be."""
+    """Of every height the widest block; with a fixed depth, the widest that may have one."""
     isa = Isa.AVX512
     shapes = extremes(isa, data_type, False)
     if depth is not None:
-        limits = dict(block_shapes(isa, data_type, data_type))
-        shapes = [(vectors, min(most, 16 // vectors)) for vectors, most in limits.items()]
+        admitted = block_shapes(isa, data_type, data_type)
+        fixed = [shape for shape in admitted if holds_depth(*shape, depth)]
+        shapes = list(dict(sorted(fixed)).items())
     for vectors, columns in shapes:
         kernel = dataclasses.replace(
             block(data_type, data_type, full_lanes(isa, data_type), vectors, columns, masked=True),
