@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -86,10 +87,12 @@ def test_named_files_exist() -> None:
 def test_the_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)  # the README's own lines
     result = names["result"]
     assert result.tolist() == [200.0] * 300  # type: ignore[attr-defined]
+    rows = names["B"].sum(axis=1)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(names["A"], np.repeat(16 * rows[:, None], 32, axis=1))  # type: ignore[call-overload]
     assert "trus,pqtu->pqrs" in capsys.readouterr().out
