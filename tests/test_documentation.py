@@ -93,6 +93,6 @@ def test_the_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> N
         exec(compile(block, "README.md", "exec"), names)  # the README's own lines
     result = names["result"]
     assert result.tolist() == [200.0] * 300  # type: ignore[attr-defined]
-    rows = names["B"].sum(axis=1)  # type: ignore[attr-defined]
+    rows = names["B"].toarray().sum(axis=1)  # type: ignore[attr-defined]
     np.testing.assert_allclose(names["A"], np.repeat(16 * rows[:, None], 32, axis=1))  # type: ignore[call-overload]
     assert "trus,pqtu->pqrs" in capsys.readouterr().out
