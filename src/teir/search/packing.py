@@ -70,22 +70,15 @@ def pack_a(
     width = source.data_type.width
     height = min(panel, rows.extent)
     k_packed, panel_bytes = _stack(k, target.name, height * width)
-    whole, left = divmod(rows.extent, height)
-    pieces: list[Piece] = []
-    if whole:
-        panels, tile = _split(rows, height)
-        loops = tuple(span.on(target.name, panel_bytes) for span in panels)
-        pieces.append(Piece(loops, tile.on(target.name, width)))
-    if left:
-        rest = rows.rest(whole * height).on(target.name, width)
-        pieces.append(Piece((), _shifted(rest, target.name, whole * panel_bytes)))
-    outer_packed, _ = _stack(outer, target.name, (whole + bool(left)) * panel_bytes)
+    parts = _blocks(rows, height, target.name, width, panel_bytes)
+    pieces = tuple(Piece(loops, tile) for loops, tile in parts)
+    outer_packed, _ = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
     copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
     return Packed(
         Body(copies.nodes, (target,)),
         target,
         outer_packed,
-        tuple(pieces),
+        pieces,
         k_packed,
     )
 
@@ -115,17 +108,10 @@ def _pack_following(
     width = source.data_type.width
     last = outer[-1]
     count = min(count, last.extent)
-    whole, left = divmod(last.extent, count)
     k_packed, panel_bytes = _stack(k, target.name, count * rows.extent * width)
-    outer_packed, _ = _stack(outer[:-1], target.name, (whole + bool(left)) * panel_bytes)
+    outer_packed, _ = _stack(outer[:-1], target.name, -(-last.extent // count) * panel_bytes)
     row = rows.on(target.name, width)
-    parts: list[tuple[tuple[Span, ...], Span]] = []
-    loops, inner = _split(last, count)
-    loops = tuple(loop.on(target.name, panel_bytes) for loop in loops)
-    parts.append((loops, inner.on(target.name, rows.extent * width)))
-    if left:
-        rest = last.rest(whole * count).on(target.name, rows.extent * width)
-        parts.append(((), _shifted(rest, target.name, whole * panel_bytes)))
+    parts = _blocks(last, count, target.name, rows.extent * width, panel_bytes)
     copied = [Piece(loops, row, (beside,)) for loops, beside in parts]
     copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
     pieces = tuple(Piece(loops, _one_axis(beside, row)) for loops, beside in parts)
@@ -191,14 +177,9 @@ def pack_b(
         end = column_bytes * columns.extent
     else:
         k_packed, block_bytes = _stack(k, target.name, block * width)
-        whole, left = divmod(columns.extent, block)
-        blocks, tile = _split(columns, block)
-        loops = tuple(span.on(target.name, block_bytes) for span in blocks)
-        pieces = (Piece(loops, tile.on(target.name, width)),)
-        if left:
-            rest = columns.rest(whole * block).on(target.name, width)
-            pieces += (Piece((), _shifted(rest, target.name, whole * block_bytes)),)
-        end = (whole + bool(left)) * block_bytes
+        parts = _blocks(columns, block, target.name, width, block_bytes)
+        pieces = tuple(Piece(loops, tile) for loops, tile in parts)
+        end = -(-columns.extent // block) * block_bytes
     outer_packed, _ = _stack(outer, target.name, end)
     copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
     return Packed(
@@ -222,6 +203,23 @@ def cut(span: Span | None, block: int) -> tuple[Piece, ...]:
     if left:
         pieces += (Piece((), span.rest(whole * block) if whole else span),)
     return pieces
+
+
+def _blocks(
+    span: Span, block: int, tensor: str, step_bytes: int, block_bytes: int
+) -> list[tuple[tuple[Span, ...], Span]]:
+    """The whole blocks of ``span`` and what remains, ``block_bytes`` apart on ``tensor``: for
+    each the loops around it and the axis inside, whose elements are ``step_bytes`` apart."""
+    whole, left = divmod(span.extent, block)
+    parts: list[tuple[tuple[Span, ...], Span]] = []
+    if whole:
+        loops, inner = _split(span, block)
+        outside = tuple(loop.on(tensor, block_bytes) for loop in loops)
+        parts.append((outside, inner.on(tensor, step_bytes)))
+    if left:
+        rest = span.rest(whole * block).on(tensor, step_bytes)
+        parts.append(((), _shifted(rest, tensor, whole * block_bytes)))
+    return parts
 
 
 def _split(span: Span, block: int) -> tuple[tuple[Span, ...], Span]:
