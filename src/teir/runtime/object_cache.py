@@ -17,12 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from teir.runtime.private_files import (
-    cache_folder,
-    open_folder,
-    read_private_file,
-    write_atomically,
-)
+from teir.runtime.private_files import cache_folder, load_private, store_private
 
 _MAGIC = b"teir object 1\n"
 _DIGEST_BYTES = 32
@@ -40,36 +35,12 @@ class ObjectCache:
 
     def load(self, key: bytes) -> bytes | None:
         """The bytes stored under ``key``, or None."""
-        if self.directory is None:
-            return None
-        try:
-            folder = open_folder(self.directory, create=False)
-        except OSError:
-            return None
-        try:
-            entry = read_private_file(folder, _file_name(key), _LARGEST_ENTRY)
-        except OSError:
-            return None
-        finally:
-            os.close(folder)
+        entry = load_private(self.directory, _file_name(key), _LARGEST_ENTRY)
         return None if entry is None else _unwrap(entry, key)
 
     def store(self, key: bytes, data: bytes) -> bool:
         """Keep ``data`` under ``key``; False where it could not be written."""
-        if self.directory is None:
-            return False
-        try:
-            folder = open_folder(self.directory, create=True)
-        except OSError:
-            return False
-        try:
-            write_atomically(folder, _file_name(key), _wrap(key, data))
-            _make_room(folder)
-        except OSError:
-            return False
-        finally:
-            os.close(folder)
-        return True
+        return store_private(self.directory, _file_name(key), _wrap(key, data), _make_room)
 
 
 def object_cache(environment: Mapping[str, str]) -> ObjectCache:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
@@ -73,6 +73,45 @@ def read_private_file(folder: int, name: str, most_bytes: int) -> bytes | None:
         with contextlib.suppress(OSError):
             os.utime(file.fileno())
         return file.read()
+
+
+def load_private(directory: Path | None, name: str, most_bytes: int) -> bytes | None:
+    """The bytes of a file in ``directory``, None where there is none that is this user's alone."""
+    if directory is None:
+        return None
+    try:
+        folder = open_folder(directory, create=False)
+    except OSError:
+        return None
+    try:
+        return read_private_file(folder, name, most_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+
+
+def store_private(
+    directory: Path | None, name: str, entry: bytes, then: Callable[[int], None]
+) -> bool:
+    """Write a file into ``directory`` and do ``then`` with the directory's descriptor.
+
+    False where it could not be done.
+    """
+    if directory is None:
+        return False
+    try:
+        folder = open_folder(directory, create=True)
+    except OSError:
+        return False
+    try:
+        write_atomically(folder, name, entry)
+        then(folder)
+    except OSError:
+        return False
+    finally:
+        os.close(folder)
+    return True
 
 
 def write_atomically(folder: int, name: str, entry: bytes) -> None:

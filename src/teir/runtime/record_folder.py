@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from teir.runtime.private_files import open_folder, read_private_file, write_atomically
+from teir.runtime.private_files import load_private, store_private
 
 MOST_BYTES = 1 << 20
 """The largest document that is read."""
@@ -39,31 +39,8 @@ class RecordFolder:
 
     def load(self, name: str) -> bytes | None:
         """A document's bytes, None where there is none that belongs to this user alone."""
-        if self.directory is None:
-            return None
-        try:
-            folder = open_folder(self.directory, create=False)
-        except OSError:
-            return None
-        try:
-            return read_private_file(folder, name + _SUFFIX, MOST_BYTES)
-        except OSError:
-            return None
-        finally:
-            os.close(folder)
+        return load_private(self.directory, name + _SUFFIX, MOST_BYTES)
 
     def store(self, name: str, document: bytes) -> bool:
         """Keep a document; False where it could not be written."""
-        if self.directory is None:
-            return False
-        try:
-            folder = open_folder(self.directory, create=True)
-        except OSError:
-            return False
-        try:
-            write_atomically(folder, name + _SUFFIX, document)
-        except OSError:
-            return False
-        finally:
-            os.close(folder)
-        return True
+        return store_private(self.directory, name + _SUFFIX, document, lambda _: None)
