@@ -21,12 +21,10 @@ from teir.pipeline.executable import (
 )
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
-from teir.search.sparse.candidate import Sizes
-from teir.search.sparse.constraints import symbols_of
-from teir.search.sparse.cost import FIBRE, value
+from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.graph import IterationGraph, linear
-from teir.search.sparse.predicted import Problem, predicted_seconds
-from teir.search.sparse.schedules import Request, plan_frontier
+from teir.search.sparse.predicted import Problem
+from teir.search.sparse.ranked import ranked
 from teir.search.sparse.statement import Statement, first_order
 from teir.search.sparse.translate import program_of
 from teir.search.sparse.workspace import workspace_graph
@@ -109,27 +107,14 @@ def _cheapest(
 ) -> tuple[IterationGraph, int]:
     known = {index: float(extent) for index, extent in extents.items()}
     known |= {f"{index}{FIBRE}": length for index, length in lengths.items()}
-    symbols = {symbol: known[symbol] for symbol in symbols_of(statement)}
-    cache_bytes = host_target(os.environ).caches.l3_bytes
-    request = Request(sizes=symbols, cache_bytes=cache_bytes, element_bytes=data_type.width)
-    sizes = Sizes(symbols=symbols, element_bytes=data_type.width, memory_bytes=request.memory_bytes)
-    frontier = plan_frontier(statement, request)
-    fitting = [one for one in frontier if sizes.is_within(one.cost)] or list(frontier)
     problem = Problem(
         statement=statement,
         symbols=known,
         element_bytes=data_type.width,
-        cache_bytes=cache_bytes,
+        cache_bytes=host_target(os.environ).caches.l3_bytes,
     )
-    best = min(
-        fitting,
-        key=lambda one: (
-            predicted_seconds(one.graph, problem),
-            value(one.cost.memory, symbols),
-            str(one.graph),
-        ),
-    )
-    return best.graph, len(frontier)
+    found = ranked(problem)
+    return found[0].candidate.graph, len(found)
 
 
 def fibre_lengths(term: Term) -> dict[str, float]:

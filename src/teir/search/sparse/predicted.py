@@ -45,7 +45,7 @@ class Problem:
     statement: Statement
     symbols: Mapping[str, float]
     element_bytes: int
-    cache_bytes: float
+    cache_bytes: int
 
     @property
     def lanes(self) -> float:
