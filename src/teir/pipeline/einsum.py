@@ -39,7 +39,7 @@ from teir.pipeline.problem import (
     state_problem,
     stored_type,
 )
-from teir.pipeline.sparse_einsum import require_usual, sparse_einsum, sparse_plan
+from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
 from teir.runtime.runtime import current
@@ -112,6 +112,12 @@ def einsum(
                 plan = _with_entry(plan)
                 _plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
+    if out_levels is None and dtype is None and type(subscripts) is str:
+        usual = _usual(optimize, memory_limit, tune, deterministic)
+        if all(usual.values()) and (threads is None or type(threads) is int):
+            result = sparse_calls().run((subscripts, threads), operands, out)
+            if result is not NotImplemented:
+                return result
     if takes_sparse(subscripts, operands, out_levels):
         require_usual(_usual(optimize, memory_limit, tune, deterministic))
         return _sparse(subscripts, operands, out, out_levels, dtype, threads)
@@ -197,7 +203,10 @@ def _sparse(
     threads: int | None,
 ) -> Any:
     text, given = _sparse_parsed(subscripts, operands)
-    return sparse_einsum(text, given, out=out, out_levels=out_levels, dtype=dtype, threads=threads)
+    asked = subscripts if type(subscripts) is str else None
+    return sparse_einsum(
+        text, given, asked, out=out, out_levels=out_levels, dtype=dtype, threads=threads
+    )
 
 
 def _sparse_parsed(

@@ -14,15 +14,12 @@ from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_parsing import is_index_notation, parse_index_notation
 from teir.expr.nodes import Subscripts
 from teir.pipeline.problem import asked_type
-from teir.pipeline.sparse_plan import (
-    SparsePlan,
-    assignment_of,
-    extents_of,
-    hold_all,
-    plan_sparse,
-    run_sparse,
-)
+from teir.pipeline.sparse_calls import SparseCalls, call_of
+from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
+from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
+from teir.pipeline.sparse_run import run_steps, steps_of
+from teir.runtime.runtime import current
 
 
 def takes(subscripts: Any, operands: Sequence[Any], out_levels: str | None) -> bool:
@@ -37,25 +34,28 @@ def takes(subscripts: Any, operands: Sequence[Any], out_levels: str | None) -> b
 def sparse_einsum(
     subscripts: str | Subscripts,
     operands: Sequence[Any],
+    asked: str | None,
     *,
     out: Any,
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
 ) -> Any:
-    """The result. Raises TeirError."""
+    """The result; the call is known by the text ``asked`` from then on. Raises TeirError."""
     assignment = _assignment(subscripts, operands)
     held = hold_all(assignment, operands)
-    extents = extents_of(assignment, held)
-    return run_sparse(
-        assignment,
-        held,
-        extents,
-        out=out,
-        out_levels=out_levels,
-        dtype=dtype,
-        threads=threads,
-    )
+    problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
+    steps = steps_of(problem, held)
+    result = run_steps(problem, held, steps, out)
+    if asked is not None and out_levels is None and dtype is None:
+        call = call_of(problem, operands, held, steps)
+        sparse_calls().keep((asked, threads), operands, call)
+    return result
+
+
+def sparse_calls() -> SparseCalls:
+    """Calls of einsum with sparse operands, by (text, threads), of the default types."""
+    return current().once("sparse calls", SparseCalls)
 
 
 def sparse_plan(
@@ -70,11 +70,7 @@ def sparse_plan(
     kind = np.float64 if dtype is None else dtype
     operands = [_stand_in(one, kind) if isinstance(one, tuple) else one for one in given]
     assignment = _assignment(subscripts, operands)
-    held = hold_all(assignment, operands)
-    extents = extents_of(assignment, held)
-    return plan_sparse(
-        assignment, held, extents, out_levels=out_levels, dtype=dtype, threads=threads
-    )
+    return plan_sparse(assignment, operands, out_levels=out_levels, dtype=dtype, threads=threads)
 
 
 def require_usual(wishes: dict[str, bool]) -> None:

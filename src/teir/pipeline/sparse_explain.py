@@ -10,12 +10,15 @@ from teir.pipeline.sparse_plan import Outline, SparsePlan
 def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     """Operands, conversions with their times, the schedule and the program of every product."""
     del measure
-    names = tuple(plan.assignment.inputs)
-    lines = [f"sparse product {plan.assignment.text or plan.assignment}"]
-    lines += [f"  {name}: {text}" for name, text in zip(names, plan.operands, strict=True)]
-    out = f"{plan.result_type.numpy_dtype()} of shape {plan.shape}, levels {plan.output_format}"
-    lines.append(f"  {plan.assignment.output.tensor}: {out}")
-    if plan.output_format.is_sparse:
+    problem = plan.problem
+    assignment = problem.assignment
+    lines = [f"sparse product {assignment.text or assignment}"]
+    named = zip(assignment.inputs, problem.operands, strict=True)
+    lines += [f"  {name}: {text}" for name, text in named]
+    dtype = problem.result_type.numpy_dtype()
+    out = f"{dtype} of shape {plan.shape}, levels {problem.output_format}"
+    lines.append(f"  {assignment.output.tensor}: {out}")
+    if problem.output_format.is_sparse:
         lines.append("  pattern: assembled from the patterns of the operands before every run")
     notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
     lines += [f"  converted: {note.text}, {1e3 * note.seconds:.3f} ms" for note in notes]

@@ -2,13 +2,12 @@
 
 Index arrays that others can write are looked at by compiled code before every use; private ones
 were looked at when they were made. What has to be converted is kept by (identity, version) of what
-the caller gave; the version of an array is the digest of its buffers, as nothing else tells
+the caller gave; the version of an array is the fingerprint of its buffers, as nothing else tells
 whether they changed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 import weakref
@@ -22,11 +21,15 @@ from teir.arrays.adapters import view_array
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, torch_values
 from teir.arrays.sparse_storage import position_count
+from teir.backends.llvm.fingerprint import fingerprint
 from teir.backends.llvm.index_check import index_check
 from teir.pipeline.executable import default_isa
 from teir.runtime.runtime import current
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Version = tuple[Any, ...]
+"""Kind, shape, and type, shape and fingerprint of every buffer."""
 
 MOST_CONVERSIONS = 64
 """Kept conversions; the oldest go first."""
@@ -120,7 +123,7 @@ class _Kept:
     """One kept conversion."""
 
     source: weakref.ref[Any]
-    version: bytes
+    version: Version
     made: Any
     note: Conversion
 
@@ -171,7 +174,7 @@ def _keep(
     cache: _Conversions,
     key: tuple[int, str],
     source: Any,
-    version: bytes,
+    version: Version,
     made: Sparse,
     note: Conversion,
 ) -> None:
@@ -186,18 +189,19 @@ def _keep(
             cache.entries.pop(next(iter(cache.entries)))
 
 
-def _version(source: Any) -> bytes | None:
-    """The digest of everything that says what ``source`` is; None where that cannot be seen."""
+def _version(source: Any) -> Version | None:
+    """Everything that says what ``source`` is; None where that cannot be seen."""
     if isinstance(source, Sparse) and source.is_frozen:
-        return b"frozen"
+        return ("frozen",)
     buffers = _buffers(source)
     if not buffers:
         return None
-    digest = hashlib.blake2b(f"{type(source)} {source.shape}".encode(), digest_size=16)
-    for array in buffers:
-        digest.update(f"{array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
-    return digest.digest()
+    number = fingerprint(default_isa())
+    parts: list[Any] = [type(source), tuple(source.shape)]
+    for array in map(np.ascontiguousarray, buffers):
+        address = array.__array_interface__["data"][0]
+        parts += [array.dtype.str, array.shape, number(address, array.nbytes, 0)]
+    return tuple(parts)
 
 
 def _buffers(source: Any) -> list[Array]:

@@ -28,6 +28,8 @@ _FORMATS = {
     DataType.FP16: b"e",
     DataType.C64: b"Zf",
     DataType.C128: b"Zd",
+    DataType.I32: b"i",
+    DataType.I64: b"l",
 }
 """Buffer protocol formats; BF16 has none, its arrays are known by their dtype alone."""
 

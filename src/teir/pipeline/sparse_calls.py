@@ -1,0 +1,261 @@
+"""Calls with operands seen before: what has to be looked at again, then one native call.
+
+A call is known by the identity of its sparse operands. Their private memory was looked at once;
+index arrays that others can write are looked at by compiled code at every call, as nothing else
+tells whether they changed. Dense operands may be any arrays of the types, shapes and strides seen:
+the entry point compares them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.sparse import Sparse
+from teir.backends.llvm.entry import EntryOperand, bind_entry
+from teir.backends.llvm.index_check import Check, index_check
+from teir.pipeline.executable import Executable, default_isa
+from teir.pipeline.sparse_operands import Array, Held
+from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_run import Step, flat_arrays
+from teir.pipeline.sparse_terms import Factor
+
+MOST_CALLS = 16
+"""Known calls of a plan, and of einsum; the oldest go first."""
+
+_ndarray = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """Index arrays that others can write."""
+
+    pos: Array
+    crd: Array
+    fibres: int
+    extent: int
+    check: Check
+
+    def is_walkable(self) -> bool:
+        pos, crd = self.pos.__array_interface__["data"][0], self.crd.__array_interface__["data"][0]
+        return not self.check(pos, self.fibres, crd, self.crd.size, self.extent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A matrix of another library: whether its parts are those seen, and where its values go."""
+
+    operand: int
+    shape: tuple[int, ...]
+    indptr: Any
+    indices: Any
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownCall:
+    """The native call for some operands; ``arguments`` are its arrays but for what calls give."""
+
+    entry: Callable[..., Any]
+    sources: tuple[tuple[int, weakref.ref[Any]], ...]
+    arguments: tuple[Any, ...]
+    given: tuple[tuple[int, int], ...]
+    """(place among the arguments, number of the operand) of dense operands."""
+    rows: tuple[_Rows, ...]
+    looked: tuple[_Looked, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def run(self, operands: Sequence[Any], out: Any) -> Any:
+        """The result; NotImplemented, and nothing written, where something is not as it was."""
+        for number, source in self.sources:
+            if source() is not operands[number]:
+                return NotImplemented
+        arguments = list(self.arguments)
+        for one in self.rows:
+            value = operands[one.operand]
+            is_same = value.indptr is one.indptr and value.indices is one.indices
+            if not is_same or value.shape != one.shape:
+                return NotImplemented
+            arguments[one.place] = value.data
+        for looked in self.looked:
+            if not looked.is_walkable():
+                return NotImplemented
+        for place, number in self.given:
+            arguments[place] = operands[number]
+        result = np.empty(self.shape, self.dtype) if out is None else out
+        if self.entry(*arguments, result) is NotImplemented:
+            return NotImplemented
+        return result if self.shape or out is not None else result[()]
+
+
+@dataclass(frozen=True, slots=True)
+class SparseCalls:
+    """Calls by what was asked for and the identity of the sparse operands."""
+
+    entries: dict[Hashable, KnownCall] = field(default_factory=dict)
+
+    def run(self, asked: Hashable, operands: Sequence[Any], out: Any) -> Any:
+        """The result of a call seen before; NotImplemented for others."""
+        call = self.entries.get((asked, *map(_identity, operands)))
+        return NotImplemented if call is None else call.run(operands, out)
+
+    def keep(self, asked: Hashable, operands: Sequence[Any], call: KnownCall | None) -> None:
+        """Know this call as long as its operands live."""
+        if call is None:
+            return
+        key = (asked, *map(_identity, operands))
+        self.entries.pop(key, None)
+        self.entries[key] = call
+        for old in list(self.entries)[:-MOST_CALLS]:
+            self.entries.pop(old, None)
+        for _, source in call.sources:
+            value = source()
+            if value is not None:
+                weakref.finalize(value, self.entries.pop, key, None).atexit = False
+
+
+def _identity(operand: Any) -> int:
+    return 0 if type(operand) is _ndarray else id(operand)
+
+
+def call_of(
+    problem: SparseProblem,
+    operands: Sequence[Any],
+    held: Mapping[str, Held],
+    steps: Sequence[Step],
+) -> KnownCall | None:
+    """The call for operands that were just computed with; None where each call needs more."""
+    if problem.has_sparse_result or problem.assignment.accumulates or len(steps) != 1:
+        return None
+    (step,) = steps
+    if step.is_negative or step.scheduled is None:
+        return None
+    executable = step.scheduled.executable
+    if not isinstance(executable, Executable) or problem.result_type is not problem.computed_type:
+        return None
+    made = _Arguments(executable, problem, tuple(held))
+    (product,) = problem.assignment.products
+    for access, factor in zip(product.factors, step.term.factors, strict=True):
+        if not made.add(access.tensor, operands[made.number(access.tensor)], factor):
+            return None
+    return made.call()
+
+
+class _Arguments:
+    """The arguments of the entry point, in the order of the program's tensors."""
+
+    def __init__(
+        self, executable: Executable, problem: SparseProblem, names: tuple[str, ...]
+    ) -> None:
+        self._executable = executable
+        self._problem = problem
+        self._names = names
+        self._arrays: list[Array] = []
+        self._fixed: list[Any] = []
+        self._given: list[tuple[int, int]] = []
+        self._rows: list[_Rows] = []
+        self._looked: list[_Looked] = []
+        self._sources: dict[int, weakref.ref[Any]] = {}
+
+    def number(self, tensor: str) -> int:
+        return self._names.index(tensor)
+
+    def add(self, tensor: str, operand: Any, factor: Factor) -> bool:
+        """The arrays of one factor; False where each call has to convert them."""
+        place = len(self._arrays)
+        flat = flat_arrays(factor.held.array)
+        dtypes = [one.data_type.numpy_dtype() for one in self._executable.program.tensors[place:]]
+        if type(operand) is _ndarray:
+            if not _is_memory_of(flat[0], operand) or operand.dtype != dtypes[0]:
+                return False
+            self._given.append((place, self.number(tensor)))
+            self._arrays.append(operand)
+            self._fixed.append(None)
+            return True
+        if isinstance(operand, Sparse) and operand.is_frozen:
+            flat = [a.astype(d, copy=False) for a, d in zip(flat, dtypes, strict=False)]
+        else:
+            is_typed = all(array.dtype == dtype for array, dtype in zip(flat, dtypes, strict=False))
+            if not is_typed or not self._look(tensor, operand, factor, place):
+                return False
+        self._sources[self.number(tensor)] = weakref.ref(operand)
+        self._arrays += flat
+        self._fixed += flat
+        return True
+
+    def _look(self, tensor: str, operand: Any, factor: Factor, place: int) -> bool:
+        """Memory that others can write; False where it is not that of the operand itself."""
+        stored = factor.held.array
+        if not isinstance(stored, Sparse) or factor.held.notes:
+            return False
+        if not isinstance(operand, Sparse):
+            rows = _rows_of(self.number(tensor), operand, stored, place)
+            if rows is None:
+                return False
+            self._rows.append(rows)
+        elif stored is not operand:
+            return False
+        fibres = 1
+        for extent, level in zip(stored.level_extents, stored.stored, strict=True):
+            if level is None:
+                fibres *= extent
+                continue
+            check = index_check(default_isa(), level.pos.dtype.itemsize)
+            self._looked.append(_Looked(level.pos, level.crd, fibres, extent, check))
+            fibres = level.crd.size
+        return True
+
+    def call(self) -> KnownCall | None:
+        problem, program = self._problem, self._executable.program
+        dtype = problem.computed_type.numpy_dtype()
+        shapes = [(array.shape, array.strides) for array in self._arrays]
+        strides = np.empty(problem.shape, dtype).strides
+        expected = tuple(
+            EntryOperand(
+                slot=slot,
+                data_type=tensor.data_type,
+                shape=shape,
+                strides_bytes=strides_bytes,
+                writable=tensor.name in self._executable.written,
+            )
+            for slot, (tensor, (shape, strides_bytes)) in enumerate(
+                zip(program.tensors, [*shapes, (problem.shape, strides)], strict=True)
+            )
+        )
+        entry = bind_entry(self._executable.native, expected)
+        if entry is None:
+            return None
+        return KnownCall(
+            entry=entry,
+            sources=tuple(self._sources.items()),
+            arguments=tuple(self._fixed),
+            given=tuple(self._given),
+            rows=tuple(self._rows),
+            looked=tuple(self._looked),
+            shape=problem.shape,
+            dtype=dtype,
+        )
+
+
+def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> _Rows | None:
+    """A matrix whose own arrays are walked; None for every other operand."""
+    arrays = [getattr(operand, name, None) for name in ("data", "indptr", "indices")]
+    levels = [level for level in stored.stored if level]
+    if len(levels) != 1 or any(type(array) is not _ndarray for array in arrays):
+        return None
+    parts = (stored.values, levels[0].pos, levels[0].crd)
+    if stored.blocks or not all(map(_is_memory_of, parts, arrays)):
+        return None
+    return _Rows(number, tuple(operand.shape), arrays[1], arrays[2], place)
+
+
+def _is_memory_of(flat: Array, given: Any) -> bool:
+    """True where a vector is all the memory of an array, in its order."""
+    address = flat.__array_interface__["data"][0]
+    is_same = bool(address == given.__array_interface__["data"][0])
+    return is_same and flat.size == given.size and flat.dtype == given.dtype

@@ -1,0 +1,191 @@
+"""What a sparse product is asked to compute: assignment, extents, formats, types, operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import Format, dense_format, parse_format
+from teir.arrays.sparse import Sparse
+from teir.arrays.sparse_adapters import is_sparse
+from teir.arrays.sparse_rules import refuse
+from teir.dtypes import DataType, data_type_of
+from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.expr.check import bind_shapes
+from teir.expr.index_notation import Access, Assignment, Product
+from teir.expr.index_notation_check import index_extents
+from teir.expr.nodes import Subscripts
+from teir.pipeline.executable import thread_count
+from teir.pipeline.problem import asked_type
+from teir.pipeline.sparse_operands import Held, hold
+from teir.pipeline.sparse_rules import OUT_LEVELS, SPARSE_OPERANDS, SPARSE_TYPE
+
+_COMPUTED = {
+    DataType.BF16: DataType.FP32,
+    DataType.FP16: DataType.FP32,
+    DataType.TF32: DataType.FP32,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseProblem:
+    """An assignment on operands of given shapes, types and formats."""
+
+    assignment: Assignment
+    extents: Mapping[str, int]
+    operands: tuple[str, ...]
+    """What every operand has to be: type, shape and format in words."""
+    output_format: Format
+    has_sparse_result: bool
+    result_type: DataType
+    threads: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.extents[index] for index in self.assignment.output.indices)
+
+    @property
+    def computed_type(self) -> DataType:
+        """What the result is summed in."""
+        return _COMPUTED.get(self.result_type, self.result_type)
+
+
+def sparse_problem(
+    assignment: Assignment,
+    held: Mapping[str, Held],
+    *,
+    out_levels: str | None,
+    dtype: Any,
+    threads: int | None,
+) -> SparseProblem:
+    """The problem these operands state. Raises TeirError."""
+    rank = len(assignment.output.indices)
+    output_format = dense_format(rank) if out_levels is None else _output_format(out_levels, rank)
+    return SparseProblem(
+        assignment=assignment,
+        extents=_extents(assignment, held),
+        operands=tuple(map(_text_of, held.values())),
+        output_format=output_format,
+        has_sparse_result=out_levels is not None,
+        result_type=_result_type(held, dtype),
+        threads=thread_count(threads),
+    )
+
+
+def hold_all(assignment: Assignment, operands: Sequence[Any]) -> dict[str, Held]:
+    """Every operand by the name of its tensor. Raises TeirError."""
+    names = tuple(assignment.inputs)
+    if len(names) != len(operands):
+        expected = f"{len(names)} operands: {', '.join(names)}"
+        refuse(SPARSE_OPERANDS, "operands", expected, f"{len(operands)}")
+    findings: list[Finding] = []
+    held: dict[str, Held] = {}
+    for name, value in zip(names, operands, strict=True):
+        try:
+            held[name] = hold(name, value)
+        except TeirError as error:
+            findings += error.findings
+    if findings:
+        raise TeirError(tuple(findings))
+    return held
+
+
+def require_planned(problem: SparseProblem, held: Mapping[str, Held]) -> None:
+    """Raises TeirError (TEIR688) for operands of other shapes, types or formats."""
+    findings = tuple(
+        Finding(
+            rule=SPARSE_OPERANDS,
+            place=ArgumentPlace(name=f"operand {number}"),
+            expected=wanted,
+            found=given,
+        )
+        for number, (wanted, given) in enumerate(
+            zip(problem.operands, map(_text_of, held.values()), strict=True)
+        )
+        if wanted != given
+    )
+    if findings:
+        raise TeirError(findings)
+
+
+def assignment_of(subscripts: Subscripts, operands: Sequence[Any]) -> Assignment:
+    """An einsum as an assignment: operands in0, in1, ..., the result out. Raises TeirError."""
+    bound = bind_shapes(
+        subscripts, [np.shape(one) if not is_sparse(one) else tuple(one.shape) for one in operands]
+    )
+    names = _index_names(bound.einsum.indices)
+    factors = tuple(
+        Access(tensor=f"in{number}", indices=tuple(names[index] for index in term))
+        for number, term in enumerate(bound.einsum.inputs)
+    )
+    output = Access(tensor="out", indices=tuple(names[index] for index in bound.einsum.output))
+    product = Product(factors=factors)
+    return Assignment(output=output, products=(product,), text=str(subscripts))
+
+
+def _extents(assignment: Assignment, held: Mapping[str, Held]) -> dict[str, int]:
+    """The extent of every index; those of an einsum may repeat along 1. Raises TeirError."""
+    shapes = {name: one.shape for name, one in held.items()}
+    if "=" in (assignment.text or "="):
+        return index_extents(assignment, shapes)
+    extents: dict[str, int] = {}
+    for name, access in assignment.inputs.items():
+        for index, extent in zip(access.indices, shapes[name], strict=True):
+            extents[index] = extent if extents.get(index, 1) == 1 else extents[index]
+    return {index: extents[index] for index in assignment.indices}
+
+
+def _index_names(indices: Sequence[str]) -> dict[str, str]:
+    """Words for the indices of an einsum: its letters where they are letters."""
+    names = {index: index for index in indices if index.isidentifier()}
+    for number, index in enumerate(indices):
+        if index not in names:
+            wish = f"x{number}"
+            while wish in names.values():
+                wish += "_"
+            names[index] = wish
+    return names
+
+
+def _output_format(out_levels: str, rank: int) -> Format:
+    if not isinstance(out_levels, str):
+        refuse(OUT_LEVELS, "out_levels", "a text such as 'ds'", repr(out_levels))
+    fmt = parse_format(out_levels, "out_levels")
+    if len(fmt.levels) != rank:
+        refuse(OUT_LEVELS, "out_levels", f"{rank} levels", repr(out_levels))
+    return fmt
+
+
+def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
+    if dtype is not None:
+        asked = asked_type(dtype)
+        if not isinstance(asked, DataType):
+            refuse(SPARSE_TYPE, "dtype", "a floating-point or complex type", str(asked))
+        return asked
+    dtypes = [_value_type(one) for one in held.values()]
+    found = data_type_of(np.result_type(*dtypes))
+    if found is None or found.is_index:
+        return DataType.FP64
+    return found
+
+
+def _value_type(held: Held) -> np.dtype[Any]:
+    dtype = held.array.dtype
+    data_type = data_type_of(dtype)
+    is_computed = data_type is not None and not data_type.is_index
+    if is_computed:
+        return dtype
+    if dtype.kind not in "biu":
+        return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+    return np.dtype(np.float64)
+
+
+def _text_of(held: Held) -> str:
+    array = held.array
+    if isinstance(array, Sparse):
+        blocks = f", blocks of {array.blocks}" if array.blocks else ""
+        return f"{array.dtype} of shape {array.shape}, levels {array.format}{blocks}"
+    return f"{array.dtype} of shape {array.shape}"

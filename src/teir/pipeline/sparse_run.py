@@ -1,0 +1,195 @@
+"""Computing a sparse product: a program per product of the sum, run on the operands' arrays.
+
+A dense result is computed term by term and summed. The pattern of a sparse one is assembled first;
+every term then adds into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.sparse import Sparse, owned
+from teir.arrays.sparse_rules import refuse
+from teir.pipeline.assemble import assemble
+from teir.pipeline.executable import Executable
+from teir.pipeline.sparse_operands import Array, Held
+from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_rules import SPARSE_OUT
+from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled
+from teir.pipeline.sparse_terms import Term, term_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One product with its operands; no schedule where nothing is added."""
+
+    term: Term
+    scheduled: Scheduled | None
+    is_negative: bool
+
+
+def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
+    """Every product with its schedule."""
+    made = []
+    assignment = problem.assignment
+    for number, product in enumerate(assignment.products):
+        operands = [held[factor.tensor] for factor in product.factors]
+        term = term_of(
+            product.factors, operands, assignment.output, problem.output_format, problem.extents
+        )
+        chosen = None
+        if not _is_empty(term):
+            index_type = index_type_of(
+                [factor.stored.index_dtype for factor in term.factors if factor.stored]
+            )
+            name = assignment.text or str(assignment)
+            title = name if len(assignment.products) == 1 else f"{name} #{number + 1}"
+            chosen = scheduled(term, problem.computed_type, index_type, problem.threads, title)
+        made.append(Step(term=term, scheduled=chosen, is_negative=product.is_negative))
+    return made
+
+
+def _is_empty(term: Term) -> bool:
+    """True where nothing is added: an extent of 0, or a factor that stores nothing."""
+    if 0 in term.extents.values():
+        return True
+    return any(factor.stored is not None and factor.stored.nnz == 0 for factor in term.factors)
+
+
+def run_steps(
+    problem: SparseProblem, held: Mapping[str, Held], steps: Sequence[Step], out: Any
+) -> Any:
+    """The result for operands that fit the problem. Raises TeirError for a wrong ``out``."""
+    target = None if out is None else _require_out(problem, held, out)
+    if problem.assignment.accumulates and target is None:
+        refuse(SPARSE_OUT, "out", "the array that += adds into", "none")
+    if problem.has_sparse_result:
+        return _run_sparse(problem, steps)
+    whole = _run_dense(problem, steps, None if problem.assignment.accumulates else target)
+    if target is not None:
+        if problem.assignment.accumulates:
+            np.add(target, whole, out=target, casting="unsafe")
+        elif whole is not target:
+            target[...] = whole
+        return out
+    whole = whole.astype(problem.result_type.numpy_dtype(), copy=False)
+    return _in_kind(whole, held)
+
+
+def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None) -> Array:
+    """The sum of the terms in the type they are computed in, directly in ``out`` if it can be."""
+    compute = problem.computed_type.numpy_dtype()
+    shape = problem.shape
+    total: Array | None = None
+    for step in steps:
+        if step.scheduled is None:
+            continue
+        is_direct = total is None and out is not None and out.dtype == compute
+        result = out if is_direct and out is not None else np.empty(shape, compute)
+        _execute(step, step.scheduled, [result.reshape(-1)])
+        if total is None:
+            total = np.negative(result, out=result) if step.is_negative else result
+        elif step.is_negative:
+            total -= result
+        else:
+            total += result
+    return np.zeros(shape, compute) if total is None else total
+
+
+def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
+    """The pattern first, then every term into it."""
+    compute = problem.computed_type.numpy_dtype()
+    live = [step for step in steps if step.scheduled is not None]
+    products = [
+        [
+            (factor.access.indices, factor.stored)
+            for factor in step.term.factors
+            if factor.stored is not None
+        ]
+        for step in live
+    ]
+    result = assemble(
+        problem.assignment.output.indices,
+        problem.output_format,
+        products,
+        problem.extents,
+        compute,
+        problem.threads,
+    )
+    total: Array | None = None
+    for step in live if result.nnz else ():
+        assert step.scheduled is not None
+        values = np.empty(result.nnz, compute)
+        arrays = [values, *(a for level in result.stored if level for a in (level.pos, level.crd))]
+        _execute(step, step.scheduled, arrays)
+        if total is None:
+            total = np.negative(values, out=values) if step.is_negative else values
+        elif step.is_negative:
+            total -= values
+        else:
+            total += values
+    if total is None:
+        total = np.zeros(result.nnz, compute)
+    values = total.astype(problem.result_type.numpy_dtype(), copy=False)
+    return owned(result.shape, result.format, result.stored, values)
+
+
+def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
+    """Run one program: the arrays of its tensors in their order, the output's last."""
+    program = chosen.executable.program
+    given = [array for factor in step.term.factors for array in flat_arrays(factor.held.array)]
+    dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
+    arrays = [
+        array if array.dtype == dtype else array.astype(dtype)
+        for array, dtype in zip((*given, *output), dtypes, strict=True)
+    ]
+    if isinstance(chosen.executable, Executable):
+        addresses = tuple(array.__array_interface__["data"][0] for array in arrays)
+        chosen.executable.run_addresses(addresses)
+        return
+    names = [tensor.name for tensor in program.tensors]
+    chosen.executable.run(dict(zip(names, arrays, strict=True)))
+
+
+def flat_arrays(array: Sparse | Array) -> list[Array]:
+    """Values, then pos and crd of every compressed level, as the program names them."""
+    if not isinstance(array, Sparse):
+        order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+        return [array.transpose(order).reshape(-1)]
+    levels = [part for level in array.stored if level for part in (level.pos, level.crd)]
+    return [array.values, *levels]
+
+
+def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> Array:
+    if problem.has_sparse_result:
+        refuse(SPARSE_OUT, "out", "no out: a sparse result is a new array", type(out).__name__)
+    is_torch = type(out).__module__.split(".")[0] == "torch"
+    array = out.numpy() if is_torch and hasattr(out, "numpy") else out
+    if not isinstance(array, np.ndarray) or not array.flags.writeable:
+        refuse(SPARSE_OUT, "out", "a writable array", type(out).__name__)
+    dtype = problem.result_type.numpy_dtype()
+    is_laid_out = array.flags.c_contiguous
+    if array.shape != problem.shape or array.dtype != dtype or not is_laid_out:
+        expected = f"{dtype} of shape {problem.shape}, C-contiguous"
+        found = f"{array.dtype} of shape {array.shape}, strides {array.strides}"
+        refuse(SPARSE_OUT, "out", expected, found)
+    for name, one in held.items():
+        parts = flat_arrays(one.array) if isinstance(one.array, Sparse) else [one.array]
+        if any(np.may_share_memory(array, part) for part in parts):
+            refuse(SPARSE_OUT, "out", "memory apart from the operands", f"bytes of {name}")
+    return array
+
+
+def _in_kind(result: Array, held: Mapping[str, Held]) -> Any:
+    """In the library of the operands: PyTorch's where one is a tensor, else NumPy's."""
+    if any(one.is_torch for one in held.values()):
+        import torch
+
+        if result.dtype.name == "bfloat16":
+            return torch.from_numpy(result.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(np.ascontiguousarray(result))
+    return result[()] if result.ndim == 0 else result

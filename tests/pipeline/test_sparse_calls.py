@@ -1,0 +1,124 @@
+"""Calls with operands seen before: as fast as a native call, and as careful as the first."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teir
+from teir.errors import TeirError
+from teir.pipeline import sparse_plan
+from teir.pipeline.sparse_einsum import sparse_calls
+from teir.pipeline.sparse_plan import SparsePlan
+
+scipy_sparse = pytest.importorskip("scipy.sparse")
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def integers(*shape: int, seed: int = 0, density: float = 1.0) -> Array:
+    random = np.random.default_rng((seed, *shape))
+    return np.asarray(random.integers(-3, 4, shape) * (random.random(shape) < density), float)
+
+
+def planned(operand: Any, dense: Array) -> SparsePlan:
+    """A plan that was called once."""
+    plan = teir.plan("ij,jk->ik", operand, dense)
+    assert isinstance(plan, SparsePlan)
+    plan(operand, dense)
+    return plan
+
+
+B, C = integers(9, 7, density=0.4), integers(7, 5)
+
+
+@pytest.fixture
+def csr() -> Any:
+    return scipy_sparse.csr_array(B)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "frozen", "levels", "coo frozen"])
+def test_the_second_call_looks_at_nothing_twice(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    operand: Any = scipy_sparse.csr_array(B).asformat(kind.split()[0] if kind[:1] == "c" else "csr")
+    if kind not in ("csr", "csc"):
+        operand = teir.Sparse.from_scipy(operand, frozen="frozen" in kind)
+    plan = planned(operand, C)
+    monkeypatch.setattr(sparse_plan, "hold_all", None)
+    other = integers(7, 5, seed=4)
+    np.testing.assert_array_equal(plan(operand, other), B @ other)
+    out = np.full((9, 5), np.nan)
+    assert plan(operand, C, out=out) is out
+    np.testing.assert_array_equal(out, B @ C)
+
+
+def test_scalars_are_scalars(csr: Any) -> None:
+    plan = teir.plan("ij,ij->", csr, B)
+    assert [plan(csr, B) for _ in range(3)] == [(B * B).sum()] * 3
+    assert np.ndim(plan(csr, B)) == 0
+    assert not isinstance(plan(csr, B), np.ndarray)
+
+
+def test_values_changed_or_replaced_count(csr: Any) -> None:
+    plan = planned(csr, C)
+    csr.data *= 2
+    np.testing.assert_array_equal(plan(csr, C), 2 * B @ C)
+    csr.data = csr.data * 3
+    np.testing.assert_array_equal(plan(csr, C), 6 * B @ C)
+
+
+def test_index_arrays_broken_between_calls_are_refused(csr: Any) -> None:
+    plan = planned(csr, C)
+    csr.indices[3] = 99
+    with pytest.raises(TeirError) as caught:
+        plan(csr, C)
+    assert caught.value.findings[0].code == "TEIR673"
+    csr.indices[3] = B.shape[1]
+    with pytest.raises(TeirError):
+        teir.einsum("ij,jk->ik", csr, C)
+
+
+def test_replaced_index_arrays_count(csr: Any) -> None:
+    plan = planned(csr, C)
+    other = scipy_sparse.csr_array(integers(9, 7, seed=8, density=0.6))
+    csr.data, csr.indices, csr.indptr = other.data, other.indices, other.indptr
+    np.testing.assert_array_equal(plan(csr, C), other @ C)
+
+
+def test_other_layouts_types_and_shapes(csr: Any) -> None:
+    plan = planned(csr, C)
+    for _ in range(2):
+        np.testing.assert_array_equal(plan(csr, np.asfortranarray(C)), B @ C)
+        np.testing.assert_array_equal(plan(csr, C), B @ C)
+        wide = np.concatenate([C, C], axis=1)
+        np.testing.assert_array_equal(plan(csr, wide[:, ::2]), B @ wide[:, ::2])
+        for wrong in (wide, C.astype(np.float32)):
+            with pytest.raises(TeirError):
+                plan(csr, wrong)
+
+
+def test_a_wrong_out_is_refused_at_every_call(csr: Any) -> None:
+    plan = planned(csr, C)
+    space = np.zeros(400)
+    shared = space[:35].reshape(7, 5)
+    shared[...] = C
+    for out in (np.zeros((9, 4)), np.zeros((5, 9)).T, space[20:65].reshape(9, 5)):
+        with pytest.raises(TeirError) as caught:
+            plan(csr, shared, out=out)
+        assert caught.value.findings[0].code == "TEIR686"
+
+
+def test_einsum_knows_its_calls_until_an_operand_dies(csr: Any) -> None:
+    teir.einsum("ij,jk->ik", csr, C)
+    known = len(sparse_calls().entries)
+    np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C), B @ C)
+    np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C, threads=1), B @ C)
+    other = scipy_sparse.csr_array(2 * B)
+    teir.einsum("ij,jk->ik", other, C)
+    assert len(sparse_calls().entries) >= min(known + 1, 16)
+    key = next(key for key in sparse_calls().entries if id(other) in key)
+    del other
+    gc.collect()
+    assert key not in sparse_calls().entries
