@@ -1,12 +1,14 @@
 """Schedules as plain C: loops as written, temporaries as local arrays, for comparison only.
 
-Compiled with gcc -O3 -march=native -ffast-math, with and without -fno-loop-unroll-and-jam and
--fno-loop-interchange; the faster counts.
+Sums over the innermost loops are formed in a local variable. Compiled with gcc -O3 -march=native
+-ffast-math, with and without -fno-loop-unroll-and-jam and -fno-loop-interchange; the faster counts.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import platform
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -33,16 +35,35 @@ def compiled_nests(
     text = _Nests(graph, extents).text(sorted(operands))
     calls = []
     for flags in _FLAGS:
-        folder = Path(tempfile.mkdtemp())
-        source, library = folder / "nest.c", folder / "nest.so"
-        source.write_text(text, encoding="utf-8")
-        command = ["gcc", "-O3", "-march=native", "-ffast-math", "-std=gnu11", "-shared", "-fPIC"]
-        subprocess.run([*command, *flags, str(source), "-o", str(library)], check=True)
-        function = ctypes.CDLL(str(library)).nest
+        function = ctypes.CDLL(str(_library(text, flags))).nest
         function.restype = None
         addresses = [ctypes.c_void_p(operands[name].ctypes.data) for name in sorted(operands)]
         calls.append(lambda function=function, addresses=addresses: function(*addresses))
     return calls
+
+
+def compile_nests(
+    graph: IterationGraph, extents: Mapping[str, int], operands: Mapping[str, object]
+) -> None:
+    """Compile what `compiled_nests` loads."""
+    for flags in _FLAGS:
+        _library(_Nests(graph, extents).text(sorted(operands)), flags)
+
+
+def _library(text: str, flags: tuple[str, ...]) -> Path:
+    """The library of a text, compiled where it is not there yet."""
+    command = ["gcc", "-O3", "-march=native", "-ffast-math", "-std=gnu11", "-shared", "-fPIC"]
+    command += flags
+    name = hashlib.sha256(" ".join((platform.node(), *command, text)).encode()).hexdigest()[:24]
+    folder = Path(tempfile.gettempdir()) / "teir-benchmarks" / "c"
+    folder.mkdir(parents=True, exist_ok=True)
+    source, library = folder / f"{name}.c", folder / f"{name}.so"
+    if not library.exists():
+        source.write_text(text, encoding="utf-8")
+        made = library.with_suffix(".tmp")
+        subprocess.run([*command, str(source), "-o", str(made)], check=True)
+        made.rename(library)
+    return library
 
 
 class _Nests:
@@ -91,10 +112,18 @@ class _Nests:
 
     def _node(self, node: Node) -> None:
         walked = sparse_loops(self._statement, node)
-        for index in node.loops:
+        summed = _summed_loops(node)
+        for number, index in enumerate(node.loops):
+            if summed and number == len(node.loops) - summed:
+                self._lines.append("{ double sum_ = 0;")
             self._open(index, index in walked)
         if isinstance(node, Nest):
             product = " * ".join(self._element(access) for access in node.inputs)
+            if summed:
+                self._lines.append(f"sum_ += {product};{'}' * summed}")
+                self._lines.append(f"{self._element(node.output)} += sum_; }}")
+                self._lines.append("}" * (len(node.loops) - summed))
+                return
             self._lines.append(f"{self._element(node.output)} += {product};")
         elif isinstance(node, Branch):
             name = node.temporary.tensor
@@ -134,3 +163,13 @@ class _Nests:
                 continue
             place = f"({place}) * {self._extents[index]}L + {index}" if place else index
         return f"{access.tensor}[{place}]"
+
+
+def _summed_loops(node: Node) -> int:
+    """How many of the innermost loops of a nest move no index of its output."""
+    if not isinstance(node, Nest):
+        return 0
+    count = 0
+    while count < len(node.loops) and node.loops[-1 - count] not in node.output.indices:
+        count += 1
+    return count

@@ -1,4 +1,4 @@
-"""The eight kernels with sparse operands, the data, and schedules to compare with."""
+"""The eight kernels with a sparse operand, SpMM and SDDMM, and the data they are measured on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from teir.arrays.levels import Format, Level
 from teir.expr.index_notation_parsing import parse_index_notation
+from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.statement import Statement, statement_of
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+
+FOLDER = Path(__file__).parent / "data"
 
 KERNELS = {
     "K1": "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]",
@@ -26,8 +29,11 @@ KERNELS = {
     "SpMM": "A[i,l] = B[i,j] * C[j,l]",
     "SDDMM": "A[i,j] = B[i,j] * C[i,k] * D[j,k]",
 }
-MATRICES = ("bcsstk16", "bayer10", "fem_like")
+MATRICES = ("bcsstk16", "bayer10", "4elt", "fem_like")
 TENSORS = ("splatt_med", "long_fibres")
+IN_CACHE = "in_l2"
+"""A matrix with so few columns that what SpMM gathers stays in the second cache."""
+EXTENTS = (16, 32, 64, 128)
 SHARES = {"K7": "B", "SDDMM": "B"}
 """Kernels whose output has the pattern of an input."""
 
@@ -38,6 +44,44 @@ class Data:
 
     extents: tuple[int, ...]
     arrays: Arrays
+
+    @property
+    def values(self) -> int:
+        return self.arrays["B"].size
+
+    def index_extents(self, statement: Statement, extent: int) -> dict[str, int]:
+        """The extent of every index; ``extent`` for those of dense operands alone."""
+        extents = dict.fromkeys(statement.indices, extent)
+        return extents | dict(zip(statement.inputs[0].indices, self.extents, strict=True))
+
+    def symbols(self, statement: Statement, extent: int) -> dict[str, float]:
+        """Extents and mean fibre lengths."""
+        extents = self.index_extents(statement, extent)
+        known = {index: float(one) for index, one in extents.items()}
+        fibres = self.extents[0]
+        for level, index in enumerate(statement.inputs[0].indices[1:], 1):
+            stored = self.arrays[f"B.crd{level}"].size
+            known[f"{index}{FIBRE}"] = stored / fibres
+            fibres = stored
+        return known
+
+    def operands(self, statement: Statement, extent: int) -> Arrays:
+        """B's arrays, random dense inputs, and an output A of zeros."""
+        extents = self.index_extents(statement, extent)
+        draw = np.random.default_rng(extent)
+        operands = dict(self.arrays)
+        for access in statement.inputs[1:]:
+            operands[access.tensor] = draw.standard_normal([extents[i] for i in access.indices])
+        operands["A"] = np.zeros(self.output_shape(statement, extent))
+        return operands
+
+    def output_shape(self, statement: Statement, extent: int) -> tuple[int, ...]:
+        """The shape of A; with B's pattern, its stored positions come first."""
+        extents = self.index_extents(statement, extent)
+        shape = tuple(extents[index] for index in statement.output.indices)
+        if statement.compressed_indices(statement.output.tensor):
+            return (self.arrays["B.crd1"].size, *shape[2:])
+        return shape
 
 
 def statement_for(kernel: str) -> Statement:
@@ -57,13 +101,15 @@ def _format(levels: str) -> Format:
     )
 
 
-def load(name: str, folder: Path) -> Data:
-    """Generated shapes, or ``NAME.npz`` of a folder: CSR arrays, or coordinates of a tensor."""
+def load(name: str) -> Data:
+    """Generated shapes, or ``data/NAME.npz``: CSR arrays, or coordinates of a tensor."""
     if name == "fem_like":
         return _fem_like()
     if name == "long_fibres":
         return _long_fibres()
-    with np.load(folder / f"{name}.npz") as file:
+    if name == IN_CACHE:
+        return _few_columns()
+    with np.load(FOLDER / f"{name}.npz") as file:
         extents = tuple(map(int, file["shape"]))
         if "indptr" in file:
             pos, crd = file["indptr"].astype(np.int32), file["indices"].astype(np.int32)
@@ -126,3 +172,16 @@ def _long_fibres() -> Data:
     coords = np.concatenate(parts)
     coords = coords[np.lexsort((coords[:, 2], coords[:, 1], coords[:, 0]))]
     return _compressed(extents, coords, draw.standard_normal(len(coords)))
+
+
+def _few_columns() -> Data:
+    """32 of 512 columns stored in each of 4000 rows."""
+    draw = np.random.default_rng(2)
+    rows, columns, stored = 4000, 512, 32
+    coords = np.sort(np.argsort(draw.random((rows, columns)), axis=1)[:, :stored], axis=1)
+    arrays = {
+        "B.pos1": np.arange(rows + 1, dtype=np.int32) * stored,
+        "B.crd1": coords.reshape(-1).astype(np.int32),
+        "B": draw.standard_normal(rows * stored),
+    }
+    return Data((rows, columns), arrays)

@@ -1,140 +1,92 @@
-"""Kernels with a sparse operand beside C, SciPy and torch.
+"""One kernel with a sparse operand on one set of data: this package, C, SciPy, torch, sparse.
 
-    python benchmarks/sparse_kernels.py --data FOLDER [--kernels K1,K4] [--extents 16] [--write]
+    python benchmarks/sparse_kernels.py KERNEL DATA [--extents 16,32,64,128] [--threads 1]
+        [--json FILE]
 
-Everything runs in one process on the same arrays, results checked, medians of interleaved rounds.
-C is the fused default, the schedule of the published rules and the schedule that is chosen here,
-each with two sets of flags, the fastest of all counting. Writes results/sparse-NTHREADS.json.
+Everything runs in one process on the same arrays, results checked against each other, medians of
+seven interleaved rounds with the multiply-add peak between them. What is slower than twice the
+fastest peer in its first call is not run again; C that needs twenty times our time for its
+arithmetic alone is not run at all. On several threads only torch and this package are timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import record
-import scipy.sparse
-from c_nests import compiled_nests
-from sparse_cases import MATRICES, SHARES, TENSORS, Arrays, Data, load, statement_for
+from c_nests import compile_nests, compiled_nests
+from sparse_cases import EXTENTS, KERNELS, SHARES, Arrays, Data, load, statement_for
+from sparse_nests import peer_nests
+from sparse_peers import library_calls, operands_of
 
+import teir
+from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.passes.row_blocks import with_row_blocks
-from teir.pipeline.executable import compile_program
-from teir.search.sparse.graph import IterationGraph, linear
-from teir.search.sparse.predicted import Problem, predicted_seconds
-from teir.search.sparse.schedules import Request, RuleSet, find_schedules, plan_frontier
-from teir.search.sparse.statement import Statement, first_order
+from teir.pipeline.executable import Executable, compile_program
+from teir.search.sparse.cost import cost_of, value
+from teir.search.sparse.graph import IterationGraph
+from teir.search.sparse.predicted import Problem
+from teir.search.sparse.ranked import ranked
+from teir.search.sparse.statement import Statement
 from teir.search.sparse.translate import program_of
 from teir.target import host_target
 
 Call = Callable[[], Any]
+OURS = "teir"
+PLANNED = "teir, the plan's call"
+ALONE = "teir, one thread"
+PRODUCT = "SpGEMM"
+"""A sparse result of two sparse operands: the data times itself."""
+_OWN = (OURS, PLANNED, ALONE)
 _ROUNDS = 7
-_SLOW_SECONDS = 0.5
-"""Peers beyond are run once."""
+_TIMES_FASTEST = 2.0
+_TIMES_OURS = 20.0
 
 
-def main() -> None:
-    options = _options()
-    rows = []
-    for kernel in options.kernels.split(","):
-        rank = len(statement_for(kernel).inputs[0].indices)
-        for name in MATRICES if rank == 2 else TENSORS:
-            if options.only and name not in options.only.split(","):
-                continue
-            data = load(name, options.data)
-            for extent in map(int, options.extents.split(",")):
-                row = measure(kernel, name, data, extent, options.threads)
-                print(_line(row), flush=True)
-                rows.append(row)
-    ratios = [row["ratio"] for row in rows if row["ratio"]]
-    print(f"geometric mean {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}")
-    if options.write:
-        record.write(f"sparse-{options.threads}", rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Medians in seconds by contender; for C that was not run the least it would take."""
+
+    kernel: str
+    data: str
+    extent: int
+    threads: int
+    schedule: str
+    flops: float
+    flops_peak: float
+    seconds: dict[str, float]
+    not_run: dict[str, float]
+
+    def as_record(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--kernels", default="K1,K2,K3,K4,K5,K6,K7,K8,SpMM,SDDMM")
-    parser.add_argument("--extents", default="16,32,64,128")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--write", action="store_true")
-    return parser.parse_args()
+def problem_of(statement: Statement, symbols: dict[str, float]) -> Problem:
+    """What schedules are ranked by."""
+    return Problem(
+        statement=statement,
+        symbols=symbols,
+        element_bytes=8,
+        cache_bytes=host_target(os.environ).caches.l3_bytes,
+    )
 
 
-def measure(kernel: str, name: str, data: Data, extent: int, threads: int) -> dict[str, Any]:
-    """Milliseconds of ours and of every peer, and the best peer over ours."""
-    statement = statement_for(kernel)
-    sparse = statement.inputs[0]
-    extents = dict.fromkeys(statement.indices, extent)
-    extents |= dict(zip(sparse.indices, data.extents, strict=True))
-    operands = _operands(statement, extents, data, extent)
-    graph = chosen(statement, extents, data)
-    ours = _ours(kernel, graph, extents, operands, threads)
-    expected = operands["A"].copy()
-    calls = {"ours": ours}
-    peers = dict(_peers(kernel, statement, extents, operands, graph))
-    for peer, call in peers.items():
-        found = call()
-        found = operands["A"] if found is None else found
-        error = np.abs(np.asarray(found).reshape(expected.shape) - expected).max()
-        if error > 1e-9 * np.abs(expected).max():
-            raise AssertionError(f"{kernel} {name} {extent}: {peer} differs by {error}")
-    times = _medians(calls | peers)
-    best = min((times[peer], peer) for peer in peers)
-    return {
-        "kernel": kernel,
-        "data": name,
-        "extent": extent,
-        "schedule": str(graph),
-        "milliseconds": times,
-        "best_peer": best[1],
-        "ratio": best[0] / times["ours"],
-    }
-
-
-def _operands(statement: Statement, extents: dict[str, int], data: Data, extent: int) -> Arrays:
-    draw = np.random.default_rng(extent)
-    operands = dict(data.arrays)
-    for access in statement.inputs[1:]:
-        operands[access.tensor] = draw.standard_normal([extents[i] for i in access.indices])
-    output = statement.output
-    shape = [extents[index] for index in output.indices]
-    if statement.compressed_indices(output.tensor):
-        shape = [data.arrays["B.crd1"].size, *shape[2:]]
-    operands["A"] = np.zeros(shape)
-    return operands
-
-
-def symbols(statement: Statement, extents: dict[str, int], data: Data) -> dict[str, float]:
-    """Extents and mean fibre lengths."""
-    known = {index: float(extent) for index, extent in extents.items()}
-    fibres = data.extents[0]
-    for level, index in enumerate(statement.inputs[0].indices[1:], 1):
-        known[f"{index}pos"] = data.arrays[f"B.crd{level}"].size / fibres
-        fibres = data.arrays[f"B.crd{level}"].size
-    return known
-
-
-def chosen(statement: Statement, extents: dict[str, int], data: Data) -> IterationGraph:
-    """The schedule of least predicted time."""
-    known = symbols(statement, extents, data)
-    cache = host_target(os.environ).caches.l3_bytes
-    problem = Problem(statement=statement, symbols=known, element_bytes=8, cache_bytes=cache)
-    frontier = plan_frontier(statement, Request(cache_bytes=cache, sizes=known))
-    return min((one.graph for one in frontier), key=lambda one: predicted_seconds(one, problem))
-
-
-def _ours(
-    kernel: str, graph: IterationGraph, extents: dict[str, int], operands: Arrays, threads: int
-) -> Call:
+def executable_of(
+    kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int
+) -> Executable:
+    """The native code of a schedule; the result has the pattern of B where it is sparse."""
     program = program_of(
         graph,
         extents,
@@ -143,104 +95,203 @@ def _ours(
         name=kernel,
         shares=SHARES.get(kernel),
     )
-    executable = compile_program(with_row_blocks(program), threads=threads)
-    executable.run(operands)
+    return compile_program(with_row_blocks(program), threads=threads)
+
+
+def bound_call(executable: Executable, operands: Arrays) -> Call:
+    """A call on arrays that stay where they are."""
     tensors = executable.program.tensors
     addresses = tuple(operands[tensor.name].ctypes.data for tensor in tensors)
     return lambda: executable.run_addresses(addresses)
 
 
-def _peers(
-    kernel: str,
-    statement: Statement,
-    extents: dict[str, int],
-    operands: Arrays,
-    graph: IterationGraph,
-) -> Iterator[tuple[str, Call]]:
-    order = first_order(statement)
-    assert order is not None
-    nests = {"default": linear(statement, order), "row": graph}
-    if kernel.startswith("K"):
-        request = Request(
-            rule=RuleSet.PAPER,
-            cache_bytes=host_target(os.environ).caches.l3_bytes,
-            sizes=symbols(statement, extents, Data((extents[order[0]],), operands)),
-        )
-        published = (
-            find_schedules(statement, request).chosen if kernel not in ("K2", "K5") else None
-        )
-        if published is not None:
-            nests["published"] = published.graph
-    for name, one in nests.items():
-        for number, call in enumerate(compiled_nests(one, extents, operands)):
-            yield f"C {name} {number}", call
-    yield from _libraries(kernel, extents, operands)
-
-
-def _libraries(
-    kernel: str, extents: dict[str, int], operands: Arrays
-) -> Iterator[tuple[str, Call]]:
-    c, d, e = (operands.get(name) for name in "CDE")
-    last = max(int(name[-1]) for name in operands if ".pos" in name)
-    pos, crd = operands[f"B.pos{last}"], operands[f"B.crd{last}"]
-    columns = extents["ijk"[last]] if kernel != "K8" else extents["l"]
-    matrix = scipy.sparse.csr_array((operands["B"], crd, pos), shape=(pos.size - 1, columns))
-    assert c is not None
-    if kernel == "SpMM":
-        yield "scipy", lambda: matrix @ c
-    if kernel == "K4":
-        yield "scipy", lambda: (matrix @ c) @ d
-    if kernel == "K3":
-        yield "scipy", lambda: (matrix @ (c * d)) @ e
-    if kernel == "K7":
-        yield "scipy", lambda: matrix @ (c @ d)
-        yield "scipy, B first", lambda: (matrix @ c) @ d
-    yield from _torch(kernel, matrix, operands)
-
-
-def _torch(kernel: str, matrix: Any, operands: Arrays) -> Iterator[tuple[str, Call]]:
-    try:
-        import torch
-    except ImportError:
-        return
-    torch.set_num_threads(1)
-    parts = (matrix.indptr, matrix.indices, matrix.data)
-    b = torch.sparse_csr_tensor(*map(torch.from_numpy, parts), size=matrix.shape)
-    c, d, e = (None if name not in operands else torch.from_numpy(operands[name]) for name in "CDE")
-    if kernel == "SpMM":
-        yield "torch", lambda: (b @ c).numpy()
-    if kernel == "K4":
-        yield "torch", lambda: ((b @ c) @ d).numpy()
-    if kernel == "K3":
-        yield "torch", lambda: ((b @ (c * d)) @ e).numpy()
-    if kernel == "SDDMM":
-        values = torch.from_numpy(operands["B"])
-        yield (
-            "torch",
-            lambda: (torch.sparse.sampled_addmm(b, c, d.T, beta=0).values() * values).numpy(),
-        )
-
-
-def _medians(calls: dict[str, Call]) -> dict[str, float]:
-    """Medians in milliseconds, rounds interleaved; what is slow runs once."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(_ROUNDS):
-        for name, call in calls.items():
-            if times[name] and times[name][0] > _SLOW_SECONDS:
-                continue
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
-    return {name: 1e3 * statistics.median(taken) for name, taken in times.items()}
-
-
-def _line(row: dict[str, Any]) -> str:
-    times = row["milliseconds"]
-    return (
-        f"{row['kernel']:5} {row['data']:11} {row['extent']:4}  ours {times['ours']:8.2f}  "
-        f"{row['best_peer']:14} {times[row['best_peer']]:8.2f}  ratio {row['ratio']:.2f}"
+def measure(kernel: str, name: str, extent: int, threads: int) -> Figure:
+    """Raises AssertionError where results differ."""
+    if kernel == PRODUCT:
+        return _measure_product(name, threads)
+    statement, data = statement_for(kernel), load(name)
+    extents = data.index_extents(statement, extent)
+    operands = data.operands(statement, extent)
+    graph = ranked(problem_of(statement, data.symbols(statement, extent)))[0].candidate.graph
+    executable = executable_of(kernel, graph, extents, threads)
+    executable.run(operands)
+    expected = operands["A"].copy()
+    ours = {OURS: bound_call(executable, operands)}
+    if kernel not in SHARES:
+        ours[PLANNED] = _planned(kernel, data, operands, threads)
+    if threads > 1:
+        ours[ALONE] = bound_call(executable_of(kernel, graph, extents, 1), operands)
+    first = {who: _checked(call, operands, expected, who) for who, call in ours.items()}
+    own_seconds = min(_seconds(ours[OURS]) for _ in range(3))
+    peak = measure_fma_peak(host_isa(), DataType.FP64)
+    calls, not_run = dict(ours), {}
+    for who, least, make in _peers(kernel, statement, data, extents, operands, threads):
+        if least / peak > _TIMES_OURS * own_seconds:
+            not_run[who] = least / peak
+            continue
+        for number, call in enumerate(make()):
+            label = who if not number else f"{who}, other flags"
+            first[label] = _checked(call, operands, expected, label)
+            calls[label] = call
+            if first[label] > 5 * _TIMES_OURS * own_seconds:
+                break
+    iterations = value(cost_of(graph).time, data.symbols(statement, extent))
+    seconds, peak = _medians(calls, first)
+    return Figure(
+        kernel=kernel,
+        data=name,
+        extent=extent,
+        threads=threads,
+        schedule=str(graph),
+        flops=2 * iterations,
+        flops_peak=peak * threads,
+        seconds=seconds,
+        not_run=not_run,
     )
 
 
+def _peers(
+    kernel: str,
+    statement: Statement,
+    data: Data,
+    extents: dict[str, int],
+    operands: Arrays,
+    threads: int,
+) -> Iterator[tuple[str, float, Callable[[], list[Call]]]]:
+    """A peer, the floating-point operations of its C, and how to make its calls."""
+    symbols = data.symbols(statement, 1) | {name: float(one) for name, one in extents.items()}
+    for name, graph in peer_nests(kernel, statement) if threads == 1 else ():
+        least = 2 * value(cost_of(graph).time, symbols)
+        yield f"C, {name}", least, lambda graph=graph: compiled_nests(graph, extents, operands)
+    columns = extents[statement.inputs[0].indices[-1]]
+    given = operands_of(operands, columns)
+    for name, call in library_calls(kernel, given, threads):
+        yield name, 0.0, lambda call=call: [call]
+
+
+def _planned(kernel: str, data: Data, operands: Arrays, threads: int) -> Call:
+    """What a user calls: a plan, on a result made beforehand."""
+    levels = range(1, len(data.extents))
+    indices = {n: (data.arrays[f"B.pos{n}"], data.arrays[f"B.crd{n}"]) for n in levels}
+    b = teir.Sparse.from_levels(data.extents, "dss"[: len(data.extents)], indices, data.arrays["B"])
+    names = [access.tensor for access in statement_for(kernel).inputs]
+    given = [b if name == "B" else operands[name] for name in names]
+    plan = teir.plan(KERNELS[kernel], *given, threads=threads)
+    return lambda: plan(*given, out=operands["A"])
+
+
+def _measure_product(name: str, threads: int) -> Figure:
+    import scipy.sparse
+
+    data = load(name)
+    parts = (data.arrays["B"], data.arrays["B.crd1"], data.arrays["B.pos1"])
+    matrix = scipy.sparse.csr_array(parts, shape=data.extents)
+    plan = teir.plan("ij,jk->ik", matrix, matrix, out_levels="ds", threads=threads)
+    calls: dict[str, Call] = {OURS: lambda: plan(matrix, matrix)}
+    if threads > 1:
+        alone = teir.plan("ij,jk->ik", matrix, matrix, out_levels="ds", threads=1)
+        calls[ALONE] = lambda: alone(matrix, matrix)
+    else:
+        calls["scipy"] = lambda: matrix @ matrix
+    expected = (matrix @ matrix).sorted_indices()
+    found = plan(matrix, matrix).to_scipy()
+    if abs(found - expected).max() > 1e-9 * abs(expected).max():
+        raise AssertionError(f"SpGEMM {name}: wrong")
+    lengths = np.diff(data.arrays["B.pos1"])
+    flops = 2.0 * lengths[data.arrays["B.crd1"]].sum()
+    seconds, peak = _medians(calls, {who: _seconds(call) for who, call in calls.items()})
+    return Figure(
+        kernel=PRODUCT,
+        data=name,
+        extent=data.extents[1],
+        threads=threads,
+        schedule="",
+        flops=flops,
+        flops_peak=peak * threads,
+        seconds=seconds,
+        not_run={},
+    )
+
+
+def _checked(call: Call, operands: Arrays, expected: np.ndarray[Any, Any], who: str) -> float:
+    """Seconds of a call whose result is right."""
+    operands["A"].fill(np.nan)
+    start = time.perf_counter()
+    found = call()
+    taken = time.perf_counter() - start
+    result = operands["A"] if found is None else np.asarray(found)
+    scale = np.abs(expected).max(initial=1.0)
+    if not np.allclose(result.reshape(-1), expected.reshape(-1), rtol=0, atol=1e-9 * scale):
+        raise AssertionError(f"{who}: wrong")
+    return taken
+
+
+def _medians(calls: dict[str, Call], first: dict[str, float]) -> tuple[dict[str, float], float]:
+    """Median seconds of interleaved rounds, and the peak of one thread between them.
+
+    ``first``: a first call of each. Slow peers keep the time of that.
+    """
+    peers = [one for who, one in first.items() if who not in _OWN]
+    limit = _TIMES_FASTEST * min(peers, default=float("inf"))
+    times: dict[str, list[float]] = {who: [] for who in calls}
+    peaks = []
+    for _ in range(_ROUNDS):
+        peaks.append(measure_fma_peak(host_isa(), DataType.FP64))
+        for who, call in calls.items():
+            if who in _OWN or first[who] <= limit:
+                times[who].append(_seconds(call))
+    medians = {who: statistics.median(taken or [first[who]]) for who, taken in times.items()}
+    return medians, statistics.median(peaks)
+
+
+def _seconds(call: Call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compile_peers(kernel: str, name: str, extents: list[int]) -> None:
+    """Compile the C beforehand."""
+    if kernel == PRODUCT:
+        return
+    statement, data = statement_for(kernel), load(name)
+    names = [*data.arrays, *(access.tensor for access in statement.accesses)]
+    for extent in extents:
+        for _, graph in peer_nests(kernel, statement):
+            compile_nests(graph, data.index_extents(statement, extent), dict.fromkeys(names))
+
+
+def line(figure: Figure) -> str:
+    ours = figure.seconds[OURS]
+    rest = {who: one for who, one in figure.seconds.items() if who not in _OWN}
+    best = min(rest, key=lambda who: rest[who], default=OURS)
+    return (
+        f"{figure.kernel:6} {figure.data:11} {figure.extent:6}  {1e3 * ours:9.3f} ms "
+        f"{100 * figure.flops / ours / figure.flops_peak:4.0f} %   "
+        f"{figure.seconds[best] / ours:6.2f} x {best}; call "
+        f"{1e3 * figure.seconds.get(PLANNED, ours):.3f} ms"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("kernel", choices=(*KERNELS, PRODUCT))
+    parser.add_argument("data")
+    parser.add_argument("--extents", default=",".join(map(str, EXTENTS)))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    extents = [0] if arguments.kernel == PRODUCT else list(map(int, arguments.extents.split(",")))
+    figures = []
+    for extent in extents:
+        figure = measure(arguments.kernel, arguments.data, extent, arguments.threads)
+        print(line(figure), flush=True)
+        figures.append(figure.as_record())
+    if arguments.json is not None:
+        text = json.dumps({"machine": record.machine(), "figures": figures}, indent=1)
+        arguments.json.write_text(text, encoding="utf-8")
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
