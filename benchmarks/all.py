@@ -161,12 +161,12 @@ def _measured(job: Job, column: Column, first: int, run: Run) -> Any:
             *("--first", str(first), "--last", str(first + _SLICES[job.class_name])),
             *(() if job.with_peers else ("--no-peers",)),
         ]
-        prefix = run.prefix if job.threads == 1 else _unpinned(run.prefix)
+        prefix = run.prefix if job.threads == 1 else unpinned(run.prefix)
         run_column(column, job.threads, arguments, prefix)
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def _unpinned(prefix: Sequence[str]) -> tuple[str, ...]:
+def unpinned(prefix: Sequence[str]) -> tuple[str, ...]:
     """``prefix`` without ``taskset -c CORE``, which would put all threads on one core."""
     if "taskset" not in prefix:
         return tuple(prefix)

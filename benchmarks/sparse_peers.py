@@ -100,7 +100,7 @@ def _torch(kernel: str, given: Operands, threads: int) -> Iterator[tuple[str, Ca
     except ImportError:
         return
     torch.set_num_threads(threads)
-    warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    warnings.filterwarnings("ignore", "Sparse ")
     b = _torch_csr(torch, given.matrix)
     fibres = _torch_csr(torch, given.fibres)
     pos, crd = b.crow_indices(), b.col_indices()
