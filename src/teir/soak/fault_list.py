@@ -200,9 +200,9 @@ FAULTS = (
     ),
     Fault(
         "a tile eight bytes too long",
-        "ir/check/bounds.py",
-        "up += offset + axis",
-        "up += 8 + offset + axis",
+        "ir/check/tiles.py",
+        "reach += stride * (extent - 1)",
+        "reach += 8 + stride * (extent - 1)",
         BOUNDS,
     ),
     Fault(
@@ -222,7 +222,7 @@ FAULTS = (
     Fault(
         "any stride counts as apart",
         "ir/check/races.py",
-        "return stride > max(access.end for access in accesses) - lowest",
+        "return stride > max([access.end for access in accesses]) - lowest",
         "return stride > 0",
         BOUNDS,
     ),

@@ -90,7 +90,7 @@ def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
             Report(program, on_the_printed_program(resolved, findings), {}), resolved, None
         )
     positions: bounds.Positions | None = None
-    if operands is not None and any(axis.segments for axis in program.axes):
+    if operands is not None and resolved.sparse:
         findings, positions = positions_of(resolved, operands)
     found = bounds.hulls(resolved, positions)
     findings += bounds.addresses_limited(found)

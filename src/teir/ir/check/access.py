@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 from teir.ir.check.collision import Term
 from teir.ir.check.resolved import Invocation, Iteration, Resolved
+from teir.ir.check.tiles import Tile
 from teir.ir.nodes import Axis
+
+_ONE_ELEMENT = Tile(0, (), 0)
 
 
 class PositionTerm(NamedTuple):
@@ -40,7 +43,10 @@ class Access(NamedTuple):
     @property
     def end(self) -> int:
         """The highest address of a first byte; position terms not counted."""
-        return self.begin + sum(stride * (extent - 1) for stride, extent in self.terms)
+        end = self.begin
+        for stride, extent in self.terms:
+            end += stride * (extent - 1)
+        return end
 
 
 def guarded_indices(leaf: Invocation, path: list[Iteration]) -> dict[Iteration, bool] | None:
@@ -52,6 +58,8 @@ def guarded_indices(leaf: Invocation, path: list[Iteration]) -> dict[Iteration, 
     asked: dict[Iteration, bool] = {}
     places: tuple[Invocation | Iteration, ...] = (leaf, *path)
     for place in places:
+        if not place.guard:
+            continue
         for resolved_term in place.guard:
             step = resolved_term.iteration
             assert step is not None
@@ -68,7 +76,7 @@ def access_from(
     resolved: Resolved,
     tensor: str,
     path: list[Iteration],
-    consumed: tuple[str, ...],
+    tile: Tile,
     asked: dict[Iteration, bool],
     seen_from: Iteration | None,
 ) -> Access:
@@ -76,13 +84,9 @@ def access_from(
 
     With ``seen_from`` None it is seen from outside the schedule, every axis varying.
     """
-    begin = 0
-    terms = []
+    begin = tile.begin
+    terms = [*tile.terms]
     positions = []
-    for name in consumed:
-        axis = resolved.axes[name]
-        begin += axis.offsets[tensor]
-        terms.append((axis.strides[tensor], axis.extent))
     is_below = True
     first, last = 0, 0
     above = []
@@ -105,14 +109,15 @@ def access_from(
         if segment is not None:
             outer = path[number + 1 :]
             name = axis.segments[segment].pos
-            pos = access_from(resolved, name, outer, (), asked, seen_from)
+            pos = access_from(resolved, name, outer, _ONE_ELEMENT, asked, seen_from)
             positions.append(PositionTerm(stride, name, axis.name, segment, pos))
         elif at_first is None:
-            terms.append((stride, axis.extent))
+            if stride and axis.extent > 1:
+                terms.append((stride, axis.extent))
         elif at_first is False:
             begin += stride * (axis.extent - 1)
-    moving = sorted((term for term in terms if term[0] and term[1] > 1), reverse=True)
-    return Access(begin, tuple(moving), tuple(positions), first, last, frozenset(above))
+    terms.sort(reverse=True)
+    return Access(begin, tuple(terms), tuple(positions), first, last, frozenset(above))
 
 
 def position_segment(axis: Axis, tensor: str) -> int | None:

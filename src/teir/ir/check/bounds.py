@@ -16,6 +16,7 @@ from teir.arrays.operand import WRITABLE, BoundOperand
 from teir.errors import Finding, Part, Rule
 from teir.ir.check.report import Need, blame
 from teir.ir.check.resolved import WIDTHS, Invocation, Iteration, Resolved, path_of
+from teir.ir.check.tiles import tile_of
 from teir.ir.nodes import LIMIT, Axis, Primitive
 
 ADDRESS_LIMIT = Rule(
@@ -177,18 +178,12 @@ def _crd_reads(resolved: Resolved, axis: Axis) -> list[Move]:
 
 
 def _tile_moves(resolved: Resolved, primitive: Primitive) -> list[Move]:
-    tensors, axes = resolved.tensors, resolved.axes
-    consumed = [axes[name] for name in primitive.axes]
-    tile = []
+    tensors = resolved.tensors
+    moves = []
     for tensor in primitive.operands:
-        down = 0
-        up = WIDTHS[tensors[tensor].data_type]
-        for axis in consumed:
-            offset = axis.offsets[tensor]
-            down += offset
-            up += offset + axis.strides[tensor] * (axis.extent - 1)
-        tile.append((tensor, down, up))
-    return tile
+        tile = tile_of(resolved, primitive, tensor)
+        moves.append((tensor, tile.begin, tile.end + WIDTHS[tensors[tensor].data_type]))
+    return moves
 
 
 def addresses_limited(found: Hulls) -> list[Finding]:
@@ -264,7 +259,7 @@ def operands_cover(
     findings = []
     index_arrays = {
         name
-        for axis in resolved.program.axes
+        for axis in resolved.sparse
         for segment in axis.segments
         for name in (segment.pos, segment.crd)
     }

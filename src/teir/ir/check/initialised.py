@@ -21,7 +21,8 @@ from teir.ir.check.collision import Budget, BudgetSpentError
 from teir.ir.check.regions import Region, is_covered, region
 from teir.ir.check.report import blame
 from teir.ir.check.resolved import Invocation, Iteration, Resolved, path_of, resolve
-from teir.ir.nodes import Axis, Program
+from teir.ir.check.tiles import tile_of
+from teir.ir.nodes import Axis, Primitive, Program
 
 WRITTEN_FIRST = Rule(
     code="TEIR406",
@@ -126,11 +127,10 @@ def _visit(
     if asked is None:
         return
     guard = _guard(leaf, path)
-    consumed = [resolved.axes[name] for name in primitive.axes]
     for tensor in dict.fromkeys(primitive.reads):
         if tensor not in watched or tensor in found:
             continue
-        tile = _tile(consumed, tensor)
+        tile = _region(resolved, primitive, tensor)
         try:
             is_written = _is_written(resolved, tensor, tile, path, asked, guard, levels, budget)
             is_decided = True
@@ -141,7 +141,7 @@ def _visit(
     output = primitive.output
     if output in watched:
         lasting = _lasting(guard, path, output, watched[output])
-        written = _Written(_tile(consumed, output), lasting)
+        written = _Written(_region(resolved, primitive, output), lasting)
         levels[-1].setdefault(output, []).append(written)
 
 
@@ -164,13 +164,9 @@ def _axis(step: Iteration) -> Axis:
     return step.axis
 
 
-def _tile(consumed: list[Axis], tensor: str) -> Region:
-    begin = 0
-    dims = []
-    for axis in consumed:
-        begin += axis.offsets[tensor]
-        dims.append((axis.strides[tensor], axis.extent))
-    return region(begin, dims)
+def _region(resolved: Resolved, primitive: Primitive, tensor: str) -> Region:
+    tile = tile_of(resolved, primitive, tensor)
+    return region(tile.begin, tile.terms)
 
 
 def _lasting(guard: Guard, path: list[Iteration], tensor: str, owner: Iteration | None) -> Guard:

@@ -64,7 +64,8 @@ def tensors_once(resolved: Resolved) -> list[Finding]:
     names = [tensor.name for tensor in program.tensors]
     scratch = [tensor.name for tensor in program.scratch]
     for iteration in resolved.iterations:
-        scratch += [tensor.name for tensor in iteration.node.scratch]
+        if iteration.node.scratch:
+            scratch += [tensor.name for tensor in iteration.node.scratch]
     if len(resolved.tensors) == len(names) + len(scratch):
         return []
     own = _repeated(TENSOR_ONCE, Part.TENSOR, names)
@@ -163,7 +164,7 @@ def role_axes(resolved: Resolved) -> list[Finding]:
 def segment_tensors(resolved: Resolved) -> list[Finding]:
     tensors, scratch = resolved.tensors, resolved.scratch
     findings = []
-    for axis in resolved.program.axes:
+    for axis in resolved.sparse:
         for segment in axis.segments:
             for name in (segment.pos, segment.crd, *segment.by_position):
                 if name not in tensors:

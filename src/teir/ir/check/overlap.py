@@ -15,6 +15,7 @@ from teir.ir.check.bounds import Hulls, written_tensors
 from teir.ir.check.collision import Budget, BudgetSpentError, is_injective, solve
 from teir.ir.check.report import blame
 from teir.ir.check.resolved import Invocation, Resolved, path_of
+from teir.ir.check.tiles import tile_of
 from teir.ir.nodes import Operation
 
 APART = Rule(
@@ -107,7 +108,8 @@ def _accesses(resolved: Resolved, tensor: str, budget: Budget) -> dict[Access, s
         assert leaf.primitive is not None
         if asked is not None:
             budget.spend(len(path))
-            access = access_from(resolved, tensor, path, leaf.primitive.axes, asked, None)
+            tile = tile_of(resolved, leaf.primitive, tensor)
+            access = access_from(resolved, tensor, path, tile, asked, None)
             accesses.setdefault(access, leaf.node.name)
     return accesses
 

@@ -61,9 +61,7 @@ def guard_ancestors(resolved: Resolved) -> list[Finding]:
             str(resolved_term.term),
             _ancestor_axes(place),
         )
-        for places in (resolved.iterations, resolved.invocations)
-        for place in places
-        if place.guard
+        for place in resolved.guarded
         for resolved_term in place.guard
         if resolved_term.iteration is None
     ]
@@ -84,9 +82,7 @@ def no_last_of_intersection(resolved: Resolved) -> list[Finding]:
             str(resolved_term.term),
             "an intersection does not know its last iteration before it ends",
         )
-        for places in (resolved.iterations, resolved.invocations)
-        for place in places
-        if place.guard
+        for place in resolved.guarded
         for resolved_term in place.guard
         if not resolved_term.is_first
         and resolved_term.iteration is not None
@@ -111,11 +107,9 @@ def axis_once_on_path(resolved: Resolved) -> list[Finding]:
 
 def consumed_not_iterated(resolved: Resolved) -> list[Finding]:
     findings = []
+    consumed_by = {item.name: item.axes for item in resolved.primitives.values()}
     for leaf in resolved.invocations:
-        primitive = leaf.primitive
-        if primitive is None:
-            continue
-        consumed = primitive.axes
+        consumed = consumed_by.get(leaf.node.primitive)
         if not consumed:
             continue
         step = leaf.parent

@@ -117,7 +117,7 @@ def roles_of_operation(resolved: Resolved) -> list[Finding]:
             f"role {role.value}",
         )
         for primitive in resolved.program.primitives
-        if primitive.operation is not Operation.CONTRACTION
+        if (primitive.c or primitive.k) and primitive.operation is not Operation.CONTRACTION
         for role, axes in ((Role.C, primitive.c), (Role.K, primitive.k))
         if axes
     ]
@@ -286,8 +286,10 @@ def writes_equal_values(primitive: Primitive) -> bool:
 def lane_counts(resolved: Resolved) -> list[Finding]:
     findings = []
     for primitive in resolved.program.primitives:
+        if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
+            continue
         text = lanes_text(primitive)
-        if text is None or primitive.operation is not Operation.CONTRACTION:
+        if text is None:
             continue
         if not is_lane_count(text):
             expected = f"a power of two from 2 to {MOST_LANES}"
@@ -303,8 +305,10 @@ def lane_counts(resolved: Resolved) -> list[Finding]:
 def subnormal_entries(resolved: Resolved) -> list[Finding]:
     findings = []
     for primitive in resolved.program.primitives:
+        if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
+            continue
         text = subnormals_text(primitive)
-        if text is None or primitive.operation is not Operation.CONTRACTION:
+        if text is None:
             continue
         types = [resolved.tensors[name].data_type for name in primitive.inputs]
         if text != ZERO:

@@ -15,11 +15,19 @@ from dataclasses import dataclass
 from teir.errors import Finding, Part, Rule
 from teir.ir.check.access import Access, access_from, differences, guarded_indices
 from teir.ir.check.bounds import written_tensors
-from teir.ir.check.collision import Budget, BudgetSpentError, Term, self_collision, solve
+from teir.ir.check.collision import (
+    Budget,
+    BudgetSpentError,
+    Term,
+    is_injective,
+    self_collision,
+    solve,
+)
 from teir.ir.check.primitives import writes_equal_values
 from teir.ir.check.report import blame
 from teir.ir.check.resolved import Iteration, Resolved, path_of
-from teir.ir.nodes import Axis
+from teir.ir.check.tiles import tile_of
+from teir.ir.nodes import Axis, Primitive
 
 NO_RACE = Rule(
     code="TEIR403",
@@ -94,10 +102,13 @@ def races(resolved: Resolved, budget: Budget) -> list[Finding]:
 def _collect(
     resolved: Resolved, touched: dict[tuple[Iteration, str], _Touched], budget: Budget
 ) -> None:
+    parallel = {step for step in resolved.iterations if step.is_parallel}
+    if not parallel:
+        return
     written = written_tensors(resolved)
     for leaf in resolved.invocations:
         path = path_of(leaf)
-        nodes = [step for step in path if step.is_parallel and _axis(step).extent > 1]
+        nodes = [step for step in path if step in parallel and _axis(step).extent > 1]
         if not nodes:
             continue
         asked = guarded_indices(leaf, path)
@@ -108,11 +119,12 @@ def _collect(
         for tensor in dict.fromkeys(primitive.operands):
             if tensor not in written:
                 continue
+            tile = tile_of(resolved, primitive, tensor)
             for node in nodes:
                 if _is_private(resolved, tensor, node):
                     continue
                 budget.spend(len(path))
-                access = access_from(resolved, tensor, path, primitive.axes, asked, node)
+                access = access_from(resolved, tensor, path, tile, asked, node)
                 group = touched.get((node, tensor))
                 if group is None:
                     group = touched[node, tensor] = _Touched(node, tensor, {}, {})
@@ -147,10 +159,11 @@ def _race(group: _Touched, budget: Budget) -> Finding | None:
 def _lies_apart(group: _Touched, stride: int) -> bool:
     """True where one step of the node leaves everything behind that an iteration touches."""
     accesses = (*group.writes, *group.reads)
-    if any(access.positions for access in accesses):
-        return False
-    lowest = min(access.begin for access in accesses)
-    return stride > max(access.end for access in accesses) - lowest
+    for access in accesses:
+        if access.positions:
+            return False
+    lowest = min([access.begin for access in accesses])
+    return stride > max([access.end for access in accesses]) - lowest
 
 
 def _pairs(group: _Touched) -> Iterator[tuple[Access, Access, bool]]:
@@ -171,6 +184,10 @@ def _meeting(
     """Two different iterations of ``node`` that meet, None where there are none."""
     if _never_together(write, other):
         return None
+    if is_same and not write.positions:
+        steps_of_node = (stride, write.last - write.first + 1)
+        if is_injective([steps_of_node, *write.terms]):
+            return None
     lowest, highest = write.first - other.last, write.last - other.first
     ranges = [(max(1, lowest), highest)]
     if not is_same:
@@ -266,21 +283,24 @@ def tiles_once(resolved: Resolved, budget: Budget) -> list[Finding]:
         if writes_equal_values(primitive):
             continue
         output = primitive.output
-        terms = {}
-        for name in primitive.axes:
-            axis = resolved.axes[name]
-            if axis.strides[output] and axis.extent > 1:
-                terms[name] = (axis.strides[output], axis.extent)
+        terms = tile_of(resolved, primitive, output).terms
         try:
-            difference = self_collision(list(terms.values()), budget)
+            difference = self_collision(list(terms), budget)
         except BudgetSpentError:
             found = "no answer within the work budget"
         else:
             if difference is None:
                 continue
-            steps = zip(terms, difference, strict=True)
+            steps = zip(_moving(resolved, primitive), difference, strict=True)
             moves = ", ".join(f"{name} by {step:+d}" for name, step in steps if step)
             found = f"the same element after moving {moves}"
         expected = f"strides of {output} that reach each element once"
         findings.append(blame(TILE_ONCE, Part.PRIMITIVE, primitive.name, expected, found))
     return findings
+
+
+def _moving(resolved: Resolved, primitive: Primitive) -> list[str]:
+    """The consumed axes that move the output: those of the terms of its tile."""
+    consumed = [resolved.axes[name] for name in primitive.axes]
+    output = primitive.output
+    return [axis.name for axis in consumed if axis.strides[output] and axis.extent > 1]

@@ -21,7 +21,10 @@ class Region(NamedTuple):
     @property
     def end(self) -> int:
         """The address of the highest element."""
-        return self.begin + sum(stride * (extent - 1) for stride, extent in self.dims)
+        end = self.begin
+        for stride, extent in self.dims:
+            end += stride * (extent - 1)
+        return end
 
 
 def region(begin: int, dims: Iterable[tuple[int, int]]) -> Region:

@@ -7,9 +7,10 @@ nowhere becomes None; the rules about names report it and every other rule steps
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from teir.dtypes import DataType
+from teir.ir.check.tiles import Tile
 from teir.ir.limits import ENTRIES, SCHEDULE_DEPTH
 from teir.ir.nodes import (
     Axis,
@@ -25,8 +26,7 @@ from teir.ir.nodes import (
 )
 
 
-@dataclass(slots=True, eq=False)
-class Iteration:
+class Iteration(msgspec.Struct, eq=False):
     """An iteration node in its place. ``depth`` counts the ancestors."""
 
     node: IterationNode
@@ -42,8 +42,7 @@ class Iteration:
         return self.node.policy is Policy.PARALLEL
 
 
-@dataclass(slots=True, eq=False)
-class Invocation:
+class Invocation(msgspec.Struct, eq=False):
     """An invocation node in its place."""
 
     node: InvocationNode
@@ -52,8 +51,7 @@ class Invocation:
     guard: tuple[ResolvedTerm, ...]
 
 
-@dataclass(slots=True, eq=False)
-class ResolvedTerm:
+class ResolvedTerm(msgspec.Struct, eq=False):
     """A guard term and the ancestor that iterates its axis, None where there is none."""
 
     term: GuardTerm
@@ -69,8 +67,7 @@ Event = Iteration | Invocation | None
 innermost iteration node."""
 
 
-@dataclass(slots=True, eq=False)
-class Resolved:
+class Resolved(msgspec.Struct, eq=False):
     """A program, its tables by name, and its schedule as a sequence of events."""
 
     program: Program
@@ -81,6 +78,12 @@ class Resolved:
     """Scratch tensors with their owners; None owns for the whole run."""
     steps: list[tuple[Axis, str, str, int]]
     """Every stride and offset: its axis, the word "stride" or "offset", the tensor, the value."""
+    sparse: tuple[Axis, ...]
+    """The axes with segments."""
+    guarded: list[Iteration | Invocation]
+    """The places with guards, iterations first."""
+    tiles: dict[tuple[str, str], Tile]
+    """By primitive and tensor, what an invocation touches; filled by `teir.ir.check.tiles`."""
     iterations: list[Iteration]
     invocations: list[Invocation]
     events: list[Event]
@@ -130,6 +133,9 @@ def resolve(program: Program) -> Resolved:
             for kind, values in (("stride", axis.strides), ("offset", axis.offsets))
             for tensor, value in values.items()
         ],
+        tuple([axis for axis in program.axes if axis.segments]),
+        [],
+        {},
         [],
         [],
         [],
@@ -137,6 +143,8 @@ def resolve(program: Program) -> Resolved:
         None,
     )
     _walk(resolved)
+    resolved.guarded += [step for step in resolved.iterations if step.guard]
+    resolved.guarded += [leaf for leaf in resolved.invocations if leaf.guard]
     return resolved
 
 

@@ -39,7 +39,7 @@ def segment_types(resolved: Resolved) -> list[Finding]:
             f"{name} of type I32 or I64",
             tensors[name].data_type.value,
         )
-        for axis in resolved.program.axes
+        for axis in resolved.sparse
         for segment in axis.segments
         for name in (segment.pos, segment.crd)
         if name in tensors and tensors[name].data_type not in (DataType.I32, DataType.I64)
@@ -47,7 +47,7 @@ def segment_types(resolved: Resolved) -> list[Finding]:
 
 
 def sparse_axes_iterated(resolved: Resolved) -> list[Finding]:
-    sparse = {axis.name for axis in resolved.program.axes if axis.segments}
+    sparse = {axis.name for axis in resolved.sparse}
     if not sparse:
         return []
     return [
@@ -75,7 +75,7 @@ def own_pos_unmoved(resolved: Resolved) -> list[Finding]:
             f"stride {axis.strides[segment.pos]}, offset {axis.offsets[segment.pos]}",
             "the enclosing axes address pos",
         )
-        for axis in resolved.program.axes
+        for axis in resolved.sparse
         for segment in axis.segments
         if axis.strides[segment.pos] or axis.offsets[segment.pos]
     ]
@@ -83,7 +83,7 @@ def own_pos_unmoved(resolved: Resolved) -> list[Finding]:
 
 def one_position(resolved: Resolved) -> list[Finding]:
     findings = []
-    for axis in resolved.program.axes:
+    for axis in resolved.sparse:
         seen: set[str] = {segment.pos for segment in axis.segments}
         for segment in axis.segments:
             for name in (segment.crd, *segment.by_position):

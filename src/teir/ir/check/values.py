@@ -93,9 +93,11 @@ def strides_not_negative(resolved: Resolved) -> list[Finding]:
 
 
 def values_limited(resolved: Resolved) -> list[Finding]:
-    found = [
-        (axis, f"extent {axis.extent}") for axis in resolved.program.axes if axis.extent >= LIMIT
-    ]
+    axes = resolved.program.axes
+    values = [abs(value) for _, _, _, value in resolved.steps]
+    if max([axis.extent for axis in axes] + values, default=0) < LIMIT:
+        return []
+    found = [(axis, f"extent {axis.extent}") for axis in axes if axis.extent >= LIMIT]
     found += [
         (axis, f"{kind} {value} on {tensor}")
         for axis, kind, tensor, value in resolved.steps
