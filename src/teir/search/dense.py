@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from msgspec import structs
 
@@ -23,6 +24,7 @@ from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.shape import ProductShape, outermost_first, product_shape
+from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
@@ -40,6 +42,9 @@ def emit_step(
     ``choose`` makes the decisions where the step is a matrix-like contraction.
     """
     step = normalise(step)
+    axis = shared_axis(step, machine)
+    if axis is not None:
+        return emit_shared_sum(emission, step, axis, machine, partial(emit_step, choose=choose))
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)

@@ -1,0 +1,123 @@
+"""Sums shared among threads: slices of one reduction formed apart, then added in order.
+
+    parallel s over slices { the step on its slice of K, into slice s of scratch }
+    what remains of K, into a slice of its own
+    zero; Contraction K=[slices]                                   into out
+
+Where there are few rows and columns, cutting those would make every thread read most of the
+operands, and short rows are slow to read in parts. The order of the sum then depends on the number
+of threads the program is made for, never on their timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Tensor
+from teir.search.dots import dots_of
+from teir.search.elementwise import emit_sum
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.shape import extent_of
+from teir.search.step import Span, Step, normalise
+
+_CHUNKS = 4
+"""Slices per thread, so that an uneven machine still shares evenly."""
+_SHORTEST = 1024
+"""Indices of a slice: enough that its sums cost more than adding them."""
+_GRANULE = 64
+"""A slice of so many indices, or a multiple, is made of whole vectors."""
+_ADDING = 16
+"""How many times smaller all slices of the output together are than the operands."""
+_REUSE = 16
+"""Products per byte of the operands up to which reading them is a large part of the work."""
+_ROW_BYTES = 16 << 10
+"""Bytes of a row from which its parts are read as fast as the whole."""
+_LINE_BYTES = 64
+
+EmitStep = Callable[[Emission, Step, Machine], Body]
+
+
+def shared_axis(step: Step, machine: Machine) -> Span | None:
+    """The reduction whose slices the threads share; None where rows or columns serve better."""
+    out = step.output
+    if machine.threads == 1 or extent_of(step.axes) < machine.threaded_work:
+        return None
+    if out.data_type in (DataType.BF16, DataType.FP16) or any(one.offsets for one in step.axes):
+        return None
+    axis = max(step.reductions, key=lambda one: one.extent, default=None)
+    if axis is None or axis.extent < _SHORTEST * _slices(machine):
+        return None
+    free = [one for one in step.axes if one.stride(out.name)]
+    if not free or _has_rows_enough(step, free, machine):
+        return None
+    read = sum(_bytes_of(tensor, step.axes) for tensor in step.inputs)
+    adds_little = _ADDING * _slices(machine) * _bytes_of(out, free) <= read
+    return axis if adds_little and extent_of(step.axes) <= _REUSE * read else None
+
+
+def _slices(machine: Machine) -> int:
+    return _CHUNKS * machine.threads
+
+
+def _bytes_of(tensor: Tensor, axes: Sequence[Span]) -> int:
+    return tensor.data_type.width * extent_of([one for one in axes if one.stride(tensor.name)])
+
+
+def _has_rows_enough(step: Step, free: Sequence[Span], machine: Machine) -> bool:
+    """True where the threads share axes of the output and no operand is read in short parts."""
+    batch = [one for one in free if all(one.stride(tensor.name) for tensor in step.inputs)]
+    if len(step.inputs) > 1 and extent_of(batch) >= machine.threads:
+        return True
+    if dots_of(step) is not None:
+        return extent_of(free) >= _slices(machine)
+    nearest = min(free, key=lambda one: one.stride(step.output.name))
+    return nearest.extent * step.output.data_type.width >= _ROW_BYTES * machine.threads
+
+
+def emit_shared_sum(
+    emission: Emission, step: Step, axis: Span, machine: Machine, emit: EmitStep
+) -> Body:
+    """The nodes of a step whose reduction ``axis`` the threads share; ``emit`` forms one slice."""
+    out = step.output
+    parts = Tensor(name=emission.name(f"{out.name}_slices"), data_type=out.data_type)
+    room = out.data_type.width
+    inside: list[Span] = []
+    free = [one for one in step.axes if one.stride(out.name)]
+    for one in sorted(free, key=lambda one: one.stride(out.name)):
+        inside.append(one.on(parts.name, room))
+        room *= one.extent
+    room = -(-room // _LINE_BYTES) * _LINE_BYTES
+    size = axis.extent // _slices(machine) // _GRANULE * _GRANULE
+    count, left = divmod(axis.extent, size)
+    others = [one for one in step.reductions if one is not axis]
+    alone = replace(machine, threads=1)
+
+    def slice_of(tile: Span) -> Body:
+        axes = (*(_without(one, out.name) for one in inside), *others, tile)
+        return emit(emission, Step(step.inputs, parts, axes), alone)
+
+    slices, tile = axis.split(size)
+    body = emission.loops((slices.on(parts.name, room),), partial(slice_of, tile), parallel=True)
+    if left:
+        rest = axis.rest(count * size)
+        place = Span(axis.label, 1, {}, {**rest.offsets, parts.name: count * room})
+        last = Span(axis.label, left, axis.strides, {})
+        body += emission.loops((place,), partial(slice_of, last), parallel=False)
+    across = Span("slice", count + (left > 0), {parts.name: room}, {})
+    added = Step((parts,), out, (*(_only(one, parts, out) for one in inside), across))
+    body += emit_sum(emission, normalise(added), alone)
+    return Body(body.nodes, (*body.scratch, parts))
+
+
+def _without(axis: Span, tensor: str) -> Span:
+    strides = {name: stride for name, stride in axis.strides.items() if name != tensor}
+    return Span(axis.label, axis.extent, strides, {})
+
+
+def _only(axis: Span, *tensors: Tensor) -> Span:
+    strides = {tensor.name: axis.stride(tensor.name) for tensor in tensors}
+    return Span(axis.label, axis.extent, strides, {})

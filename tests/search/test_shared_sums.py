@@ -1,0 +1,97 @@
+"""Sums shared among threads: exact on integers, safe, sliced only where it pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import teir
+from search.test_dense import USUAL, run
+from strategies.contractions import draw_terms
+from teir.dtypes import DataType
+from teir.expr.parsing import parse_subscripts
+from teir.ir.nodes import Program
+from teir.pipeline.problem import contiguous, state_problem
+from teir.search.tree import contraction_program
+
+TWO = replace(USUAL, threads=2)
+SHAPES = (
+    ("ki,kj->ij", {"i": 3, "j": 5, "k": 8192}),
+    ("ik,kj->ij", {"i": 4, "j": 4, "k": 8704}),
+    ("ik,k->i", {"i": 3, "k": 9001}),
+    ("ki,k->i", {"i": 10, "k": 8300}),
+    ("ki->i", {"i": 4, "k": 9007}),
+    ("ka,kb->ba", {"a": 2, "b": 7, "k": 8257}),
+    ("alk,lk->a", {"a": 4, "l": 2, "k": 8500}),
+)
+TYPES = (DataType.FP32, DataType.FP64, DataType.C64)
+
+
+@pytest.mark.parametrize("case", range(len(SHAPES)))
+def test_integers_are_exact_in_any_layout(case: int) -> None:
+    text, extents = SHAPES[case]
+    inputs, _, output = text.partition("->")
+    for seed in range(2):
+        drawn = draw_terms(seed, TYPES[(seed + case) % 3], inputs.split(","), output, extents)
+        run(drawn, TWO)
+        np.testing.assert_array_equal(drawn.out, drawn.expected, err_msg=drawn.text)
+
+
+def program_of(text: str, *shapes: tuple[int, ...], threads: int = 2) -> Program:
+    operands = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
+    problem = state_problem(parse_subscripts(text), operands, None, None)
+    assert problem.contraction is not None
+    machine = replace(USUAL, threads=threads)
+    path = (tuple(range(len(shapes))),)
+    return contraction_program(problem.contraction, path, machine).program
+
+
+def is_sliced(program: Program) -> bool:
+    return any(tensor.name == "out_slices" for tensor in program.scratch)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ki,kj->ij", ((10**6, 64), (10**6, 64))),
+        ("ik,kj->ij", ((8, 10**5), (10**5, 8))),
+        ("ik,k->i", ((4, 10**6), (10**6,))),
+        ("ki,k->i", ((20_000, 1000), (20_000,))),
+        ("ki->i", ((10**5, 16),)),
+    ],
+)
+def test_long_sums_of_few_results_are_sliced(
+    text: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    assert is_sliced(program_of(text, *shapes))
+    assert not is_sliced(program_of(text, *shapes, threads=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("ik,kj->ij", ((1600, 1600), (1600, 1600))),
+        ("ik,kj->ij", ((512, 10**5), (10**5, 512))),
+        ("ik,k->i", ((2000, 10_000), (10_000,))),
+        ("ki,k->i", ((10_000, 20_000), (10_000,))),
+        ("bki,bkj->bij", ((8, 10_000, 4), (8, 10_000, 4))),
+    ],
+)
+def test_rows_columns_or_batches_are_shared_where_there_are_enough(
+    text: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    assert not is_sliced(program_of(text, *shapes))
+
+
+def test_bits_do_not_depend_on_the_threads_where_they_must_not() -> None:
+    draw = np.random.default_rng(4)
+    a, b = (draw.standard_normal((40_000, 6), np.float32) for _ in range(2))
+    once, twice = (
+        teir.einsum("ki,kj->ij", a, b, threads=threads, deterministic="threads")
+        for threads in (1, 2)
+    )
+    np.testing.assert_array_equal(once, twice)
+    exact = a.astype(np.float64).T @ b
+    np.testing.assert_allclose(once, exact, atol=1e-2)
