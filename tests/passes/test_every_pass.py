@@ -96,7 +96,7 @@ def test_packing_of_products() -> None:
 
     for seed in range(40):
         draw = seeded(seed)
-        extents = [draw(3, 40) for _ in range(3)]
+        extents = [draw(3, 22) for _ in range(3)]
         adjacent = choose(draw, "mk") + choose(draw, "nk") + choose(draw, "mn")
         program = parse_program(product_in_layout(*extents, adjacent))
         assert_keeps_meaning(apply, program, 3, seed)

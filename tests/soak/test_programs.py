@@ -6,6 +6,7 @@ from collections import Counter
 from math import prod
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from strategies.programs import programs
 from teir.dtypes import DataType
@@ -13,13 +14,14 @@ from teir.ir.check import check
 from teir.ir.nodes import IterationNode, Operation, Policy, Program
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
-from teir.soak.differential import compare_runs
+from teir.soak.differential import compare_runs, every_variant
 from teir.soak.draws import chance, choose, seeded, shuffled, subset
 from teir.soak.layouts import EXTENTS, split
 from teir.soak.operands import differences, draw_images, intervals, tight_images
 from teir.soak.parts import DrawnProgram, exact_integers
 from teir.soak.programs import draw_program
 from teir.soak.running import evaluated
+from teir.target import Isa
 
 
 def multiply_adds(program: Program) -> int:
@@ -31,10 +33,13 @@ def multiply_adds(program: Program) -> int:
     )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs(work=3_000))
-def test_native_code_is_the_evaluator(drawn: DrawnProgram) -> None:
-    result = compare_runs(drawn, seed=1)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(work=3_000), st.integers(0, 3), st.sampled_from(every_variant()))
+def test_native_code_is_the_evaluator(
+    drawn: DrawnProgram, seed: int, variant: tuple[Isa, int]
+) -> None:
+    """One instruction set and one number of threads per program: the soak runs them all."""
+    result = compare_runs(drawn, seed, (variant,))
     assert result["wrong"] == [], print_program(drawn.program).text
 
 

@@ -8,7 +8,7 @@ program as one specialised function: it must leave the very same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -20,24 +20,32 @@ from teir.soak.pages import on_guarded_pages
 from teir.soak.parts import DrawnProgram
 from teir.soak.programs import draw_program
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
+from teir.target import Isa
 
 
 def compare_one(seed: int) -> dict[str, Any]:
     """What is wrong with the program of ``seed``."""
-    return compare_runs(draw_program(seeded(seed)), seed)
+    return compare_runs(draw_program(seeded(seed)), seed, every_variant())
 
 
-def compare_runs(drawn: DrawnProgram, seed: int) -> dict[str, Any]:
+def every_variant() -> tuple[tuple[Isa, int], ...]:
+    """The instruction sets of the machine, with one and with two threads."""
+    return tuple(product(host_variants(), (1, 2)))
+
+
+def compare_runs(
+    drawn: DrawnProgram, seed: int, variants: Sequence[tuple[Isa, int]]
+) -> dict[str, Any]:
     """The number of native runs and what is wrong: a refusal, or differences from the evaluator.
 
-    ``seed`` draws the operands and chooses on which side they touch an inaccessible page.
+    ``seed`` draws the operands and chooses on which side they touch an inaccessible page, and which
+    of ``variants`` (instruction set, threads) is repeated as one specialised function.
     """
     program = drawn.program
     images = draw_images(program, seed, drawn.largest, drawn.divisors)
     wrong: list[str] = []
     expected = evaluated(program, images, seed)
     at_end = seed % 4 < 2
-    variants = tuple(product(host_variants(), (1, 2)))
     for isa, threads in variants:
         where = f"{isa.value}, {threads} thread(s)"
         guarded = threads == 2

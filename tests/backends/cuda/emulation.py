@@ -1,12 +1,18 @@
-"""Run the kernels of a program on the host: their own source, compiled by g++ with ``host.hpp``."""
+"""Run the kernels of programs on the host: their own source, compiled by g++ with ``host.hpp``.
+
+kernels = compile_kernels(programs)      # one file for all of them, and the host's
+emulate(programs[0], operands, kernels)
+"""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -22,12 +28,22 @@ from teir.backends.cuda.kernel import (
     Parameter,
     TensorPointer,
 )
+from teir.backends.cuda.text import whole_source
 from teir.tma.tensor_map import TensorMap
 
 Buffer = np.ndarray[Any, np.dtype[Any]]
 HERE = Path(__file__).parent
 MOST_BLOCKS = 16
 """Grids are cut to so many blocks: persistent kernels do the rest of the work themselves."""
+DRAWN_SEED = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostKernels:
+    """The library of ``host.cpp``, and the kernels by source."""
+
+    host: ctypes.CDLL
+    bodies: Mapping[str, Any]
 
 
 class Described(ctypes.Structure):
@@ -49,10 +65,57 @@ def need_host_compiler() -> str:
     return compiler
 
 
+def compile_kernels(programs: Iterable[CudaProgram]) -> HostKernels:
+    """Compile every kernel of ``programs``, each source once."""
+    kernels = {kernel.source: kernel for program in programs for kernel in program.kernels}
+    prelude = f'#define TEIR_HOST\n#include "host.hpp"\n{whole_source("", tiles=True)}'
+    namespaces = (_namespace(kernel, at) for at, kernel in enumerate(kernels.values()))
+    host = _host()
+    entries = _library("\n".join([prelude, *namespaces]), ctypes.RTLD_LOCAL)
+    bodies = {one: getattr(entries, f"body{at}") for at, one in enumerate(kernels)}
+    return HostKernels(host=host, bodies=bodies)
+
+
+@cache
+def _host() -> ctypes.CDLL:
+    """The library of ``host.cpp``; kernels find it by name, so there is one in a process."""
+    return _library((HERE / "host.cpp").read_text(encoding="utf-8"), ctypes.RTLD_GLOBAL)
+
+
+def _library(text: str, mode: int) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "text.cpp", Path(folder) / "text.so"
+        source.write_text(text, encoding="utf-8")
+        flags = ("-O1", "-std=c++20", "-w", "-fpermissive", "-ffp-contract=off", "-shared", "-fPIC")
+        command = (need_host_compiler(), *flags, f"-I{HERE}", str(source), "-o", str(library))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[:4000]
+        return ctypes.CDLL(str(library), mode=mode)
+
+
+def _namespace(kernel: CudaKernel, at: int) -> str:
+    """A kernel in a namespace of its own, and its body as a function of its parameters' places."""
+    types = ["TensorMap" if isinstance(p, MapParameter) else "u8*" for p in kernel.parameters]
+    arguments = ", ".join(f"*({kind}*)values[{number}]" for number, kind in enumerate(types))
+    return f"""namespace n{at} {{
+{body_of(kernel)}
+}}
+extern "C" void body{at}(void** values) {{ n{at}::{kernel.name}({arguments}); }}
+"""
+
+
+def body_of(kernel: CudaKernel) -> str:
+    """The source without the device files before it."""
+    preludes = [whole_source("", tiles) for tiles in (True, False)]
+    return kernel.source.removeprefix(
+        next(one for one in preludes if kernel.source.startswith(one))
+    )
+
+
 def emulate(
     program: CudaProgram,
     operands: Mapping[str, Buffer],
-    folder: Path,
+    kernels: HostKernels,
     bases: Mapping[str, int] | None = None,
 ) -> None:
     """Run ``program`` in place; ``bases`` says where in an operand the base lies, else 0."""
@@ -66,7 +129,7 @@ def emulate(
         block_arena = np.full(kernel.block_arena_bytes * kernel.blocks + 64, 0xFF, np.uint8)
         arenas = {Arena.RUN: run_arena, Arena.BLOCK: block_arena}
         values = [_value(one, addresses, arenas) for one in kernel.parameters]
-        _launch(kernel, values, folder)
+        _launch(kernel, values, kernels)
 
 
 def address_of(array: Buffer) -> int:
@@ -97,46 +160,15 @@ def _map_bytes(described: TensorMap, base: int) -> bytes:
     return bytes(one).ljust(128, b"\0")
 
 
-def _launch(kernel: CudaKernel, values: list[bytes], folder: Path) -> None:
-    library = ctypes.CDLL(str(_compiled(kernel, folder)))
+def _launch(kernel: CudaKernel, values: list[bytes], kernels: HostKernels) -> None:
     places = [ctypes.create_string_buffer(value, len(value)) for value in values]
     pointers = (ctypes.c_void_p * len(places))(*(ctypes.addressof(place) for place in places))
     blocks = min(kernel.blocks, MOST_BLOCKS)
-    library.run.restype = ctypes.c_char_p
-    failure = library.run(pointers, blocks, kernel.threads, kernel.cluster, kernel.shared_bytes, 7)
+    run = kernels.host.run
+    run.restype = ctypes.c_char_p
+    body = kernels.bodies[kernel.source]
+    failure = run(
+        body, pointers, blocks, kernel.threads, kernel.cluster, kernel.shared_bytes, DRAWN_SEED
+    )
     if failure:
         raise AssertionError(failure.decode())
-
-
-def _compiled(kernel: CudaKernel, folder: Path) -> Path:
-    types = ["TensorMap" if isinstance(p, MapParameter) else "u8*" for p in kernel.parameters]
-    arguments = ", ".join(f"*({kind}*)values[{at}]" for at, kind in enumerate(types))
-    wrapper = f"""
-extern "C" const char* run(void** values, unsigned blocks, unsigned threads, unsigned cluster,
-                    unsigned shared, unsigned seed) {{
-  host::grid_blocks = blocks, host::block_threads = threads, host::drawn.seed(seed);
-  host::body = [=] {{ {kernel.name}({arguments}); }};
-  host::failure = nullptr;
-  for (host::first_block = 0; host::first_block < blocks; host::first_block += cluster)
-    if (!host::failure) host::run_cluster(cluster, threads, shared);
-  return host::failure;
-}}
-"""
-    text = f'#define TEIR_HOST\n#include "{HERE / "host.hpp"}"\n{kernel.source}\n{wrapper}'
-    name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    source, library = folder / f"{name}.cpp", folder / f"{name}.so"
-    if not library.exists():
-        source.write_text(text, encoding="utf-8")
-        flags = ("-O1", "-std=c++20", "-w", "-fpermissive", "-ffp-contract=off")
-        command = (
-            need_host_compiler(),
-            *flags,
-            "-shared",
-            "-fPIC",
-            str(source),
-            "-o",
-            str(library),
-        )
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[:4000]
-    return library

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,16 +11,18 @@ from pathlib import Path
 import pytest
 
 from backends.cuda.disassembly import disassemble, need_compiler
+from backends.cuda.emulation import body_of
 from backends.cuda.programs import contraction, permutation
 from teir.backends.cuda.budget import check_budget
 from teir.backends.cuda.compiler import compile_source, compile_with_nvcc
 from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.kernel import CudaKernel, Family
 from teir.backends.cuda.plan import plan
+from teir.backends.cuda.text import whole_source
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 
-SHAPES = 50
+SHAPES, TOGETHER = 50, 10
 FP32, FP64, BF16, FP16, TF32 = (DataType(name) for name in ["FP32", "FP64", "BF16", "FP16", "TF32"])
 
 
@@ -79,17 +82,34 @@ def drawn_kernels(family: Family, count: int) -> list[CudaKernel]:
     return list(found.values())[:count]
 
 
+@pytest.mark.parametrize("first", range(0, SHAPES, TOGETHER))
 @pytest.mark.parametrize("family", DRAWS)
-def test_fifty_shapes(family: Family) -> None:
+def test_fifty_shapes(family: Family, first: int) -> None:
+    """Ten kernels in one source: most of the compiler's time but theirs is spent once."""
     need_compiler()
-    for kernel in drawn_kernels(family, SHAPES):
+    kernels = drawn_kernels(family, SHAPES)[first : first + TOGETHER]
+    compiled = compile_source(joined_source(kernels), "kernels")
+    assert compiled.cubin.startswith(b"\x7fELF")
+    assert compiled.spilled_bytes == 0
+    logs = dict(
+        re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling|$)", compiled.log, re.S)
+    )
+    for at, kernel in enumerate(kernels):
         check_budget(kernel)
-        compiled = compile_source(kernel.source, kernel.name)
-        assert compiled.cubin.startswith(b"\x7fELF")
-        assert kernel.name.encode() in compiled.ptx
-        assert compiled.spilled_bytes == 0
-        assert " 0 bytes stack frame" in compiled.log
-        assert 0 < compiled.registers * kernel.threads <= 65_536
+        assert f".entry {kernel.name}_{at}(".encode() in compiled.ptx
+        log = logs[f"{kernel.name}_{at}"]
+        assert " 0 bytes stack frame" in log
+        (registers,) = re.findall(r"Used (\d+) registers", log)
+        assert 0 < int(registers) * kernel.threads <= 65_536
+
+
+def joined_source(kernels: list[CudaKernel]) -> str:
+    """The prelude once, and every kernel in a namespace, under its name and number."""
+    bodies = [
+        f"namespace n{at} {{\n{body_of(one).replace(one.name, f'{one.name}_{at}')}\n}}"
+        for at, one in enumerate(kernels)
+    ]
+    return "\n".join([whole_source("", tiles=True), *bodies])
 
 
 WANTED = {

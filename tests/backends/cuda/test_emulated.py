@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
 
-from backends.cuda.emulation import emulate
+from backends.cuda.emulation import HostKernels, compile_kernels, emulate
 from backends.cuda.programs import Buffer, aligned, contraction, drawn, permutation
 from cases.case_file import Case, Operands
-from cases.test_cases import CASES
+from cases.test_cases import CASES, check_result
 from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.kernel import CudaProgram, Family
 from teir.backends.cuda.plan import plan
@@ -19,27 +22,26 @@ from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.dtypes import DataType
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Program
 from teir.soak.draws import seeded
 from teir.soak.operands import Image, draw_images
 from teir.soak.programs import draw_program
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kernels")
+def case_kernels() -> HostKernels:
+    return compile_kernels(plan(case.program) for case in CASES.values())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_every_case(case: Case, folder: Path) -> None:
+def test_every_case(case: Case, case_kernels: HostKernels) -> None:
     before = case.operands()
     found = {name: aligned(array.size, kind) for name, array, kind in _typed(case, before)}
     for name, array in before.items():
         found[name][:] = array.reshape(-1)
-    expected = {name: array.copy() for name, array in before.items()}
-    evaluate(case.program, expected)
-    emulate(plan(case.program), found, folder)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array.reshape(-1), err_msg=name)
+    emulate(plan(case.program), found, case_kernels)
+    after = {name: found[name].reshape(array.shape) for name, array in before.items()}
+    check_result(case, before, after)
 
 
 def _typed(case: Case, operands: Operands) -> list[tuple[str, Buffer, DataType]]:
@@ -66,6 +68,12 @@ PERMUTATIONS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def permutation_kernels() -> HostKernels:
+    programs = (permutation(*drawn[:4])[0] for drawn in PERMUTATIONS)
+    return compile_kernels(map(plan, programs))
+
+
 @pytest.mark.parametrize(("shape", "order", "data_type", "pad", "family"), PERMUTATIONS)
 def test_permutations(
     shape: tuple[int, ...],
@@ -73,20 +81,29 @@ def test_permutations(
     data_type: DataType,
     pad: int,
     family: Family,
-    folder: Path,
+    permutation_kernels: HostKernels,
 ) -> None:
     program, room = permutation(shape, order, data_type, pad)
     planned = plan(program)
     assert [kernel.family for kernel in planned.kernels] == [family]
     source, count = drawn(room, data_type, 3), int(np.prod(shape))
     found, expected = aligned(count, data_type), aligned(count, data_type)
-    emulate(planned, {"in0": source, "out": found}, folder)
+    emulate(planned, {"in0": source, "out": found}, permutation_kernels)
     evaluate(program, {"in0": source, "out": expected})
     assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_drawn_programs(seed: int, folder: Path) -> None:
+DRAWN = 12
+
+
+@pytest.fixture(scope="module")
+def drawn_kernels() -> HostKernels:
+    programs = (draw_program(seeded(seed), work=4_000).program for seed in range(DRAWN))
+    return compile_kernels(map(plan, programs))
+
+
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_drawn_programs(seed: int, drawn_kernels: HostKernels) -> None:
     drawn_program = draw_program(seeded(seed), work=4_000)
     images = draw_images(drawn_program.program, seed, drawn_program.largest)
     expected = {name: image.copy() for name, image in images.items()}
@@ -97,7 +114,7 @@ def test_drawn_programs(seed: int, folder: Path) -> None:
     )
     found = {name: _with_aligned_base(image) for name, image in images.items()}
     bases = {name: image.base for name, image in images.items()}
-    emulate(plan(drawn_program.program), found, folder, bases)
+    emulate(plan(drawn_program.program), found, drawn_kernels, bases)
     for name, image in expected.items():
         got = replace(image, content=found[name]).elements()
         np.testing.assert_array_equal(got, image.elements(), err_msg=name)
@@ -112,9 +129,42 @@ def _with_aligned_base(image: Image) -> Buffer:
     return room
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A contraction, its plan, and how many elements its tensors have."""
+
+    expression: str
+    sizes: Mapping[str, int]
+    zero: bool
+    relu: bool
+    counts: Mapping[str, int]
+    planned: CudaProgram
+
+
+def product(
+    expression: str,
+    sizes: Mapping[str, int],
+    data_type: DataType,
+    out_type: DataType | None,
+    zero: bool,
+    relu: bool,
+    changed: Callable[[Program], Program],
+) -> Product:
+    program, counts = contraction(expression, sizes, data_type, out_type, zero, relu)
+    return Product(
+        expression=expression,
+        sizes=sizes,
+        zero=zero,
+        relu=relu,
+        counts=counts,
+        planned=plan(changed(program)),
+    )
+
+
 BATCHED = {"b": 3, "m": 40, "n": 24, "k": 24}
 SQUARE = {"m": 136, "n": 72, "k": 80}
 FOUR = {"a": 10, "b": 24, "c": 6, "d": 16, "k": 40}
+EIGHTS = {"a": 8, "b": 16, "c": 8, "d": 24, "e": 8, "f": 16}
 ODD = {"a": 7, "b": 5, "c": 9, "d": 13, "e": 3, "f": 5}
 TF32 = DataType.TF32
 PRODUCTS = [
@@ -136,98 +186,97 @@ PRODUCTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("expression", "sizes", "data_type", "out_type", "zero", "relu", "family"), PRODUCTS
-)
-def test_products(
-    expression: str,
-    sizes: dict[str, int],
-    data_type: DataType,
-    out_type: DataType | None,
-    zero: bool,
-    relu: bool,
-    family: Family,
-    folder: Path,
-) -> None:
-    """Within the error that the numerical contract allows."""
-    program, counts = contraction(expression, sizes, data_type, out_type, zero, relu)
-    planned = plan(program)
-    assert [kernel.family for kernel in planned.kernels] == [family]
-    check_product(expression, sizes, planned, counts, zero, relu, folder)
-
-
 CLUSTERS = [
     ("mk,nk->mn", {"m": 300, "n": 136, "k": 200}, (64, 64)),
     ("mk,kn->mn", {"m": 300, "n": 264, "k": 200}, (128, 128)),
     ("abk,cdk->acbd", FOUR, (128, 128)),
 ]
-
-
-@pytest.mark.parametrize(("expression", "sizes", "tile"), CLUSTERS)
-def test_clusters(
-    expression: str, sizes: dict[str, int], tile: tuple[int, int], folder: Path
-) -> None:
-    """Two blocks share the columns they load; an odd number of tiles leaves one without rows."""
-    program, counts = contraction(expression, sizes, BF16)
-    wanted = Decision(kernel=Family.WARPGROUP, tile=tile, stages=3, cluster=2)
-    planned = plan(with_decision(program, "gemm", wanted))
-    assert planned.kernels[0].cluster == 2
-    assert "multicast" in planned.kernels[0].source
-    check_product(expression, sizes, planned, counts, True, False, folder)
-
-
 TURNED = [
-    ("mk,kn->mn", {"m": 72, "n": 80, "k": 68}, TF32, True, False),
-    ("km,kn->mn", {"m": 72, "n": 80, "k": 66}, TF32, True, True),
-    ("aebf,dfce->abcd", {"a": 8, "b": 16, "c": 8, "d": 24, "e": 8, "f": 16}, BF16, False, False),
+    ("mk,kn->mn", {"m": 72, "n": 80, "k": 68}, TF32, None, True, False),
+    ("km,kn->mn", {"m": 72, "n": 80, "k": 66}, TF32, None, True, True),
+    ("aebf,dfce->abcd", EIGHTS, BF16, None, False, False),
 ]
 
 
-@pytest.mark.parametrize(("expression", "sizes", "data_type", "zero", "relu"), TURNED)
-def test_turned_inputs(
-    expression: str,
-    sizes: dict[str, int],
-    data_type: DataType,
-    zero: bool,
-    relu: bool,
-    folder: Path,
-) -> None:
-    program, counts = contraction(expression, sizes, data_type, None, zero, relu)
-    planned = plan(turn_inputs(program))
-    assert planned.kernels[-1].family is Family.WARPGROUP
-    assert planned.run_scratch
-    check_product(expression, sizes, planned, counts, zero, relu, folder)
+def planned_product(number: int) -> Product:
+    return product(*PRODUCTS[number][:-1], changed=lambda program: program)
 
 
-def check_product(
-    expression: str,
-    sizes: dict[str, int],
-    planned: CudaProgram,
-    counts: dict[str, int],
-    zero: bool,
-    relu: bool,
-    folder: Path,
-) -> None:
-    program = planned.program
-    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
-    operands = {name: drawn(count, kinds[name], 5) for name, count in counts.items()}
-    inputs, out = expression.split("->")
+def planned_cluster(number: int) -> Product:
+    expression, sizes, tile = CLUSTERS[number]
+    asked = Decision(kernel=Family.WARPGROUP, tile=tile, stages=3, cluster=2)
+    changed = partial(with_decision, primitive="gemm", decision=asked)
+    return product(expression, sizes, BF16, None, True, False, changed)
+
+
+def planned_turned(number: int) -> Product:
+    return product(*TURNED[number], changed=turn_inputs)
+
+
+@pytest.fixture(scope="module")
+def product_kernels() -> HostKernels:
+    products = [
+        *map(planned_product, range(len(PRODUCTS))),
+        *map(planned_cluster, range(len(CLUSTERS))),
+        *map(planned_turned, range(len(TURNED))),
+    ]
+    return compile_kernels(one.planned for one in products)
+
+
+def named(rows: Sequence[tuple[Any, ...]]) -> Any:
+    names = [f"{row[0]} {row[2]} {number}" for number, row in enumerate(rows)]
+    return pytest.mark.parametrize("number", range(len(rows)), ids=names)
+
+
+@named(PRODUCTS)
+def test_products(number: int, product_kernels: HostKernels) -> None:
+    """Within the error that the numerical contract allows."""
+    found = planned_product(number)
+    assert [kernel.family for kernel in found.planned.kernels] == [PRODUCTS[number][-1]]
+    check_product(found, product_kernels)
+
+
+@named(CLUSTERS)
+def test_clusters(number: int, product_kernels: HostKernels) -> None:
+    """Two blocks share the columns they load; an odd number of tiles leaves one without rows."""
+    found = planned_cluster(number)
+    assert found.planned.kernels[0].cluster == 2
+    assert "multicast" in found.planned.kernels[0].source
+    check_product(found, product_kernels)
+
+
+@named(TURNED)
+def test_turned_inputs(number: int, product_kernels: HostKernels) -> None:
+    found = planned_turned(number)
+    assert found.planned.kernels[-1].family is Family.WARPGROUP
+    assert found.planned.run_scratch
+    check_product(found, product_kernels)
+
+
+def check_product(checked: Product, kernels: HostKernels) -> None:
+    """Run it on normal numbers and judge against exact arithmetic."""
+    kinds = {tensor.name: tensor.data_type for tensor in checked.planned.program.tensors}
+    operands = {name: drawn(count, kinds[name], 5) for name, count in checked.counts.items()}
+    inputs, out = checked.expression.split("->")
     shapes = dict(zip(("in0", "in1", "out"), (*inputs.split(","), out), strict=True))
     exact = {
-        name: operands[name].astype(np.float64).reshape([sizes[i] for i in shapes[name]])
+        name: operands[name].astype(np.float64).reshape([checked.sizes[i] for i in shapes[name]])
         for name in shapes
     }
-    before = np.zeros_like(exact["out"]) if zero else exact["out"]
-    wanted = np.einsum(expression, exact["in0"], exact["in1"]) + before
-    magnitude = np.einsum(expression, abs(exact["in0"]), abs(exact["in1"])) + abs(before)
-    terms = int(np.prod([sizes[i] for i in set(shapes["in0"] + shapes["in1"]) - set(out)]))
-    emulate(planned, operands, folder)
+    before = np.zeros_like(exact["out"]) if checked.zero else exact["out"]
+    summed = partial(np.einsum, checked.expression, optimize=True)
+    wanted = summed(exact["in0"], exact["in1"]) + before
+    magnitude = summed(abs(exact["in0"]), abs(exact["in1"])) + abs(before)
+    terms = {index for one in ("in0", "in1") for index in shapes[one]} - set(out)
+    emulate(checked.planned, operands, kernels)
     bound = error_bound(
         magnitude,
-        terms=terms,
+        terms=prod(checked.sizes[index] for index in terms),
         invocations=1,
         input_type=kinds["in0"],
         output_type=kinds["out"],
     )
     found = operands["out"].astype(np.float64).reshape(wanted.shape)
-    assert error_ratio(found, np.maximum(wanted, 0) if relu else wanted, bound) < PASS
+    if checked.relu:
+        wanted = np.maximum(wanted, 0)
+    assert error_ratio(found, wanted, bound) < PASS

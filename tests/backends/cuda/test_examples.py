@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backends.cuda.disassembly import disassemble, need_compiler
-from backends.cuda.emulation import emulate
+from backends.cuda.emulation import compile_kernels, emulate
 from backends.cuda.programs import aligned, drawn
 from teir.backends.cuda.compiler import compile_source
 from teir.backends.cuda.kernel import Family
@@ -27,7 +27,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize(("name", "family"), EXAMPLES.items())
-def test_on_the_emulator(name: str, family: Family, tmp_path: Path) -> None:
+def test_on_the_emulator(name: str, family: Family) -> None:
     program = load(FOLDER / f"{name}.teir")
     report = check(program)
     report.raise_if_wrong()
@@ -40,7 +40,7 @@ def test_on_the_emulator(name: str, family: Family, tmp_path: Path) -> None:
     found = {one: aligned(array.size, DataType.FP32) for one, array in operands.items()}
     for one, array in operands.items():
         found[one][:] = array
-    emulate(planned, found, tmp_path)
+    emulate(planned, found, compile_kernels([planned]))
     for one, array in expected.items():
         np.testing.assert_array_equal(found[one], array)
 

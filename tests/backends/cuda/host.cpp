@@ -1,0 +1,229 @@
+// What a kernel on the host runs on: fibers, barriers, tile loads. The kernel sees ``host.hpp``.
+//
+// Fibers are switched at barriers and waits only, in drawn order. Tile loads land later, in drawn
+// order. Shared memory is poisoned. When nobody can go on, the run fails.
+
+#include "host.hpp"
+
+#include <functional>
+#include <map>
+#include <random>
+#include <vector>
+#include <setjmp.h>
+#include <ucontext.h>
+
+namespace host {
+struct Barrier { int arrivals, missing; long long pending; unsigned phase; };
+struct Block {
+  std::vector<unsigned char> room;
+  unsigned char* shared = nullptr;
+  size_t shared_bytes = 0;
+  std::map<uint32_t, Barrier> barriers;
+  std::map<int, std::pair<int, unsigned>> groups;
+};
+struct Fiber : Thread {
+  ucontext_t start;
+  jmp_buf place;
+  bool begun, done;
+};
+constexpr size_t STACK_BYTES = 64 * 1024;
+Thread* current = nullptr;
+unsigned grid_blocks, block_threads;
+static std::vector<Block> blocks;
+static std::vector<Fiber> fibers;
+static std::vector<char> stacks;
+static jmp_buf scheduler;
+static unsigned long long events;
+static std::mt19937 drawn;
+static std::vector<std::function<void()>> landing;
+static std::function<void()> body;
+static const char* failure = nullptr;
+static bool in_fiber = false;
+static std::pair<unsigned, unsigned> whole_cluster;
+
+// swapcontext asks the kernel for the signal mask at every switch; these do not.
+static void yield() {
+  if (!_setjmp(static_cast<Fiber*>(current)->place)) _longjmp(scheduler, 1);
+}
+static void resume(Fiber& one) {
+  current = &one;
+  if (_setjmp(scheduler)) return;
+  if (one.begun) _longjmp(one.place, 1);
+  one.begun = true;
+  setcontext(&one.start);
+}
+static void fail(const char* why) {
+  failure = why;
+  if (in_fiber) yield();
+}
+template <typename Ready> static void until(Ready ready) {
+  while (!ready()) yield();
+  ++events;
+}
+static void advance(Barrier& one) {
+  if (one.missing < 0) fail("more arrivals than a barrier counts");
+  if (one.missing || one.pending) return;
+  one.missing = one.arrivals;
+  ++one.phase;
+  ++events;
+}
+static Barrier& barrier_of(Block& owner, uint32_t at) {
+  auto found = owner.barriers.find(at);
+  static Barrier none{1, 1, 0, 0};
+  if (found != owner.barriers.end()) return found->second;
+  fail("a barrier that was not initialised");
+  return none;
+}
+void meet(int group, int threads) {
+  auto& meeting = blocks[current->rank].groups[group];
+  auto& [here, round] = meeting;
+  unsigned mine = round;
+  if (++here == threads) {
+    here = 0;
+    ++round;
+    ++events;
+    return;
+  }
+  until([&] { return meeting.second != mine; });
+}
+void meet_cluster() {
+  auto& [here, round] = whole_cluster;
+  unsigned mine = round;
+  if (++here == fibers.size()) {
+    here = 0;
+    ++round;
+    ++events;
+    return;
+  }
+  until([=] { return whole_cluster.second != mine; });
+}
+void barrier_init(uint32_t at, uint32_t arrivals) {
+  blocks[current->rank].barriers[at] = {(int)arrivals, (int)arrivals, 0, 0};
+}
+void barrier_expect(unsigned rank, uint32_t at, uint32_t bytes) {
+  Barrier& one = barrier_of(blocks[rank], at);
+  one.pending += bytes;
+  --one.missing;
+  advance(one);
+}
+void barrier_wait(uint32_t at, uint32_t parity) {
+  Block& owner = blocks[current->rank];
+  until([&] { return barrier_of(owner, at).phase % 2 != parity; });
+}
+
+// The 128 bytes of a map as the tests write them.
+struct Described {
+  uint64_t base, strides[4];
+  uint32_t sizes[5], box[5], rank, width, swizzle;
+};
+static void land(Block& owner, uint32_t to, const Described& one, const int* c) {
+  uint32_t count = 1;
+  for (uint32_t d = 0; d < one.rank; ++d) count *= one.box[d];
+  for (uint32_t e = 0; e < count; ++e) {
+    uint32_t rest = e;
+    uint64_t from = one.base;
+    bool inside = true;
+    for (uint32_t d = 0; d < one.rank; ++d) {
+      long long position = (long long)c[d] + rest % one.box[d];
+      rest /= one.box[d];
+      inside = inside && position >= 0 && position < one.sizes[d];
+      from += position * (d ? one.strides[d - 1] : one.width);
+    }
+    uint32_t at = swizzled(to + e * one.width, one.swizzle);
+    if (at + one.width > owner.shared_bytes) return fail("a tile outside shared memory");
+    if (inside) memcpy(owner.shared + at, reinterpret_cast<const void*>(from), one.width);
+    else memset(owner.shared + at, 0, one.width);
+  }
+}
+static void load_into(Block* owner, uint32_t to, const Described& one, uint32_t barrier,
+                      std::vector<int> c) {
+  landing.push_back([=] {
+    land(*owner, to, one, c.data());
+    long long bytes = one.width;
+    for (uint32_t d = 0; d < one.rank; ++d) bytes *= one.box[d];
+    Barrier& mine = barrier_of(*owner, barrier);
+    mine.pending -= bytes;
+    advance(mine);
+  });
+}
+void load(unsigned mask, uint32_t to, const void* map, uint32_t barrier, const int* c,
+          unsigned rank) {
+  Described one;
+  memcpy(&one, map, sizeof one);
+  if (one.rank != rank) fail("coordinates of another rank");
+  if (to % 128) fail("a tile that is not aligned");
+  for (unsigned at = 0; at < blocks.size(); ++at)
+    if (mask >> at & 1) load_into(&blocks[at], to, one, barrier, {c, c + rank});
+}
+
+static void enter() {
+  body();
+  static_cast<Fiber*>(current)->done = true;
+  ++events;
+  yield();
+}
+static void begin(unsigned first_block, unsigned cluster, unsigned threads, size_t shared_bytes) {
+  blocks.assign(cluster, Block{});
+  for (Block& one : blocks) {
+    one.room.assign(shared_bytes + 2048, 0xAB);
+    one.shared = one.room.data() + -reinterpret_cast<uintptr_t>(one.room.data()) % 1024;
+    one.shared_bytes = shared_bytes;
+  }
+  whole_cluster = {0, 0};
+  fibers.resize(cluster * threads);
+  stacks.resize(fibers.size() * STACK_BYTES);
+  for (unsigned at = 0; at < fibers.size(); ++at) {
+    Fiber& one = fibers[at];
+    one.begun = one.done = false;
+    one.thread = at % threads;
+    one.rank = at / threads;
+    one.block = first_block + one.rank;
+    one.shared = blocks[one.rank].shared;
+    getcontext(&one.start);
+    one.start.uc_stack.ss_sp = stacks.data() + at * STACK_BYTES;
+    one.start.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&one.start, enter, 0);
+  }
+}
+static void run_cluster() {
+  for (;;) {
+    unsigned long long before = events;
+    unsigned left = 0;
+    unsigned first = drawn() % fibers.size();
+    for (unsigned at = 0; at < fibers.size(); ++at) {
+      Fiber& one = fibers[(at + first) % fibers.size()];
+      if (one.done) continue;
+      ++left;
+      in_fiber = true;
+      resume(one);
+      in_fiber = false;
+      if (failure) return;
+    }
+    if (!left) break;
+    bool stuck = events == before;
+    if (!landing.empty() && (stuck || drawn() % 2)) {
+      unsigned at = drawn() % landing.size();
+      auto lands = landing[at];
+      landing.erase(landing.begin() + at);
+      lands();
+      ++events;
+    } else if (stuck) {
+      return fail("nobody can go on");
+    }
+    if (failure) return;
+  }
+  if (!landing.empty()) fail("a tile load that nobody waited for");
+}
+extern "C" const char* run(void (*kernel)(void**), void** values, unsigned count, unsigned threads,
+                           unsigned cluster, unsigned shared_bytes, unsigned seed) {
+  grid_blocks = count, block_threads = threads, failure = nullptr;
+  drawn.seed(seed);
+  landing.clear();
+  body = [=] { kernel(values); };
+  for (unsigned first = 0; first < count && !failure; first += cluster) {
+    begin(first, cluster, threads, shared_bytes);
+    run_cluster();
+  }
+  return failure;
+}
+}  // namespace host
