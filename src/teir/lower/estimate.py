@@ -32,6 +32,7 @@ from teir.lower.kernels import (
     RunCopy,
     TransposeCopy,
     WalkedDots,
+    WalkedRows,
     WalkedSum,
 )
 
@@ -67,6 +68,12 @@ def _seconds(node: KernelNode) -> float:
             assert_never(node)
 
 
+def _rows(rows: WalkedRows, call: Call) -> int:
+    if rows.bounds is not None:
+        return _USUAL_FIBRE
+    return call.arguments[-3 - len(rows.inputs)]
+
+
 def _steps(call: Call) -> float:
     """Vector instructions a kernel call executes."""
     kernel = call.kernel
@@ -97,7 +104,8 @@ def _steps(call: Call) -> float:
             rows, columns = call.arguments[:2]
             return 4 * (1 + rows * columns / kernel.lanes)
         case WalkedSum():
-            return _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
+            steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
+            return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedDots():
             return _USUAL_FIBRE * (4 + 2 * kernel.vectors)
         case PermuteCopy() | RunCopy():

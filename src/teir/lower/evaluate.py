@@ -47,6 +47,7 @@ from teir.lower.kernels import (
     RunCopy,
     TransposeCopy,
     WalkedDots,
+    WalkedRows,
     WalkedSum,
 )
 
@@ -287,16 +288,35 @@ class _Machine:
         )
         return [(p, self.number(crd, crd_type, p * crd_type.width)) for p in range(begin, end)]
 
-    def indices(self, kernel: WalkedSum, call: Call, pos_step: int) -> list[dict[Follows, int]]:
+    def rows(self, rows: WalkedRows, call: Call, count: int) -> list[dict[Follows, int]]:
+        """What every row of a kernel says about its number and its coordinate."""
+        begin, end = 0, count
+        if rows.bounds is not None:
+            begin, end = (
+                self.number(call.operands[0], rows.bounds, place * rows.bounds.width)
+                for place in (0, 1)
+            )
+        return [
+            {
+                Follows.NOTHING: 0,
+                Follows.POSITION: row,
+                Follows.COORDINATE: 0
+                if rows.crd is None
+                else self.number(call.operands[1], rows.crd, row * rows.crd.width),
+            }
+            for row in range(begin, end)
+        ]
+
+    def indices(
+        self, kernel: WalkedSum, call: Call, pos_step: int, pos_shift: int
+    ) -> list[dict[Follows, int]]:
         """What every stored element says about positions and coordinates."""
-        inner, types = (
-            call.operands[kernel.index_arrays - 2 : kernel.index_arrays],
-            (
-                kernel.pos_type,
-                kernel.crd_type,
-            ),
-        )
-        above = [(0, 0)] if kernel.outer is None else self.fibre(call.operands[:2], kernel.outer)
+        arrays = call.operands[: kernel.index_arrays]
+        inner, types = arrays[-2:], (kernel.pos_type, kernel.crd_type)
+        above = [(0, 0)]
+        if kernel.outer is not None:
+            above = self.fibre(arrays[-4:-2], kernel.outer, pos_shift)
+            pos_shift = 0
         return [
             {
                 Follows.NOTHING: 0,
@@ -306,29 +326,46 @@ class _Machine:
                 Follows.OUTER_COORDINATE: outer_coordinate,
             }
             for outer_position, outer_coordinate in above
-            for position, coordinate in self.fibre(inner, types, pos_step * outer_position)
+            for position, coordinate in self.fibre(
+                inner, types, pos_shift + pos_step * outer_position
+            )
         ]
 
     def walked_sum(self, kernel: WalkedSum, call: Call) -> None:
+        rows, count = kernel.rows, len(kernel.inputs)
+        if rows is None:
+            self.walked_row(kernel, call, 0, (0,) * (count + 1))
+            return
+        number, pos_row, *moves = call.arguments[-3 - count :]
+        steps = (*moves[1:], moves[0])
+        for index in self.rows(rows, call, number):
+            moved = zip((*rows.inputs, rows.output), steps, strict=True)
+            shifts = tuple(index[follows] * step for follows, step in moved)
+            self.walked_row(kernel, call, index[Follows.POSITION] * pos_row, shifts)
+
+    def walked_row(
+        self, kernel: WalkedSum, call: Call, pos_shift: int, shifts: Sequence[int]
+    ) -> None:
+        """One row of a `WalkedSum`: pos, the inputs and the output shifted by so many bytes."""
         last_lanes, accumulate, c_n, pos_step = call.arguments[:4]
         count, columns, before = len(kernel.inputs), kernel.columns, kernel.index_arrays
         along_fibre, along_columns = call.arguments[4 : 4 + count], call.arguments[4 + count :]
+        along_columns = along_columns[:count]
         last = last_lanes if kernel.masked else kernel.lanes
         rows = (kernel.vectors - 1) * kernel.lanes + last
         in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
         steps = []
-        for index in self.indices(kernel, call, pos_step):
+        for index in self.indices(kernel, call, pos_step, pos_shift):
             tiles = []
             for number, one in enumerate(kernel.inputs):
                 row = in_type.itemsize if one.access is Access.UNIT else 0
                 column = along_columns[number] if one.has_columns else 0
-                shift = index[one.follows] * along_fibre[number]
+                shift = index[one.follows] * along_fibre[number] + shifts[number]
                 axes = ((columns, column), (rows, row))
                 tiles.append(self.tile(call, before + number, in_type, axes, shift))
             steps.append(tiles)
-        output = self.tile(
-            call, before + count, out_type, ((columns, c_n), (rows, out_type.itemsize))
-        )
+        axes = ((columns, c_n), (rows, out_type.itemsize))
+        output = self.tile(call, before + count, out_type, axes, shifts[count])
         shape = (columns, rows, len(steps))
         inputs = tuple(
             np.stack([tiles[number] for tiles in steps], -1) if steps else np.zeros(shape, in_type)

@@ -150,8 +150,9 @@ def describe_kernel(kernel: Kernel) -> str:
                 f"{one.access.value} by {one.follows.value}" for one in kernel.inputs
             )
             aligned = ", in whole lines" if kernel.aligns is not None else ""
+            fibre = "a fibre" if kernel.rows is None else "the fibre of every row"
             return (
-                f"WalkedSum {kernel.in_type.value} over a fibre, {kernel.vectors} vectors of "
+                f"WalkedSum {kernel.in_type.value} over {fibre}, {kernel.vectors} vectors of "
                 f"{kernel.lanes} × {kernel.columns} ({inputs}{aligned})"
             )
         case WalkedDots():

@@ -265,6 +265,33 @@ class WalkedInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedRows:
+    """The rows a kernel forms one after the other, each from a fibre of its own.
+
+    With ``bounds``, a type, the rows are positions of a level above: from bounds[0] to bounds[1],
+    row q with the coordinate crd[q] where ``crd`` is a type; without, they are numbered from 0 to
+    the argument rows. ``inputs`` says for every input what of a row moves it, ``output`` for the
+    output: POSITION its number, COORDINATE its coordinate. Up to ``together`` adjacent rows whose
+    fibres hold the same coordinates share what their inputs share; that changes no value.
+
+    Operands, before all others: bounds and crd, as far as there are such. Arguments, after all
+    others: rows (read without bounds), pos_row (from a row's pos to the next row's), c_row, then
+    per input what one row or coordinate adds.
+    """
+
+    bounds: DataType | None
+    crd: DataType | None
+    inputs: tuple[Follows, ...]
+    output: Follows
+    together: int
+
+    @property
+    def index_arrays(self) -> int:
+        """Operands before all others."""
+        return int(self.bounds is not None) + int(self.crd is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedSum:
     """out[n, m] += sum over a fibre's positions of the product of all inputs at (position, n, m).
 
@@ -276,7 +303,9 @@ class WalkedSum:
     they begin (rows are whole vectors, a multiple of 64 bytes apart); None for none.
 
     With ``outer``, the types of pos and crd of a level above, the sum runs over all fibres of one
-    fibre of that level: fibre q has its bounds at pos + pos_step * q.
+    fibre of that level: fibre q has its bounds at pos + pos_step * q. With ``rows`` one sum after
+    the other is formed; pos, or with ``outer`` the pos of the level above, moves by the row's
+    number. Rows of the output lie apart.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,
@@ -295,11 +324,13 @@ class WalkedSum:
     inputs: tuple[WalkedInput, ...]
     aligns: int | None
     outer: tuple[DataType, DataType] | None
+    rows: WalkedRows | None = None
 
     @property
     def index_arrays(self) -> int:
         """Operands before the inputs."""
-        return 2 if self.outer is None else 4
+        above = 0 if self.rows is None else self.rows.index_arrays
+        return above + (2 if self.outer is None else 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ from teir.lower.slots import (
 )
 from teir.lower.sparse import fibre_of, last_cell, sparse_loop
 from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
+from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
 _LONGEST_REDUCTION = 1 << 20
@@ -237,14 +238,13 @@ def _lower_loop(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
     body = _lower_siblings(node.children, path.inside(axis), context)
     if axis.extent == 1 or not body:
         return body
-    return (
-        Loop(
-            extent=axis.extent,
-            steps=_steps(axis, context),
-            index=context.index_cells.get(axis.name),
-            body=body,
-        ),
+    loop = Loop(
+        extent=axis.extent,
+        steps=_steps(axis, context),
+        index=context.index_cells.get(axis.name),
+        body=body,
     )
+    return rows_of_loop(loop, context.isa) or (loop,)
 
 
 def _lower_sparse(
@@ -257,7 +257,8 @@ def _lower_sparse(
     body = _lower_siblings(node.children, path.inside(axis), context)
     if not body:
         return body
-    return (sparse_loop(axis, path.axes, context.slots, context.index_cells, body),)
+    loop = sparse_loop(axis, path.axes, context.slots, context.index_cells, body)
+    return rows_of_fibre(loop, context.isa) or (loop,)
 
 
 def _lower_fibre(
@@ -400,7 +401,8 @@ def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
     body = _lower_siblings(chain[-1].children, inner, context)
     if not grid or not body:
         return body
-    return (Grid(axes=tuple(grid), body=body),)
+    whole = Grid(axes=tuple(grid), body=body)
+    return rows_of_grid(whole, context.isa) or (whole,)
 
 
 def _steps(axis: Axis, context: _Context) -> tuple[Step, ...]:

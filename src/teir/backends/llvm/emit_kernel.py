@@ -47,6 +47,7 @@ from teir.lower.kernels import (
     RunCopy,
     TransposeCopy,
     WalkedDots,
+    WalkedRows,
     WalkedSum,
 )
 from teir.target import Isa
@@ -288,9 +289,17 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
     lines = "" if kernel.aligns is None else f"_lines{kernel.aligns}"
     if kernel.outer is not None:
         lines += "_outer_" + "_".join(data_type.value for data_type in kernel.outer)
+    if kernel.rows is not None:
+        lines += _rows_words(kernel.rows)
     mask = "_masked" if kernel.masked else ""
     words = "_".join(data_type.value for data_type in types)
     return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()
+
+
+def _rows_words(rows: WalkedRows) -> str:
+    types = "_".join(one.value for one in (rows.bounds, rows.crd) if one is not None)
+    moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
+    return f"_rows{rows.together}_{types}_{moves}"
 
 
 def _panel_words(kernel: PanelBlock) -> str:

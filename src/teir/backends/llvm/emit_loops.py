@@ -34,14 +34,36 @@ def emit_loop(
 
     ``label`` must not stand for another loop of the function.
     """
+    return _emit_while(text, label, left, step, carried, lambda _, now: (str(step), body(now)))
+
+
+def emit_strides(
+    text: FunctionText,
+    label: str,
+    left: str,
+    carried: Sequence[Carried],
+    body: Callable[[str, Values], tuple[str, Values]],
+) -> Values:
+    """Run ``body`` while some of ``left`` remain: it is told how many and says what it took."""
+    return _emit_while(text, label, left, 1, carried, body)[1]
+
+
+def _emit_while(
+    text: FunctionText,
+    label: str,
+    left: str,
+    least: int,
+    carried: Sequence[Carried],
+    body: Callable[[str, Values], tuple[str, Values]],
+) -> tuple[str, Values]:
     now = [text.fresh() for _ in carried]
     left_now = text.fresh()
     text.effect(f"br label %{label}_enter")
     text.label(f"{label}_enter")
     text.effect(f"br label %{label}")
     text.label(f"{label}_body")
-    following = body(now)
-    left_then = text.value(f"sub i64 {left_now}, {step}")
+    taken, following = body(left_now, now)
+    left_then = text.value(f"sub i64 {left_now}, {taken}")
     text.effect(f"br label %{label}_latch")
     text.label(f"{label}_latch")
     text.effect(f"br label %{label}")
@@ -51,7 +73,7 @@ def emit_loop(
     phis += [(name, value.kind, value.start, then) for name, value, then in entries]
     for name, kind, before, then in phis:
         text.define(name, f"phi {kind} [ {before}, %{label}_enter ], [ {then}, %{label}_latch ]")
-    enough = text.value(f"icmp sge i64 {left_now}, {step}")
+    enough = text.value(f"icmp sge i64 {left_now}, {least}")
     text.effect(f"br i1 {enough}, label %{label}_body, label %{label}_done")
     text.label(f"{label}_done")
     return left_now, now

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from teir.backends.llvm.emit_fibres import emit_fibre, line_lanes, load_index
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
 from teir.backends.llvm.emit_numbers import narrow, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
-from teir.backends.llvm.emit_walked_sum import emit_fibre, line_lanes, load_index
 from teir.lower.kernels import Access, WalkedDots
 from teir.target import Isa
 

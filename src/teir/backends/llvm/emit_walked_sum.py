@@ -13,26 +13,36 @@ lines apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from teir.backends.llvm.emit_fibres import emit_equal_fibres, emit_fibre, line_lanes, load_index
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, Follows, WalkedInput, WalkedSum
+from teir.lower.kernels import (
+    Access,
+    Follows,
+    WalkedRows,
+    WalkedSum,
+)
 from teir.target import Isa
 
-LINE_BYTES = 64
+_MOST_TOGETHER = 9
+"""Vectors of each of some rows that are formed at once."""
 
 
 def walked_sum_arguments(kernel: WalkedSum) -> tuple[str, ...]:
     count = range(len(kernel.inputs))
     steps = (f"step{number}" for number in count)
     columns = (f"column{number}" for number in count)
-    return ("last_lanes", "accumulate", "c_n", "pos_step", *steps, *columns)
+    names = ("last_lanes", "accumulate", "c_n", "pos_step", *steps, *columns)
+    if kernel.rows is None:
+        return names
+    return (*names, "rows", "pos_row", "c_row", *(f"row{number}" for number in count))
 
 
 def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -> FunctionText:
@@ -41,54 +51,96 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     text.label("entry")
     pointers = dict(enumerate(operands[kernel.index_arrays :]))
     vectors = _vectors(text, kernel, isa, pointers)
-    body = _Body(text, kernel, isa, operands[: kernel.index_arrays], pointers, vectors)
-    sums = body.start()
-    if kernel.outer is None:
-        sums = body.fibre(operands[0], {}, sums)
+    above = 0 if kernel.rows is None else kernel.rows.index_arrays
+    columns = {number: f"%column{number}" for number in range(len(kernel.inputs))}
+    arrays = operands[above : kernel.index_arrays]
+    body = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n")
+    if kernel.rows is None:
+        body.sum("")
     else:
-        begin, left = emit_fibre(text, kernel.outer[0], operands[0])
-        kinds = [Carried("i64", begin), *body.carried(sums)]
-        sums = emit_loop(text, "fibres", left, 1, kinds, body.add_fibre)[1][1:]
-    body.store(sums)
+        _emit_rows(body, kernel.rows, operands[:above])
     text.effect("ret void")
     return text
 
 
-def emit_fibre(text: FunctionText, pos_type: DataType, pos: str) -> tuple[str, str]:
-    """The first position of a fibre, and how many there are."""
-    begin = load_index(text, pos_type, pos)
-    end = load_index(text, pos_type, shift_pointer(text, pos, pos_type.width))
-    return begin, text.value(f"sub i64 {end}, {begin}")
+def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+    """One row after the other; some at once where their fibres hold the same coordinates."""
+    text = body.text
+    begin, left = "0", "%rows"
+    if rows.bounds is not None:
+        begin, left = emit_fibre(text, rows.bounds, bounds[0])
+
+    def form(left: str, now: Values) -> tuple[str, Values]:
+        (row,) = now
+        here = _at_row(body, rows, bounds, row)
+        if rows.together == 1:
+            here.sum("")
+            return "1", [text.value(f"add i64 {row}, 1")]
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, rows.together)
+        for count in range(rows.together, 0, -1):
+            chosen = text.value(f"icmp eq i64 {taken}, {count}")
+            emit_when(text, f"together{count}", chosen, (), partial(_sums, here, rows, count))
+        return taken, [text.value(f"add i64 {row}, {taken}")]
+
+    emit_strides(text, "each_row", left, [Carried("i64", begin)], form)
 
 
-def load_index(text: FunctionText, index_type: DataType, pointer: str) -> str:
-    """The index at ``pointer`` as i64."""
-    if index_type is DataType.I64:
-        return text.value(f"load i64, ptr {pointer}, align 1")
-    short = text.value(f"load i32, ptr {pointer}, align 1")
-    return text.value(f"sext i32 {short} to i64")
+def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _Body:
+    """The body with its pointers moved to a row."""
+    text, index = body.text, {Follows.POSITION: row}
+    if rows.crd is not None:
+        byte = text.value(f"mul i64 {row}, {rows.crd.width}")
+        place = shift_pointer(text, bounds[-1], byte)
+        index[Follows.COORDINATE] = load_index(text, rows.crd, place)
+    pointers = {}
+    for number, follows in enumerate((*rows.inputs, rows.output)):
+        pointers[number] = body.pointers[number]
+        if follows is not Follows.NOTHING:
+            step = _row_step(rows, number)
+            byte = text.value(f"mul i64 {index[follows]}, {step}")
+            pointers[number] = shift_pointer(text, pointers[number], byte)
+    first = text.value(f"mul i64 {row}, %pos_row")
+    arrays = (shift_pointer(text, body.arrays[0], first), *body.arrays[1:])
+    return replace(body, arrays=arrays, pointers=pointers)
 
 
-def line_lanes(
-    text: FunctionText, data_type: DataType, lanes: int, vectors: int, row: str
-) -> tuple[str, list[Lanes]]:
-    """The bytes from the row's line to the row, and the vectors that hold it from there on."""
-    address = text.value(f"ptrtoint ptr {row} to i64")
-    inside = text.value(f"and i64 {address}, {LINE_BYTES - 1}")
-    before = text.value(f"udiv i64 {inside}, {data_type.width}")
-    wide, numbered = splat(text, "i64", before, lanes), constants("i64", range(lanes))
-    many = vector("i64", lanes)
-    first = text.value(f"icmp uge {many} {numbered}, {wide}")
-    last = text.value(f"icmp ult {many} {numbered}, {wide}")
-    whole = Lanes(data_type, lanes)
-    ends = (Lanes(data_type, lanes, mask=first), Lanes(data_type, lanes, mask=last))
-    return inside, [ends[0], *[whole] * (vectors - 1), ends[1]]
+def _row_step(rows: WalkedRows, number: int) -> str:
+    return "%c_row" if number == len(rows.inputs) else f"%row{number}"
+
+
+def _sums(body: _Body, rows: WalkedRows, count: int) -> Values:
+    """``count`` rows whose fibres hold the same coordinates: columns of one block."""
+    if count == 1:
+        body.sum("")
+        return []
+    text, kernel = body.text, body.kernel
+    length = emit_fibre(text, kernel.pos_type, body.arrays[0])[1]
+    columns, inputs = {}, []
+    for number, one in enumerate(kernel.inputs):
+        moves = one.follows is Follows.POSITION or rows.inputs[number] is not Follows.NOTHING
+        inputs.append(replace(one, has_columns=moves))
+        columns[number] = _row_step(rows, number)
+        if one.follows is Follows.POSITION:
+            columns[number] = text.value(f"mul i64 {length}, %step{number}")
+    block = replace(kernel, columns=count, inputs=tuple(inputs))
+    pieces = -(-len(body.vectors) // _MOST_TOGETHER)
+    size = -(-len(body.vectors) // pieces)
+    for piece in range(0, len(body.vectors), size):
+        part = replace(
+            body,
+            kernel=block,
+            vectors=body.vectors[piece : piece + size],
+            columns=columns,
+            c_n=_row_step(rows, len(inputs)),
+        )
+        part.sum(f"_{count}_{piece}")
+    return []
 
 
 def _vectors(
     text: FunctionText, kernel: WalkedSum, isa: Isa, pointers: dict[int, str]
-) -> list[tuple[Lanes, Lanes]]:
-    """Input lanes and output lanes of every vector; moves the pointers of rows to their lines."""
+) -> list[tuple[int, Lanes, Lanes]]:
+    """Number, input and output lanes of every vector; moves the pointers of rows to their lines."""
     if kernel.aligns is None:
         existing = "%last_lanes" if kernel.masked else None
         pairs = []
@@ -98,7 +150,7 @@ def _vectors(
                 lanes_in_memory(text, isa, data_type, kernel.lanes, Access.UNIT, "", left)
                 for data_type in (kernel.in_type, kernel.out_type)
             )
-            pairs.append((pair[0], pair[1]))
+            pairs.append((number, pair[0], pair[1]))
         return pairs
     row = pointers[kernel.aligns]
     inside, lanes = line_lanes(text, kernel.in_type, kernel.lanes, kernel.vectors, row)
@@ -108,7 +160,7 @@ def _vectors(
             pointers[number] = shift_pointer(text, pointers[number], back)
     output = len(kernel.inputs)
     pointers[output] = shift_pointer(text, pointers[output], back)
-    return [(one, one) for one in lanes]
+    return [(number, one, one) for number, one in enumerate(lanes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +173,39 @@ class _Body:
     arrays: Sequence[str]
     """The index arrays, those of the level above first."""
     pointers: dict[int, str]
-    vectors: list[tuple[Lanes, Lanes]]
+    vectors: list[tuple[int, Lanes, Lanes]]
+    """Number of the vector, its lanes in inputs and in the output."""
+    columns: Mapping[int, str]
+    c_n: str
 
     @property
     def kind(self) -> Arithmetic:
         count = self.kernel.lanes * numbers_per_element(self.kernel.in_type)
         return Arithmetic(self.isa, self.kernel.in_type, count)
 
-    def start(self) -> Values:
+    def sum(self, label: str) -> None:
+        """All sums of the block; ``label`` tells the loops of several blocks apart."""
+        text, outer = self.text, self.kernel.outer
+        sums = self._start(label)
+        if outer is None:
+            sums = self.fibre(label, self.arrays[0], {}, sums)
+        else:
+            begin, left = emit_fibre(text, outer[0], self.arrays[0])
+            kinds = [Carried("i64", begin), *self.carried(sums)]
+            sums = emit_loop(text, f"fibres{label}", left, 1, kinds, self.add_fibre)[1][1:]
+        self.store(sums)
+
+    def _start(self, label: str) -> Values:
         """What the sums start from, columns outermost."""
         count = self.kernel.columns * len(self.vectors)
         zeros = [Carried(self.kind.kind, "zeroinitializer")] * count
         some = self.text.value("icmp ne i64 %accumulate, 0")
-        return emit_when(self.text, "preload", some, zeros, self._preload)
+        return emit_when(self.text, f"preload{label}", some, zeros, self._preload)
 
     def _preload(self) -> Values:
         sums = []
         for column in range(self.kernel.columns):
-            for number, (_, lanes) in enumerate(self.vectors):
+            for number, _, lanes in self.vectors:
                 stored = load(self.text, lanes, self._output(column, number))
                 kind = self.kernel.out_type
                 sums.append(widen(self.text, kind, self.isa, stored, self.kind.count))
@@ -147,14 +214,14 @@ class _Body:
     def store(self, sums: Values) -> None:
         count, kind = len(self.vectors), self.kernel.out_type
         for column in range(self.kernel.columns):
-            for number, (_, lanes) in enumerate(self.vectors):
-                total = sums[column * count + number]
+            for place, (number, _, lanes) in enumerate(self.vectors):
+                total = sums[column * count + place]
                 stored = narrow(self.text, kind, self.isa, total, self.kind.count)
                 store(self.text, lanes, self._output(column, number), stored)
 
     def _output(self, column: int, number: int) -> str:
         place = shift_pointer(
-            self.text, self.pointers[len(self.kernel.inputs)], self._times("%c_n", column)
+            self.text, self.pointers[len(self.kernel.inputs)], self.times(self.c_n, column)
         )
         width = self.kernel.lanes * self.kernel.out_type.width
         return shift_pointer(self.text, place, number * width)
@@ -170,16 +237,16 @@ class _Body:
         coordinate = self._coordinate(outer[1], self.arrays[1], position)
         index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
         byte = text.value(f"mul i64 {position}, %pos_step")
-        sums = self.fibre(shift_pointer(text, self.arrays[2], byte), index, sums)
+        sums = self.fibre("", shift_pointer(text, self.arrays[2], byte), index, sums)
         return [text.value(f"add i64 {position}, 1"), *sums]
 
-    def fibre(self, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
+    def fibre(self, label: str, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
         """The sums after one fibre."""
         begin, left = emit_fibre(self.text, self.kernel.pos_type, pos)
         carried = [Carried("i64", begin), *self.carried(sums)]
         fixed = self._places(outer)
         add = partial(self._add, fixed)
-        return emit_loop(self.text, "fibre", left, 1, carried, add)[1][1:]
+        return emit_loop(self.text, f"fibre{label}", left, 1, carried, add)[1][1:]
 
     def _coordinate(self, index_type: DataType, crd: str, position: str) -> str:
         byte = self.text.value(f"mul i64 {position}, {index_type.width}")
@@ -193,10 +260,19 @@ class _Body:
             crd_type, crd = self.kernel.crd_type, self.arrays[-1]
             index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
         places = {**fixed, **self._places(index)}
-        totals = []
-        for column in range(self.kernel.columns):
-            totals += self._column(column, places, sums[column * len(self.vectors) :])
-        return [text.value(f"add i64 {position}, 1"), *totals]
+        here, count = _Position(self, places, {}), len(self.vectors)
+        totals = dict(enumerate(sums))
+        for number in self._order():
+            column, place = divmod(number, count)
+            totals[number] = here.total(column, place, totals[number])
+        return [text.value(f"add i64 {position}, 1"), *totals.values()]
+
+    def _order(self) -> list[int]:
+        """The sums, those after one another that share what takes most registers."""
+        columns, count = self.kernel.columns, len(self.vectors)
+        if columns > count:
+            return list(range(columns * count))
+        return [column * count + place for place in range(count) for column in range(columns)]
 
     def _places(self, index: Mapping[Follows, str]) -> dict[int, str]:
         """The places of the inputs that follow what ``index`` holds, and of those that stay."""
@@ -209,72 +285,74 @@ class _Body:
                 places[number] = self.pointers[number]
         return places
 
-    def _column(self, column: int, places: Mapping[int, str], sums: list[str]) -> list[str]:
-        """The sums of one column; what all lanes share is multiplied once."""
-        inputs = self.kernel.inputs
-        shared: str | None = None
-        rows: list[str] | None = None
-        for number, one in enumerate(inputs):
-            is_last = number == len(inputs) - 1
-            loaded = self._load(one, number, column, places)
-            if is_last:
-                return self._fused(rows, shared, loaded, sums)
-            if rows is None and shared is None:
-                shared, rows = (loaded[0], None) if len(loaded) == 1 else (None, loaded)
-            elif rows is None and shared is not None and len(loaded) == 1:
-                shared = self._product(shared, loaded[0])
-            else:
-                left = rows if rows is not None else [shared or ""] * len(self.vectors)
-                right = loaded * (len(self.vectors) // len(loaded))
-                rows = [self._product(a, b) for a, b in zip(left, right, strict=True)]
-        raise AssertionError("a product has inputs")
-
-    def _fused(
-        self, rows: list[str] | None, shared: str | None, last: list[str], sums: list[str]
-    ) -> list[str]:
-        text, kind, count = self.text, self.kind, len(self.vectors)
-        last = last * (count // len(last))
-        if rows is None and shared is None:
-            return [
-                text.value(f"fadd {kind.kind} {total}, {one}")
-                for total, one in zip(sums, last, strict=False)
-            ]
-        left = rows if rows is not None else [shared or ""] * count
-        return [
-            add_product(text, kind, as_factor(text, kind, a), as_scale(text, kind, b), total)
-            for a, b, total in zip(left, last, sums, strict=False)
-        ]
-
-    def _product(self, left: str, right: str) -> str:
-        text, kind = self.text, self.kind
-        return product(text, kind, as_factor(text, kind, left), as_scale(text, kind, right))
-
-    def _load(
-        self, one: WalkedInput, number: int, column: int, places: Mapping[int, str]
-    ) -> list[str]:
-        """One vector for all lanes, or one per vector of the row."""
-        text, data_type = self.text, self.kernel.in_type
-        place = places[number]
-        if one.has_columns:
-            place = shift_pointer(text, place, self._times(f"%column{number}", column))
-        if one.access is Access.BROADCAST:
-            return [
-                self._ready(load(text, Lanes(data_type, self.kernel.lanes, broadcast=True), place))
-            ]
-        width = self.kernel.lanes * data_type.width
-        return [
-            self._ready(load(text, lanes, shift_pointer(text, place, vector_number * width)))
-            for vector_number, (lanes, _) in enumerate(self.vectors)
-        ]
-
-    def _ready(self, stored: str) -> str:
-        text, data_type, count = self.text, self.kernel.in_type, self.kind.count
-        numbers = widen(text, data_type, self.isa, stored, count)
-        if len(self.kernel.inputs) == 1:
-            return numbers
-        return round_factor(text, data_type, numbers, count)
-
-    def _times(self, stride: str, count: int) -> str | int:
+    def times(self, stride: str, count: int) -> str | int:
         if count < 2:
             return stride if count else 0
         return self.text.value(f"mul i64 {stride}, {count}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """One position while its products are written: what several sums share is made once.
+
+    Sums are told apart by column and vector; ``made`` holds inputs, and products of the first few.
+    """
+
+    body: _Body
+    places: Mapping[int, str]
+    made: dict[tuple[bool, int, int, int], str]
+
+    def total(self, column: int, vector_number: int, sum_: str) -> str:
+        """The sum with this position's product: left to right, the last factor fused."""
+        text, kind, last = self.body.text, self.body.kind, len(self.body.kernel.inputs) - 1
+        if not last:
+            return text.value(f"fadd {kind.kind} {sum_}, {self._input(0, column, vector_number)}")
+        right = self._input(last, column, vector_number)
+        left = as_factor(text, kind, self._product(last - 1, column, vector_number))
+        return add_product(text, kind, left, as_scale(text, kind, right), sum_)
+
+    def _product(self, last: int, column: int, vector_number: int) -> str:
+        """The product of the inputs up to ``last``."""
+        if not last:
+            return self._input(0, column, vector_number)
+        key = self._key(True, range(last + 1), column, vector_number)
+        if key not in self.made:
+            text, kind = self.body.text, self.body.kind
+            left = as_factor(text, kind, self._product(last - 1, column, vector_number))
+            right = as_scale(text, kind, self._input(last, column, vector_number))
+            self.made[key] = product(text, kind, left, right)
+        return self.made[key]
+
+    def _input(self, number: int, column: int, vector_number: int) -> str:
+        """One input as numbers to multiply."""
+        key = self._key(False, range(number, number + 1), column, vector_number)
+        if key not in self.made:
+            self.made[key] = self._load(number, key[2], vector_number)
+        return self.made[key]
+
+    def _key(
+        self, is_product: bool, inputs: range, column: int, vector_number: int
+    ) -> tuple[bool, int, int, int]:
+        used = [self.body.kernel.inputs[number] for number in inputs]
+        has_columns = any(one.has_columns for one in used)
+        has_vectors = any(one.access is Access.UNIT for one in used)
+        return (
+            is_product,
+            inputs[-1],
+            column if has_columns else 0,
+            vector_number if has_vectors else 0,
+        )
+
+    def _load(self, number: int, column: int, vector_number: int) -> str:
+        body, text, kernel = self.body, self.body.text, self.body.kernel
+        data_type, place = kernel.in_type, self.places[number]
+        place = shift_pointer(text, place, body.times(body.columns[number], column))
+        if kernel.inputs[number].access is Access.BROADCAST:
+            lanes = Lanes(data_type, kernel.lanes, broadcast=True)
+        else:
+            far, lanes, _ = body.vectors[vector_number]
+            place = shift_pointer(text, place, far * kernel.lanes * data_type.width)
+        numbers = widen(text, data_type, body.isa, load(text, lanes, place), body.kind.count)
+        if len(kernel.inputs) == 1:
+            return numbers
+        return round_factor(text, data_type, numbers, body.kind.count)

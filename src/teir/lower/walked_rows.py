@@ -1,0 +1,191 @@
+"""Loops around kernels that walk fibres become rows of those kernels.
+
+    i { j over a fibre { A[i, :] += B[p] C[j, :] } }                 one call for many rows i
+    j over a fibre { k over a fibre { A[q, :] += B[p] C[k, :] } }    one call for all positions q
+
+A call per row costs as much as a short fibre. Rows write apart from one another and read nothing
+that is written, so neither their order nor how many are formed at once is seen in a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from teir.lower.kernel_program import (
+    Address,
+    Call,
+    Grid,
+    GridAxis,
+    KernelNode,
+    Loop,
+    SparseLoop,
+    Step,
+)
+from teir.lower.kernels import Access, Follows, WalkedRows, WalkedSum
+from teir.target import Isa
+
+_MOST_ROWS = 64
+"""Rows of one call below a grid at most: shares for threads, and places to stop at."""
+_LEAST_SHARES = 16
+_MOST_ROWS_OF_LOOP = 4096
+_TOGETHER = 3
+_Moves = Mapping[int, tuple[Follows, int]]
+
+
+def rows_of_loop(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
+    """Calls in place of a loop over rows; None where it is none."""
+    if loop.index is not None or loop.extent > _MOST_ROWS_OF_LOOP:
+        return None
+    return _with_rows(loop.body, loop.steps, loop.extent, isa)
+
+
+def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
+    """A grid of blocks of rows, then one of the rows that are left; None where it has no rows."""
+    *outer, axis = grid.axes
+    if axis.index is not None or axis.extent < 2 * _LEAST_SHARES:
+        return None
+    rows = min(_MOST_ROWS, axis.extent // _LEAST_SHARES)
+    whole, left = divmod(axis.extent, rows)
+    blocks = _with_rows(grid.body, axis.steps, rows, isa)
+    if blocks is None:
+        return None
+    steps = tuple(_times(step, rows) for step in axis.steps)
+    nodes = (Grid(axes=(*outer, GridAxis(extent=whole, steps=steps, index=None)), body=blocks),)
+    rest = _with_rows(grid.body, axis.steps, left, isa) if left else None
+    if rest is None:
+        return nodes
+    moved = {step.slot: whole * step.stride_bytes for step in steps}
+    tail = tuple(_shifted(call, moved) for call in rest)
+    last = GridAxis(extent=1, steps=(), index=None)
+    return (*nodes, Grid(axes=(*outer, last), body=tail))
+
+
+def rows_of_fibre(loop: SparseLoop, isa: Isa) -> tuple[KernelNode, ...] | None:
+    """Calls in place of a sparse loop over rows; None where it is none."""
+    if len(loop.walks) != 1 or loop.index is not None or loop.last is not None:
+        return None
+    (walk,) = loop.walks
+    if walk.crd_stride_bytes != walk.crd_type.width:
+        return None
+    moves = {step.slot: (Follows.COORDINATE, step.stride_bytes) for step in loop.steps}
+    for step in walk.steps:
+        if step.slot in moves:
+            return None
+        moves[step.slot] = (Follows.POSITION, step.stride_bytes)
+    moves.pop(walk.crd.slot, None)
+    calls = []
+    for call in loop.body:
+        made = _call_with_rows(call, moves, 0, isa)
+        if made is None:
+            return None
+        kernel = made.kernel
+        assert isinstance(kernel, WalkedSum)
+        assert kernel.rows is not None
+        uses = Follows.COORDINATE in (*kernel.rows.inputs, kernel.rows.output)
+        crd_type = walk.crd_type if uses else None
+        rows = replace(kernel.rows, bounds=walk.pos_type, crd=crd_type)
+        arrays = (walk.pos, walk.crd) if uses else (walk.pos,)
+        calls.append(
+            Call(
+                kernel=replace(kernel, rows=rows),
+                operands=(*arrays, *made.operands),
+                arguments=made.arguments,
+            )
+        )
+    return tuple(calls)
+
+
+def _with_rows(
+    body: Sequence[KernelNode], steps: Sequence[Step], rows: int, isa: Isa
+) -> tuple[Call, ...] | None:
+    moves = {step.slot: (Follows.POSITION, step.stride_bytes) for step in steps}
+    calls = []
+    for node in body:
+        call = _call_with_rows(node, moves, rows, isa)
+        if call is None:
+            return None
+        calls.append(call)
+    return tuple(calls)
+
+
+def _call_with_rows(node: KernelNode, moves: _Moves, rows: int, isa: Isa) -> Call | None:
+    """The call for rows that move slots by ``moves``; None where rows would meet."""
+    if not isinstance(node, Call) or not isinstance(node.kernel, WalkedSum):
+        return None
+    kernel = node.kernel
+    if kernel.rows is not None:
+        return None
+    arrays = node.operands[: kernel.index_arrays]
+    inputs = node.operands[kernel.index_arrays : -1]
+    output = node.operands[-1]
+    if any(one.slot == output.slot for one in (*arrays, *inputs)):
+        return None
+    if any(array.slot in moves for array in arrays[1:]):
+        return None
+    follows, pos_row = _move(moves, arrays[0])
+    if follows is not Follows.POSITION:
+        return None
+    row_moves = [_move(moves, one) for one in inputs]
+    out_follows, c_row = _move(moves, output)
+    if not _lies_apart(node, kernel, c_row) or not _keeps_lines(kernel, row_moves):
+        return None
+    has_groups = rows and kernel.outer is None and pos_row == kernel.pos_type.width
+    rows_value = WalkedRows(
+        bounds=None,
+        crd=None,
+        inputs=tuple(follows for follows, _ in row_moves),
+        output=out_follows,
+        together=_together(kernel, row_moves, isa) if has_groups else 1,
+    )
+    steps = tuple(step for _, step in row_moves)
+    return Call(
+        kernel=replace(kernel, rows=rows_value),
+        operands=node.operands,
+        arguments=(*node.arguments, rows, pos_row, c_row, *steps),
+    )
+
+
+def _move(moves: _Moves, address: Address) -> tuple[Follows, int]:
+    return moves.get(address.slot, (Follows.NOTHING, 0))
+
+
+def _lies_apart(call: Call, kernel: WalkedSum, c_row: int) -> bool:
+    """True when no element is in two rows of the output."""
+    last_lanes, _, c_n = call.arguments[:3]
+    last = last_lanes if kernel.masked else kernel.lanes
+    row = ((kernel.vectors - 1) * kernel.lanes + last) * kernel.out_type.width
+    if kernel.columns == 1:
+        return c_row >= row
+    # Rows of columns, or columns of rows.
+    return c_row >= (kernel.columns - 1) * c_n + row or (
+        c_row >= row and c_n >= row and c_n % c_row == 0
+    )
+
+
+def _keeps_lines(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]]) -> bool:
+    """True when the rows that are read in whole lines begin at one place of a line."""
+    return kernel.aligns is None or moves[kernel.aligns][1] % 64 == 0
+
+
+def _together(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]], isa: Isa) -> int:
+    """Rows formed at once where their fibres agree: those that gather the same."""
+    if not isa.has_masks or kernel.columns > 1 or kernel.in_type.is_complex:
+        return 1
+    shares = any(
+        one.access is Access.UNIT and one.follows is Follows.COORDINATE and not step
+        for one, (_, step) in zip(kernel.inputs, moves, strict=True)
+    )
+    return _TOGETHER if shares else 1
+
+
+def _times(step: Step, count: int) -> Step:
+    return Step(slot=step.slot, stride_bytes=count * step.stride_bytes)
+
+
+def _shifted(call: Call, moved: Mapping[int, int]) -> Call:
+    operands = tuple(
+        Address(slot=one.slot, offset_bytes=one.offset_bytes + moved.get(one.slot, 0))
+        for one in call.operands
+    )
+    return Call(kernel=call.kernel, operands=operands, arguments=call.arguments)

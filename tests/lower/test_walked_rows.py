@@ -1,0 +1,164 @@
+"""Rows inside kernels that walk fibres: every form means what the evaluator of kernels says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from teir.arrays.levels import Format, Level
+from teir.dtypes import DataType
+from teir.expr.index_notation_parsing import parse_index_notation
+from teir.ir.nodes import Program
+from teir.lower.evaluate import evaluate_kernels
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import WalkedSum
+from teir.lower.lower import lower
+from teir.pipeline.executable import compile_program, default_isa
+from teir.search.sparse.graph import linear
+from teir.search.sparse.statement import statement_of
+from teir.search.sparse.translate import program_of
+from teir.target import Isa
+
+Arrays = dict[str, np.ndarray]
+WIDTHS = (1, 5, 16, 24, 64, 136)
+
+
+def fibres(draw: np.random.Generator, rows: int, extent: int) -> list[list[int]]:
+    """Sorted coordinates per row; runs of rows have the same, or nearly the same."""
+    made: list[list[int]] = []
+    while len(made) < rows:
+        size = int(draw.integers(0, min(extent, 20) + 1))
+        fibre = sorted(draw.choice(extent, size, replace=False).tolist())
+        made += [fibre] * int(draw.integers(1, 8))
+        if fibre:
+            made.append([*fibre[:-1], (fibre[-1] + 1)] if fibre[-1] + 1 < extent else fibre)
+    return made[:rows]
+
+
+def index_arrays(lists: list[list[int]], dtype: np.dtype[np.generic]) -> tuple[np.ndarray, ...]:
+    pos = np.cumsum([0, *map(len, lists)]).astype(dtype)
+    return pos, np.array([one for each in lists for one in each], dtype)
+
+
+def program_for(
+    text: str, extents: dict[str, int], levels: dict[str, str], value: DataType, index: DataType
+) -> Program:
+    """The program of the loops in the order of ``extents``."""
+    kinds = {"d": Level.DENSE, "s": Level.COMPRESSED}
+    formats = {
+        name: Format(levels=tuple(kinds[one] for one in word), mode_order=tuple(range(len(word))))
+        for name, word in levels.items()
+    }
+    statement = statement_of(parse_index_notation(text), formats)
+    return program_of(
+        linear(statement, tuple(extents)),
+        extents,
+        data_type=value,
+        index_type=index,
+        name="rows",
+        shares="B" if "A" in levels else None,
+    )
+
+
+def numbers(draw: np.random.Generator, shape: tuple[int, ...], value: DataType) -> np.ndarray:
+    return draw.standard_normal(shape).astype(value.numpy_dtype())
+
+
+def same_bits(program: Program, operands: Arrays, threads: int) -> Arrays:
+    """The result of the table: the bits of one function, the numbers of the evaluator."""
+    results = []
+    executable = compile_program(program, threads=threads)
+    for run in (executable, executable.specialised()) if threads == 2 else (executable,):
+        results.append({name: array.copy() for name, array in operands.items()})
+        run.run(results[-1])
+    for found in results[1:]:
+        np.testing.assert_array_equal(found["A"], results[0]["A"])
+    meant = {name: array.copy() for name, array in operands.items()}
+    evaluate_kernels(lower(program, default_isa()), meant, {})
+    tolerance = 1e-12 if operands["A"].dtype == np.float64 else 1e-2
+    ours, wanted = (one["A"].astype(np.float64) for one in (results[0], meant))
+    np.testing.assert_allclose(ours, wanted, rtol=tolerance, atol=10 * tolerance)
+    return results[0]
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.sampled_from(WIDTHS),
+    rows=st.sampled_from((1, 3, 35)),
+    value=st.sampled_from((DataType.FP64, DataType.FP32, DataType.BF16)),
+    index=st.sampled_from((DataType.I32, DataType.I64)),
+    threads=st.sampled_from((1, 2)),
+)
+def test_rows_of_a_dense_axis(
+    seed: int, width: int, rows: int, value: DataType, index: DataType, threads: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    extent = int(draw.integers(1, 60))
+    pos, crd = index_arrays(fibres(draw, rows, extent), index.numpy_dtype())
+    extents = {"i": rows, "j": extent, "l": width}
+    text = "A[i,l] = B[i,j] * C[j,l]"
+    program = program_for(text, extents, {"B": "ds"}, value, index)
+    operands = {
+        "B.pos1": pos,
+        "B.crd1": crd,
+        "B": numbers(draw, (crd.size,), value),
+        "C": numbers(draw, (extent, width), value),
+        "A": np.full((rows, width), np.nan).astype(value.numpy_dtype()),
+    }
+    found = same_bits(program, operands, threads)["A"].astype(np.float64)
+    b, c = (operands[name].astype(np.float64) for name in "BC")
+    wanted = np.zeros((rows, width))
+    for row in range(rows):
+        for place in range(pos[row], pos[row + 1]):
+            wanted[row] += b[place] * c[crd[place]]
+    np.testing.assert_allclose(found, wanted, rtol=0.05, atol=0.2)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.sampled_from(WIDTHS),
+    index=st.sampled_from((DataType.I32, DataType.I64)),
+    threads=st.sampled_from((1, 2)),
+)
+def test_rows_of_a_compressed_level(seed: int, width: int, index: DataType, threads: int) -> None:
+    """Every position of the level above is a row of the output, which lies by position."""
+    draw = np.random.default_rng(seed)
+    outer = fibres(draw, 5, 9)
+    inner = fibres(draw, sum(map(len, outer)), 30)
+    pos1, crd1 = index_arrays(outer, index.numpy_dtype())
+    pos2, crd2 = index_arrays(inner, index.numpy_dtype())
+    extents = {"i": 5, "j": 9, "k": 30, "m": width}
+    text = "A[i,j,m] = B[i,j,k] * C[k,m] * D[j,m]"
+    program = program_for(text, extents, {"B": "dss", "A": "dsd"}, DataType.FP64, index)
+    operands = {
+        "B.pos1": pos1,
+        "B.crd1": crd1,
+        "B.pos2": pos2,
+        "B.crd2": crd2,
+        "B": draw.standard_normal(crd2.size),
+        "C": draw.standard_normal((30, width)),
+        "D": draw.standard_normal((9, width)),
+        "A": np.full((crd1.size, width), np.nan),
+    }
+    found = same_bits(program, operands, threads)["A"]
+    wanted = np.zeros((crd1.size, width))
+    for fibre in range(crd1.size):
+        for place in range(pos2[fibre], pos2[fibre + 1]):
+            row = operands["B"][place] * operands["C"][crd2[place]]
+            wanted[fibre] += row * operands["D"][crd1[fibre]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("width", "together"), [(64, 3), (1, 1)])
+def test_one_call_takes_many_rows(width: int, together: int) -> None:
+    text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": 640, "j": 9, "l": width}
+    program = program_for(text, extents, {"B": "ds"}, DataType.FP64, DataType.I32)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedSum))
+    assert kernel.rows is not None
+    assert kernel.rows.together == together
+    assert calls[kernel] <= 40
