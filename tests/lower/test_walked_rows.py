@@ -153,6 +153,38 @@ def test_rows_of_a_compressed_level(seed: int, width: int, index: DataType, thre
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.sampled_from(WIDTHS),
+    rows=st.sampled_from((1, 3, 35)),
+    value=st.sampled_from((DataType.FP64, DataType.FP32)),
+    index=st.sampled_from((DataType.I32, DataType.I64)),
+    threads=st.sampled_from((1, 2)),
+)
+def test_rows_of_dots(
+    seed: int, width: int, rows: int, value: DataType, index: DataType, threads: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    extent = int(draw.integers(1, 60))
+    pos, crd = index_arrays(fibres(draw, rows, extent), index.numpy_dtype())
+    extents = {"i": rows, "j": extent, "k": width}
+    text = "A[i,j] = B[i,j] * C[i,k] * D[j,k]"
+    program = program_for(text, extents, {"B": "ds", "A": "ds"}, value, index)
+    operands = {
+        "B.pos1": pos,
+        "B.crd1": crd,
+        "B": numbers(draw, (crd.size,), value),
+        "C": numbers(draw, (rows, width), value),
+        "D": numbers(draw, (extent, width), value),
+        "A": np.full(crd.size, np.nan, value.numpy_dtype()),
+    }
+    found = same_bits(program, operands, threads)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos))
+    wanted = operands["B"] * (operands["C"][row_of] * operands["D"][crd]).sum(1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(("width", "together"), [(64, 3), (1, 1)])
 def test_one_call_takes_many_rows(width: int, together: int) -> None:
     text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": 640, "j": 9, "l": width}

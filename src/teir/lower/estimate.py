@@ -107,7 +107,8 @@ def _steps(call: Call) -> float:
             steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedDots():
-            return _USUAL_FIBRE * (4 + 2 * kernel.vectors)
+            steps = _USUAL_FIBRE * (4 + 2 * kernel.vectors)
+            return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case PermuteCopy() | RunCopy():
             elements = (
                 (call.arguments[-1] if isinstance(kernel, RunCopy) else 1)

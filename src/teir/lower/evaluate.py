@@ -374,23 +374,34 @@ class _Machine:
         self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
 
     def walked_dots(self, kernel: WalkedDots, call: Call) -> None:
-        last_lanes, accumulate, b_stride = call.arguments
+        if kernel.rows is None:
+            self.walked_dots_row(kernel, call, 0, 0)
+            return
+        number, pos_row, _, a_row, _ = call.arguments[3:]
+        for index in self.rows(kernel.rows, call, number):
+            shift = index[kernel.rows.inputs[0]] * a_row
+            self.walked_dots_row(kernel, call, index[Follows.POSITION] * pos_row, shift)
+
+    def walked_dots_row(self, kernel: WalkedDots, call: Call, pos_shift: int, shift: int) -> None:
+        """One row of a `WalkedDots`: pos and A shifted by so many bytes."""
+        last_lanes, accumulate, b_stride = call.arguments[:3]
+        operands = call.operands[0 if kernel.rows is None else kernel.rows.index_arrays :]
+        before = len(call.operands) - len(operands)
         dtype = kernel.data_type.numpy_dtype()
         last = last_lanes if kernel.masked else kernel.chains
         row = (((kernel.vectors - 1) * kernel.chains + last, dtype.itemsize),)
-        a = self.tile(call, 2, dtype, row)
-        for position, coordinate in self.fibre(
-            call.operands[:2], (kernel.pos_type, kernel.crd_type)
-        ):
-            b = self.tile(call, 3, dtype, row, coordinate * b_stride)
+        a = self.tile(call, before + 2, dtype, row, shift)
+        types = (kernel.pos_type, kernel.crd_type)
+        for position, coordinate in self.fibre(operands[:2], types, pos_shift):
+            b = self.tile(call, before + 3, dtype, row, coordinate * b_stride)
             dot = contract((a, b), np.zeros((), dtype), kernel.data_type, kernel.chains)
-            shift = position * dtype.itemsize
-            out = self.tile(call, len(call.operands) - 1, dtype, (), shift)
+            place = position * dtype.itemsize
+            out = self.tile(call, len(call.operands) - 1, dtype, (), place)
             start = out.copy() if accumulate else np.zeros((), dtype)
             if not kernel.scales:
                 out[...] = start + dot
                 continue
-            scale = self.tile(call, 4, dtype, (), shift)
+            scale = self.tile(call, before + 4, dtype, (), place)
             factors = (scale.reshape(1), np.asarray(dot, dtype).reshape(1))
             out[...] = contract(factors, start, kernel.data_type)
 

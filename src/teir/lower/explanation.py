@@ -158,8 +158,9 @@ def describe_kernel(kernel: Kernel) -> str:
         case WalkedDots():
             scaled = ", scaled" if kernel.scales else ""
             aligned = ", in whole lines" if kernel.aligns else ""
+            fibre = "a fibre" if kernel.rows is None else "the fibre of every row"
             return (
-                f"WalkedDots {kernel.data_type.value} over a fibre, {kernel.vectors} vectors of "
+                f"WalkedDots {kernel.data_type.value} over {fibre}, {kernel.vectors} vectors of "
                 f"{kernel.lanes} ({kernel.chains} chains{scaled}{aligned})"
             )
         case RowSweep():

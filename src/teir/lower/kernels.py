@@ -340,7 +340,8 @@ class WalkedDots:
     A row of ``vectors * chains`` elements, adjacent in A and B; with ``masked`` only the first
     ``last_lanes`` of the last ``chains`` exist. Sums are formed in ``chains`` chains as
     `teir.ir.lanes` says, from zero; without ``scales`` there is no scale. Elements of scale and out
-    are adjacent. ``aligns``: as in `WalkedSum`, for B.
+    are adjacent. ``aligns``: as in `WalkedSum`, for B. With ``rows``, whose inputs are A and B, one
+    row A after the other, each with a fibre of its own; B, scale and out stay where they are.
 
     Operands: pos, crd, A, B, scale (with ``scales``), out. Arguments, in order: last_lanes,
     accumulate (1 or 0), b_stride.
@@ -355,6 +356,7 @@ class WalkedDots:
     masked: bool
     scales: bool
     aligns: bool
+    rows: WalkedRows | None = None
 
 
 PERMUTE_AXES = 3

@@ -22,7 +22,7 @@ from teir.lower.kernel_program import (
     SparseLoop,
     Step,
 )
-from teir.lower.kernels import Access, Follows, WalkedRows, WalkedSum
+from teir.lower.kernels import Access, Follows, WalkedDots, WalkedRows, WalkedSum
 from teir.target import Isa
 
 _MOST_ROWS = 64
@@ -30,6 +30,8 @@ _MOST_ROWS = 64
 _LEAST_SHARES = 16
 _MOST_ROWS_OF_LOOP = 4096
 _TOGETHER = 3
+_DOTS_TOGETHER = 2
+_LINE_BYTES = 64
 _Moves = Mapping[int, tuple[Follows, int]]
 
 
@@ -80,7 +82,7 @@ def rows_of_fibre(loop: SparseLoop, isa: Isa) -> tuple[KernelNode, ...] | None:
         if made is None:
             return None
         kernel = made.kernel
-        assert isinstance(kernel, WalkedSum)
+        assert isinstance(kernel, WalkedSum | WalkedDots)
         assert kernel.rows is not None
         uses = Follows.COORDINATE in (*kernel.rows.inputs, kernel.rows.output)
         crd_type = walk.crd_type if uses else None
@@ -111,11 +113,44 @@ def _with_rows(
 
 def _call_with_rows(node: KernelNode, moves: _Moves, rows: int, isa: Isa) -> Call | None:
     """The call for rows that move slots by ``moves``; None where rows would meet."""
-    if not isinstance(node, Call) or not isinstance(node.kernel, WalkedSum):
+    match node:
+        case Call(kernel=WalkedSum(rows=None) as kernel):
+            return _sum_with_rows(node, kernel, moves, rows, isa)
+        case Call(kernel=WalkedDots(rows=None) as kernel):
+            return _dots_with_rows(node, kernel, moves, rows, isa)
+        case _:
+            return None
+
+
+def _dots_with_rows(
+    node: Call, kernel: WalkedDots, moves: _Moves, rows: int, isa: Isa
+) -> Call | None:
+    pos, crd, a, b, *ends = node.operands
+    if any(one.slot in moves for one in (crd, b, *ends)):
         return None
-    kernel = node.kernel
-    if kernel.rows is not None:
+    if any(one.slot == ends[-1].slot for one in (pos, crd, a, b, *ends[:-1])):
         return None
+    (follows, pos_row), (a_follows, a_row) = _move(moves, pos), _move(moves, a)
+    if follows is not Follows.POSITION or (kernel.aligns and a_row % _LINE_BYTES):
+        return None
+    has_groups = isa.has_masks and rows and pos_row == kernel.pos_type.width
+    rows_value = WalkedRows(
+        bounds=None,
+        crd=None,
+        inputs=(a_follows, Follows.NOTHING),
+        output=Follows.NOTHING,
+        together=_DOTS_TOGETHER if has_groups else 1,
+    )
+    return Call(
+        kernel=replace(kernel, rows=rows_value),
+        operands=node.operands,
+        arguments=(*node.arguments, rows, pos_row, 0, a_row, 0),
+    )
+
+
+def _sum_with_rows(
+    node: Call, kernel: WalkedSum, moves: _Moves, rows: int, isa: Isa
+) -> Call | None:
     arrays = node.operands[: kernel.index_arrays]
     inputs = node.operands[kernel.index_arrays : -1]
     output = node.operands[-1]
@@ -165,7 +200,7 @@ def _lies_apart(call: Call, kernel: WalkedSum, c_row: int) -> bool:
 
 def _keeps_lines(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]]) -> bool:
     """True when the rows that are read in whole lines begin at one place of a line."""
-    return kernel.aligns is None or moves[kernel.aligns][1] % 64 == 0
+    return kernel.aligns is None or moves[kernel.aligns][1] % _LINE_BYTES == 0
 
 
 def _together(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]], isa: Isa) -> int:

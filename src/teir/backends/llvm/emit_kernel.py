@@ -20,7 +20,7 @@ from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, em
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
-from teir.backends.llvm.emit_walked_dots import WALKED_DOTS_ARGUMENTS, emit_walked_dots_body
+from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
 from teir.backends.llvm.emit_walked_sum import emit_walked_sum_body, walked_sum_arguments
 from teir.backends.llvm.layout import (
     NODE_PARAMETERS,
@@ -85,7 +85,8 @@ def kernel_operands(kernel: Kernel) -> int:
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
         case WalkedDots():
-            return 5 + int(kernel.scales)
+            above = 0 if kernel.rows is None else kernel.rows.index_arrays
+            return above + 5 + int(kernel.scales)
         case _:
             assert_never(kernel)
 
@@ -112,7 +113,7 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
         case WalkedSum():
             return walked_sum_arguments(kernel)
         case WalkedDots():
-            return WALKED_DOTS_ARGUMENTS
+            return walked_dots_arguments(kernel)
         case TransposeCopy():
             return TRANSPOSE_ARGUMENTS
         case PermuteCopy():
@@ -259,7 +260,9 @@ def _kernel_words(kernel: Kernel) -> str:
             )
             shape = f"{kernel.vectors}x{kernel.chains}_lanes{kernel.lanes}"
             flags = {"_masked": kernel.masked, "_scaled": kernel.scales, "_lines": kernel.aligns}
-            return f"walked_dots_{types}_{shape}" + "".join(w for w, on in flags.items() if on)
+            rows = "" if kernel.rows is None else _rows_words(kernel.rows)
+            words = "".join(word for word, on in flags.items() if on)
+            return f"walked_dots_{types}_{shape}{words}{rows}".lower()
         case TransposeCopy():
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case PermuteCopy():

@@ -1,54 +1,105 @@
 """Dot products of one row with the rows that a fibre names, some stored elements at a time.
 
-    load the fixed row
-    for every ``ROWS`` positions, then for fewer
-      one multiply-add per vector and position, chains halved side by side, one store
+    for every row, or two whose fibres hold the same coordinates
+      for every ``_POSITIONS`` positions, then for fewer under a mask
+        one multiply-add per vector and position, chains halved side by side, one store
 
-The fixed row waits in registers. Rows are read in whole cache lines as in `emit_walked_sum`: that
-turns the chains in a circle, and chains that are halved are half a circle apart wherever it begins.
+Rows are read in whole cache lines as in `emit_walked_sum`: that turns the chains in a circle, and
+chains that are halved are half a circle apart wherever it begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from teir.backends.llvm.emit_fibres import emit_fibre, line_lanes, load_index
+from teir.backends.llvm.emit_fibres import emit_equal_fibres, emit_fibre, line_lanes, load_index
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
 from teir.backends.llvm.emit_numbers import narrow, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
-from teir.lower.kernels import Access, WalkedDots
+from teir.backends.llvm.emit_text import (
+    FunctionText,
+    constants,
+    shift_pointer,
+    shuffle,
+    splat,
+    vector,
+)
+from teir.lower.kernels import Access, Follows, WalkedDots, WalkedRows
 from teir.target import Isa
 
-WALKED_DOTS_ARGUMENTS = ("last_lanes", "accumulate", "b_stride")
+_ARGUMENTS = ("last_lanes", "accumulate", "b_stride")
 
-_ROWS = (8, 4, 1)
+_POSITIONS = (8, 4, 1)
+_MOST_KEPT = 18
+"""Vectors of the fixed rows that wait in registers; more are read again for every block."""
+
+
+def walked_dots_arguments(kernel: WalkedDots) -> tuple[str, ...]:
+    if kernel.rows is None:
+        return _ARGUMENTS
+    return (*_ARGUMENTS, "rows", "pos_row", "c_row", "row0", "row1")
 
 
 def emit_walked_dots_body(kernel: WalkedDots, isa: Isa, operands: Sequence[str]) -> FunctionText:
     """The body of the function for ``operands`` and the arguments of `WalkedDots`."""
     text = FunctionText()
     text.label("entry")
-    begin, left = emit_fibre(text, kernel.pos_type, operands[0])
-    a, b = operands[2:4]
+    above = 0 if kernel.rows is None else kernel.rows.index_arrays
+    pos, crd, a, b, *ends = operands[above:]
     lanes = _lanes(text, kernel, isa)
     if kernel.aligns:
         inside, lanes = line_lanes(text, kernel.data_type, kernel.lanes, kernel.vectors, b)
         back = text.value(f"sub i64 0, {inside}")
         a, b = shift_pointer(text, a, back), shift_pointer(text, b, back)
-    body = _Body(text, kernel, isa, operands[1], b, operands[4:], lanes, [])
-    body.fixed.extend(body.row(a))
-    position = begin
-    for rows in _ROWS:
-        step = partial(body.dots, rows)
-        carried = [Carried("i64", position)]
-        left, (position,) = emit_loop(text, f"rows{rows}", left, rows, carried, step)
+    body = _Body(text, kernel, isa, (pos, crd), a, b, ends, lanes)
+    if kernel.rows is None:
+        body.emit("", 1)
+    else:
+        _emit_rows(body, kernel.rows, operands[:above])
     text.effect("ret void")
     return text
+
+
+def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+    text = body.text
+    begin, left = "0", "%rows"
+    if rows.bounds is not None:
+        begin, left = emit_fibre(text, rows.bounds, bounds[0])
+
+    def form(left: str, now: Values) -> tuple[str, Values]:
+        (row,) = now
+        here = _at_row(body, rows, bounds, row)
+        if rows.together == 1:
+            here.emit("", 1)
+            return "1", [text.value(f"add i64 {row}, 1")]
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, rows.together)
+        for count in range(rows.together, 0, -1):
+            chosen = text.value(f"icmp eq i64 {taken}, {count}")
+            emit_when(text, f"together{count}", chosen, (), partial(_of_rows, here, count))
+        return taken, [text.value(f"add i64 {row}, {taken}")]
+
+    emit_strides(text, "each_row", left, [Carried("i64", begin)], form)
+
+
+def _of_rows(body: _Body, count: int) -> Values:
+    body.emit(f"_{count}", count)
+    return []
+
+
+def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _Body:
+    text, index, a = body.text, row, body.a
+    if rows.inputs[0] is Follows.COORDINATE and rows.crd is not None:
+        byte = text.value(f"mul i64 {row}, {rows.crd.width}")
+        index = load_index(text, rows.crd, shift_pointer(text, bounds[-1], byte))
+    if rows.inputs[0] is not Follows.NOTHING:
+        a = shift_pointer(text, a, text.value(f"mul i64 {index}, %row0"))
+    first = text.value(f"mul i64 {row}, %pos_row")
+    arrays = (shift_pointer(text, body.arrays[0], first), body.arrays[1])
+    return replace(body, arrays=arrays, a=a)
 
 
 def _lanes(text: FunctionText, kernel: WalkedDots, isa: Isa) -> list[Lanes]:
@@ -68,75 +119,151 @@ def _lanes(text: FunctionText, kernel: WalkedDots, isa: Isa) -> list[Lanes]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Block:
+    """Positions whose dots are formed side by side, for each of some rows.
+
+    ``fibre``: first position and number of positions of a row's fibre. ``existing``: how many of
+    the positions there are, None for all.
+    """
+
+    rows: int
+    positions: int
+    fibre: tuple[str, str]
+    kept: Sequence[Sequence[str]]
+    existing: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Body:
-    """The body while it is written; ``fixed`` holds the vectors of the fixed row."""
+    """The body while it is written: index arrays, the fixed row, the gathered rows."""
 
     text: FunctionText
     kernel: WalkedDots
     isa: Isa
-    crd: str
+    arrays: tuple[str, str]
+    a: str
     b: str
     ends: Sequence[str]
     lanes: list[Lanes]
-    fixed: list[str]
 
     @property
     def kind(self) -> Arithmetic:
         return Arithmetic(self.isa, self.kernel.data_type, self.kernel.lanes)
 
-    def row(self, place: str) -> list[str]:
-        width = self.kernel.lanes * self.kernel.data_type.width
-        return [self._factor(place, number, width) for number in range(len(self.lanes))]
+    def emit(self, label: str, rows: int) -> None:
+        """The dots of ``rows`` rows whose fibres hold the same coordinates."""
+        text = self.text
+        fibre = emit_fibre(text, self.kernel.pos_type, self.arrays[0])
+        kept: list[list[str]] = []
+        if rows * len(self.lanes) <= _MOST_KEPT:
+            kept = [
+                [self._fixed(row, number) for number in range(len(self.lanes))]
+                for row in range(rows)
+            ]
+        position, left = fibre
+        sizes = [size // rows for size in _POSITIONS[: 1 if self.isa.has_masks else None]]
+        for size in sizes:
+            step = partial(self._dots, _Block(rows, size, fibre, kept, None))
+            carried = [Carried("i64", position)]
+            left, (position,) = emit_loop(text, f"rows{label}_{size}", left, size, carried, step)
+        if self.isa.has_masks:
+            least = 0
+            for size in sorted({sizes[0] // 2 if rows == 1 else sizes[0], sizes[0]}):
+                more = text.value(f"icmp sgt i64 {left}, {least}")
+                fits = text.value(f"icmp sle i64 {left}, {size}")
+                some = text.value(f"and i1 {more}, {fits}")
+                block = _Block(rows, size, fibre, kept, left)
+                rest = partial(self._rest, block, position)
+                emit_when(text, f"rest{label}_{size}", some, (), rest)
+                least = size
 
-    def _factor(self, place: str, number: int, width: int) -> str:
+    def _rest(self, block: _Block, position: str) -> Values:
+        self._dots(block, [position])
+        return []
+
+    def _fixed(self, row: int, number: int) -> str:
+        distance: str | int = 0
+        if row:
+            distance = self.text.value(f"mul i64 %row0, {row}")
+        return self._factor(shift_pointer(self.text, self.a, distance), number)
+
+    def _factor(self, place: str, number: int) -> str:
         text, data_type = self.text, self.kernel.data_type
+        width = self.kernel.lanes * data_type.width
         stored = load(text, self.lanes[number], shift_pointer(text, place, number * width))
         numbers = widen(text, data_type, self.isa, stored, self.kernel.lanes)
         return round_factor(text, data_type, numbers, self.kernel.lanes)
 
-    def dots(self, rows: int, now: Values) -> Values:
-        """The dot products of ``rows`` positions."""
+    def _dots(self, block: _Block, now: Values) -> Values:
+        """The dot products of the positions from the one in ``now`` on."""
         text, (position,) = self.text, now
-        chains = [self._chains(position, row) for row in range(rows)]
-        packs = emit_halving(text, self.kind, chains, 1)
-        self._finish(position, rows, [pack.value for pack in packs])
-        return [text.value(f"add i64 {position}, {rows}")]
+        count = self.kernel.chains // self.kernel.lanes
+        places = [self._row(block, position, number) for number in range(block.positions)]
+        sums = [["zeroinitializer"] * count for _ in range(block.rows * block.positions)]
+        for number in range(len(self.lanes)):
+            fixed = [
+                block.kept[row][number] if block.kept else self._fixed(row, number)
+                for row in range(block.rows)
+            ]
+            for at, place in enumerate(places):
+                loaded = self._factor(place, number)
+                for row, one in enumerate(fixed):
+                    chains = sums[row * block.positions + at]
+                    total = chains[number % count]
+                    chains[number % count] = multiply_add(text, self.kind, one, loaded, total)
+        packs = emit_halving(text, self.kind, sums, 1)
+        self._finish(block, position, [pack.value for pack in packs])
+        return [text.value(f"add i64 {position}, {block.positions}")]
 
-    def _chains(self, position: str, row: int) -> list[str]:
-        text, kernel, kind = self.text, self.kernel, self.kind
-        at = text.value(f"add i64 {position}, {row}")
-        byte = text.value(f"mul i64 {at}, {kernel.crd_type.width}")
-        coordinate = load_index(text, kernel.crd_type, shift_pointer(text, self.crd, byte))
-        place = shift_pointer(text, self.b, text.value(f"mul i64 {coordinate}, %b_stride"))
-        count = kernel.chains // kernel.lanes
-        sums = ["zeroinitializer"] * count
-        width = kernel.lanes * kernel.data_type.width
-        for number, fixed in enumerate(self.fixed):
-            loaded = self._factor(place, number, width)
-            sums[number % count] = multiply_add(text, kind, fixed, loaded, sums[number % count])
-        return sums
+    def _row(self, block: _Block, position: str, number: int) -> str:
+        """Where the gathered row of a position lies; beyond the last that of the last."""
+        text, width = self.text, self.kernel.crd_type.width
+        offset = str(number)
+        if block.existing is not None and number:
+            inside = text.value(f"icmp sgt i64 {block.existing}, {number}")
+            offset = text.value(f"select i1 {inside}, i64 {number}, i64 0")
+        at = text.value(f"add i64 {position}, {offset}")
+        place = shift_pointer(text, self.arrays[1], text.value(f"mul i64 {at}, {width}"))
+        coordinate = load_index(text, self.kernel.crd_type, place)
+        return shift_pointer(text, self.b, text.value(f"mul i64 {coordinate}, %b_stride"))
 
-    def _finish(self, position: str, rows: int, dots: list[str]) -> None:
-        """out += scale * dot on as many elements as one pack holds."""
+    def _finish(self, block: _Block, position: str, dots: list[str]) -> None:
+        """out += scale * dot, on as many adjacent elements as one pack holds of one row."""
+        text, element = self.text, self.kind.element
+        each = block.rows * block.positions // len(dots)
+        run = min(each, block.positions)
+        for number, pack in enumerate(dots):
+            for part in range(0, each, run):
+                row, at = divmod(number * each + part, block.positions)
+                lanes = range(part, part + run)
+                dot = pack if run == each else shuffle(text, element, each, pack, "poison", lanes)
+                self._add(block, position, row, at, run, dot)
+
+    def _add(self, block: _Block, position: str, row: int, at: int, count: int, dot: str) -> None:
         text, data_type = self.text, self.kernel.data_type
-        each = rows // len(dots)
-        kind = Arithmetic(self.isa, data_type, each)
-        lanes = Lanes(data_type, each)
-        for number, dot in enumerate(dots):
-            at = text.value(f"add i64 {position}, {number * each}")
-            byte = text.value(f"mul i64 {at}, {data_type.width}")
-            out = shift_pointer(text, self.ends[-1], byte)
-            stored = widen(text, data_type, self.isa, load(text, lanes, out), each)
-            some = text.value("icmp ne i64 %accumulate, 0")
-            start = text.value(
-                f"select i1 {some}, {kind.kind} {stored}, {kind.kind} zeroinitializer"
-            )
-            if self.kernel.scales:
-                place = shift_pointer(text, self.ends[0], byte)
-                scale = widen(text, data_type, self.isa, load(text, lanes, place), each)
-                scale = round_factor(text, data_type, scale, each)
-                dot = round_factor(text, data_type, dot, each)
-                total = multiply_add(text, kind, scale, dot, start)
-            else:
-                total = text.value(f"fadd {vector(kind.element, each)} {start}, {dot}")
-            store(text, lanes, out, narrow(text, data_type, self.isa, total, each))
+        kind = Arithmetic(self.isa, data_type, count)
+        lanes = Lanes(data_type, count, mask=self._mask(block, at, count))
+        place = text.value(f"add i64 {position}, {at}")
+        for _ in range(row):
+            place = text.value(f"add i64 {place}, {block.fibre[1]}")
+        byte = text.value(f"mul i64 {place}, {data_type.width}")
+        out = shift_pointer(text, self.ends[-1], byte)
+        stored = widen(text, data_type, self.isa, load(text, lanes, out), count)
+        some = text.value("icmp ne i64 %accumulate, 0")
+        start = text.value(f"select i1 {some}, {kind.kind} {stored}, {kind.kind} zeroinitializer")
+        if self.kernel.scales:
+            scales = load(text, lanes, shift_pointer(text, self.ends[0], byte))
+            scale = widen(text, data_type, self.isa, scales, count)
+            scale = round_factor(text, data_type, scale, count)
+            dot = round_factor(text, data_type, dot, count)
+            total = multiply_add(text, kind, scale, dot, start)
+        else:
+            total = text.value(f"fadd {vector(kind.element, count)} {start}, {dot}")
+        store(text, lanes, out, narrow(text, data_type, self.isa, total, count))
+
+    def _mask(self, block: _Block, at: int, count: int) -> str | None:
+        if block.existing is None:
+            return None
+        wide = splat(self.text, "i64", block.existing, count)
+        numbered = constants("i64", range(at, at + count))
+        return self.text.value(f"icmp ult {vector('i64', count)} {numbered}, {wide}")
