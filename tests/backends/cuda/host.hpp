@@ -27,6 +27,8 @@ extern Thread* current;
 extern unsigned grid_blocks, block_threads;
 void meet(int group, int threads);
 void meet_cluster();
+// What every lane of the caller's warp gave, ``count`` numbers each, lane by lane.
+const double* gathered(const double* mine, unsigned count);
 void barrier_init(uint32_t at, uint32_t arrivals);
 void barrier_expect(unsigned rank, uint32_t at, uint32_t bytes);
 void barrier_wait(uint32_t at, uint32_t parity);
@@ -58,6 +60,21 @@ HOPPER unsigned short bf16_of_f32(float value) {
   unsigned bits = bits_of_f32(value);
   if (value != value) return 0x7fff;
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+// Its meaning, from the fragments of all lanes.
+HOPPER void double_product(double (&d)[4], const double (&a)[8], const double (&b)[4]) {
+  double mine[12];
+  memcpy(mine, a, sizeof a);
+  memcpy(mine + 8, b, sizeof b);
+  const double* all = host::gathered(mine, 12);
+  unsigned lane = host::current->thread % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+    for (unsigned k = 0; k < 16; ++k)
+      d[i] += all[(row % 8 * 4 + k % 4) * 12 + k / 4 * 2 + row / 8] *
+              all[(column * 4 + k % 4) * 12 + 8 + k / 4];
+  }
 }
 
 struct TensorMap;

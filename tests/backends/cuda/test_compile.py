@@ -153,6 +153,18 @@ def test_large_products(expression: str, data_type: DataType, tmp_path: Path) ->
     assert "C7510" not in compiled.log
 
 
+@pytest.mark.parametrize("size", [300, 1000, 4096])
+def test_doubles_are_multiplied_by_tensor_cores(size: int, tmp_path: Path) -> None:
+    need_compiler()
+    program = contraction("mk,kn->mn", dict.fromkeys("mnk", size), FP64)[0]
+    (kernel,) = plan(program).kernels
+    compiled = compile_source(kernel.source, kernel.name)
+    assert compiled.spilled_bytes == 0
+    text = disassemble(compiled.cubin, tmp_path)
+    assert "DMMA.16x8x16" in text
+    assert "DFMA" not in text
+
+
 def test_nvcc_is_a_second_way() -> None:
     nvcc = shutil.which("nvcc")
     if nvcc is None:

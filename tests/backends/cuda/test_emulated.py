@@ -198,6 +198,20 @@ TURNED = [
 ]
 
 
+DOUBLES = [
+    ("mk,nk->mn", {"m": 130, "n": 140, "k": 37}, 128),
+    ("km,kn->mn", {"m": 70, "n": 90, "k": 16}, 64),
+    ("bkm,bnk->bnm", {"b": 2, "m": 40, "n": 30, "k": 21}, 32),
+]
+
+
+def planned_double(number: int) -> Product:
+    expression, sizes, side = DOUBLES[number]
+    asked = Decision(kernel=Family.PRODUCT, tile=(side, side))
+    changed = partial(with_decision, primitive="gemm", decision=asked)
+    return product(expression, sizes, FP64, None, False, False, changed)
+
+
 def planned_product(number: int) -> Product:
     return product(*PRODUCTS[number][:-1], changed=lambda program: program)
 
@@ -219,6 +233,7 @@ def product_kernels() -> HostKernels:
         *map(planned_product, range(len(PRODUCTS))),
         *map(planned_cluster, range(len(CLUSTERS))),
         *map(planned_turned, range(len(TURNED))),
+        *map(planned_double, range(len(DOUBLES))),
     ]
     return compile_kernels(one.planned for one in products)
 
@@ -251,6 +266,22 @@ def test_turned_inputs(number: int, product_kernels: HostKernels) -> None:
     assert found.planned.kernels[-1].family is Family.WARPGROUP
     assert found.planned.run_scratch
     check_product(found, product_kernels)
+
+
+@named(DOUBLES)
+def test_doubles_on_tensor_cores(number: int, product_kernels: HostKernels) -> None:
+    """Fragments of a warp, in every tile there is; exact on small integers."""
+    found = planned_double(number)
+    assert "double_product(sums" in found.planned.kernels[0].source
+    check_product(found, product_kernels)
+    operands = {name: aligned(count, FP64) for name, count in found.counts.items()}
+    for seed, array in enumerate(operands.values()):
+        array[:] = np.random.default_rng(seed).integers(-4, 5, array.size)
+    expected = {name: array.copy() for name, array in operands.items()}
+    evaluate(found.planned.program, expected)
+    emulate(found.planned, operands, product_kernels)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(operands[name], array)
 
 
 def check_product(checked: Product, kernels: HostKernels) -> None:

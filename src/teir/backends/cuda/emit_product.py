@@ -1,6 +1,7 @@
 """A contraction by fused multiply-adds: any strides, any type, operands through shared memory.
 
 A block of 16 x 16 threads holds a tile of out in registers, ``per_thread`` squared elements each.
+FP64 is summed by the tensor cores instead (`emit_double`), on tiles cut in the same way.
 Tables of places say where the rows, columns and steps of a tile lie, so that loads are gathers
 with the lanes along whatever axis is contiguous. The next step is loaded while one is computed.
 """
@@ -11,94 +12,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from teir.backends.cuda.emit_double import (
+    DOUBLE_PITCH,
+    double_declaration,
+    double_places,
+    double_results,
+    double_sums,
+)
 from teir.backends.cuda.emit_map import pointer_names
 from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
-from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.product import (
+    BLOCKS_PER_MULTIPROCESSOR,
+    DEPTH,
+    SIDE_THREADS,
+    THREADS,
+    ProductPlan,
+)
 from teir.backends.cuda.text import address, block, computed, decode, whole_source
-from teir.backends.cuda.warpgroup import Kind, boxes_of, kinds_of, output_along_columns
 from teir.dtypes import DataType
-
-SIDE_THREADS = 16
-THREADS = SIDE_THREADS**2
-DEPTH = 16
-BLOCKS_PER_MULTIPROCESSOR = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductPlan:
-    """The tile: axes of its rows and columns, fastest first, with boxes, and the axes of K."""
-
-    problem: ContractionProblem
-    per_thread: int
-    rows: tuple[int, ...]
-    row_boxes: tuple[int, ...]
-    columns: tuple[int, ...]
-    column_boxes: tuple[int, ...]
-    sums: tuple[int, ...]
-    batches: tuple[int, ...]
-
-    @property
-    def side(self) -> int:
-        """Rows of a tile, and columns."""
-        return SIDE_THREADS * self.per_thread
-
-    def tiles(self, axes: Sequence[int], boxes: Sequence[int]) -> int:
-        pairs = zip(axes, boxes, strict=True)
-        return prod(-(-self.problem.axes[at].extent // box) for at, box in pairs)
-
-    @property
-    def tile_counts(self) -> tuple[int, int, int]:
-        batches = prod(self.problem.axes[at].extent for at in self.batches)
-        rows = self.tiles(self.rows, self.row_boxes)
-        return rows, self.tiles(self.columns, self.column_boxes), batches
-
-    @property
-    def steps(self) -> int:
-        return -(-self.summed // DEPTH)
-
-    @property
-    def summed(self) -> int:
-        return prod(self.problem.axes[at].extent for at in self.sums)
-
-
-def product_plan(problem: ContractionProblem) -> ProductPlan | None:
-    """The tile with the best estimate; None where the contraction has no rows or columns."""
-    problem = output_along_columns(problem)
-    wide = computed(problem.operands[2].data_type) == "float"
-    plans = [_plan(problem, count) for count in ((8, 4, 2) if wide else (4, 2))]
-    found = [plan for plan in plans if plan is not None]
-    return min(found, key=_estimate, default=None)
-
-
-def _estimate(plan: ProductPlan) -> float:
-    """Waves times the work of a tile; small tiles load more per product. A model."""
-    waves = -(-prod(plan.tile_counts) // (MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR))
-    return waves * (plan.per_thread**2 + 2.0 * plan.per_thread + 2.0)
-
-
-def _plan(problem: ContractionProblem, per_thread: int) -> ProductPlan | None:
-    kinds = kinds_of(problem)
-
-    def axes_of(kind: Kind, side: int) -> tuple[int, ...]:
-        found = [at for at, one in enumerate(kinds) if one is kind]
-        return tuple(sorted(found, key=lambda at: problem.axes[at].strides[side]))
-
-    rows, columns = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2)
-    side = SIDE_THREADS * per_thread
-    row_boxes = boxes_of([problem.axes[at].extent for at in rows], side, 1)
-    column_boxes = boxes_of([problem.axes[at].extent for at in columns], side, 1)
-    if row_boxes is None or column_boxes is None:
-        return None
-    return ProductPlan(
-        problem=problem,
-        per_thread=per_thread,
-        rows=rows,
-        row_boxes=row_boxes,
-        columns=columns,
-        column_boxes=column_boxes,
-        sums=axes_of(Kind.SUM, 0),
-        batches=axes_of(Kind.BATCH, 2),
-    )
 
 
 def emit_product(plan: ProductPlan, name: str) -> CudaKernel:
@@ -107,21 +38,21 @@ def emit_product(plan: ProductPlan, name: str) -> CudaKernel:
     out = plan.problem.operands[2]
     number = computed(out.data_type)
     vector = _vector(plan, out.data_type)
-    pitch = plan.side + vector
+    pitch = plan.side + (DOUBLE_PITCH if plan.by_tensor_cores else vector)
+    own = _by_tensor_cores(plan) if plan.by_tensor_cores else _by_threads(plan, number, vector)
     body = [
         f"alignas(16) __shared__ {number} left_tile[{DEPTH}][{pitch}];",
         f"alignas(16) __shared__ {number} right_tile[{DEPTH}][{pitch}];",
         f"__shared__ i64 row_left[{plan.side}], row_out[{plan.side}];",
         f"__shared__ i64 column_right[{plan.side}], column_out[{plan.side}];",
-        f"const u32 across = threadIdx.x % {SIDE_THREADS} * {vector};",
-        f"const u32 down = threadIdx.x / {SIDE_THREADS} * {vector};",
+        *own.places,
         f"for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
         *block(_tile_index(plan)),
         *block(_tables(plan)),
         "  __syncthreads();",
-        f"  {number} sums[{plan.per_thread}][{plan.per_thread}] = {{}};",
-        *block(_main_loop(plan, number, vector)),
-        *block(_epilogue(plan, vector)),
+        f"  {own.declaration}",
+        *block(_main_loop(plan, number, own.sums)),
+        *block(own.results),
         "  __syncthreads();",
         "}",
     ]
@@ -137,6 +68,60 @@ def emit_product(plan: ProductPlan, name: str) -> CudaKernel:
         blocks=min(tiles, MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR),
         threads=THREADS,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sums:
+    """What a thread holds of a tile: where, how a step adds to it, how it is stored."""
+
+    places: Sequence[str]
+    declaration: str
+    sums: Sequence[str]
+    results: Sequence[str]
+
+
+def _by_tensor_cores(plan: ProductPlan) -> _Sums:
+    return _Sums(
+        places=double_places(plan),
+        declaration=double_declaration(plan),
+        sums=double_sums(plan),
+        results=double_results(plan, _stored),
+    )
+
+
+def _by_threads(plan: ProductPlan, number: str, vector: int) -> _Sums:
+    return _Sums(
+        places=(
+            f"const u32 across = threadIdx.x % {SIDE_THREADS} * {vector};",
+            f"const u32 down = threadIdx.x / {SIDE_THREADS} * {vector};",
+        ),
+        declaration=f"{number} sums[{plan.per_thread}][{plan.per_thread}] = {{}};",
+        sums=_multiply_adds(plan, number, vector),
+        results=_results(plan, vector),
+    )
+
+
+def _multiply_adds(plan: ProductPlan, number: str, vector: int) -> list[str]:
+    parts = plan.per_thread // vector
+    width = SIDE_THREADS * vector
+    return [
+        '_Pragma("unroll")',
+        f"for (u32 k = 0; k < {DEPTH}; ++k) {{",
+        f"  {number} a[{plan.per_thread}], b[{plan.per_thread}];",
+        '  _Pragma("unroll")',
+        f"  for (u32 i = 0; i < {parts}; ++i) {{",
+        f"    *(Row<{number}, {vector}>*)(a + i * {vector}) ="
+        f" *(const Row<{number}, {vector}>*)&left_tile[k][down + i * {width}];",
+        f"    *(Row<{number}, {vector}>*)(b + i * {vector}) ="
+        f" *(const Row<{number}, {vector}>*)&right_tile[k][across + i * {width}];",
+        "  }",
+        '  _Pragma("unroll")',
+        f"  for (u32 i = 0; i < {plan.per_thread}; ++i)",
+        '    _Pragma("unroll")',
+        f"    for (u32 j = 0; j < {plan.per_thread}; ++j)",
+        "      sums[i][j] = madd(a[i], b[j], sums[i][j]);",
+        "}",
+    ]
 
 
 def _vector(plan: ProductPlan, out: DataType) -> int:
@@ -189,10 +174,8 @@ def _tables(plan: ProductPlan) -> list[str]:
     return lines
 
 
-def _main_loop(plan: ProductPlan, number: str, vector: int) -> list[str]:
+def _main_loop(plan: ProductPlan, number: str, sums: Sequence[str]) -> list[str]:
     count = plan.side * DEPTH // THREADS
-    parts = plan.per_thread // vector
-    width = SIDE_THREADS * vector
     return [
         f"{number} left_next[{count}], right_next[{count}];",
         f"for (i64 step = -1; step < {plan.steps}ll; ++step) {{",
@@ -201,22 +184,7 @@ def _main_loop(plan: ProductPlan, number: str, vector: int) -> list[str]:
         *block(block(_side_load(plan, 1, "right_next", "column_right"))),
         "  }",
         "  if (step >= 0) {",
-        '    _Pragma("unroll")',
-        f"    for (u32 k = 0; k < {DEPTH}; ++k) {{",
-        f"      {number} a[{plan.per_thread}], b[{plan.per_thread}];",
-        '      _Pragma("unroll")',
-        f"      for (u32 i = 0; i < {parts}; ++i) {{",
-        f"        *(Row<{number}, {vector}>*)(a + i * {vector}) ="
-        f" *(const Row<{number}, {vector}>*)&left_tile[k][down + i * {width}];",
-        f"        *(Row<{number}, {vector}>*)(b + i * {vector}) ="
-        f" *(const Row<{number}, {vector}>*)&right_tile[k][across + i * {width}];",
-        "      }",
-        '      _Pragma("unroll")',
-        f"      for (u32 i = 0; i < {plan.per_thread}; ++i)",
-        '        _Pragma("unroll")',
-        f"        for (u32 j = 0; j < {plan.per_thread}; ++j)",
-        "          sums[i][j] = madd(a[i], b[j], sums[i][j]);",
-        "    }",
+        *block(block(sums)),
         "    __syncthreads();",
         "  }",
         f"  if (step + 1 < {plan.steps}ll) {{",
@@ -272,12 +240,7 @@ def _side_store(plan: ProductPlan, side: int, source: str, target: str) -> list[
     return ['_Pragma("unroll")', head, *block(inner), "}"]
 
 
-def _epilogue(plan: ProductPlan, vector: int) -> list[str]:
-    out = plan.problem.operands[2]
-    kind, pointer = out.data_type.value, pointer_names(plan.problem.operands)[2]
-    value = "sums[i][j]" if plan.problem.from_zero else f"add(sums[i][j], load_{kind}(to))"
-    if plan.problem.relu:
-        value = f"relu({value})"
+def _results(plan: ProductPlan, vector: int) -> list[str]:
     width = SIDE_THREADS * vector
     places = f"[{{}} + {{}} / {vector} * {width} + {{}} % {vector}]"
     return [
@@ -289,8 +252,17 @@ def _epilogue(plan: ProductPlan, vector: int) -> list[str]:
         f"  for (u32 j = 0; j < {plan.per_thread}; ++j) {{",
         f"    const i64 right = column_out{places.format('across', 'j', 'j')};",
         "    if (right == NOWHERE) continue;",
-        f"    u8* to = {pointer} + place + right;",
-        f"    store_{kind}(to, {value});",
+        *block(block(_stored(plan, "sums[i][j]"))),
         "  }",
         "}",
     ]
+
+
+def _stored(plan: ProductPlan, sum_name: str) -> list[str]:
+    """The element at ``place + right`` of out."""
+    out = plan.problem.operands[2]
+    kind, pointer = out.data_type.value, pointer_names(plan.problem.operands)[2]
+    value = sum_name if plan.problem.from_zero else f"add({sum_name}, load_{kind}(to))"
+    if plan.problem.relu:
+        value = f"relu({value})"
+    return [f"u8* to = {pointer} + place + right;", f"store_{kind}(to, {value});"]

@@ -26,4 +26,16 @@ HOPPER unsigned short bf16_of_f32(float value) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(value));
   return half;
 }
+
+// d += a * b on a warp's tensor cores: 16 rows, 8 columns, 16 steps of K. Lane l holds of a the
+// rows l / 4 + 8 (i % 2), steps l % 4 + 4 (i / 2); of b the column l / 4, steps l % 4 + 4 i; of d
+// the rows l / 4 + 8 (i / 2), columns 2 (l % 4) + i % 2.
+HOPPER void double_product(double (&d)[4], const double (&a)[8], const double (&b)[4]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+      : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+        "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+}
 #endif

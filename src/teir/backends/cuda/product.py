@@ -1,0 +1,112 @@
+"""How a contraction runs on register tiles: tile and boxes; refused without rows or columns.
+
+A block of 16 x 16 threads holds a square tile of out. Its rows and columns are boxes over several
+axes each, K is walked in steps of 16, and FP64 is multiplied by the tensor cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from teir.backends.cuda.kernel import MULTIPROCESSORS
+from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.text import computed
+from teir.backends.cuda.warpgroup import Kind, boxes_of, kinds_of, output_along_columns
+from teir.dtypes import DataType
+
+SIDE_THREADS = 16
+THREADS = SIDE_THREADS**2
+DEPTH = 16
+BLOCKS_PER_MULTIPROCESSOR = 2
+PER_THREAD = (8, 4, 2)
+"""Elements per thread and side that are tried; complex ones need twice the registers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductPlan:
+    """The tile: axes of its rows and columns, fastest first, with boxes, and the axes of K."""
+
+    problem: ContractionProblem
+    per_thread: int
+    rows: tuple[int, ...]
+    row_boxes: tuple[int, ...]
+    columns: tuple[int, ...]
+    column_boxes: tuple[int, ...]
+    sums: tuple[int, ...]
+    batches: tuple[int, ...]
+
+    @property
+    def by_tensor_cores(self) -> bool:
+        return all(one.data_type is DataType.FP64 for one in self.problem.operands)
+
+    @property
+    def side(self) -> int:
+        """Rows of a tile, and columns."""
+        return SIDE_THREADS * self.per_thread
+
+    def tiles(self, axes: Sequence[int], boxes: Sequence[int]) -> int:
+        pairs = zip(axes, boxes, strict=True)
+        return prod(-(-self.problem.axes[at].extent // box) for at, box in pairs)
+
+    @property
+    def tile_counts(self) -> tuple[int, int, int]:
+        batches = prod(self.problem.axes[at].extent for at in self.batches)
+        rows = self.tiles(self.rows, self.row_boxes)
+        return rows, self.tiles(self.columns, self.column_boxes), batches
+
+    @property
+    def steps(self) -> int:
+        return -(-self.summed // DEPTH)
+
+    @property
+    def summed(self) -> int:
+        return prod(self.problem.axes[at].extent for at in self.sums)
+
+
+def product_plan(problem: ContractionProblem) -> ProductPlan | None:
+    """The tile with the best estimate; None where the contraction has no rows or columns."""
+    return next(product_plans(problem), None)
+
+
+def product_plans(problem: ContractionProblem) -> Iterator[ProductPlan]:
+    """Every tile that is tried, the quickest by estimate first."""
+    found = (plan_product(problem, SIDE_THREADS * count) for count in PER_THREAD)
+    yield from sorted((plan for plan in found if plan is not None), key=_estimate)
+
+
+def _estimate(plan: ProductPlan) -> float:
+    """Waves times the work of a tile; small tiles load more per product. A model."""
+    waves = -(-prod(plan.tile_counts) // (MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR))
+    return waves * (plan.per_thread**2 + 2.0 * plan.per_thread + 2.0)
+
+
+def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
+    """The plan with a tile of ``side`` squared; None where there is none."""
+    is_complex = computed(problem.operands[2].data_type) in ("c64", "c128")
+    per_thread = side // SIDE_THREADS
+    if side % SIDE_THREADS or per_thread not in (PER_THREAD[1:] if is_complex else PER_THREAD):
+        return None
+    problem = output_along_columns(problem)
+    kinds = kinds_of(problem)
+
+    def axes_of(kind: Kind, side: int) -> tuple[int, ...]:
+        found = [at for at, one in enumerate(kinds) if one is kind]
+        return tuple(sorted(found, key=lambda at: problem.axes[at].strides[side]))
+
+    rows, columns = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2)
+    row_boxes = boxes_of([problem.axes[at].extent for at in rows], side, 1)
+    column_boxes = boxes_of([problem.axes[at].extent for at in columns], side, 1)
+    if row_boxes is None or column_boxes is None:
+        return None
+    return ProductPlan(
+        problem=problem,
+        per_thread=per_thread,
+        rows=rows,
+        row_boxes=row_boxes,
+        columns=columns,
+        column_boxes=column_boxes,
+        sums=axes_of(Kind.SUM, 0),
+        batches=axes_of(Kind.BATCH, 2),
+    )
