@@ -26,6 +26,11 @@ THROUGH_TILES = {
     "dabe,ec->dcba": {"a": 17, "b": 5, "c": 8, "d": 2, "e": 14},
     "afbce,df->edcba": {"a": 6, "b": 5, "c": 4, "d": 3, "e": 8, "f": 12},
 }
+PACKED_IN_TILES = {
+    "dacfe,fb->edcba": {"a": 6, "b": 13, "c": 5, "d": 4, "e": 9, "f": 12},
+    "dabfe,fc->edcba": {"a": 24, "b": 7, "c": 14, "d": 3, "e": 8, "f": 12},
+    "aebd,ce->dcba": {"a": 18, "b": 3, "c": 14, "d": 9, "e": 12},
+}
 DIRECT = {
     "ij,jk->ik": {"i": 40, "j": 40, "k": 40},
     "dcea,be->dcba": {"a": 16, "b": 5, "c": 6, "d": 7, "e": 12},
@@ -44,9 +49,10 @@ def program_of(
     return contraction_program(problem.contraction, ((0, 1),), machine).program, shapes
 
 
-def uses_tiles(program: Program) -> bool:
+def uses_tiles(program: Program, name: str = "tile") -> bool:
+    """True where scratch of this name belongs to the iterations of a loop."""
     return any(
-        tensor.name.startswith("tile")
+        tensor.name.startswith(name)
         for node in program.nodes()
         for tensor in getattr(node, "scratch", ())
     )
@@ -61,6 +67,23 @@ def test_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
     report = check(program)
     assert report.ok, print_program(program).text
     draw = np.random.default_rng(3)
+    first, second = (draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
+    expected = np.einsum(text, first, second)
+    out = np.full(expected.shape, 7, np.float32)
+    evaluate(program, {"in0": first, "in1": second, "out": out})
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", PACKED_IN_TILES)
+def test_an_input_packed_in_tiles_means_what_numpy_computes(text: str, threads: int) -> None:
+    extents = PACKED_IN_TILES[text]
+    program, shapes = program_of(text, extents, replace(SMALL, threads=threads))
+    assert not uses_tiles(program)
+    assert uses_tiles(program, "in0_packed")
+    report = check(program)
+    assert report.ok, print_program(program).text
+    draw = np.random.default_rng(4)
     first, second = (draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
     expected = np.einsum(text, first, second)
     out = np.full(expected.shape, 7, np.float32)

@@ -104,7 +104,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     depth = _depth(shape)
     k = reductions_of(shape, depth).block
     if _is_short(shape, machine):
-        return _short_choice(shape, depth, machine)
+        return short_choice(shape, depth, machine)
     sharing = sharing_of(shape, machine)
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     packed_a = Packing.NONE
@@ -166,7 +166,7 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     return depth <= _SHORT_DEPTH and out_bytes >= 2 * machine.l2_bytes and near
 
 
-def _short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
+def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     """Both operands packed whole; loops follow the output, which is written once.
 
     Long rows make long panels of few columns: whole lines of the output, one after the other.

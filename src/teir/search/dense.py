@@ -15,7 +15,7 @@ from msgspec import structs
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
-from teir.search.choice import Choice, default_choice, shares_batch
+from teir.search.choice import Choice, Packing, default_choice, shares_batch, short_choice
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
@@ -23,7 +23,7 @@ from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
-from teir.search.shape import ProductShape, outermost_first, product_shape
+from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
@@ -73,6 +73,7 @@ def emit_step(
             step,
             tile,
             lambda inner: _emit_tile_product(emission, inner, replace(machine, threads=1)),
+            lambda inner: _emit_packed_tile(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
     moved = relaid(emission, step, shape)
@@ -106,6 +107,14 @@ def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body
         prefetches_b=not carries_lanes,
     )
     return emit_contraction(emission, shape, machine, choice)
+
+
+def _emit_packed_tile(emission: Emission, step: Step, machine: Machine) -> Body:
+    """The product of one tile of a large input, packed; its results go to the output."""
+    shape = product_shape(normalise(step))
+    assert shape is not None
+    choice = short_choice(shape, extent_of(shape.k), machine)
+    return emit_contraction(emission, shape, machine, replace(choice, packed_b=Packing.NONE))
 
 
 def emit_contraction(

@@ -21,6 +21,7 @@ from teir.search.shape import extent_of
 from teir.search.step import Span
 
 _LINE = 64
+_PAGE = 4096
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
 _MOST_TOGETHER = 16
@@ -142,12 +143,22 @@ def _pack_together(
     count: int,
     is_shared: bool,
 ) -> Packed:
-    """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel."""
+    """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel.
+
+    Where few rows lie along the source's elements, panels lie side by side too, so that the copy
+    moves squares of elements.
+    """
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     loops, inner = _split(outer[-1], count)
-    k_packed, panel_bytes = _stack(k, target.name, count * rows.extent * width)
-    outer_packed, _ = _stack((*outer[:-1], *loops), target.name, panel_bytes)
+    panel_bytes = count * rows.extent * width
+    side_bytes = panel_bytes * extent_of((*outer[:-1], *loops))
+    if outer[-1].stride(source.name) == width and side_bytes <= _PAGE:
+        outer_packed, side_bytes = _stack((*outer[:-1], *loops), target.name, panel_bytes)
+        k_packed, _ = _stack(k, target.name, side_bytes)
+    else:
+        k_packed, panel_bytes = _stack(k, target.name, panel_bytes)
+        outer_packed, _ = _stack((*outer[:-1], *loops), target.name, panel_bytes)
     beside = inner.on(target.name, rows.extent * width)
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
     copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)

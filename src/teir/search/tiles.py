@@ -1,11 +1,14 @@
 """Products whose output is adjacent along an axis that no cheap load is adjacent along.
 
     loops { [scratch T] T = product of a tile, lanes as the inputs lie; output tile = T permuted }
+    loops { [scratch P] P = a tile of the large input, permuted; output tile = product of P }
 
-One large input is read once and meets a small one (a tensor times a matrix along one axis).
-Packing the large input would cost as much as the product, so the lanes run as the inputs lie, sums
-go to a tile in the second cache, and the tile is permuted on its way out: each result is moved once
-more where each element of the large input would have been.
+One large input is read once and meets a small one (a tensor times a matrix along one axis). Packing
+all of the large input would cost as much as the product, so it is done in tiles the second cache
+holds. Where there are more products per result than results per element of the large input, the
+results are fewer: the lanes run as the inputs lie, sums go to a tile, and the tile is permuted on
+its way out. Else the elements of the large input are fewer: they are permuted on their way in, and
+the results go straight to the output.
 """
 
 from __future__ import annotations
@@ -37,10 +40,14 @@ _WRITTEN_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class OutputTile:
-    """A tile of results: its axes with the block of each, the lanes last; all others are loops."""
+    """A tile of results: its axes with the block of each, the lanes last; all others are loops.
+
+    ``packs``: the large input is permuted, not the results.
+    """
 
     axes: tuple[Span, ...]
     blocks: tuple[int, ...]
+    packs: bool
 
 
 def output_tile(step: Step, machine: Machine) -> OutputTile | None:
@@ -63,7 +70,8 @@ def output_tile(step: Step, machine: Machine) -> OutputTile | None:
     lanes = _adjacent(free, large) or _adjacent(columns, small)
     if lanes is None or lanes.extent < _SHORTEST:
         return None
-    return _grown(free, lanes, columns, large, out, machine)
+    packs = lanes not in columns and extent_of(step.reductions) <= extent_of(columns)
+    return _grown(free, lanes, columns, large, out, machine, packs)
 
 
 def _elements(step: Step, tensor: str) -> int:
@@ -82,6 +90,7 @@ def _grown(
     large: Tensor,
     out: Tensor,
     machine: Machine,
+    packs: bool,
 ) -> OutputTile:
     """The lanes, the columns, then more of the input's and of the output's runs while they fit."""
     width = out.data_type.width
@@ -111,7 +120,7 @@ def _grown(
     tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
     tile.sort(key=lambda axis: axis.stride(out.name), reverse=True)
     axes = (*_beside_lanes(tile, lanes, large, blocks), lanes)
-    return OutputTile(axes, tuple(blocks[id(axis)] for axis in axes))
+    return OutputTile(axes, tuple(blocks[id(axis)] for axis in axes), packs)
 
 
 def _beside_lanes(
@@ -133,9 +142,14 @@ def emit_through_tile(
     step: Step,
     tile: OutputTile,
     product: Callable[[Step], Body],
+    packed_product: Callable[[Step], Body],
     parallel: bool,
 ) -> Body:
-    """Loops over the axes outside the tile and over its blocks, as the large input lies."""
+    """Loops over the axes outside the tile and over its blocks, as the large input lies.
+
+    ``product`` makes the products of a tile from inputs as they lie, ``packed_product`` from the
+    large input packed.
+    """
     inside = {id(axis) for axis in tile.axes}
     outside = [a for a in step.axes if a.stride(step.output.name) and id(a) not in inside]
     large = max(step.inputs, key=lambda one: _elements(step, one.name))
@@ -143,6 +157,9 @@ def emit_through_tile(
     streams = _elements(step, step.output.name) * step.output.data_type.width >= _FAR_BYTES
 
     def blocks(done: tuple[Span, ...], left: tuple[tuple[Span, int], ...]) -> Body:
+        if not left and tile.packs:
+            inner = Step(step.inputs, step.output, (*_with_one_start(done), *step.reductions))
+            return packed_product(inner)
         if not left:
             return _tile(emission, step, done, product, streams)
         (axis, size), *others = left
