@@ -25,7 +25,7 @@ class Term:
     start: int = field(compare=False)
 
     def __str__(self) -> str:
-        if any(len(symbol) > 1 for symbol in self.symbols):
+        if max(map(len, self.symbols), default=0) > 1:
             return " ".join(self.symbols)
         if self.ellipsis is None:
             return "".join(self.symbols)
@@ -59,7 +59,7 @@ class Subscripts:
 
     def __str__(self) -> str:
         """The canonical text: no blanks."""
-        left = ",".join(str(term) for term in self.inputs)
+        left = ",".join(map(str, self.inputs))
         return left if self.output is None else f"{left}->{self.output}"
 
 

@@ -28,6 +28,8 @@ class Storage(Enum):
     THREAD = "thread"
     """Scratch private to the executing thread."""
 
+    __hash__ = object.__hash__
+
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """One pointer of the running program.
@@ -115,6 +117,29 @@ class RunLoop:
     first: tuple[KernelNode, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowRunLoop:
+    """Run ``body`` for runs of rows 0 to ``extent`` - 1 whose fibres hold ``size`` positions at most.
+
+    Fibres of adjacent rows lie after one another; their bounds are ``pos_row`` bytes apart. A run
+    has as many rows as fit; what ``bounds`` gets is 0 and their number, two I64. ``rows`` is what
+    one row adds to slots, ``steps`` what one position adds to slots that keep one run only: during
+    a run they lie as if they began with row 0 and position 0. ``single`` is run for a row that does
+    not fit, with the slots at that row.
+    """
+
+    extent: int
+    pos: Address
+    pos_type: DataType
+    pos_row: int
+    size: int
+    bounds: Address
+    rows: tuple[Step, ...]
+    steps: tuple[Step, ...]
+    body: tuple[KernelNode, ...]
+    single: tuple[KernelNode, ...]
+
+
 class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
     """One axis of a grid, fields as in `Loop`."""
 
@@ -159,7 +184,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[int, ...]
 
 
-KernelNode = Loop | SparseLoop | RunLoop | Grid | Guarded | Call
+KernelNode = Loop | SparseLoop | RunLoop | RowRunLoop | Grid | Guarded | Call
 
 
 def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
@@ -169,6 +194,8 @@ def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
             return ()
         case RunLoop():
             return (*node.body, *node.first)
+        case RowRunLoop():
+            return (*node.body, *node.single)
         case _:
             return node.body
 

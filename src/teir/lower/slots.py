@@ -179,25 +179,24 @@ def round_up(size: int) -> int:
 def scratch_spans(program: Program) -> dict[str, tuple[int, int]]:
     """The interval of bytes each scratch tensor needs, relative to its first address."""
     scratch = {tensor.name: tensor.data_type.width for tensor, _ in _scratch_tensors(program)}
+    if not scratch:
+        return {}
     axes = program.axis_table()
     primitives = program.primitive_table()
     spans: dict[str, tuple[int, int]] = {}
     for path, leaf in program.invocations():
         primitive = primitives[leaf.primitive]
-        low = {name: 0 for name in primitive.operands if name in scratch}
-        if not low:
+        touched = [name for name in dict.fromkeys(primitive.operands) if name in scratch]
+        if not touched:
             continue
-        reach = {name: scratch[name] for name in low}
-        for axis in [axes[node.axis] for node in path] + [axes[name] for name in primitive.axes]:
-            for name, stride in axis.strides.items():
-                if name in reach:
-                    reach[name] += stride * (axis.extent - 1)
-            for name, offset in axis.offsets.items():
-                if name in low:
-                    low[name] += offset
-        for name, start in low.items():
+        walked = [axes[node.axis] for node in path] + [axes[name] for name in primitive.axes]
+        for name in touched:
+            start, reach = 0, scratch[name]
+            for axis in walked:
+                start += axis.offsets[name]
+                reach += axis.strides[name] * (axis.extent - 1)
             known = spans.get(name, (start, start))
-            spans[name] = min(start, known[0]), max(start + reach[name], known[1])
+            spans[name] = min(start, known[0]), max(start + reach, known[1])
     return spans
 
 

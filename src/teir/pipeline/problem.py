@@ -68,12 +68,14 @@ class OperandType(msgspec.Struct, frozen=True):
     @property
     def span_bytes(self) -> tuple[int, int]:
         """Lowest and one past the highest byte of the elements, relative to the first one."""
-        reaches = [
-            stride * (extent - 1)
-            for stride, extent in zip(self.strides_bytes, self.shape, strict=True)
-        ]
-        low = sum(reach for reach in reaches if reach < 0)
-        return low, sum(reach for reach in reaches if reach > 0) + self.dtype.itemsize
+        low = high = 0
+        for stride, extent in zip(self.strides_bytes, self.shape, strict=True):
+            reach = stride * (extent - 1)
+            if reach < 0:
+                low += reach
+            else:
+                high += reach
+        return low, high + self.dtype.itemsize
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -308,7 +310,7 @@ def _index_strides(
 def _backward_operands(strides: Sequence[dict[str, int]], out: dict[str, int]) -> list[int]:
     """Operands to copy so that no index is walked in both directions."""
     copied: list[int] = []
-    changed = True
+    changed = any(stride < 0 for walk in strides for stride in walk.values())
     while changed:
         changed = False
         for number, walk in enumerate(strides):
@@ -365,10 +367,9 @@ def _out_refusal(rule: Rule, expected: str, found: str, hint: str | None = None)
 
 def _require_size(operands: Sequence[OperandType]) -> None:
     for number, operand in enumerate(operands):
-        reach = sum(
-            abs(stride) * (extent - 1)
-            for stride, extent in zip(operand.strides_bytes, operand.shape, strict=True)
-        )
+        reach = 0
+        for stride, extent in zip(operand.strides_bytes, operand.shape, strict=True):
+            reach += abs(stride) * (extent - 1)
         if max(reach, prod(operand.shape)) + operand.dtype.itemsize >= LIMIT:
             name = "result" if number == len(operands) - 1 else f"operand {number}"
             raise TeirError(

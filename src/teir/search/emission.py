@@ -30,6 +30,8 @@ from teir.ir.subnormals import with_subnormals_zero
 from teir.search.step import Span
 
 _WORD_LETTERS = 8
+_NO_BYTES = Bytes()
+_STEMS = {operation: operation.value.lower() for operation in Operation}
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -73,7 +75,7 @@ class Emission:
                 name=self.name(_plain(span.label)),
                 extent=span.extent,
                 strides=Bytes(span.strides),
-                offsets=Bytes(span.offsets),
+                offsets=Bytes(span.offsets) if span.offsets else _NO_BYTES,
             )
             self.axes[key] = known
         return known.name
@@ -124,12 +126,15 @@ class Emission:
 
         With ``flushes`` subnormal numbers count as zero.
         """
-        c, m, n, k = (tuple([self.axis(span) for span in spans]) for spans in roles.lists)
+        c = tuple([self.axis(span) for span in roles.c])
+        m = tuple([self.axis(span) for span in roles.m])
+        n = tuple([self.axis(span) for span in roles.n])
+        k = tuple([self.axis(span) for span in roles.k])
         key = (operation, tuple(inputs), output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
             primitive = Primitive(
-                name=self.name(operation.value.lower()),
+                name=self.name(_STEMS[operation]),
                 operation=operation,
                 inputs=tuple(inputs),
                 output=output,
@@ -147,7 +152,7 @@ class Emission:
         node = InvocationNode(
             name=self.name(f"do_{primitive.name}"),
             primitive=primitive.name,
-            guard=tuple(GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first),
+            guard=tuple([GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first]),
         )
         return Body((node,))
 

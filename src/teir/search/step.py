@@ -61,7 +61,8 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def reductions(self) -> tuple[Span, ...]:
-        return tuple(axis for axis in self.axes if not axis.stride(self.output.name))
+        output = self.output.name
+        return tuple([axis for axis in self.axes if not axis.strides.get(output)])
 
 
 def normalise(step: Step) -> Step:
@@ -73,7 +74,7 @@ def normalise(step: Step) -> Step:
 def fuse(axes: Sequence[Span]) -> list[Span]:
     """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
     left = list(axes)
-    names = tuple(dict.fromkeys(tensor for axis in left for tensor in axis.strides))
+    names = tuple(dict.fromkeys([tensor for axis in left for tensor in axis.strides]))
     walks = [tuple([axis.strides.get(name, 0) for name in names]) for axis in left]
     place = 0
     while place < len(left):

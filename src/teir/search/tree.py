@@ -34,8 +34,14 @@ from teir.search.step import Span, Step
 class StepNote(msgspec.Struct, frozen=True):
     """One step for people: what meets, what comes out, and how many products it forms."""
 
-    text: str
+    parts: tuple[Factor, ...]
+    result: Factor
     products: int
+
+    @property
+    def text(self) -> str:
+        left = ", ".join(_shown(factor) for factor in self.parts)
+        return f"{left} -> {_shown(self.result)}"
 
 
 class MatrixStep(msgspec.Struct, frozen=True):
@@ -272,8 +278,7 @@ def _note(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
     products = 1
     for index in {index for factor in (*factors, output) for index in factor.strides}:
         products *= extents[index]
-    left = ", ".join(_shown(factor) for factor in factors)
-    return StepNote(f"{left} -> {_shown(output)}", products)
+    return StepNote(factors, output, products)
 
 
 def _shown(factor: Factor) -> str:

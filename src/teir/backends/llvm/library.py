@@ -51,6 +51,8 @@ class CodeLibrary:
     owners: list[LoadedCode] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     looked_for_warm: bool = False
+    by_kernel: dict[Kernel, int] = field(default_factory=dict)
+    """The addresses of leaf functions that plans have asked for."""
 
     def control(self) -> dict[str, int]:
         """The addresses of the control functions; the dictionary holds more, by symbol."""
@@ -63,6 +65,13 @@ class CodeLibrary:
 
     def leaves(self, kernels: Iterable[Kernel]) -> dict[Kernel, int]:
         """The addresses of the leaf functions of ``kernels``, compiled where they are missing."""
+        wanted, known = tuple(kernels), self.by_kernel
+        unknown = [kernel for kernel in wanted if kernel not in known]
+        if unknown:
+            known.update(self._found(unknown))
+        return {kernel: known[kernel] for kernel in wanted}
+
+    def _found(self, kernels: Iterable[Kernel]) -> dict[Kernel, int]:
         symbols = {kernel: leaf_symbol(kernel, self.isa) for kernel in kernels}
         if not self.addresses.keys() >= set(symbols.values()):
             with self.lock:

@@ -192,7 +192,7 @@ def native_program(
 ) -> NativeProgram:
     """A program whose runs call ``root``. Operands are its first slots."""
     slots = program.slots
-    operand_count = sum(slot.storage is Storage.OPERAND for slot in slots)
+    operand_count = [slot.storage for slot in slots].count(Storage.OPERAND)
     assert all(slot.storage is Storage.OPERAND for slot in slots[:operand_count])
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.control()[nest.RUN])
     seconds = estimate_seconds(program)
@@ -215,11 +215,13 @@ def native_program(
 def program_kernels(nodes: tuple[KernelNode, ...]) -> set[Kernel]:
     """Every kernel called below ``nodes``."""
     kernels: set[Kernel] = set()
-    for node in nodes:
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, Call):
             kernels.add(node.kernel)
         else:
-            kernels |= program_kernels(inner_nodes(node))
+            waiting += inner_nodes(node)
     return kernels
 
 
@@ -234,7 +236,7 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
     memory: np.ndarray[Any, Any] = np.empty(
         thread_arena_at + threads * arena_stride + _PAGE, np.uint8
     )
-    unaligned = memory.ctypes.data
+    unaligned = memory.__array_interface__["data"][0]
     base = _round_up(unaligned, _PAGE if program.run_scratch_bytes + arena_stride else _CACHE_LINE)
     starts = {
         Storage.RUN: base + run_arena_at,
@@ -257,7 +259,8 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
         layout.ARENA_STRIDE_BYTES: arena_stride,
         layout.ROOT_BYTES: root.address,
     }
-    _WORDS.pack_into(memory.data, base - unaligned, 0, *[0] * 7, *(head.get(at, 0) for at in _HEAD))
+    words = [head.get(at, 0) for at in _HEAD]
+    _WORDS.pack_into(memory.data, base - unaligned, 0, *[0] * 7, *words)
     return Context(memory, base, frame, slots, scratch)
 
 

@@ -120,13 +120,13 @@ def _visit(
 ) -> None:
     primitive = leaf.primitive
     assert primitive is not None
-    if not any(tensor in watched for tensor in primitive.operands):
+    if watched.keys().isdisjoint(primitive.operands):
         return
     path = path_of(leaf)
-    asked = guarded_indices(leaf, path)
+    asked = guarded_indices(leaf, path) if resolved.guarded else {}
     if asked is None:
         return
-    guard = _guard(leaf, path)
+    guard = _guard(leaf, path) if resolved.guarded else frozenset()
     for tensor in dict.fromkeys(primitive.reads):
         if tensor not in watched or tensor in found:
             continue

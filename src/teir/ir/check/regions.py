@@ -48,8 +48,9 @@ def is_covered(read: Region, written: Sequence[Region], width: int, budget: Budg
     Raises BudgetSpentError where there are too many runs.
     """
     budget.spend(len(written))
-    if any(_contains(read, box) for box in written):
-        return True
+    for box in written:
+        if _contains(read, box):
+            return True
     low, high = read.begin, read.end
     near = [box for box in written if box.begin <= high and box.end >= low]
     if not near:
