@@ -14,7 +14,7 @@ from teir.expr.parsing import parse_subscripts
 from teir.ir.lanes import lanes_of
 from teir.ir.nodes import Program
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import BatchBlock, DotRows, Kernel, LaneBlock, RowSweep
+from teir.lower.kernels import BatchBlock, DotRows, Elementwise, Kernel, LaneBlock, RowSweep
 from teir.lower.lower import lower
 from teir.pipeline.problem import contiguous, state_problem
 from teir.search.machine import Machine
@@ -108,3 +108,11 @@ def test_lanes_do_not_depend_on_threads_or_machine(text: str) -> None:
 def test_lanes_fill_no_more_than_the_products() -> None:
     program = program_of("ik,k->i", ((50, 5), (5,)), 1, DataType.FP32)
     assert [lanes_of(one) for one in program.primitives if one.k] == [8]
+
+
+@pytest.mark.parametrize(("lanes", "is_far"), [(32_768, True), (1024, False)])
+def test_slabs_of_tensors_no_near_cache_holds_are_asked_for_ahead(lanes: int, is_far: bool) -> None:
+    program = program_of("ikb,kjb->ijb", ((4, 4, lanes),) * 2, 1, DataType.FP32)
+    called = count_calls(lower(program, Isa.AVX512).roots)
+    copies = [one for one in called if isinstance(one, Elementwise) and one.brings]
+    assert bool(copies) == is_far

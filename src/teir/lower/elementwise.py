@@ -28,13 +28,15 @@ def lower_elementwise(
     output_bytes: int = 0,
     room: Address | None = None,
     streams: bool = False,
+    brings: bool = False,
 ) -> tuple[KernelNode, ...]:
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
     An axis that moves no operand only repeats an idempotent operation and is dropped.
     ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
     ``room``: scratch for the kernels of large permutations; without it they are not called.
-    ``streams``: the output is better written past the caches.
+    ``streams``: the output is better written past the caches. ``brings``: the inputs are far, and
+    what the next iterations around read lies right behind.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
@@ -56,7 +58,7 @@ def lower_elementwise(
     lane_axis = _lane_axis(moving, widths)
     rest = [axis for axis in moving if axis is not lane_axis]
     row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
-    call = _call(operation, lane_axis, row_axis, operands, types, isa)
+    call = _call(operation, lane_axis, row_axis, operands, types, isa, brings)
     return wrap_in_loops(rest, slots, (call,))
 
 
@@ -67,6 +69,7 @@ def _call(
     operands: tuple[Address, ...],
     types: tuple[DataType, ...],
     isa: Isa,
+    brings: bool,
 ) -> Call:
     widths = tuple(data_type.width for data_type in types)
     kernel = Elementwise(
@@ -75,6 +78,7 @@ def _call(
         out_type=types[-1],
         lanes=max(1, isa.vector_bytes // max(widths)),
         accesses=accesses(lane_axis, widths),
+        brings=brings and operation is Operation.COPY,
     )
     arguments = (lane_axis.extent, row_axis.extent, *lane_axis.strides, *row_axis.strides)
     return Call(kernel=kernel, operands=operands, arguments=arguments)

@@ -181,7 +181,8 @@ def describe_kernel(kernel: Kernel) -> str:
             types = kernel.out_type.value
             if kernel.in_type is not kernel.out_type:
                 types = f"{kernel.in_type.value} to {types}"
-            return f"{kernel.operation.value} {types} ({kernel.lanes} lanes; {accesses})"
+            asks = "; asks ahead" if kernel.brings else ""
+            return f"{kernel.operation.value} {types} ({kernel.lanes} lanes; {accesses}{asks})"
         case TransposeCopy():
             return (
                 f"TransposeCopy of {kernel.element_bytes}-byte elements "

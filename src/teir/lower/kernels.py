@@ -220,6 +220,8 @@ class Elementwise:
 
     Copy converts ``in_type`` to ``out_type`` (round to nearest even); the other operations have
     equal types. Lanes run along m. ``accesses`` has one entry per operand, the output last.
+    ``brings``: inputs with UNIT access are asked for some lines beyond what is read. It changes no
+    value, and the addresses need not exist.
 
     Operands: the inputs, then the output. Arguments, in order:
     m, n, then the m stride of every operand, then the n stride of every operand.
@@ -230,6 +232,7 @@ class Elementwise:
     out_type: DataType
     lanes: int
     accesses: tuple[Access, ...]
+    brings: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

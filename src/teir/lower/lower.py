@@ -433,6 +433,7 @@ def _lower_invocation(
             output_bytes,
             room=Address(slot=context.accumulator.slot, offset_bytes=0),
             streams=memory_hints(primitive).streams,
+            brings=bool(memory_hints(primitive).prefetched),
         )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)

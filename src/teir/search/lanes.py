@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
@@ -101,12 +102,13 @@ def emit_lanes(emission: Emission, step: LaneStep, machine: Machine) -> Body:
     work = extent_of(step.step.axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work
     width = _slab_lanes(step, sides, machine.threads if is_shared else 1)
+    far = frozenset(side.tensor.name for side in sides if _is_far(side, step, machine))
 
     def slabs() -> Body:
         body = Body()
         for piece in cut(step.lanes, width):
             assert piece.tile is not None
-            leaf = partial(_emit_slab, emission, step, sides, piece.tile)
+            leaf = partial(_emit_slab, emission, step, sides, piece.tile, far)
             body += emission.loops(piece.loops, leaf, parallel=is_shared)
         return body
 
@@ -134,6 +136,12 @@ def _side(tensor: Tensor, axes: tuple[Span, ...], step: LaneStep) -> _Side:
     is_reused = bool(step.m or step.n)
     is_packed = (is_reused and _collide(tensor, axes)) or not _is_unit(step.lanes, tensor)
     return _Side(tensor, axes, is_packed)
+
+
+def _is_far(side: _Side, step: LaneStep, machine: Machine) -> bool:
+    """True for a tensor that the second cache does not hold."""
+    elements = extent_of([*side.axes, *step.c, step.lanes])
+    return elements * side.tensor.data_type.width > machine.l2_bytes
 
 
 def _collide(tensor: Tensor, axes: Sequence[Span]) -> bool:
@@ -194,7 +202,11 @@ def _only(offsets: Mapping[str, int], *names: str) -> dict[str, int]:
 
 
 def _emit_slab(
-    emission: Emission, step: LaneStep, sides: tuple[_Side, _Side, _Side], lanes: Span
+    emission: Emission,
+    step: LaneStep,
+    sides: tuple[_Side, _Side, _Side],
+    lanes: Span,
+    far: frozenset[str],
 ) -> Body:
     slabs = tuple(_slab(emission, side, lanes) for side in sides)
     a, b, c = (slab.tensor.name for slab in slabs)
@@ -208,18 +220,23 @@ def _emit_slab(
     along = (walk(lanes),)
     body = Body(scratch=tuple(slab.tensor for slab in slabs if slab.copy))
     for side, slab in zip(sides[:-1], slabs[:-1], strict=True):
-        body += _copied(emission, side.tensor.name, slab.tensor.name, slab.copy)
+        body += _copied(emission, side.tensor.name, slab.tensor.name, slab.copy, far)
     body += emission.leaf(Operation.ZERO, (), c, Roles(m=(*m, *n, *along)))
     data_type = sides[0].tensor.data_type
     roles = Roles(c=along, m=m, n=n, k=k)
     body += emission.leaf(Operation.CONTRACTION, (a, b), c, roles, data_type=data_type)
-    return body + _copied(emission, c, sides[-1].tensor.name, slabs[-1].copy)
+    return body + _copied(emission, c, sides[-1].tensor.name, slabs[-1].copy, far)
 
 
-def _copied(emission: Emission, source: str, target: str, walk: tuple[Span, ...]) -> Body:
+def _copied(
+    emission: Emission, source: str, target: str, walk: tuple[Span, ...], far: frozenset[str]
+) -> Body:
+    """The copy of a slab; short runs of many rows are asked for ahead where the tensor is far."""
     if not walk:
         return Body()
-    return emission.leaf(Operation.COPY, (source,), target, Roles(m=walk))
+    prefetched = far & {source}
+    hints = MemoryHints(streams=False, prefetched=prefetched) if prefetched else NO_HINTS
+    return emission.leaf(Operation.COPY, (source,), target, Roles(m=walk), hints=hints)
 
 
 def _is_unit(axis: Span, tensor: Tensor) -> bool:

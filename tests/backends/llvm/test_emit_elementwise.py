@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -114,6 +115,8 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
         if operation in (Operation.COPY, Operation.SUB):
             mixed = (BROADCAST, *(UNIT,) * (count - 1))
             kernels.append(elementwise(operation, isa, mixed, data_type))
+    copied = elementwise(Operation.COPY, isa, (UNIT, UNIT), data_type)
+    kernels.append(replace(copied, brings=True))
     compiled = Compiled(kernels, isa)
     for kernel in kernels:
         lanes = kernel.lanes

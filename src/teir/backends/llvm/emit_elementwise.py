@@ -5,13 +5,15 @@ from __future__ import annotations
 from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
 from teir.backends.llvm.emit_combine import combine
 from teir.backends.llvm.emit_lanes import load, store
-from teir.backends.llvm.emit_text import FunctionText
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.kernels import Access, Elementwise
 from teir.target import Isa
 
 _NARROW = (DataType.BF16, DataType.FP16)
+_AHEAD_BYTES = 2048
+"""Four short runs further on: what is asked for arrives before it is read, and is not gone yet."""
 
 
 def elementwise_arguments(kernel: Elementwise) -> tuple[str, ...]:
@@ -75,6 +77,8 @@ def _vectors_at_once(kernel: Elementwise) -> int:
 def _emit_piece(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece) -> None:
     """All loads and arithmetic, then all stores: an operand may be read and written in place."""
     results = []
+    if kernel.brings and not piece.chunk.masked_rest:
+        _ask_ahead(text, kernel, piece)
     for vector_number in range(piece.chunk.vectors):
         stored = [
             load(text, lanes, addresses[vector_number])
@@ -83,3 +87,13 @@ def _emit_piece(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece)
         results.append(combine(text, kernel, isa, stored, piece.chunk.lanes))
     for address, result in zip(piece.addresses[-1], results, strict=True):
         store(text, piece.lanes[-1], address, result)
+
+
+def _ask_ahead(text: FunctionText, kernel: Elementwise, piece: Piece) -> None:
+    """Prefetches into the second cache, one per vector that lies in memory as a whole."""
+    for access, addresses in zip(kernel.accesses[:-1], piece.addresses[:-1], strict=True):
+        if access is not Access.UNIT:
+            continue
+        for address in addresses:
+            ahead = shift_pointer(text, address, _AHEAD_BYTES)
+            text.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")

@@ -251,7 +251,9 @@ def _kernel_words(kernel: Kernel) -> str:
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            return f"{kernel.operation.value.lower()}_{types}_lanes{kernel.lanes}_{access}"
+            brings = "_brings" if kernel.brings else ""
+            operation = kernel.operation.value.lower()
+            return f"{operation}_{types}_lanes{kernel.lanes}_{access}{brings}"
         case WalkedSum():
             return _walked_sum_words(kernel)
         case WalkedDots():
