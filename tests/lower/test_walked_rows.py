@@ -16,7 +16,8 @@ from teir.lower.explanation import count_calls
 from teir.lower.kernels import WalkedSum
 from teir.lower.lower import lower
 from teir.pipeline.executable import compile_program, default_isa
-from teir.search.sparse.graph import linear
+from teir.search.sparse.graph import IterationGraph, linear
+from teir.search.sparse.moves import loopfuse
 from teir.search.sparse.statement import statement_of
 from teir.search.sparse.translate import program_of
 from teir.target import Isa
@@ -183,6 +184,37 @@ def test_rows_of_dots(
     row_of = np.repeat(np.arange(rows), np.diff(pos))
     wanted = operands["B"] * (operands["C"][row_of] * operands["D"][crd]).sum(1)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+def lengths(rows: int) -> list[int]:
+    """Long, short and empty rows: those beyond the places of a run are walked by themselves."""
+    return [(0, 3, 700, 3, 3, 40, 600, 511)[row % 8] for row in range(rows)]
+
+
+@pytest.mark.parametrize(("rows", "width", "threads"), [(40, 24, 2), (9, 7, 1)])
+def test_runs_of_whole_rows(rows: int, width: int, threads: int) -> None:
+    """What is sampled waits for all rows of a run; then what it scales is added up."""
+    draw = np.random.default_rng(rows)
+    extent = 900
+    lists = [sorted(draw.choice(extent, one, replace=False).tolist()) for one in lengths(rows)]
+    pos, crd = index_arrays(lists, np.dtype(np.int32))
+    extents = {"i": rows, "j": extent, "k": width, "l": width}
+    formats = {"B": Format(levels=(Level.DENSE, Level.COMPRESSED), mode_order=(0, 1))}
+    text = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
+    statement = statement_of(parse_index_notation(text), formats)
+    graph = loopfuse(linear(statement, ("i", "j", "k", "l")), 3, producer_in_left=True, path=())
+    assert isinstance(graph, IterationGraph)
+    fp64, i32 = DataType.FP64, DataType.I32
+    program = program_of(graph, extents, data_type=fp64, index_type=i32, name="runs")
+    operands = {"B.pos1": pos, "B.crd1": crd, "B": draw.standard_normal(crd.size)}
+    operands |= {name: draw.standard_normal((extent, width)) for name in "DE"}
+    operands |= {"C": draw.standard_normal((rows, width)), "A": np.full((rows, width), np.nan)}
+    found = same_bits(program, operands, threads)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos))
+    b, c, d, e = (operands[name] for name in "BCDE")
+    wanted = np.zeros((rows, width))
+    np.add.at(wanted, row_of, (b * (c[row_of] * d[crd]).sum(1))[:, None] * e[crd])
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("width", "together"), [(64, 3), (1, 1)])

@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from math import prod
 from typing import assert_never
 
-from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop, RunLoop, SparseLoop
+from teir.lower.kernel_program import (
+    Call,
+    Grid,
+    Guarded,
+    KernelNode,
+    Loop,
+    RowRunLoop,
+    RunLoop,
+    SparseLoop,
+)
 
 
 def calls_below(nodes: Iterable[KernelNode]) -> int:
@@ -22,7 +31,7 @@ def calls_below(nodes: Iterable[KernelNode]) -> int:
                 calls += prod(axis.extent for axis in node.axes) * calls_below(node.body)
             case SparseLoop():
                 calls += node.extent * calls_below(node.body)
-            case Guarded() | RunLoop():
+            case Guarded() | RunLoop() | RowRunLoop():
                 calls += calls_below(node.body)
             case _:
                 assert_never(node)

@@ -16,6 +16,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RowRunLoop,
     RunLoop,
     SparseLoop,
 )
@@ -62,6 +63,8 @@ def _seconds(node: KernelNode) -> float:
         case Grid():
             points = prod(axis.extent for axis in node.axes)
             return points * sum(_seconds(child) for child in node.body)
+        case RowRunLoop():
+            return sum(_seconds(child) for child in node.body)
         case Guarded() | RunLoop():
             return sum(_seconds(child) for child in node.body)
         case _:

@@ -26,6 +26,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RowRunLoop,
     RunLoop,
     SparseLoop,
     Step,
@@ -91,6 +92,8 @@ class _Machine:
                     self.visit(node)
                 case RunLoop():
                     self.run_by_run(node)
+                case RowRunLoop():
+                    self.rows_by_rows(node)
                 case Grid():
                     self.walk(node.axes, node.body)
                 case Guarded():
@@ -139,6 +142,31 @@ class _Machine:
             self.move(loop.steps, -first)
             self.run(loop.first if loop.first and first == begin else loop.body)
             self.move(loop.steps, first)
+
+    def rows_by_rows(self, loop: RowRunLoop) -> None:
+        at = self.pointers[loop.bounds.slot] + loop.bounds.offset_bytes
+        bounds = np.ndarray((2,), np.int64, self.memory[loop.bounds.slot].data, at)
+        row = 0
+        while row < loop.extent:
+            first, ends = self.number(loop.pos, loop.pos_type, row * loop.pos_row), row
+            width = loop.pos_type.width
+            while ends < loop.extent:
+                end = self.number(loop.pos, loop.pos_type, ends * loop.pos_row + width)
+                if end - first > loop.size:
+                    break
+                ends += 1
+            self.move(loop.rows, row)
+            if ends == row:
+                self.run(loop.single)
+                self.move(loop.rows, -row)
+                row += 1
+                continue
+            bounds[:] = 0, ends - row
+            self.move(loop.steps, -first)
+            self.run(loop.body)
+            self.move(loop.steps, first)
+            self.move(loop.rows, -row)
+            row = ends
 
     def level(self, walk: Walk) -> dict[int, int]:
         """Coordinate to position."""

@@ -14,6 +14,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RowRunLoop,
     RunLoop,
     SparseLoop,
     inner_nodes,
@@ -83,7 +84,7 @@ def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int
             case Guarded():
                 tests = guarded | {test.index for test in node.tests}
                 stack.extend((child, count, tests) for child in node.body)
-            case SparseLoop() | RunLoop():
+            case SparseLoop() | RunLoop() | RowRunLoop():
                 stack.extend((child, count, guarded) for child in inner_nodes(node))
             case Loop() | Grid():
                 for axis in (node,) if isinstance(node, Loop) else node.axes:

@@ -119,7 +119,7 @@ class RunLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRunLoop:
-    """Run ``body`` for runs of rows 0 to ``extent`` - 1 whose fibres hold ``size`` positions at most.
+    """Run ``body`` for runs of rows 0 to ``extent`` - 1 with at most ``size`` positions together.
 
     Fibres of adjacent rows lie after one another; their bounds are ``pos_row`` bytes apart. A run
     has as many rows as fit; what ``bounds`` gets is 0 and their number, two I64. ``rows`` is what

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from teir.dtypes import DataType
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -19,6 +20,8 @@ from teir.lower.kernel_program import (
     GridAxis,
     KernelNode,
     Loop,
+    RowRunLoop,
+    RunLoop,
     SparseLoop,
     Step,
 )
@@ -39,7 +42,7 @@ def rows_of_loop(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
     """Calls in place of a loop over rows; None where it is none."""
     if loop.index is not None or loop.extent > _MOST_ROWS_OF_LOOP:
         return None
-    return _with_rows(loop.body, loop.steps, loop.extent, isa)
+    return _rows_of(loop.body, loop.steps, loop.extent, isa)
 
 
 def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
@@ -49,16 +52,16 @@ def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
         return None
     rows = min(_MOST_ROWS, axis.extent // _LEAST_SHARES)
     whole, left = divmod(axis.extent, rows)
-    blocks = _with_rows(grid.body, axis.steps, rows, isa)
+    blocks = _rows_of(grid.body, axis.steps, rows, isa)
     if blocks is None:
         return None
     steps = tuple(_times(step, rows) for step in axis.steps)
     nodes = (Grid(axes=(*outer, GridAxis(extent=whole, steps=steps, index=None)), body=blocks),)
-    rest = _with_rows(grid.body, axis.steps, left, isa) if left else None
+    rest = _rows_of(grid.body, axis.steps, left, isa) if left else None
     if rest is None:
         return nodes
     moved = {step.slot: whole * step.stride_bytes for step in steps}
-    tail = tuple(_shifted(call, moved) for call in rest)
+    tail = tuple(_shifted(node, moved) for node in rest)
     last = GridAxis(extent=1, steps=(), index=None)
     return (*nodes, Grid(axes=(*outer, last), body=tail))
 
@@ -96,6 +99,70 @@ def rows_of_fibre(loop: SparseLoop, isa: Isa) -> tuple[KernelNode, ...] | None:
             )
         )
     return tuple(calls)
+
+
+def _rows_of(
+    body: Sequence[KernelNode], steps: Sequence[Step], rows: int, isa: Isa
+) -> tuple[KernelNode, ...] | None:
+    """``body`` for so many rows that ``steps`` are apart; None where rows would meet."""
+    match body:
+        case (RunLoop() as runs,):
+            return _row_runs(runs, steps, rows, isa)
+        case _:
+            return _with_rows(body, steps, rows, isa)
+
+
+def _row_runs(
+    runs: RunLoop, steps: Sequence[Step], rows: int, isa: Isa
+) -> tuple[KernelNode, ...] | None:
+    """Runs of whole rows in place of the runs of every row: all of them begin from zero or none."""
+    moved = {step.slot: step.stride_bytes for step in steps}
+    if runs.bounds.slot in moved or any(step.slot in moved for step in runs.steps):
+        return None
+    calls = tuple(_on_fibre(node, runs) for node in runs.first or runs.body)
+    made = _with_rows(calls, steps, rows, isa)
+    if made is None:
+        return None
+    return (
+        RowRunLoop(
+            extent=rows,
+            pos=runs.pos,
+            pos_type=runs.pos_type,
+            pos_row=moved[runs.pos.slot],
+            size=runs.size,
+            bounds=runs.bounds,
+            rows=tuple(steps),
+            steps=runs.steps,
+            body=tuple(_within(call, runs.bounds) for call in made),
+            single=(runs,),
+        ),
+    )
+
+
+def _on_fibre(node: KernelNode, runs: RunLoop) -> KernelNode:
+    """A call for a run of positions as one for all of the fibre."""
+    match node:
+        case Call(kernel=WalkedSum() | WalkedDots() as kernel) if node.operands[0] == runs.bounds:
+            return Call(
+                kernel=replace(kernel, pos_type=runs.pos_type),
+                operands=(runs.pos, *node.operands[1:]),
+                arguments=node.arguments,
+            )
+        case _:
+            return node
+
+
+def _within(call: Call, bounds: Address) -> Call:
+    """The call with the number of its rows read from memory."""
+    kernel = call.kernel
+    assert isinstance(kernel, WalkedSum | WalkedDots)
+    assert kernel.rows is not None
+    rows = replace(kernel.rows, bounds=DataType.I64)
+    return Call(
+        kernel=replace(kernel, rows=rows),
+        operands=(bounds, *call.operands),
+        arguments=call.arguments,
+    )
 
 
 def _with_rows(
@@ -218,9 +285,30 @@ def _times(step: Step, count: int) -> Step:
     return Step(slot=step.slot, stride_bytes=count * step.stride_bytes)
 
 
-def _shifted(call: Call, moved: Mapping[int, int]) -> Call:
-    operands = tuple(
-        Address(slot=one.slot, offset_bytes=one.offset_bytes + moved.get(one.slot, 0))
-        for one in call.operands
-    )
-    return Call(kernel=call.kernel, operands=operands, arguments=call.arguments)
+def _shifted(node: KernelNode, moved: Mapping[int, int]) -> KernelNode:
+    """The node so many bytes further on."""
+    match node:
+        case RowRunLoop():
+            return replace(
+                node,
+                pos=_moved(node.pos, moved),
+                body=tuple(_shifted(one, moved) for one in node.body),
+                single=tuple(_shifted(one, moved) for one in node.single),
+            )
+        case RunLoop():
+            return replace(
+                node,
+                pos=_moved(node.pos, moved),
+                body=tuple(_shifted(one, moved) for one in node.body),
+                first=tuple(_shifted(one, moved) for one in node.first),
+            )
+        case Call():
+            operands = tuple(_moved(one, moved) for one in node.operands)
+            return Call(kernel=node.kernel, operands=operands, arguments=node.arguments)
+        case _:
+            raise AssertionError("rows are runs and calls")
+
+
+def _moved(address: Address, moved: Mapping[int, int]) -> Address:
+    shift = moved.get(address.slot, 0)
+    return Address(slot=address.slot, offset_bytes=address.offset_bytes + shift)

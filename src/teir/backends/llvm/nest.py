@@ -29,6 +29,7 @@ from teir.backends.llvm.layout import (
 )
 from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
 from teir.backends.llvm.nest_sparse import (
+    ROW_RUN_WALK,
     RUN_WALK,
     SPARSE_MEET,
     SPARSE_WALK,
@@ -56,6 +57,7 @@ CONTROL_SYMBOLS = (
     GRID,
     SPARSE_WALK,
     SPARSE_MEET,
+    ROW_RUN_WALK,
     RUN_WALK,
     RUN,
 )

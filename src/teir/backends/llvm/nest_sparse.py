@@ -9,6 +9,9 @@
     run_walk      function, child, byte of the slot of pos, offset, width, size,
                   byte of the slot of the bounds, offset, first child (0: none), then steps
 
+    row_run_walk  as run_walk, with the child of a single row in place of the first; then rows,
+                  distance of their pos, distance to the steps of rows, steps
+
 Pointers live in the frame. Per walk the frame keeps a cursor and an end. With one walk every
 position is visited; with more, each walk in turn seeks the coordinate the others agree on, by steps
 that double and then halve.
@@ -21,6 +24,7 @@ from teir.backends.llvm.layout import CANCEL_BYTES, NODE_PARAMETERS
 SPARSE_WALK = "teir_sparse_walk"
 SPARSE_MEET = "teir_sparse_meet"
 RUN_WALK = "teir_run_walk"
+ROW_RUN_WALK = "teir_row_run_walk"
 
 SEEK_TEXT = """
 define internal i64 @teir_load_index(ptr %at, i64 %width) alwaysinline nounwind {
@@ -323,6 +327,80 @@ exit:
 )
 
 
+_ROW_RUN_WALK_TEXT = (
+    f"define void @{ROW_RUN_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
+    + _word("child_distance", 1)
+    + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
+    + _array("pos", "%node", 2)
+    + _word("size", 5)
+    + _word("bounds_slot", 6)
+    + _word("bounds_offset", 7)
+    + _word("single_distance", 8)
+    + _word("extent", 9)
+    + _word("pos_row", 10)
+    + _word("rows_distance", 11)
+    + """  %bounds_cell = getelementptr i8, ptr %frame, i64 %bounds_slot
+  %bounds_start = load ptr, ptr %bounds_cell
+  %bounds = getelementptr i8, ptr %bounds_start, i64 %bounds_offset
+  %bounds_end = getelementptr i8, ptr %bounds, i64 8
+  %single = getelementptr i8, ptr %node, i64 %single_distance
+  %rows = getelementptr i8, ptr %node, i64 %rows_distance
+  %steps = getelementptr i8, ptr %node, i64 96
+  %code = load ptr, ptr %child
+  %single_code = load ptr, ptr %single
+  br label %test
+test:
+  %row = phi i64 [ 0, %entry ], [ %after_one, %one ], [ %after_run, %run ]
+  %more = icmp slt i64 %row, %extent
+  br i1 %more, label %look, label %exit
+look:
+  %byte = mul i64 %row, %pos_row
+  %start = getelementptr i8, ptr %pos, i64 %byte
+  %first = call i64 @teir_load_index(ptr %start, i64 %pos_width)
+  %back = sub i64 0, %row
+  br label %grow
+grow:
+  %stop = phi i64 [ %row, %look ], [ %stop_next, %fits ]
+  %at = phi ptr [ %start, %look ], [ %at_next, %fits ]
+  %left = icmp slt i64 %stop, %extent
+  br i1 %left, label %try, label %grown
+try:
+  %end_at = getelementptr i8, ptr %at, i64 %pos_width
+  %end = call i64 @teir_load_index(ptr %end_at, i64 %pos_width)
+  %length = sub i64 %end, %first
+  %is_room = icmp sle i64 %length, %size
+  br i1 %is_room, label %fits, label %grown
+fits:
+  %stop_next = add i64 %stop, 1
+  %at_next = getelementptr i8, ptr %at, i64 %pos_row
+  br label %grow
+grown:
+  call void @teir_advance(ptr %frame, ptr %rows, i64 %row)
+  %none = icmp eq i64 %stop, %row
+  br i1 %none, label %one, label %run
+one:
+  call void %single_code(ptr %single, ptr %frame, ptr %A, ptr %B, ptr %C)
+  call void @teir_advance(ptr %frame, ptr %rows, i64 %back)
+  %after_one = add i64 %row, 1
+  br label %test
+run:
+  %count = sub i64 %stop, %row
+  store i64 0, ptr %bounds
+  store i64 %count, ptr %bounds_end
+  %first_back = sub i64 0, %first
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %first_back)
+  call void %code(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %first)
+  call void @teir_advance(ptr %frame, ptr %rows, i64 %back)
+  %after_run = add i64 %stop, 0
+  br label %test
+exit:
+  ret void
+}
+"""
+)
+
+
 def emit_sparse_nest() -> str:
     """All the functions; `ADVANCE_TEXT` must stand in the same module."""
-    return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT))
+    return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT, _ROW_RUN_WALK_TEXT))

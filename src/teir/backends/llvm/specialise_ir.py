@@ -28,6 +28,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RowRunLoop,
     RunLoop,
     SparseLoop,
     Step,
@@ -116,7 +117,7 @@ class _Functions:
                 if isinstance(node, SparseLoop):
                     arrays = (slot for w in node.walks for slot in (w.pos.slot, w.crd.slot))
                     below |= frozenset(arrays)
-                if isinstance(node, RunLoop):
+                if isinstance(node, RunLoop | RowRunLoop):
                     below |= {node.pos.slot, node.bounds.slot}
                 self._used[id(node)] = below
             slots |= self._used[id(node)]
@@ -141,6 +142,8 @@ class _Functions:
                     self._sparse(text, node, scope, cancel)
                 case RunLoop():
                     self._runs(text, node, scope, cancel)
+                case RowRunLoop():
+                    self._row_runs(text, node, scope, cancel)
                 case Grid():
                     self._grid(text, node, scope)
                 case _:
@@ -270,6 +273,67 @@ class _Functions:
         text.effect(f"br label %{latch}")
         text.label(latch)
         text.define(following, f"add i64 {stop}, 0")
+        text.effect(f"br label %{head}")
+        text.label(after)
+
+    def _row_runs(self, text: FunctionText, loop: RowRunLoop, scope: _Scope, cancel: str) -> None:
+        width = loop.pos_type.width
+        pos = shift_pointer(text, scope.pointers[loop.pos.slot], loop.pos.offset_bytes)
+        bounds = shift_pointer(text, scope.pointers[loop.bounds.slot], loop.bounds.offset_bytes)
+        before, head, look, grow, trial, fits, grown = _labels(text, 7)
+        one, after_one, run, after_run, after = _labels(text, 5)
+        row, stop, stop_next = text.fresh(), text.fresh(), text.fresh()
+        row_after_one, row_after_run = text.fresh(), text.fresh()
+        text.effect(f"br label %{before}")
+        text.label(before)
+        text.effect(f"br label %{head}")
+        text.label(head)
+        text.define(
+            row,
+            f"phi i64 [ 0, %{before} ], [ {row_after_one}, %{after_one} ], "
+            f"[ {row_after_run}, %{after_run} ]",
+        )
+        more = text.value(f"icmp slt i64 {row}, {loop.extent}")
+        text.effect(f"br i1 {more}, label %{look}, label %{after}")
+        text.label(look)
+        start = shift_pointer(text, pos, text.value(f"mul i64 {row}, {loop.pos_row}"))
+        first = text.value(f"call i64 @teir_load_index(ptr {start}, i64 {width})")
+        text.effect(f"br label %{grow}")
+        text.label(grow)
+        text.define(stop, f"phi i64 [ {row}, %{look} ], [ {stop_next}, %{fits} ]")
+        left = text.value(f"icmp slt i64 {stop}, {loop.extent}")
+        text.effect(f"br i1 {left}, label %{trial}, label %{grown}")
+        text.label(trial)
+        byte = text.value(f"mul i64 {stop}, {loop.pos_row}")
+        at = shift_pointer(text, shift_pointer(text, pos, byte), width)
+        end = text.value(f"call i64 @teir_load_index(ptr {at}, i64 {width})")
+        length = text.value(f"sub i64 {end}, {first}")
+        is_room = text.value(f"icmp sle i64 {length}, {loop.size}")
+        text.effect(f"br i1 {is_room}, label %{fits}, label %{grown}")
+        text.label(fits)
+        text.define(stop_next, f"add i64 {stop}, 1")
+        text.effect(f"br label %{grow}")
+        text.label(grown)
+        pointers = dict(scope.pointers)
+        _step_pointers(text, pointers, loop.rows, row, self._slots((loop,)))
+        none = text.value(f"icmp eq i64 {stop}, {row}")
+        text.effect(f"br i1 {none}, label %{one}, label %{run}")
+        text.label(one)
+        self._body(text, loop.single, _Scope(pointers, scope.indices), cancel)
+        text.effect(f"br label %{after_one}")
+        text.label(after_one)
+        text.define(row_after_one, f"add i64 {row}, 1")
+        text.effect(f"br label %{head}")
+        text.label(run)
+        count = text.value(f"sub i64 {stop}, {row}")
+        text.effect(f"store i64 0, ptr {bounds}")
+        text.effect(f"store i64 {count}, ptr {shift_pointer(text, bounds, 8)}")
+        inside, back = dict(pointers), text.value(f"sub i64 0, {first}")
+        _step_pointers(text, inside, loop.steps, back, self._slots(loop.body))
+        self._body(text, loop.body, _Scope(inside, scope.indices), cancel)
+        text.effect(f"br label %{after_run}")
+        text.label(after_run)
+        text.define(row_after_run, f"add i64 {stop}, 0")
         text.effect(f"br label %{head}")
         text.label(after)
 
@@ -438,7 +502,7 @@ def _step_pointers(
 
 def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
     return any(
-        isinstance(node, SparseLoop | RunLoop)
+        isinstance(node, SparseLoop | RunLoop | RowRunLoop)
         or (not isinstance(node, Call) and _holds_sparse(inner_nodes(node)))
         for node in nodes
     )

@@ -34,6 +34,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
+    RowRunLoop,
     RunLoop,
     SparseLoop,
     Step,
@@ -135,8 +136,8 @@ class _Builder:
             for operand in node.operands:
                 reach |= 2 << operand.slot
         else:
-            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop | RunLoop) else 0
-            if isinstance(node, RunLoop):
+            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop | RunLoop | RowRunLoop) else 0
+            if isinstance(node, RunLoop | RowRunLoop):
                 reach |= 2 << node.pos.slot | 2 << node.bounds.slot
             for walk in node.walks if isinstance(node, SparseLoop) else ():
                 reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
@@ -187,6 +188,8 @@ class _Builder:
                 return self._sparse(node)
             case RunLoop():
                 return self._runs(node)
+            case RowRunLoop():
+                return self._row_runs(node)
             case Call():
                 words = [self._kernels[node.kernel], *node.arguments]
                 for operand in node.operands:
@@ -238,6 +241,18 @@ class _Builder:
         head = [self._control[nest_sparse.RUN_WALK], child - self._next, *pos, node.size, *bounds]
         head.append(0 if first is None else first - self._next)
         return self._append(head + self._steps(node.steps, self._reach_all(inner_nodes(node))))
+
+    def _row_runs(self, node: RowRunLoop) -> int:
+        child, single = self._in_frame(node.body), self._in_frame(node.single)
+        reach = self._reach(node)
+        pos = [slot_bytes(node.pos.slot), node.pos.offset_bytes, node.pos_type.width]
+        bounds = [slot_bytes(node.bounds.slot), node.bounds.offset_bytes]
+        symbol = self._control[nest_sparse.ROW_RUN_WALK]
+        head = [symbol, child - self._next, *pos, node.size, *bounds, single - self._next]
+        steps, rows = self._steps(node.steps, reach), self._steps(node.rows, reach)
+        place = WORD_BYTES * (len(head) + 3)
+        head += [node.extent, node.pos_row, place + WORD_BYTES * len(steps)]
+        return self._append(head + steps + rows)
 
     def _new_cell(self) -> int:
         """A cell no guard reads."""
@@ -291,7 +306,7 @@ class _Builder:
             case Guarded():
                 child, offsets = self._in_registers(node.body, registers)
                 return self._guarded(node, child), offsets
-            case Grid() | SparseLoop() | RunLoop():
+            case Grid() | SparseLoop() | RunLoop() | RowRunLoop():
                 raise AssertionError("grids and sparse loops keep their pointers in the frame")
             case _:
                 assert_never(node)
