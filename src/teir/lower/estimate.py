@@ -34,6 +34,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedScatter,
     WalkedSum,
 )
 
@@ -109,6 +110,8 @@ def _steps(call: Call) -> float:
         case WalkedSum():
             steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
+        case WalkedScatter():
+            return _USUAL_FIBRE * (1 + kernel.vectors)
         case WalkedDots():
             steps = _USUAL_FIBRE * (4 + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)

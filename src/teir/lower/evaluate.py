@@ -49,6 +49,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedScatter,
     WalkedSum,
 )
 
@@ -211,6 +212,8 @@ class _Machine:
                 self.walked_sum(call.kernel, call)
             case WalkedDots():
                 self.walked_dots(call.kernel, call)
+            case WalkedScatter():
+                self.walked_scatter(call.kernel, call)
             case TransposeCopy():
                 self.transpose_copy(call.kernel, call)
             case PermuteCopy():
@@ -336,7 +339,7 @@ class _Machine:
         ]
 
     def indices(
-        self, kernel: WalkedSum, call: Call, pos_step: int, pos_shift: int
+        self, kernel: WalkedSum | WalkedScatter, call: Call, pos_step: int, pos_shift: int
     ) -> list[dict[Follows, int]]:
         """What every stored element says about positions and coordinates."""
         arrays = call.operands[: kernel.index_arrays]
@@ -400,6 +403,27 @@ class _Machine:
             for number in range(count)
         )
         self.accumulate(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+    def walked_scatter(self, kernel: WalkedScatter, call: Call) -> None:
+        last_lanes, pos_step, *steps = call.arguments
+        last = last_lanes if kernel.masked else kernel.lanes
+        rows = (kernel.vectors - 1) * kernel.lanes + last
+        dtype, before = kernel.data_type.numpy_dtype(), kernel.index_arrays
+        for index in self.indices(kernel, call, pos_step, 0):
+            tiles = []
+            for number, one in enumerate(kernel.inputs):
+                row = dtype.itemsize if one.access is Access.UNIT else 0
+                shift = index[one.follows] * steps[number]
+                tiles.append(self.tile(call, before + number, dtype, ((rows, row), (1, 0)), shift))
+            shift = index[kernel.output] * steps[-1]
+            place = before + len(kernel.inputs)
+            output = self.tile(call, place, dtype, ((rows, dtype.itemsize),), shift)
+            if not tiles:
+                output[...] = 0
+                continue
+            accumulate = int(kernel.accumulates)
+            ends = (kernel.data_type, kernel.data_type)
+            self.accumulate(*ends, tuple(tiles), output, accumulate)
 
     def walked_dots(self, kernel: WalkedDots, call: Call) -> None:
         if kernel.rows is None:

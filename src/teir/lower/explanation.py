@@ -33,6 +33,7 @@ from teir.lower.kernels import (
     RunCopy,
     TransposeCopy,
     WalkedDots,
+    WalkedScatter,
     WalkedSum,
 )
 from teir.lower.parameters import contraction_parameters
@@ -163,6 +164,15 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"WalkedDots {kernel.data_type.value} over {fibre}, {kernel.vectors} vectors of "
                 f"{kernel.lanes} ({kernel.chains} chains{scaled}{aligned})"
+            )
+        case WalkedScatter():
+            inputs = ", ".join(
+                f"{one.access.value} by {one.follows.value}" for one in kernel.inputs
+            )
+            verb = "adds" if kernel.accumulates else "stores"
+            return (
+                f"WalkedScatter {kernel.data_type.value} {verb} by {kernel.output.value}, "
+                f"{kernel.vectors} vectors of {kernel.lanes} ({inputs or 'zeros'})"
             )
         case RowSweep():
             return f"RowSweep {kernel.data_type.value} {kernel.rows} rows ({kernel.lanes} lanes)"

@@ -362,6 +362,38 @@ class WalkedDots:
     rows: WalkedRows | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedScatter:
+    """out[position or coordinate] += product of all inputs, for the stored elements of a fibre.
+
+    Fibres, rows and inputs as in `WalkedSum` (no columns), all of one type; ``output`` says what
+    moves the row of the output. ``adjacent``: for which of the inputs, and of the output at the
+    end, the next index means the next element. Without ``accumulates`` the products are stored
+    instead, zeros where there is no input. With ``outer`` the fibres of a fibre above.
+
+    Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
+    Arguments, in order: last_lanes, pos_step (read with ``outer``), then per input, and for the
+    output, its stride from one index to the next.
+    """
+
+    data_type: DataType
+    pos_type: DataType
+    crd_type: DataType
+    lanes: int
+    vectors: int
+    masked: bool
+    inputs: tuple[WalkedInput, ...]
+    output: Follows
+    adjacent: tuple[bool, ...]
+    accumulates: bool
+    outer: tuple[DataType, DataType] | None
+
+    @property
+    def index_arrays(self) -> int:
+        """Operands before the inputs."""
+        return 2 if self.outer is None else 4
+
+
 PERMUTE_AXES = 3
 """Axes a `PermuteCopy` fuses into its rows, and into its columns."""
 PERMUTE_OUTER_AXES = 2
@@ -428,4 +460,5 @@ Kernel = (
     | RunCopy
     | WalkedSum
     | WalkedDots
+    | WalkedScatter
 )

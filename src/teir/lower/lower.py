@@ -68,6 +68,7 @@ from teir.lower.kernel_program import (
     inner_nodes,
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
+from teir.lower.scattered import lower_walked_scatter, may_be_split
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
@@ -276,7 +277,10 @@ def _lower_fibre(
         return _lower_two_levels(child, fibre, inner, context, from_zero)
     if len(node.children) == 1:
         leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
-        return None if leaf is None else lower_walked_sum(leaf, fibre, context.isa)
+        return None if leaf is None else _walked(leaf, fibre, context.isa)
+    split = _lower_split(node, fibre, inner, context)
+    if split is not None:
+        return split
     halves = halves_of(node, context.primitives)
     if halves is None:
         return None
@@ -302,7 +306,37 @@ def _lower_two_levels(
     leaf = _fibre_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
     if fibre is None or leaf is None:
         return None
-    return lower_walked_sum(leaf, fibre, context.isa)
+    return _walked(leaf, fibre, context.isa)
+
+
+def _walked(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
+    summed = lower_walked_sum(leaf, fibre, isa) if len(leaf.operands) > 1 else None
+    return summed or lower_walked_scatter(leaf, fibre, isa)
+
+
+def _lower_split(
+    node: IterationNode, fibre: Fibre, path: _Path, context: _Context
+) -> tuple[KernelNode, ...] | None:
+    """Several leaves of a sparse loop, each over the whole fibre; None where order matters."""
+    leaves = [child for child in node.children if isinstance(child, InvocationNode)]
+    if node.scratch or len(leaves) < len(node.children):
+        return None
+    primitives = [context.primitives[leaf.primitive] for leaf in leaves]
+    if not may_be_split(primitives, context.axes[node.axis], context.axes):
+        return None
+    made: tuple[KernelNode, ...] = ()
+    zeroed = None
+    for place, child in enumerate(leaves):
+        following = leaves[place + 1] if place + 1 < len(leaves) else None
+        if following is not None and _zero_is_absorbed(child, following, path, context):
+            zeroed = following
+            continue
+        leaf = _fibre_leaf(child, path, context, accumulate=child is not zeroed)
+        nodes = None if leaf is None else lower_walked_scatter(leaf, fibre, context.isa)
+        if nodes is None:
+            return None
+        made += nodes
+    return made
 
 
 def _without_zero(
@@ -363,10 +397,12 @@ def _lower_runs(
 
 
 def _fibre_leaf(node: Node, path: _Path, context: _Context, accumulate: bool) -> Leaf | None:
-    """An unguarded Contraction below a sparse loop that forms each sum in one chain."""
+    """An unguarded Zero below a sparse loop, or a Contraction that forms each sum in one chain."""
     if not isinstance(node, InvocationNode) or node.guard:
         return None
     primitive = context.primitives[node.primitive]
+    if primitive.operation is Operation.ZERO:
+        return _any_leaf(primitive, path, context, accumulate=False)
     if primitive.operation is not Operation.CONTRACTION or lanes_of(primitive) is not None:
         return None
     return (
@@ -376,7 +412,7 @@ def _fibre_leaf(node: Node, path: _Path, context: _Context, accumulate: bool) ->
 
 def _any_leaf(primitive: Primitive, path: _Path, context: _Context, accumulate: bool) -> Leaf:
     operands, types = _operands(primitive, path, context)
-    axes = tile_axes([context.axes[name] for name in primitive.axes], primitive.operands)
+    axes = tile_axes([context.axes[name] for name in primitive.axes], _operand_names(primitive))
     return Leaf(tuple(axes), operands, types[0], types[-1], accumulate)
 
 

@@ -21,9 +21,10 @@ import numpy as np
 from teir.arrays.levels import Format
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import STORED_SIZE, refuse
-from teir.arrays.sparse_storage import MOST_POSITIONS, compress, expand, sorted_sums
+from teir.arrays.sparse_storage import MOST_POSITIONS, Stored, compress, expand, sorted_sums
 from teir.backends.llvm.pair_marks import pair_marks
 from teir.pipeline.executable import default_isa
+from teir.pipeline.fibre_product import fibre_product, levels_of
 from teir.pipeline.sparse_operands import Array
 
 _BLOCK = 1 << 21
@@ -61,6 +62,11 @@ def assemble(
     levels = tuple(output[mode] for mode in fmt.mode_order)
     prefix = levels[: fmt.sparse_prefix]
     sizes = [extents[index] for index in prefix]
+    if len(products) == 1:
+        fibres = fibre_product(products[0], prefix, extents, threads)
+        if fibres is not None:
+            stored = levels_of(fibres, sizes, fmt.levels[: len(prefix)])
+            return _zeros(output, fmt, stored, extents, dtype)
     patterns = [pattern_of(factors, prefix, extents, threads) for factors in products]
     columns = [
         np.concatenate([np.zeros(0, np.int64), *(pattern.columns[place] for pattern in patterns)])
@@ -68,10 +74,22 @@ def assemble(
     ]
     count = columns[0].size if columns else 0
     kept, marks = sorted_sums(columns, np.zeros(count, np.int8), sizes)
-    shape = tuple(extents[index] for index in output)
     stored, _ = compress(kept, marks, sizes, fmt.levels[: len(prefix)])
-    stored = (*stored, *(None for _ in levels[len(prefix) :]))
-    positions = _positions(stored, [extents[index] for index in levels])
+    return _zeros(output, fmt, stored, extents, dtype)
+
+
+def _zeros(
+    output: tuple[str, ...],
+    fmt: Format,
+    prefix: Stored,
+    extents: Mapping[str, int],
+    dtype: np.dtype[Any],
+) -> Sparse:
+    """With the levels of a prefix, dense ones below."""
+    extents_of_levels = [extents[output[mode]] for mode in fmt.mode_order]
+    stored = (*prefix, *(None for _ in extents_of_levels[len(prefix) :]))
+    positions = _positions(stored, extents_of_levels)
+    shape = tuple(extents[index] for index in output)
     return owned(shape, fmt, stored, np.zeros(positions, dtype))
 
 

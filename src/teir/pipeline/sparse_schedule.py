@@ -21,6 +21,7 @@ from teir.pipeline.executable import (
 )
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
+from teir.search.sparse.cleared_rows import with_cleared_rows
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.predicted import Problem
@@ -73,7 +74,7 @@ def _scheduled(
 ) -> Scheduled:
     graph, choices = _graph(term, lengths, data_type)
     program = program_of(graph, term.extents, data_type=data_type, index_type=index_type, name=name)
-    program = with_row_blocks(program)
+    program = with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
     try:
         native = compile_program(program, threads=threads)
     except TeirError as error:

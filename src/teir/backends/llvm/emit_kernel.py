@@ -21,6 +21,10 @@ from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_s
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
+from teir.backends.llvm.emit_walked_scatter import (
+    emit_walked_scatter_body,
+    walked_scatter_arguments,
+)
 from teir.backends.llvm.emit_walked_sum import emit_walked_sum_body, walked_sum_arguments
 from teir.backends.llvm.layout import (
     NODE_PARAMETERS,
@@ -48,6 +52,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedScatter,
     WalkedSum,
 )
 from teir.target import Isa
@@ -87,6 +92,8 @@ def kernel_operands(kernel: Kernel) -> int:
         case WalkedDots():
             above = 0 if kernel.rows is None else kernel.rows.index_arrays
             return above + 5 + int(kernel.scales)
+        case WalkedScatter():
+            return len(kernel.inputs) + kernel.index_arrays + 1
         case _:
             assert_never(kernel)
 
@@ -114,6 +121,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return walked_sum_arguments(kernel)
         case WalkedDots():
             return walked_dots_arguments(kernel)
+        case WalkedScatter():
+            return walked_scatter_arguments(kernel)
         case TransposeCopy():
             return TRANSPOSE_ARGUMENTS
         case PermuteCopy():
@@ -211,6 +220,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_walked_sum_body(kernel, isa, _operand_names(kernel)).text()
         case WalkedDots():
             return emit_walked_dots_body(kernel, isa, _operand_names(kernel)).text()
+        case WalkedScatter():
+            return emit_walked_scatter_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
         case PermuteCopy() | RunCopy():
@@ -265,6 +276,8 @@ def _kernel_words(kernel: Kernel) -> str:
             rows = "" if kernel.rows is None else _rows_words(kernel.rows)
             words = "".join(word for word, on in flags.items() if on)
             return f"walked_dots_{types}_{shape}{words}{rows}".lower()
+        case WalkedScatter():
+            return _walked_scatter_words(kernel)
         case TransposeCopy():
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case PermuteCopy():
@@ -305,6 +318,20 @@ def _rows_words(rows: WalkedRows) -> str:
     types = "_".join(one.value for one in (rows.bounds, rows.crd) if one is not None)
     moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
     return f"_rows{rows.together}_{types}_{moves}"
+
+
+def _walked_scatter_words(kernel: WalkedScatter) -> str:
+    types = (kernel.data_type, kernel.pos_type, kernel.crd_type, *(kernel.outer or ()))
+    words = "_".join(data_type.value for data_type in types)
+    inputs = "_".join(
+        _ACCESS_LETTER[one.access] + _FOLLOWS_LETTER[one.follows] for one in kernel.inputs
+    )
+    near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
+    shape = f"{kernel.vectors}_lanes{kernel.lanes}{'_masked' if kernel.masked else ''}"
+    verb = "adds" if kernel.accumulates else "stores"
+    return (
+        f"walked_{verb}_{words}_{shape}_{inputs}_to_{_FOLLOWS_LETTER[kernel.output]}_{near}".lower()
+    )
 
 
 def _panel_words(kernel: PanelBlock) -> str:

@@ -1,0 +1,333 @@
+"""The symbolic phase of a product of two matrices, compiled: which columns every row reaches.
+
+    row r of the result = the union of the rows of C whose numbers row r of B stores
+
+A mark per column and one per line of 64 columns: the lines between the first and the last column
+of a row are looked through in order, so columns come out sorted, and what was marked is cleared on
+the way. Rows that store what the row before stores are copied, and not marked twice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from teir.backends.llvm.compile_ir import (
+    compile_object,
+    compiler_version,
+    load_object,
+    machine_for,
+    module_text,
+)
+from teir.runtime.object_cache import object_cache
+from teir.runtime.runtime import current
+from teir.target import Isa
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LINE = 64
+"""Columns of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FibreUnions:
+    """The compiled loops for one width of index arrays; other threads run while they do."""
+
+    _pairs: Callable[..., int]
+    _same: Callable[..., int]
+    _unions: Callable[..., int]
+    _owner: Any
+
+    def pairs(self, pos: Array, crd: Array, right_pos: Array) -> Array:
+        """Per row, and before the first one, how many pairs all rows up to it make."""
+        sums = np.zeros(pos.size, np.int64)
+        self._pairs(*_addresses(pos, crd, right_pos), pos.size - 1, *_addresses(sums))
+        return sums
+
+    def same_rows(self, pos: Array, crd: Array) -> Array:
+        """A byte per row: 1 where it stores what the row before it stores."""
+        flags = np.zeros(max(1, pos.size - 1), np.uint8)
+        self._same(*_addresses(pos, crd), pos.size - 1, *_addresses(flags))
+        return flags
+
+    def unions(
+        self,
+        left: tuple[Array, Array, Array],
+        right: tuple[Array, Array, Array],
+        rows: range,
+        marks: tuple[Array, Array],
+        counts: Array,
+        columns: Array,
+    ) -> int:
+        """How many columns ``rows`` reach; they are written to ``columns``, per row to ``counts``.
+
+        ``left`` and ``right``: pos, crd and `same_rows` of valid levels. ``marks``: zeroed bytes,
+        `marks_for` the columns of the right one. ``columns`` has room for what the rows may reach.
+        """
+        places = _addresses(*left, *right, *marks, counts, columns)
+        return int(self._unions(rows.start, rows.stop, *places))
+
+
+def marks_for(columns: int) -> tuple[Array, Array]:
+    """Zeroed marks for so many columns, and for their lines."""
+    lines = -(-columns // LINE)
+    return np.zeros(LINE * (lines + 1), np.uint8), np.zeros(lines + 16, np.uint8)
+
+
+def fibre_unions(isa: Isa, width: int) -> FibreUnions:
+    """The loops for index arrays of ``width`` bytes (4 or 8)."""
+    return current().once(f"fibre unions {isa.value} {width}", lambda: _bound(isa, width))
+
+
+def _bound(isa: Isa, width: int) -> FibreUnions:
+    words = ("row_pairs", "same_rows", "fibre_unions")
+    symbols = tuple(f"teir_{word}_{8 * width}" for word in words)
+    functions = (row_pairs_function, same_rows_function, unions_function)
+    made = [make(symbol, width) for make, symbol in zip(functions, symbols, strict=True)]
+    text = module_text(made, isa)
+    key = "\n".join(("fibre unions", compiler_version(), str(machine_for(isa)), text)).encode()
+    cache = current().once("object cache", lambda: object_cache(os.environ))
+    data = cache.load(key)
+    if data is None:
+        data = compile_object(text, isa, symbols)
+        cache.store(key, data)
+    code = load_object(data, symbols)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    kinds = (
+        ctypes.CFUNCTYPE(number, pointer, pointer, pointer, number, pointer),
+        ctypes.CFUNCTYPE(number, pointer, pointer, number, pointer),
+        ctypes.CFUNCTYPE(number, number, number, *[pointer] * 10),
+    )
+    pairs, same, unions = (
+        kind(code.addresses[symbol]) for kind, symbol in zip(kinds, symbols, strict=True)
+    )
+    return FibreUnions(pairs, same, unions, code.owner)
+
+
+def _addresses(*arrays: Array) -> tuple[int, ...]:
+    return tuple(array.__array_interface__["data"][0] for array in arrays)
+
+
+def _index(name: str, array: str, place: str, width: int) -> str:
+    """``%name``: the index at a place of an array, as i64."""
+    element = f"i{8 * width}"
+    loaded = f"""  %{name}.at = getelementptr {element}, ptr {array}, i64 {place}
+  %{name}.short = load {element}, ptr %{name}.at, align 1
+"""
+    wide = "add i64 %{0}.short, 0" if width == 8 else "sext i32 %{0}.short to i64"
+    return loaded + f"  %{name} = {wide.format(name)}\n"
+
+
+def row_pairs_function(symbol: str, width: int) -> str:
+    """``pairs(left pos, left crd, right pos, rows, sums)`` in LLVM IR."""
+    return f"""
+define i64 @{symbol}(ptr %pos, ptr %crd, ptr %right, i64 %rows, ptr %sums) nounwind {{
+entry:
+  br label %row
+row:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %row.end ]
+  %sum = phi i64 [ 0, %entry ], [ %sum.now, %row.end ]
+  %more = icmp slt i64 %r, %rows
+  br i1 %more, label %open, label %done
+open:
+  %r.next = add i64 %r, 1
+{_index("b", "%pos", "%r", width)}{_index("e", "%pos", "%r.next", width)}  br label %element
+element:
+  %p = phi i64 [ %b, %open ], [ %p.next, %add ]
+  %sum.now = phi i64 [ %sum, %open ], [ %sum.next, %add ]
+  %some = icmp slt i64 %p, %e
+  br i1 %some, label %add, label %row.end
+add:
+  %p.next = add i64 %p, 1
+{_index("j", "%crd", "%p", width)}  %j.next = add i64 %j, 1
+{_index("q0", "%right", "%j", width)}{_index("q1", "%right", "%j.next", width)}
+  %length = sub i64 %q1, %q0
+  %sum.next = add i64 %sum.now, %length
+  br label %element
+row.end:
+  %sum.at = getelementptr i64, ptr %sums, i64 %r.next
+  store i64 %sum.now, ptr %sum.at
+  br label %row
+done:
+  ret i64 %sum
+}}
+"""
+
+
+def same_rows_function(symbol: str, width: int) -> str:
+    """``same(pos, crd, rows, flags)`` in LLVM IR."""
+    return f"""
+define i64 @{symbol}(ptr %pos, ptr %crd, i64 %rows, ptr %flags) nounwind {{
+entry:
+  br label %row
+row:
+  %r = phi i64 [ 1, %entry ], [ %r.next, %row.end ]
+  %more = icmp slt i64 %r, %rows
+  br i1 %more, label %open, label %done
+open:
+  %r.before = sub i64 %r, 1
+  %r.next = add i64 %r, 1
+{_index("a", "%pos", "%r.before", width)}{_index("b", "%pos", "%r", width)}{
+        _index("c", "%pos", "%r.next", width)
+    }  %length = sub i64 %c, %b
+  %other = sub i64 %b, %a
+  %fits = icmp eq i64 %length, %other
+  br i1 %fits, label %element, label %row.end
+element:
+  %t = phi i64 [ 0, %open ], [ %t.next, %equal ]
+  %inside = icmp slt i64 %t, %length
+  br i1 %inside, label %compare, label %row.end
+compare:
+  %p = add i64 %b, %t
+  %o = add i64 %a, %t
+{_index("x", "%crd", "%p", width)}{_index("y", "%crd", "%o", width)}  %is = icmp eq i64 %x, %y
+  br i1 %is, label %equal, label %row.end
+equal:
+  %t.next = add i64 %t, 1
+  br label %element
+row.end:
+  %flag = phi i8 [ 0, %open ], [ 1, %element ], [ 0, %compare ]
+  %flag.at = getelementptr i8, ptr %flags, i64 %r
+  store i8 %flag, ptr %flag.at
+  br label %row
+done:
+  ret i64 0
+}}
+"""
+
+
+def unions_function(symbol: str, width: int) -> str:
+    """``unions(first, last, left pos, crd, same, right ..., marks, lines, counts, out)``."""
+    element = f"i{8 * width}"
+    column = "add i64 %found, 0" if width == 8 else "trunc i64 %found to i32"
+    return f"""
+define i64 @{symbol}(i64 %first, i64 %last, ptr %lpos, ptr %lcrd, ptr %lsame, ptr %rpos, ptr %rcrd,
+                     ptr %rsame, ptr %marks, ptr %lines, ptr %counts, ptr %out) nounwind {{
+entry:
+  br label %row
+row:
+  %r = phi i64 [ %first, %entry ], [ %r.next, %row.end ]
+  %n = phi i64 [ 0, %entry ], [ %n.end, %row.end ]
+  %before = phi i64 [ 0, %entry ], [ %n, %row.end ]
+  %more = icmp slt i64 %r, %last
+  br i1 %more, label %open, label %done
+open:
+  %r.next = add i64 %r, 1
+  %ls.at = getelementptr i8, ptr %lsame, i64 %r
+  %ls = load i8, ptr %ls.at
+  %repeats = icmp ne i8 %ls, 0
+  %later = icmp sgt i64 %r, %first
+  %copies = and i1 %repeats, %later
+  br i1 %copies, label %copy, label %fresh
+copy:
+  %length = sub i64 %n, %before
+  %bytes = mul i64 %length, {width}
+  %from = getelementptr {element}, ptr %out, i64 %before
+  %to = getelementptr {element}, ptr %out, i64 %n
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  %n.copied = add i64 %n, %length
+  br label %row.end
+fresh:
+{_index("b", "%lpos", "%r", width)}{_index("e", "%lpos", "%r.next", width)}  br label %fibre
+fibre:
+  %p = phi i64 [ %b, %fresh ], [ %p.next, %fibre.end ]
+  %low = phi i64 [ {2**62}, %fresh ], [ %low.next, %fibre.end ]
+  %high = phi i64 [ -1, %fresh ], [ %high.next, %fibre.end ]
+  %j.before = phi i64 [ -2, %fresh ], [ %j, %fibre.end ]
+  %some = icmp slt i64 %p, %e
+  br i1 %some, label %look, label %scan
+look:
+  %p.next = add i64 %p, 1
+{_index("j", "%lcrd", "%p", width)}  %follows = add i64 %j.before, 1
+  %adjacent = icmp eq i64 %j, %follows
+  %rs.at = getelementptr i8, ptr %rsame, i64 %j
+  %rs = load i8, ptr %rs.at
+  %equal = icmp ne i8 %rs, 0
+  %marked = and i1 %adjacent, %equal
+  br i1 %marked, label %fibre.end, label %bounds
+bounds:
+  %j.next = add i64 %j, 1
+{_index("q0", "%rpos", "%j", width)}{_index("q1", "%rpos", "%j.next", width)}
+  %any = icmp slt i64 %q0, %q1
+  br i1 %any, label %ends, label %fibre.end
+ends:
+  %q.last = sub i64 %q1, 1
+{_index("k0", "%rcrd", "%q0", width)}{_index("k1", "%rcrd", "%q.last", width)}
+  %line0 = lshr i64 %k0, 6
+  %line1 = lshr i64 %k1, 6
+  %low.marked = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
+  %high.marked = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
+  br label %mark
+mark:
+  %q = phi i64 [ %q0, %ends ], [ %q.next, %mark ]
+{_index("k", "%rcrd", "%q", width)}  %mark.at = getelementptr i8, ptr %marks, i64 %k
+  store i8 1, ptr %mark.at
+  %line.of = lshr i64 %k, 6
+  %line.at = getelementptr i8, ptr %lines, i64 %line.of
+  store i8 1, ptr %line.at
+  %q.next = add i64 %q, 1
+  %again = icmp slt i64 %q.next, %q1
+  br i1 %again, label %mark, label %fibre.end
+fibre.end:
+  %low.next = phi i64 [ %low, %look ], [ %low, %bounds ], [ %low.marked, %mark ]
+  %high.next = phi i64 [ %high, %look ], [ %high, %bounds ], [ %high.marked, %mark ]
+  br label %fibre
+scan:
+  %line = phi i64 [ %low, %fibre ], [ %line.far, %skip ], [ %line.next, %bit ]
+  %n.scan = phi i64 [ %n, %fibre ], [ %n.scan, %skip ], [ %n.bit, %bit ]
+  %left = icmp sle i64 %line, %high
+  br i1 %left, label %eight, label %row.end
+eight:
+  %eight.at = getelementptr i8, ptr %lines, i64 %line
+  %word = load i64, ptr %eight.at, align 1
+  %zeros = call i64 @llvm.cttz.i64(i64 %word, i1 false)
+  %empty = lshr i64 %zeros, 3
+  %hit = icmp eq i64 %empty, 0
+  br i1 %hit, label %line.open, label %skip
+skip:
+  %line.far = add i64 %line, %empty
+  br label %scan
+line.open:
+  %line.next = add i64 %line, 1
+  store i8 0, ptr %eight.at
+  %start = shl i64 %line, 6
+  %cells = getelementptr i8, ptr %marks, i64 %start
+  %cell = load <{LINE} x i8>, ptr %cells, align 1
+  store <{LINE} x i8> zeroinitializer, ptr %cells, align 1
+  %set = icmp ne <{LINE} x i8> %cell, zeroinitializer
+  %mask = bitcast <{LINE} x i1> %set to i64
+  br label %bit
+bit:
+  %mask.now = phi i64 [ %mask, %line.open ], [ %mask.next, %bit.take ]
+  %n.bit = phi i64 [ %n.scan, %line.open ], [ %n.taken, %bit.take ]
+  %over = icmp eq i64 %mask.now, 0
+  br i1 %over, label %scan, label %bit.take
+bit.take:
+  %inside = call i64 @llvm.cttz.i64(i64 %mask.now, i1 true)
+  %found = add i64 %start, %inside
+  %column = {column}
+  %out.at = getelementptr {element}, ptr %out, i64 %n.bit
+  store {element} %column, ptr %out.at, align 1
+  %n.taken = add i64 %n.bit, 1
+  %less = sub i64 %mask.now, 1
+  %mask.next = and i64 %mask.now, %less
+  br label %bit
+row.end:
+  %n.end = phi i64 [ %n.copied, %copy ], [ %n.scan, %scan ]
+  %made = sub i64 %n.end, %n
+  %count.at = getelementptr i64, ptr %counts, i64 %r
+  store i64 %made, ptr %count.at
+  br label %row
+done:
+  ret i64 %n
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+"""
