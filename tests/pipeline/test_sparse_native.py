@@ -19,7 +19,8 @@ from teir.lower.evaluate import evaluate_kernels
 from teir.lower.lower import lower
 from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import compile_program, default_isa
-from teir.search.sparse.schedules import Request, plan_frontier
+from teir.search.sparse.predicted import Problem
+from teir.search.sparse.ranked import ranked
 from teir.search.sparse.translate import program_of
 
 
@@ -174,15 +175,16 @@ def test_the_frontier_of_each_kernel_runs_natively(name: str) -> None:
     output = statement.output
     wanted = np.einsum(f"{words}->{''.join(output.indices)}", *arrays, optimize=True)
     symbols = {**extents, **{f"{index}pos": 4.0 for index in extents}}
-    request = Request(cache_bytes=1 << 25, sizes=symbols)
-    for candidate in plan_frontier(statement, request)[:12]:
+    problem = Problem(statement=statement, symbols=symbols, element_bytes=8, cache_bytes=1 << 25)
+    for one in ranked(problem)[:14]:
+        graph = one.candidate.graph
         program = program_of(
-            candidate.graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name=name
+            graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name=name
         )
         blocked = with_row_blocks(program)
         results = []
-        for one, threads in ((program, 1), (blocked, 2)):
-            executable = compile_program(one, threads=threads)
+        for made, threads in ((program, 1), (blocked, 2)):
+            executable = compile_program(made, threads=threads)
             for run in (executable, executable.specialised()):
                 found = copies(operands)
                 run.run(found)

@@ -38,11 +38,12 @@ def with_row_blocks(program: Program) -> Program:
     Blocks have up to 48 rows, fewer where temporaries would leave the second cache. The same
     object where there is nothing to do.
     """
-    for place, root in enumerate(program.roots):
+    for place in reversed(range(len(program.roots))):
+        root = program.roots[place]
         rows = _rows(program, root)
         if rows is not None:
             assert isinstance(root, IterationNode)
-            return _Blocking(program, root, rows).program(place)
+            program = _Blocking(program, root, rows).program(place)
     return program
 
 

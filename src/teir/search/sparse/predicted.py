@@ -27,12 +27,16 @@ _BLOCKED = 0.33
 """One vector of multiply-adds in a register block."""
 _STREAMED = 0.6
 """One vector of multiply-adds whose factor comes from a near cache for every one."""
+_TURNED = 0.75
+"""One vector of multiply-adds of a product none of whose operands has the result's last index."""
 _SCALAR = 1.2
 """One multiply-add that no vector holds."""
 _GATHER = 0.9
 """One stored element: its value, its coordinate, the place of a row."""
 _BYTE = 0.08
 """One byte to or from memory."""
+_UPDATE = 4
+"""Bytes moved for one byte of a result that is read and written again."""
 _VECTOR_BYTES = 64
 _SECOND_CACHE = 1 << 20
 _FUSED_LEVELS = 2
@@ -63,9 +67,18 @@ class Problem:
 
 def predicted_seconds(graph: IterationGraph, problem: Problem) -> float:
     """Seconds of one run on one thread."""
-    root = factored(graph).root
-    rows = isinstance(root, Branch) and len(root.loops) == 1
-    return 1e-9 * _node(problem, root, _Place(1.0, (), 0, False), blocks=rows)
+    return 1e-9 * _root(problem, factored(graph).root)
+
+
+def _root(problem: Problem, root: Node) -> float:
+    """Nanoseconds of one run of what no loop is around; halves without common loops are such."""
+    place = _Place(1.0, (), 0, False)
+    if isinstance(root, Branch) and not root.loops:
+        size = problem.bytes_of(root.temporary)
+        nanoseconds = _CALL + size / _VECTOR_BYTES * 0.1 + _far(problem, size, 2 * size)
+        return nanoseconds + _root(problem, root.producer) + _root(problem, root.consumer)
+    is_blocked = isinstance(root, Branch) and len(root.loops) == 1
+    return _node(problem, root, place, blocks=is_blocked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +163,10 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
     nanoseconds += _GATHER * visits if is_gather else 0.0
     vector = _vector(nest, inner)
     if vector is None:
-        return nanoseconds + calls * _CALL + visits * elements * _SCALAR
+        rate = _SCALAR
+        if not is_gather and len(inner) > 1 and _is_turned(nest, inner):
+            calls, rate = (calls / 12 if blocks else calls), _TURNED / problem.lanes
+        return nanoseconds + calls * _CALL + visits * elements * rate
     is_block = len(inner) > 1 and (blocks or place.is_half or len(inner) > 2 or not place.above)
     rate = _BLOCKED if is_block or (is_gather and len(inner) == 1) else _STREAMED
     calls = calls / 12 if blocks and len(inner) > 1 else calls
@@ -171,6 +187,12 @@ def _vector(nest: Nest, inner: tuple[str, ...]) -> str | None:
     return inner[0] if is_dot else None
 
 
+def _is_turned(nest: Nest, inner: tuple[str, ...]) -> bool:
+    """True for a product of two whose elements lie in vectors, but not along the result's."""
+    last = [access.indices[-1] for access in nest.inputs if access.indices]
+    return len(last) == 2 and all(index in inner for index in last)
+
+
 def _traffic(
     problem: Problem,
     nest: Nest,
@@ -189,7 +211,7 @@ def _traffic(
         nanoseconds += _far(problem, problem.bytes_of(access), moved)
     tile = prod(problem.symbols[index] for index in nest.output.indices if index in inner)
     if tile * problem.element_bytes > _SECOND_CACHE // 4:
-        moved = 2 * tile * problem.element_bytes * runs
+        moved = _UPDATE * tile * problem.element_bytes * runs
         nanoseconds += _far(problem, problem.bytes_of(nest.output), moved)
     return nanoseconds
 

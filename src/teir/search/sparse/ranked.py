@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
-from teir.search.sparse.candidate import Candidate, Sizes
+from teir.expr.index_notation import Access
+from teir.search.sparse.candidate import Candidate, candidates_of
 from teir.search.sparse.constraints import symbols_of
-from teir.search.sparse.cost import value
+from teir.search.sparse.cost import FIBRE, costing_of, value
+from teir.search.sparse.graph import IterationGraph
+from teir.search.sparse.hoisting import hoisted
 from teir.search.sparse.predicted import Problem, predicted_seconds
 from teir.search.sparse.schedules import Request, plan_frontier
+from teir.search.sparse.statement import Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,23 +28,51 @@ class Ranked:
 def ranked(problem: Problem) -> tuple[Ranked, ...]:
     """The frontier, least predicted time first, then least memory, then by the text.
 
-    What needs more temporaries than half of the last cache comes after everything else.
+    With it come the schedules that multiply dense operands first. What needs more temporaries than
+    half of the last cache, and more than all operands and the result, comes after everything else.
     """
-    symbols = {symbol: problem.symbols[symbol] for symbol in symbols_of(problem.statement)}
-    request = Request(
-        sizes=symbols, cache_bytes=problem.cache_bytes, element_bytes=problem.element_bytes
-    )
-    sizes = Sizes(
-        symbols=symbols, element_bytes=problem.element_bytes, memory_bytes=request.memory_bytes
-    )
+    most_bytes = max(problem.cache_bytes / 2, _data_bytes(problem))
+    candidates = [
+        *_frontier(problem, problem.statement),
+        *_hoisted(problem, most_bytes / problem.element_bytes),
+    ]
     found = [
-        Ranked(candidate=one, seconds=predicted_seconds(one.graph, problem))
-        for one in plan_frontier(problem.statement, request)
+        Ranked(candidate=one, seconds=predicted_seconds(one.graph, problem)) for one in candidates
     ]
 
     def rank(one: Ranked) -> tuple[bool, float, float, str]:
-        cost = one.candidate.cost
-        is_large = not sizes.is_within(cost)
-        return is_large, one.seconds, value(cost.memory, symbols), str(one.candidate.graph)
+        elements = value(one.candidate.cost.memory, problem.symbols)
+        is_large = elements * problem.element_bytes > most_bytes
+        return is_large, one.seconds, elements, str(one.candidate.graph)
 
     return tuple(sorted(found, key=rank))
+
+
+def _frontier(problem: Problem, statement: Statement) -> tuple[Candidate, ...]:
+    symbols = {symbol: problem.symbols[symbol] for symbol in symbols_of(statement)}
+    request = Request(
+        sizes=symbols, cache_bytes=problem.cache_bytes, element_bytes=problem.element_bytes
+    )
+    return plan_frontier(statement, request)
+
+
+def _hoisted(problem: Problem, most_elements: float) -> list[Candidate]:
+    def frontier(left: Statement) -> Iterator[IterationGraph]:
+        return (one.graph for one in _frontier(problem, left))
+
+    graphs = hoisted(problem.statement, problem.symbols, most_elements, frontier)
+    return candidates_of(costing_of(problem.statement), graphs, are_pipelines=True)
+
+
+def _data_bytes(problem: Problem) -> float:
+    """Bytes of the operands' values and of the result."""
+    return problem.element_bytes * sum(
+        prod(_length(problem, access, index) for index in access.indices)
+        for access in problem.statement.accesses
+    )
+
+
+def _length(problem: Problem, access: Access, index: str) -> float:
+    is_walked = index in problem.statement.compressed_indices(access.tensor)
+    length = problem.symbols[index]
+    return problem.symbols.get(f"{index}{FIBRE}", length) if is_walked else length

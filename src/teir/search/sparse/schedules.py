@@ -227,11 +227,11 @@ def plan_frontier(statement: Statement, request: Request) -> tuple[Candidate, ..
 
 
 def _unbeaten(space: Space, sizes: Sizes) -> list[Candidate]:
-    """Schedules no other beats, all linear nests, all pipelines; one per loop tree and cost."""
+    """Schedules no other beats, all linear nests, all pipelines; one per loop tree and costs."""
     costing = costing_of(space.statement)
     graphs = Planner(space, sizes.symbols).graphs()
     found = candidates_of(costing, graphs, are_pipelines=False)
-    unique = {(candidate.graph.tree, candidate.cost): candidate for candidate in reversed(found)}
+    unique = {(one.graph.tree, one.cost, one.strided): one for one in reversed(found)}
     pipelines = Rebuilder(space, LoopTrees(space, with_primes=True)).pipelines(space.orders[0])
     nested = [*reversed(unique.values())]
     return pareto([*nested, *candidates_of(costing, pipelines, are_pipelines=True)], sizes)

@@ -172,6 +172,8 @@ class _Translation:
         Dense ones where the output is dense. Where it has the index arrays of an input, all of its
         compressed levels, for the walk over that input then meets every stored element.
         """
+        if isinstance(root, Branch) and not root.loops:
+            return self._own_loops(root.consumer)
         walked = sparse_loops(self._statement, root)
         levels = self._statement.level_indices(self._statement.output.tensor)
         fmt = self._statement.format_of(self._statement.output.tensor)
@@ -210,7 +212,8 @@ class _Translation:
             case Branch():
                 inner = is_outermost and not node.loops
                 first, below = self._tree(node.producer, (), is_outermost=inner)
-                then, after = self._tree(node.consumer, (), is_outermost=inner)
+                below_this = () if node.loops else zeroed
+                then, after = self._tree(node.consumer, below_this, is_outermost=inner)
                 children = (self._zero(node.temporary), *first, *then)
                 own = Tensor(name=node.temporary.tensor, data_type=self._data_type)
                 scratch = (own, *below, *after)
