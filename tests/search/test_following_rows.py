@@ -25,11 +25,14 @@ TERMS = ("trus,pqtu->pqrs", "srut,qptu->pqrs", "sutr,tupq->pqrs", "pqtu,trus->pq
 
 
 def program_of(
-    text: str, extents: dict[str, int], machine: Machine
+    text: str,
+    extents: dict[str, int],
+    machine: Machine,
+    data_type: DataType = DataType.FP32,
 ) -> tuple[Program, list[tuple[int, ...]]]:
     terms, _ = text.split("->")
     shapes = [tuple(extents[index] for index in term) for term in terms.split(",")]
-    types = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
+    types = tuple(contiguous(data_type, shape) for shape in shapes)
     problem = state_problem(parse_subscripts(text), types, None, None)
     assert problem.contraction is not None
     return contraction_program(problem.contraction, ((0, 1),), machine).program, shapes
@@ -79,3 +82,10 @@ def test_few_columns_do_not_pay_for_packing() -> None:
     few = SHORT | {"p": 1, "q": 2}
     program, _ = program_of("trus,pqtu->pqrs", few, USUAL)
     assert all(one.operation is not Operation.COPY for one in program.primitives)
+
+
+def test_low_panels_of_pairs_are_put_together() -> None:
+    wide = {"p": 32, "q": 32, "r": 4, "s": 32, "t": 8, "u": 8}
+    program, _ = program_of("trus,pqtu->pqrs", wide, USUAL, DataType.BF16)
+    assert lanes_of(program) == {64}
+    assert lanes_of(program_of("trus,pqtu->pqrs", wide, USUAL)[0]) == {32}

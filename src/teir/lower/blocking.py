@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from math import gcd
 
 import msgspec
 
@@ -31,6 +32,8 @@ _PAIR_COLUMN = 2.4
 """Multiply-adds in whose time two factors of BF16 meet and are spread (`flushes`)."""
 _PAGE_BYTES = 4096
 _LINES_PER_SET = 8
+_CROWDED_SETS = 2
+"""Sets so few that the columns of a register block would not all stay."""
 _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
@@ -64,10 +67,13 @@ def full_lanes(isa: Isa, in_type: DataType, out_type: DataType) -> int:
 def most_columns(column_stride_bytes: int) -> int | None:
     """Columns of B a block may read side by side; None for as many as it likes.
 
-    Columns whole pages apart share the sets of the first-level cache, which hold eight lines.
+    Columns whole or half pages apart share one or two sets of the first-level cache, which hold
+    eight lines each; two are left to A and C.
     """
-    is_crowded = column_stride_bytes != 0 and column_stride_bytes % _PAGE_BYTES == 0
-    return _LINES_PER_SET - 2 if is_crowded else None
+    if column_stride_bytes == 0:
+        return None
+    sets = _PAGE_BYTES // gcd(column_stride_bytes, _PAGE_BYTES)
+    return sets * (_LINES_PER_SET - 2) if sets <= _CROWDED_SETS else None
 
 
 @cache

@@ -25,7 +25,8 @@ from teir.passes.cache_blocks import (
 )
 from teir.passes.extents import even_block
 from teir.search.machine import Machine
-from teir.search.packing import follow, rows_together
+from teir.search.packing import rows_together
+from teir.search.panel_rows import gains_by_following, panel_of
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -41,11 +42,6 @@ _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
-_LONGEST_PANEL = 24
-"""Vectors of a panel of rows that follow one another: a step along it stays within a page."""
-_RUN_COST = 3.0
-_MOVE_COST = 0.7
-"""What packing a run of a row, and an element of it, takes, in multiply-adds of a vector."""
 
 
 class Packing(Enum):
@@ -118,7 +114,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
         depth=depth,
-        panel=_panel(shape, machine),
+        panel=panel_of(shape, machine),
         row_block=_row_block(shape, k, sharing, machine),
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
@@ -171,7 +167,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
 
     Long rows make long panels of few columns: whole lines of the output, one after the other.
     """
-    panel = _panel(shape, machine)
+    panel = panel_of(shape, machine)
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
     panel = next((long * lanes for long in (9, 6) if rows % (long * lanes) == 0), panel)
@@ -234,7 +230,7 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     walk = _walked(shape.a, shape.m, k, shape.columns)
     if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
-    return is_worth_packing(walk, USUAL) and _gains_by_following(shape, machine)
+    return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
 
 
 def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
@@ -302,52 +298,6 @@ def _order(
         return Order.COLUMNS
     is_wide = shape.rows < shape.columns and _fits_whole(shape, k, machine)
     return Order.COLUMNS if is_wide or packed_a is Packing.BLOCKS else Order.ROWS
-
-
-def _panel(shape: ProductShape, machine: Machine) -> int:
-    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste."""
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    rows = 1 if shape.m is None else shape.m.extent
-    if shape.m is not None:
-        count = _rows_of_panel(shape, machine)
-        if count > 1:
-            return count * rows
-    if rows <= 4 * lanes:
-        return rows
-    return min((3 * lanes, 4 * lanes), key=lambda panel: -rows % panel)
-
-
-def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
-    """Rows of the outer axis that make a panel with the fewest vectors; 1 for none."""
-    assert shape.m is not None
-    if not shape.m_outer or not follow(shape.m_outer[-1], shape.m, shape.out.name):
-        return 1
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    rows, outer = shape.m.extent, shape.m_outer[-1].extent
-    most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
-
-    def worth(count: int) -> tuple[int, bool, int]:
-        return (_vectors(outer, rows, count, lanes), count * rows < 3 * lanes, count)
-
-    return min(range(1, most + 1), key=worth)
-
-
-def _vectors(outer: int, rows: int, count: int, lanes: int) -> int:
-    """Vectors of ``outer`` rows of ``rows``, ``count`` of which lie side by side."""
-    whole, left = divmod(outer, count)
-    return whole * -(-count * rows // lanes) + -(-left * rows // lanes)
-
-
-def _gains_by_following(shape: ProductShape, machine: Machine) -> bool:
-    """True where full vectors save more than packing costs."""
-    assert shape.m is not None
-    count = _rows_of_panel(shape, machine)
-    if count == 1:
-        return False
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    outer, rows = shape.m_outer[-1].extent, shape.m.extent
-    saved = _vectors(outer, rows, 1, lanes) - _vectors(outer, rows, count, lanes)
-    return saved * shape.columns > outer * (_RUN_COST + _MOVE_COST * rows)
 
 
 def _tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:

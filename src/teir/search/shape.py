@@ -13,6 +13,9 @@ import msgspec
 from teir.ir.nodes import Tensor
 from teir.search.step import Span, Step
 
+_NEAR_BYTES = 512 << 10
+"""An output so small stays in the second cache: its columns may lie far apart."""
+
 
 class ProductShape(msgspec.Struct, frozen=True):
     """A product step: A carries the lanes, B is broadcast; every list outermost first.
@@ -55,7 +58,8 @@ def product_shape(step: Step) -> ProductShape | None:
         if lanes in n_axes:
             a, b, m_axes, n_axes = b, a, n_axes, m_axes
     m = min(m_axes, key=lambda axis: axis.stride(out.name), default=None)
-    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out), default=None)
+    is_near = extent_of(free) * out.data_type.width <= _NEAR_BYTES
+    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near), default=None)
     return ProductShape(
         a=a,
         b=b,
@@ -73,9 +77,10 @@ def _moves(axis: Span, tensor: Tensor) -> bool:
     return axis.stride(tensor.name) != 0
 
 
-def _column_worth(axis: Span, b: Tensor, out: Tensor) -> tuple[int, int, bool]:
+def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[int, bool, int]:
+    """Columns adjacent in B come first where the output ``is_near``, else those close in it."""
     is_unit = axis.stride(b.name) == b.data_type.width
-    return min(axis.extent, 12), -axis.stride(out.name), is_unit
+    return min(axis.extent, 12), is_near and is_unit, -axis.stride(out.name)
 
 
 def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:

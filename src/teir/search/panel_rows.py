@@ -1,0 +1,75 @@
+"""Panels of packed rows: how high they are, and when short rows are worth putting side by side."""
+
+from __future__ import annotations
+
+from teir.dtypes import DataType
+from teir.search.machine import Machine
+from teir.search.packing import follow
+from teir.search.shape import ProductShape
+
+_LONGEST_PANEL = 24
+"""Vectors of a panel of rows that follow one another: a step along it stays within a page."""
+_RUN_COST = 3.0
+_MOVE_COST = 0.7
+"""What packing a run of a row, and an element of it, takes, in multiply-adds of a vector."""
+_PAIR_COLUMN = 2.4
+"""Multiply-adds of BF16 pairs in whose time two factors of B meet and are spread."""
+
+
+def panel_of(shape: ProductShape, machine: Machine) -> int:
+    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste."""
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    if shape.m is not None:
+        count = _rows_of_panel(shape, machine)
+        if count > 1:
+            return count * rows
+    if rows <= 4 * lanes:
+        return rows
+    return min((3 * lanes, 4 * lanes), key=lambda panel: -rows % panel)
+
+
+def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of the outer axis that make a panel with the fewest vectors; 1 for none."""
+    assert shape.m is not None
+    if not shape.m_outer or not follow(shape.m_outer[-1], shape.m, shape.out.name):
+        return 1
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows, outer = shape.m.extent, shape.m_outer[-1].extent
+    most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
+
+    def worth(count: int) -> tuple[int, bool, int]:
+        return (_vectors(outer, rows, count, lanes), count * rows < 3 * lanes, count)
+
+    return min(range(1, most + 1), key=worth)
+
+
+def _vectors(outer: int, rows: int, count: int, lanes: int) -> int:
+    """Vectors of ``outer`` rows of ``rows``, ``count`` of which lie side by side."""
+    whole, left = divmod(outer, count)
+    return whole * -(-count * rows // lanes) + -(-left * rows // lanes)
+
+
+def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
+    """True where full vectors save more than packing costs.
+
+    Low panels of BF16 wait for the factors of B, which cost a column the same at any height.
+    """
+    assert shape.m is not None
+    count = _rows_of_panel(shape, machine)
+    if count == 1:
+        return False
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    outer, rows = shape.m_outer[-1].extent, shape.m.extent
+    before = _vectors(outer, rows, 1, lanes)
+    after = _vectors(outer, rows, count, lanes)
+    cost = outer * (_RUN_COST + _MOVE_COST * rows)
+    if shape.a.data_type is not DataType.BF16:
+        return (before - after) * shape.columns > cost
+    saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * rows, lanes)
+    return saved * shape.columns > 2 * cost
+
+
+def _pair_cost(rows: int, lanes: int) -> float:
+    """The time of one vector of a panel of ``rows``, two steps at once, in multiply-adds."""
+    return max(1.0, _PAIR_COLUMN * lanes / rows)

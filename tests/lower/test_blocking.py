@@ -1,0 +1,24 @@
+"""How many columns of B a register block may read side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+from teir.dtypes import DataType
+from teir.lower.blocking import choose_blocking, most_columns
+from teir.target import Isa
+
+
+@pytest.mark.parametrize(
+    ("stride_bytes", "most"),
+    [(0, None), (4096, 6), (8192, 6), (2048, 12), (10240, 12), (1024, None), (4160, None)],
+)
+def test_columns_that_share_sets_of_the_first_cache_are_few(
+    stride_bytes: int, most: int | None
+) -> None:
+    assert most_columns(stride_bytes) == most
+
+
+def test_no_block_has_more_columns_than_its_sets_hold() -> None:
+    blocking = choose_blocking(8, 96, 64, Isa.AVX512, DataType.FP64, DataType.FP64, 12)
+    assert max(cut.size for cut in blocking.columns) <= 12
