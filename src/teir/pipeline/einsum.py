@@ -8,44 +8,30 @@ threads. A call that was seen before is one look-up and one native call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
-import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from teir.arrays.adapters import view_array
-from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
-from teir.pipeline.choosing import Decidable, chosen_tree
-from teir.pipeline.determinism import Determinism, checked_determinism, planned_threads
-from teir.pipeline.executable import Executable, compile_program, thread_count
-from teir.pipeline.machine_speeds import machine_of
-from teir.pipeline.memory import checked_limit, require_result_within, threads_within
+from teir.pipeline.determinism import checked_determinism
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
-from teir.pipeline.plan_cache import PlanCache
+from teir.pipeline.planning import Wishes, kept_plans, plan_arrays, plan_types, with_entry
 from teir.pipeline.problem import (
     OperandType,
-    Problem,
-    Route,
     asked_type,
     contiguous,
     contiguous_numpy,
-    state_problem,
     stored_type,
 )
 from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
-from teir.runtime.runtime import current
-from teir.search.contraction import Path
-from teir.search.path import find_path
-from teir.search.tree import TreeOptions
 
 SHAPES = Rule(
     code="TEIR616",
@@ -101,16 +87,16 @@ def einsum(
                 break
             key += (operand.dtype, operand.shape, operand.strides)
         else:
-            plan = _plans().plans.get(tuple(key))
+            plan = kept_plans().plans.get(tuple(key))
             if plan is None and is_index_notation(subscripts):
                 return _sparse(subscripts, operands, out, None, None, None)
             if plan is None:
-                plan, views = _plan_arrays(parse_expression(subscripts), operands, _Wishes())
-                _plans().keep(tuple(key), plan)
+                plan, views = plan_arrays(parse_expression(subscripts), operands, Wishes())
+                kept_plans().keep(tuple(key), plan)
                 return run_views(plan, views, None if out is None else view_out(plan.problem, out))
             if not plan.has_entry:
-                plan = _with_entry(plan)
-                _plans().keep(tuple(key), plan)
+                plan = with_entry(plan)
+                kept_plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     if out_levels is None and dtype is None and type(subscripts) is str:
         usual = _usual(optimize, memory_limit, tune, deterministic)
@@ -122,7 +108,7 @@ def einsum(
         require_usual(_usual(optimize, memory_limit, tune, deterministic))
         return _sparse(subscripts, operands, out, out_levels, dtype, threads)
     parsed, arrays = _parse(subscripts, operands)
-    wishes = _Wishes(
+    wishes = Wishes(
         dtype=dtype,
         threads=threads,
         optimize=optimize,
@@ -131,7 +117,7 @@ def einsum(
         deterministic=checked_determinism(deterministic),
         makes_result=out is None,
     )
-    plan, views = _plan_arrays(parsed, arrays, wishes)
+    plan, views = plan_arrays(parsed, arrays, wishes)
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
 
 
@@ -183,7 +169,7 @@ def plan(
         return sparse_plan(text, given, out_levels=out_levels, dtype=dtype, threads=threads)
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
-    wishes = _Wishes(
+    wishes = Wishes(
         dtype=dtype,
         threads=threads,
         optimize=optimize,
@@ -191,7 +177,7 @@ def plan(
         tune=tune,
         deterministic=checked_determinism(deterministic),
     )
-    return _plan_types(parsed, types, None, wishes, is_called_often=True)
+    return plan_types(parsed, types, None, wishes, is_called_often=True)
 
 
 def _sparse(
@@ -227,19 +213,6 @@ def _usual(
         "tune": not tune,
         "deterministic": deterministic in ("runs", "threads"),
     }
-
-
-class _Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks of a plan besides the expression and the arrays."""
-
-    dtype: Any = None
-    threads: int | None = None
-    optimize: Any = "auto"
-    memory_limit: int | None = None
-    tune: bool = False
-    deterministic: Determinism = Determinism.RUNS
-    makes_result: bool = True
-    """The result is counted against the memory limit: the plan may have to allocate it."""
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
@@ -290,207 +263,3 @@ def _sublist_finding(found: Any) -> Finding:
         expected="an expression, or operands alternating with lists of integers",
         found=f"a value of type {type(found).__name__}",
     )
-
-
-def _plan_arrays(
-    subscripts: Subscripts,
-    operands: Sequence[Any],
-    wishes: _Wishes,
-) -> tuple[Plan, list[Any]]:
-    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
-    types = tuple(operand_type(view) for view in views)
-    return _plan_types(subscripts, types, None, wishes), views
-
-
-def _plan_types(
-    subscripts: Subscripts,
-    types: tuple[OperandType, ...],
-    out: OperandType | None,
-    wishes: _Wishes,
-    is_called_often: bool = False,
-) -> Plan:
-    """The plan for arrays of these types: kept, or made now."""
-    threads = thread_count(wishes.threads)
-    limit = checked_limit(wishes.memory_limit)
-    key: tuple[Any, ...] = (
-        subscripts,
-        types,
-        out,
-        str(wishes.dtype),
-        threads,
-        limit,
-        bool(wishes.tune),
-        wishes.deterministic,
-        limit is not None and wishes.makes_result,
-    )
-    keyed = isinstance(wishes.optimize, (str, bool))
-    if keyed:
-        key = (*key, wishes.optimize)
-        known = _plans().plans.get(key)
-        if known is not None and (known.has_entry or not is_called_often):
-            return known
-    else:
-        known = None
-    made = known or _make_plan(
-        subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit)
-    )
-    if is_called_often and not made.has_entry:
-        made = _with_entry(made)
-    if wishes.tune:
-        # Plans made before may not know what is remembered now.
-        _plans().clear()
-    if keyed:
-        _plans().keep(key, made)
-    return made
-
-
-def _make_plan(
-    subscripts: Subscripts,
-    types: tuple[OperandType, ...],
-    out: OperandType | None,
-    wishes: _Wishes,
-) -> Plan:
-    problem = state_problem(subscripts, types, out, wishes.dtype)
-
-    def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
-        makes_result = wishes.makes_result and other_out is None
-        return _plan_types(subscripts, other, other_out, replace(wishes, makes_result=makes_result))
-
-    if problem.contraction is None:
-        if problem.route is Route.NUMPY:
-            _require_numpy_size(subscripts, problem.bound.einsum.indices)
-        require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
-        return Plan(
-            problem=problem,
-            steps=(),
-            decidable=None,
-            chosen=None,
-            executable=None,
-            entry=None,
-            has_entry=True,
-            direct=None,
-            replan=replan,
-            memory_limit=wishes.memory_limit,
-        )
-    decidable = _decidable(problem, wishes)
-    chosen = chosen_tree(decidable, wishes.tune)
-    tree = chosen.tree
-    threads = thread_count(wishes.threads)
-    executable = compile_program(tree.program, threads=threads)
-    fitting = _fitting_threads(executable, decidable, threads)
-    if fitting != threads:
-        executable = compile_program(tree.program, threads=fitting)
-    _require_inside(executable, problem)
-    return Plan(
-        problem=problem,
-        steps=tree.steps,
-        decidable=decidable,
-        chosen=chosen,
-        executable=executable,
-        entry=None,
-        has_entry=any(problem.copied),
-        direct=None if any(problem.copied) else executable.run_addresses,
-        replan=replan,
-        memory_limit=wishes.memory_limit,
-    )
-
-
-def _decidable(problem: Problem, wishes: _Wishes) -> Decidable:
-    """The path of the contraction, the layouts asked for, the machine and the memory limit."""
-    threads = planned_threads(wishes.deterministic, thread_count(wishes.threads))
-    contraction, nesting = problem.contraction, problem.subscripts.nesting
-    assert contraction is not None
-    is_nested = nesting is not None and isinstance(wishes.optimize, (str, bool))
-    if nesting is not None and is_nested and wishes.optimize in ("auto", True, False):
-        path: Path = nesting.path
-        options = TreeOptions(results=nesting.results, rearrange=wishes.optimize is not False)
-    else:
-        path = find_path(
-            [tuple(factor.strides) for factor in contraction.inputs],
-            tuple(contraction.output.strides),
-            contraction.extents,
-            wishes.optimize,
-        )
-        options = TreeOptions()
-    return Decidable(
-        problem=problem,
-        path=path,
-        options=options,
-        machine=machine_of(threads),
-        limit=wishes.memory_limit,
-        counted_threads=threads if wishes.deterministic is Determinism.RUNS else 1,
-        result_bytes=_result_bytes(problem, wishes),
-    )
-
-
-def _result_bytes(problem: Problem, wishes: _Wishes) -> int:
-    """What the result takes where the plan allocates it."""
-    return problem.result_bytes if wishes.makes_result else 0
-
-
-def _fitting_threads(executable: Executable, decidable: Decidable, threads: int) -> int:
-    """The threads whose scratch stays within the limit; one always does."""
-    if decidable.limit is None or decidable.counted_threads == threads:
-        return threads
-    room = decidable.limit - decidable.result_bytes - decidable.problem.copied_bytes
-    return threads_within(executable.kernel_program, room, threads)
-
-
-def _with_entry(plan: Plan) -> Plan:
-    """A plan that is called again, with the native function of exactly its arrays."""
-    assert plan.executable is not None
-    return replace(plan, entry=_entry(plan.executable, plan.problem), has_entry=True)
-
-
-def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:
-    """The native function of exactly these arrays, where there can be one."""
-    program = executable.program
-    operands = tuple(
-        EntryOperand(
-            slot=slot,
-            data_type=tensor.data_type,
-            shape=array.shape,
-            strides_bytes=array.strides_bytes,
-            writable=tensor.name in executable.written,
-        )
-        for slot, (tensor, array) in enumerate(
-            zip(program.tensors, problem.tensor_types(), strict=True)
-        )
-    )
-    return bind_entry(executable.native, operands)
-
-
-def _require_inside(executable: Executable, problem: Problem) -> None:
-    """The second look at the bounds: what the check proved must lie inside the arrays.
-
-    The strides come from the arrays, so this cannot fail unless this package is wrong.
-    """
-    for tensor, array in zip(executable.program.tensors, problem.tensor_types(), strict=True):
-        need = executable.report.needs.get(tensor.name)
-        low, high = array.span_bytes
-        if need is not None and (need.low < low or need.high > high):
-            raise RuntimeError(
-                f"the program of {problem.subscripts} needs bytes {need.low} to {need.high} of "
-                f"{tensor.name}, which has {low} to {high}: please report this"
-            )
-
-
-def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
-    from teir.expr.rules import CHARACTER, at_character
-
-    if len(indices) > 52:
-        raise TeirError(
-            (
-                at_character(
-                    CHARACTER,
-                    subscripts.text,
-                    0,
-                    "at most 52 subscripts where NumPy computes the result",
-                    f"{len(indices)}",
-                ),
-            )
-        )
-
-
-def _plans() -> PlanCache:
-    return current().once("einsum plans", PlanCache)

@@ -377,7 +377,7 @@ FAULTS = (
     ),
     Fault(
         "one plan for all types",
-        "pipeline/einsum.py",
+        "pipeline/planning.py",
         "        subscripts,\n        types,\n        out,\n",
         "        subscripts,\n        out,\n",
         EINSUMS,

@@ -1,0 +1,253 @@
+"""From an einsum on array types to a plan, kept in memory by what was asked for.
+
+    problem -> path, layouts and program (chosen) -> executable -> plan -> native entry
+
+A plan gets its native entry point when it is called again, or when it is made to be called often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from teir.arrays.adapters import view_array
+from teir.backends.llvm.entry import EntryOperand, bind_entry
+from teir.errors import TeirError
+from teir.expr.nodes import Subscripts
+from teir.pipeline.choosing import Decidable, chosen_tree
+from teir.pipeline.determinism import Determinism, planned_threads
+from teir.pipeline.executable import Executable, compile_program, thread_count
+from teir.pipeline.machine_speeds import machine_of
+from teir.pipeline.memory import checked_limit, require_result_within, threads_within
+from teir.pipeline.plan import Plan, operand_type
+from teir.pipeline.plan_cache import PlanCache
+from teir.pipeline.problem import (
+    OperandType,
+    Problem,
+    Route,
+    state_problem,
+)
+from teir.runtime.runtime import current
+from teir.search.contraction import Path
+from teir.search.path import find_path
+from teir.search.tree import TreeOptions
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks of a plan besides the expression and the arrays."""
+
+    dtype: Any = None
+    threads: int | None = None
+    optimize: Any = "auto"
+    memory_limit: int | None = None
+    tune: bool = False
+    deterministic: Determinism = Determinism.RUNS
+    makes_result: bool = True
+    """The result is counted against the memory limit: the plan may have to allocate it."""
+
+
+def plan_arrays(
+    subscripts: Subscripts,
+    operands: Sequence[Any],
+    wishes: Wishes,
+) -> tuple[Plan, list[Any]]:
+    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
+    types = tuple(operand_type(view) for view in views)
+    return plan_types(subscripts, types, None, wishes), views
+
+
+def plan_types(
+    subscripts: Subscripts,
+    types: tuple[OperandType, ...],
+    out: OperandType | None,
+    wishes: Wishes,
+    is_called_often: bool = False,
+) -> Plan:
+    """The plan for arrays of these types: kept, or made now."""
+    threads = thread_count(wishes.threads)
+    limit = checked_limit(wishes.memory_limit)
+    key: tuple[Any, ...] = (
+        subscripts,
+        types,
+        out,
+        str(wishes.dtype),
+        threads,
+        limit,
+        bool(wishes.tune),
+        wishes.deterministic,
+        limit is not None and wishes.makes_result,
+    )
+    keyed = isinstance(wishes.optimize, (str, bool))
+    if keyed:
+        key = (*key, wishes.optimize)
+        known = kept_plans().plans.get(key)
+        if known is not None and (known.has_entry or not is_called_often):
+            return known
+    else:
+        known = None
+    made = known or _make_plan(
+        subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit)
+    )
+    if is_called_often and not made.has_entry:
+        made = with_entry(made)
+    if wishes.tune:
+        # Plans made before may not know what is remembered now.
+        kept_plans().clear()
+    if keyed:
+        kept_plans().keep(key, made)
+    return made
+
+
+def _make_plan(
+    subscripts: Subscripts,
+    types: tuple[OperandType, ...],
+    out: OperandType | None,
+    wishes: Wishes,
+) -> Plan:
+    problem = state_problem(subscripts, types, out, wishes.dtype)
+
+    def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
+        makes_result = wishes.makes_result and other_out is None
+        return plan_types(subscripts, other, other_out, replace(wishes, makes_result=makes_result))
+
+    if problem.contraction is None:
+        if problem.route is Route.NUMPY:
+            _require_numpy_size(subscripts, problem.bound.einsum.indices)
+        require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
+        return Plan(
+            problem=problem,
+            steps=(),
+            decidable=None,
+            chosen=None,
+            executable=None,
+            entry=None,
+            has_entry=True,
+            direct=None,
+            replan=replan,
+            memory_limit=wishes.memory_limit,
+        )
+    decidable = _decidable(problem, wishes)
+    chosen = chosen_tree(decidable, wishes.tune)
+    tree = chosen.tree
+    threads = thread_count(wishes.threads)
+    executable = compile_program(tree.program, threads=threads)
+    fitting = _fitting_threads(executable, decidable, threads)
+    if fitting != threads:
+        executable = compile_program(tree.program, threads=fitting)
+    _require_inside(executable, problem)
+    return Plan(
+        problem=problem,
+        steps=tree.steps,
+        decidable=decidable,
+        chosen=chosen,
+        executable=executable,
+        entry=None,
+        has_entry=any(problem.copied),
+        direct=None if any(problem.copied) else executable.run_addresses,
+        replan=replan,
+        memory_limit=wishes.memory_limit,
+    )
+
+
+def _decidable(problem: Problem, wishes: Wishes) -> Decidable:
+    """The path of the contraction, the layouts asked for, the machine and the memory limit."""
+    threads = planned_threads(wishes.deterministic, thread_count(wishes.threads))
+    contraction, nesting = problem.contraction, problem.subscripts.nesting
+    assert contraction is not None
+    is_nested = nesting is not None and isinstance(wishes.optimize, (str, bool))
+    if nesting is not None and is_nested and wishes.optimize in ("auto", True, False):
+        path: Path = nesting.path
+        options = TreeOptions(results=nesting.results, rearrange=wishes.optimize is not False)
+    else:
+        path = find_path(
+            [tuple(factor.strides) for factor in contraction.inputs],
+            tuple(contraction.output.strides),
+            contraction.extents,
+            wishes.optimize,
+        )
+        options = TreeOptions()
+    return Decidable(
+        problem=problem,
+        path=path,
+        options=options,
+        machine=machine_of(threads),
+        limit=wishes.memory_limit,
+        counted_threads=threads if wishes.deterministic is Determinism.RUNS else 1,
+        result_bytes=_result_bytes(problem, wishes),
+    )
+
+
+def _result_bytes(problem: Problem, wishes: Wishes) -> int:
+    """What the result takes where the plan allocates it."""
+    return problem.result_bytes if wishes.makes_result else 0
+
+
+def _fitting_threads(executable: Executable, decidable: Decidable, threads: int) -> int:
+    """The threads whose scratch stays within the limit; one always does."""
+    if decidable.limit is None or decidable.counted_threads == threads:
+        return threads
+    room = decidable.limit - decidable.result_bytes - decidable.problem.copied_bytes
+    return threads_within(executable.kernel_program, room, threads)
+
+
+def with_entry(plan: Plan) -> Plan:
+    """A plan that is called again, with the native function of exactly its arrays."""
+    assert plan.executable is not None
+    return replace(plan, entry=_entry(plan.executable, plan.problem), has_entry=True)
+
+
+def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:
+    """The native function of exactly these arrays, where there can be one."""
+    program = executable.program
+    operands = tuple(
+        EntryOperand(
+            slot=slot,
+            data_type=tensor.data_type,
+            shape=array.shape,
+            strides_bytes=array.strides_bytes,
+            writable=tensor.name in executable.written,
+        )
+        for slot, (tensor, array) in enumerate(
+            zip(program.tensors, problem.tensor_types(), strict=True)
+        )
+    )
+    return bind_entry(executable.native, operands)
+
+
+def _require_inside(executable: Executable, problem: Problem) -> None:
+    """The second look at the bounds: what the check proved must lie inside the arrays.
+
+    The strides come from the arrays, so this cannot fail unless this package is wrong.
+    """
+    for tensor, array in zip(executable.program.tensors, problem.tensor_types(), strict=True):
+        need = executable.report.needs.get(tensor.name)
+        low, high = array.span_bytes
+        if need is not None and (need.low < low or need.high > high):
+            raise RuntimeError(
+                f"the program of {problem.subscripts} needs bytes {need.low} to {need.high} of "
+                f"{tensor.name}, which has {low} to {high}: please report this"
+            )
+
+
+def _require_numpy_size(subscripts: Subscripts, indices: Sequence[str]) -> None:
+    from teir.expr.rules import CHARACTER, at_character
+
+    if len(indices) > 52:
+        raise TeirError(
+            (
+                at_character(
+                    CHARACTER,
+                    subscripts.text,
+                    0,
+                    "at most 52 subscripts where NumPy computes the result",
+                    f"{len(indices)}",
+                ),
+            )
+        )
+
+
+def kept_plans() -> PlanCache:
+    return current().once("einsum plans", PlanCache)
