@@ -160,9 +160,8 @@ class CodeLibrary:
 
 def code_library(runtime: Runtime, isa: Isa) -> CodeLibrary:
     """The process's library for ``isa``."""
-    generator = runtime.once("code generator", generator_digest)
     cache = runtime.once("object cache", lambda: object_cache(os.environ))
-    return runtime.once(f"code library {isa.value}", lambda: CodeLibrary(isa, cache, generator))
+    return runtime.once(f"code library {isa.value}", lambda: CodeLibrary(isa, cache, _GENERATOR))
 
 
 def leaf_symbol(kernel: Kernel, isa: Isa) -> str:
@@ -179,6 +178,10 @@ def generator_digest() -> str:
         for file in sorted(path.glob("*.py")) if path.is_dir() else (path,):
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+_GENERATOR = generator_digest()
+"""Of the source this process imported: taken with the import, before anybody can edit a file."""
 
 
 def _machine_words(machine: Machine) -> tuple[str, str, str]:
