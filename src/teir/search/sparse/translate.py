@@ -153,8 +153,6 @@ class _Translation:
         root = self._graph.root
         own = self._own_loops(root)
         roots, scratch = self._tree(root, own, is_outermost=True)
-        if not own:
-            roots = (self._zero_all(), *roots)
         inputs = (access.tensor for access in self._statement.inputs)
         operands = (*inputs, self._statement.output.tensor)
         return Program(
@@ -197,12 +195,22 @@ class _Translation:
         return others == {self._shares}
 
     def _tree(
-        self, node: Node, zeroed: tuple[str, ...], *, is_outermost: bool
+        self, node: Node, zeroed: tuple[str, ...] | None, *, is_outermost: bool
     ) -> tuple[tuple[TreeNode, ...], tuple[Tensor, ...]]:
         """The nodes of a subtree, and the temporaries that a loop above it has to own.
 
-        ``zeroed``: the loops below which the output is set to zero, for the root alone.
+        ``zeroed``: the loops below which the output is set to zero, none for all of it at once;
+        None where the subtree is not what writes the output last.
         """
+        nodes, scratch = self._below(node, zeroed, is_outermost=is_outermost)
+        is_passed_on = isinstance(node, Branch) and not node.loops
+        if zeroed is None or zeroed or is_passed_on:
+            return nodes, scratch
+        return (self._zero_all(), *nodes), scratch
+
+    def _below(
+        self, node: Node, zeroed: tuple[str, ...] | None, *, is_outermost: bool
+    ) -> tuple[tuple[TreeNode, ...], tuple[Tensor, ...]]:
         match node:
             case Nest():
                 kept = self._iterated(node)
@@ -211,9 +219,12 @@ class _Translation:
                 loops = node.loops[:kept]
             case Branch():
                 inner = is_outermost and not node.loops
-                first, below = self._tree(node.producer, (), is_outermost=inner)
-                below_this = () if node.loops else zeroed
+                first, below = self._tree(node.producer, None, is_outermost=inner)
+                below_this = None if node.loops else zeroed
                 then, after = self._tree(node.consumer, below_this, is_outermost=inner)
+                if zeroed and zeroed == node.loops:
+                    # Right before the statements that add into it, which may then start from zero.
+                    then = (self._zero(output_of(node), zeroed), *then)
                 children = (self._zero(node.temporary), *first, *then)
                 own = Tensor(name=node.temporary.tensor, data_type=self._data_type)
                 scratch = (own, *below, *after)
@@ -222,7 +233,8 @@ class _Translation:
                 assert_never(node)
         if not loops:
             return children, scratch
-        nodes = self._loops(node, loops, children, scratch, zeroed, is_outermost=is_outermost)
+        outermost = zeroed or ()
+        nodes = self._loops(node, loops, children, scratch, outermost, is_outermost=is_outermost)
         return nodes, ()
 
     def _loops(
@@ -238,7 +250,8 @@ class _Translation:
         walked = sparse_loops(self._statement, node)
         for place in range(len(loops) - 1, -1, -1):
             index = loops[place]
-            if zeroed and place == len(zeroed) - 1:
+            is_done = isinstance(node, Branch) and zeroed == loops
+            if zeroed and place == len(zeroed) - 1 and not is_done:
                 children = (self._zero(output_of(node), loops[: place + 1]), *children)
             axis = self._axis(index, walked.get(index, ()))
             target = self._arrays[output_of(node).tensor][0]
