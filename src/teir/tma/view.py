@@ -109,7 +109,7 @@ def raw_domain(frontier: Frontier, view: tuple[Step, ...], domains: Domains) -> 
     """The raw TMA domain: ``frontier`` after the steps ``view``, taken from memory's end.
 
     A swizzle no role explains joins what is Bulk and what is not. So does a merge of what splits
-    made, unless it happens to be a view.
+    made, unless it happens to be a view. What can be no view with any extents is told first.
     """
     given = {*domains.logical, *domains.allocation}
     for step in reversed(view):
@@ -117,6 +117,7 @@ def raw_domain(frontier: Frontier, view: tuple[Step, ...], domains: Domains) -> 
             return _mixed(step, _NO_VIEW)
         if not isinstance(step.expression, SplitExpression | MergeExpression):
             return _no_view(step.expression)
+    for step in reversed(view):
         move = _one_to_two if len(step.to) == 1 else _two_to_one
         found = move(frontier, step)
         if isinstance(found, Refusal):
