@@ -41,6 +41,8 @@ SHAPES = (
     ("aikb,akjb->aijb", {"a": 3, "b": 18, "i": 2, "j": 3, "k": 4}),
     ("ij,ji->ij", {"i": 70, "j": 40}),
     ("ij,i->ij", {"i": 9, "j": 30}),
+    ("ij,ij,ij->ij", {"i": 9, "j": 31}),
+    ("aij,aij,aij,aij->aij", {"a": 3, "i": 4, "j": 17}),
 )
 TYPES = (DataType.FP32, DataType.FP64, DataType.C64)
 
@@ -116,3 +118,11 @@ def test_slabs_of_tensors_no_near_cache_holds_are_asked_for_ahead(lanes: int, is
     called = count_calls(lower(program, Isa.AVX512).roots)
     copies = [one for one in called if isinstance(one, Elementwise) and one.brings]
     assert bool(copies) == is_far
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_tensors_that_lie_alike_are_multiplied_in_one_pass(threads: int) -> None:
+    program = program_of("ij,ij,ij->ij", ((257, 300),) * 3, threads, DataType.FP32)
+    products = [one for one in program.primitives if one.inputs]
+    assert {len(one.inputs) for one in products} == {3}
+    assert not [tensor for tensor in program.tensors if tensor.name.startswith("part")]

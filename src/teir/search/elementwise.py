@@ -70,15 +70,20 @@ def _emit_permutation(
 
 
 def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
-    """An element-wise or outer product: nothing is summed, so nothing is zeroed."""
+    """An element-wise or outer product of two inputs, or an element-wise one of more.
+
+    Nothing is summed, so nothing is zeroed.
+    """
     output, data_type = step.output.name, step.inputs[0].data_type
 
     def leaf(tile: Roles) -> Body:
         body, inputs, tile = _unturned(emission, step, tile)
         names = tuple(tensor.name for tensor in inputs)
-        if data_type is not DataType.TF32:
+        if len(names) > 2:
+            tile = Roles(m=(*tile.n, *tile.m))
+        elif data_type is not DataType.TF32:
             return body + emission.leaf(Operation.MUL, names, output, tile)
-        # Only a Contraction rounds the inputs of its products to TF32.
+        # Only a Contraction takes more inputs, or rounds those of its products to TF32.
         body += emission.leaf(Operation.ZERO, (), output, tile)
         return body + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
 

@@ -15,6 +15,7 @@ from functools import partial
 
 import msgspec
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
 from teir.search.arrange import Arranged, Arrangement, arrange, as_written
 from teir.search.choice import Choice, default_choice
@@ -23,12 +24,13 @@ from teir.search.contraction import Factor as Factor
 from teir.search.contraction import Path as Path
 from teir.search.contraction import dense_strides
 from teir.search.dense import Choose, emit_step
+from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.meetings import Given, meeting_tree
 from teir.search.shape import ProductShape
 from teir.search.slicing import added, slice_sum, slices_of, zeroed
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, normalise
 
 
 class StepNote(msgspec.Struct, frozen=True):
@@ -155,12 +157,37 @@ class _Tree(msgspec.Struct, frozen=True):
         if self.options.rearrange:
             arrangement = arrange(meetings, contraction, self.machine)
         self.arrangements.append(arrangement)
+        if _is_entrywise(contraction):
+            return self.entrywise(contraction)
         steps = _Steps(contraction, self.machine, self.emission, self.notes, self.choose, [])
         steps.run(_planned(arrangement.root, contraction), contraction.output)
         body = Body()
         for one in steps.bodies:
             body += one
         return body
+
+    def entrywise(self, contraction: Contraction) -> Body:
+        """All inputs multiplied in one pass, whatever the path."""
+        factors, output = contraction.inputs, contraction.output
+        self.notes.append(_note(factors, output, contraction.extents))
+        step = normalise(_step(factors, output, contraction.extents))
+        return emit_product(self.emission, step, self.machine)
+
+
+def _is_entrywise(contraction: Contraction) -> bool:
+    """True for a product, element by element, of more than two tensors that lie alike."""
+    output = contraction.output
+    is_plain = contraction.compute in (DataType.FP32, DataType.FP64)
+    return (
+        is_plain
+        and len(contraction.inputs) > 2
+        and all(
+            one.order == output.order
+            and one.adjacent == output.adjacent is not None
+            and one.tensor.data_type is contraction.compute
+            for one in contraction.inputs
+        )
+    )
 
 
 def _body(body: Body) -> Body:
