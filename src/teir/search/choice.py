@@ -152,11 +152,16 @@ def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
 
 
 def _is_short(shape: ProductShape, machine: Machine) -> bool:
-    """True where few products make each result of a large output of two operands that are near."""
+    """True where few products make each result of a large output of two operands that are near.
+
+    Not for types narrower than their sums: only kernels of whole ones write past the caches.
+    """
     if shape.m is None or shape.n is None or shape.c:
         return False
     depth = extent_of(shape.k)
     width = shape.out.data_type.width
+    if shape.out.data_type.accumulator.width > width:
+        return False
     out_bytes = shape.rows * shape.columns * width
     near = (shape.rows + shape.columns) * depth * width <= machine.l2_bytes
     return depth <= _SHORT_DEPTH and out_bytes >= 2 * machine.l2_bytes and near

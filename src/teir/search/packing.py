@@ -4,7 +4,8 @@ A (rows, lanes adjacent) becomes panels of some rows: [outer rows][panel][k][row
 side by side in a panel; where they follow one another in the output too they are one axis from then
 on: 12 rows of 5 are 60 rows.
 B becomes [outer columns][column][k], or [outer columns][block][k][column] where B is adjacent
-along the columns already. Sums are not touched, so packing changes no bit.
+along the columns already, and where few columns make a block. Sums are not touched, so packing
+changes no bit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 
 import msgspec
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
@@ -180,7 +182,9 @@ def pack_b(
     """
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
-    if block > _MOST_TOGETHER and columns.stride(source.name) != width:
+    # Products of BF16 are taken in pairs along k, which one load brings where they are adjacent.
+    keeps_k = block > _MOST_TOGETHER or source.data_type is DataType.BF16
+    if keeps_k and columns.stride(source.name) != width:
         k_packed, column_bytes = _stack(k, target.name, width)
         column_bytes = -(-column_bytes // _LINE) * _LINE + _LINE
         walk = columns.on(target.name, column_bytes)
