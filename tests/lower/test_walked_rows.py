@@ -186,6 +186,39 @@ def test_rows_of_dots(
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_rows_of_two_levels_that_gather_from_afar(empty: bool) -> None:
+    """What is fetched ahead is never beyond the last stored element."""
+    draw = np.random.default_rng(int(empty))
+    rows, middle, extent, width = 40, 7, 30_000, 64
+    outer = [[] if empty or row > 36 else one for row, one in enumerate(fibres(draw, rows, middle))]
+    inner = fibres(draw, sum(map(len, outer)), 40)
+    pos1, crd1 = index_arrays(outer, np.dtype(np.int32))
+    pos2, crd2 = index_arrays([[749 * one for one in each] for each in inner], np.dtype(np.int32))
+    extents = {"i": rows, "k": middle, "l": extent, "j": width}
+    text = "A[i,j] = B[i,k,l] * C[l,j] * D[k,j]"
+    program = program_for(text, extents, {"B": "dss"}, DataType.FP64, DataType.I32)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    assert any(isinstance(one, WalkedSum) and one.ahead for one in calls)
+    operands = {
+        "B.pos1": pos1,
+        "B.crd1": crd1,
+        "B.pos2": pos2,
+        "B.crd2": crd2,
+        "B": draw.standard_normal(crd2.size),
+        "C": draw.standard_normal((extent, width)),
+        "D": draw.standard_normal((middle, width)),
+        "A": np.full((rows, width), np.nan),
+    }
+    found = same_bits(program, operands, 1)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos1))
+    fibre_of = np.repeat(np.arange(crd1.size), np.diff(pos2))
+    b, c, d = (operands[name] for name in "BCD")
+    wanted = np.zeros((rows, width))
+    np.add.at(wanted, row_of[fibre_of], b[:, None] * c[crd2] * d[crd1[fibre_of]])
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def lengths(rows: int) -> list[int]:
     """Long, short and empty rows: those beyond the places of a run are walked by themselves."""
     return [(0, 3, 700, 3, 3, 40, 600, 511)[row % 8] for row in range(rows)]

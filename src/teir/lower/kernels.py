@@ -308,7 +308,9 @@ class WalkedSum:
     With ``outer``, the types of pos and crd of a level above, the sum runs over all fibres of one
     fibre of that level: fibre q has its bounds at pos + pos_step * q. With ``rows`` one sum after
     the other is formed; pos, or with ``outer`` the pos of the level above, moves by the row's
-    number. Rows of the output lie apart.
+    number. Rows of the output lie apart. Where ``ahead`` is given, rows that UNIT inputs have at
+    coordinates so many positions further on are brought near; that changes no value. Then bounds of
+    neighbouring fibres lie next to one another.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,
@@ -328,6 +330,7 @@ class WalkedSum:
     aligns: int | None
     outer: tuple[DataType, DataType] | None
     rows: WalkedRows | None = None
+    ahead: int | None = None
 
     @property
     def index_arrays(self) -> int:

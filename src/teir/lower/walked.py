@@ -23,6 +23,9 @@ _LINE_BYTES = 64
 _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
+_AHEAD = 8
+_FAR_BYTES = 14 << 20
+"""Operands of this size are gathered ahead; smaller ones lie near, and asking for them costs."""
 
 
 _OUTER = {
@@ -249,6 +252,7 @@ def _sum_call(
         inputs=inputs,
         aligns=_aligned_input(leaf, inputs, steps, block, isa),
         outer=None if above is None else (above.pos_type, above.crd_type),
+        ahead=_AHEAD if _is_far(fibre, inputs, steps) else None,
     )
     arrays = () if above is None else (above.pos, above.crd)
     pos_step = 0 if above is None else above.move(fibre.pos)[1]
@@ -267,6 +271,17 @@ def _sum_call(
             *steps,
             *along_column[:-1],
         ),
+    )
+
+
+def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -> bool:
+    """True where gathered rows lie beyond the second cache, scattered over more than it holds."""
+    if fibre.above is not None and fibre.above.move(fibre.pos)[1] != fibre.pos_type.width:
+        return False
+    return any(
+        step * fibre.extent >= _FAR_BYTES
+        for one, step in zip(inputs, steps, strict=True)
+        if one.access is Access.UNIT and one.follows is Follows.COORDINATE
     )
 
 

@@ -241,11 +241,17 @@ def _sum_with_rows(
         together=_together(kernel, row_moves, isa) if has_groups else 1,
     )
     steps = tuple(step for _, step in row_moves)
+    ahead = kernel.ahead if pos_row == _pos_type(kernel).width else None
     return Call(
-        kernel=replace(kernel, rows=rows_value),
+        kernel=replace(kernel, rows=rows_value, ahead=ahead),
         operands=node.operands,
         arguments=(*node.arguments, rows, pos_row, c_row, *steps),
     )
+
+
+def _pos_type(kernel: WalkedSum) -> DataType:
+    """The type of the bounds that rows move."""
+    return kernel.pos_type if kernel.outer is None else kernel.outer[0]
 
 
 def _move(moves: _Moves, address: Address) -> tuple[Follows, int]:

@@ -309,6 +309,8 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
         lines += "_outer_" + "_".join(data_type.value for data_type in kernel.outer)
     if kernel.rows is not None:
         lines += _rows_words(kernel.rows)
+    if kernel.ahead is not None:
+        lines += f"_ahead{kernel.ahead}"
     mask = "_masked" if kernel.masked else ""
     words = "_".join(data_type.value for data_type in types)
     return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()

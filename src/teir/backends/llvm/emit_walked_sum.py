@@ -16,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from teir.backends.llvm.emit_fibres import emit_equal_fibres, emit_fibre, line_lanes, load_index
+from teir.backends.llvm.emit_fibres import (
+    LINE_BYTES,
+    emit_equal_fibres,
+    emit_fibre,
+    line_lanes,
+    load_index,
+)
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
@@ -54,13 +60,34 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     above = 0 if kernel.rows is None else kernel.rows.index_arrays
     columns = {number: f"%column{number}" for number in range(len(kernel.inputs))}
     arrays = operands[above : kernel.index_arrays]
-    body = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n")
+    last = None if kernel.ahead is None else _last_position(text, kernel, operands)
+    body = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
     if kernel.rows is None:
         body.sum("")
     else:
         _emit_rows(body, kernel.rows, operands[:above])
     text.effect("ret void")
     return text
+
+
+def _last_position(text: FunctionText, kernel: WalkedSum, operands: Sequence[str]) -> str:
+    """The last position of all fibres of a call."""
+    arrays = operands[: kernel.index_arrays]
+    pos_type, pos = kernel.pos_type, arrays[-2]
+    if kernel.outer is not None:
+        pos_type, pos = kernel.outer[0], arrays[-4]
+    end = "1"
+    if kernel.rows is not None:
+        end = "%rows"
+        if kernel.rows.bounds is not None:
+            width = kernel.rows.bounds.width
+            end = load_index(text, kernel.rows.bounds, shift_pointer(text, arrays[0], width))
+    byte = text.value(f"mul i64 {end}, {pos_type.width}")
+    end = load_index(text, pos_type, shift_pointer(text, pos, byte))
+    if kernel.outer is not None:
+        byte = text.value(f"mul i64 {end}, {kernel.pos_type.width}")
+        end = load_index(text, kernel.pos_type, shift_pointer(text, arrays[-2], byte))
+    return text.value(f"sub i64 {end}, 1")
 
 
 def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
@@ -177,6 +204,8 @@ class _Body:
     """Number of the vector, its lanes in inputs and in the output."""
     columns: Mapping[int, str]
     c_n: str
+    last: str | None
+    """The last position, where rows are brought near ahead."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -259,6 +288,8 @@ class _Body:
         if any(one.follows is Follows.COORDINATE for one in self.kernel.inputs):
             crd_type, crd = self.kernel.crd_type, self.arrays[-1]
             index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
+        if self.last is not None:
+            self._bring_near(position, self.last)
         places = {**fixed, **self._places(index)}
         here, count = _Position(self, places, {}), len(self.vectors)
         totals = dict(enumerate(sums))
@@ -266,6 +297,20 @@ class _Body:
             column, place = divmod(number, count)
             totals[number] = here.total(column, place, totals[number])
         return [text.value(f"add i64 {position}, 1"), *totals.values()]
+
+    def _bring_near(self, position: str, last: str) -> None:
+        text = self.text
+        far = text.value(f"add i64 {position}, {self.kernel.ahead}")
+        far = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {last})")
+        index = {Follows.COORDINATE: self._coordinate(self.kernel.crd_type, self.arrays[-1], far)}
+        places = self._places(index)
+        vector_bytes = self.kernel.lanes * self.kernel.in_type.width
+        for number, one in enumerate(self.kernel.inputs):
+            if one.access is not Access.UNIT or one.follows is not Follows.COORDINATE:
+                continue
+            for line in range(0, len(self.vectors) * vector_bytes, LINE_BYTES):
+                place = shift_pointer(text, places[number], line)
+                text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def _order(self) -> list[int]:
         """The sums, those after one another that share what takes most registers."""
