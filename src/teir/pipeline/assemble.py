@@ -24,7 +24,7 @@ from teir.arrays.sparse_rules import STORED_SIZE, refuse
 from teir.arrays.sparse_storage import MOST_POSITIONS, Stored, compress, expand, sorted_sums
 from teir.backends.llvm.pair_marks import pair_marks
 from teir.pipeline.executable import default_isa
-from teir.pipeline.fibre_product import fibre_product, levels_of
+from teir.pipeline.row_patterns import levels_of, row_patterns, row_terms
 from teir.pipeline.sparse_operands import Array
 
 _BLOCK = 1 << 21
@@ -62,11 +62,11 @@ def assemble(
     levels = tuple(output[mode] for mode in fmt.mode_order)
     prefix = levels[: fmt.sparse_prefix]
     sizes = [extents[index] for index in prefix]
-    if len(products) == 1:
-        fibres = fibre_product(products[0], prefix, extents, threads)
-        if fibres is not None:
-            stored = levels_of(fibres, sizes, fmt.levels[: len(prefix)])
-            return _zeros(output, fmt, stored, extents, dtype)
+    terms = row_terms(products, prefix) if products else None
+    fibres = None if terms is None else row_patterns(terms, prefix, extents, threads)
+    if fibres is not None:
+        stored = levels_of(fibres, sizes, fmt.levels[: len(prefix)])
+        return _zeros(output, fmt, stored, extents, dtype)
     patterns = [pattern_of(factors, prefix, extents, threads) for factors in products]
     columns = [
         np.concatenate([np.zeros(0, np.int64), *(pattern.columns[place] for pattern in patterns)])

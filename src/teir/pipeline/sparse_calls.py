@@ -140,7 +140,7 @@ def call_of(
         return None
     made = _Arguments(executable, problem, tuple(held))
     (product,) = problem.assignment.products
-    for access, factor in zip(product.factors, step.term.factors, strict=True):
+    for access, factor in zip(product.factors, step.factors, strict=True):
         if not made.add(access.tensor, operands[made.number(access.tensor)], factor):
             return None
     return made.call()

@@ -28,12 +28,15 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
 
 
 def _lines(number: int, outline: Outline) -> list[str]:
-    lines = [f"product {number}: {'-' if outline.is_negative else '+'} {outline.text}"]
+    lines = [f"product {number}: {outline.text}"]
     chosen = outline.scheduled
     if chosen is None:
         return [*lines, "  computed by: nothing to add, a factor is empty"]
-    lines.append(f"  schedule: {chosen.graph}")
-    lines.append(f"  chosen among: {chosen.choices} on the frontier")
+    if chosen.graph is None:
+        lines.append("  schedule: row by row of the result")
+    else:
+        lines.append(f"  schedule: {chosen.graph}")
+        lines.append(f"  chosen among: {chosen.choices} on the frontier")
     if isinstance(chosen.executable, Executable):
         threads = chosen.executable.threads
         isa = chosen.executable.isa.value

@@ -74,12 +74,11 @@ class SparsePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What is known of a product without its operands; no schedule where nothing is added."""
+    """What is known of products without their operands; no schedule where nothing is added."""
 
     text: str
     notes: tuple[Conversion, ...]
     scheduled: Scheduled | None
-    is_negative: bool
 
 
 def plan_sparse(
@@ -98,9 +97,12 @@ def plan_sparse(
 
 
 def _outline(step: Step) -> Outline:
+    words = [
+        ("- " if is_negative else "+ ") + " * ".join(str(one.access) for one in term.factors)
+        for term, is_negative in step.terms
+    ]
     return Outline(
-        text=" * ".join(str(factor.access) for factor in step.term.factors),
-        notes=step.term.notes,
+        text=" ".join(words),
+        notes=tuple(note for term, _ in step.terms for note in term.notes),
         scheduled=step.scheduled,
-        is_negative=step.is_negative,
     )

@@ -14,43 +14,65 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import refuse
+from teir.dtypes import DataType
 from teir.pipeline.assemble import assemble
 from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rules import SPARSE_OUT
-from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled
-from teir.pipeline.sparse_terms import Term, term_of
+from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
+from teir.pipeline.sparse_terms import Factor, Term, term_of
+from teir.search.sparse.row_program import MINUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One product with its operands; no schedule where nothing is added."""
+    """Products that one program computes, each with whether it is negative.
 
-    term: Term
+    No schedule where nothing is added; with ``is_negative`` the program's result is subtracted.
+    """
+
+    terms: tuple[tuple[Term, bool], ...]
     scheduled: Scheduled | None
     is_negative: bool
 
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        return tuple(factor for term, _ in self.terms for factor in term.factors)
+
 
 def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
-    """Every product with its schedule."""
-    made = []
+    """All products with their schedules: rows of a sparse result together, else one by one."""
     assignment = problem.assignment
-    for number, product in enumerate(assignment.products):
+    terms = []
+    for product in assignment.products:
         operands = [held[factor.tensor] for factor in product.factors]
         term = term_of(
             product.factors, operands, assignment.output, problem.output_format, problem.extents
         )
+        terms.append((term, product.is_negative))
+    live = [pair for pair in terms if not _is_empty(pair[0])]
+    name = assignment.text or str(assignment)
+    if problem.has_sparse_result and live:
+        index_type = _index_type([term for term, _ in live])
+        rows = scheduled_rows(live, problem.computed_type, index_type, problem.threads, name)
+        if rows is not None:
+            return [Step(terms=tuple(live), scheduled=rows, is_negative=False)]
+    made = []
+    for number, (term, is_negative) in enumerate(terms):
         chosen = None
         if not _is_empty(term):
-            index_type = index_type_of(
-                [factor.stored.index_dtype for factor in term.factors if factor.stored]
-            )
-            name = assignment.text or str(assignment)
-            title = name if len(assignment.products) == 1 else f"{name} #{number + 1}"
+            title = name if len(terms) == 1 else f"{name} #{number + 1}"
+            index_type = _index_type([term])
             chosen = scheduled(term, problem.computed_type, index_type, problem.threads, title)
-        made.append(Step(term=term, scheduled=chosen, is_negative=product.is_negative))
+        step = Step(terms=((term, is_negative),), scheduled=chosen, is_negative=is_negative)
+        made.append(step)
     return made
+
+
+def _index_type(terms: Sequence[Term]) -> DataType:
+    stored = (factor.stored for term in terms for factor in term.factors)
+    return index_type_of([one.index_dtype for one in stored if one is not None])
 
 
 def _is_empty(term: Term) -> bool:
@@ -107,10 +129,11 @@ def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     products = [
         [
             (factor.access.indices, factor.stored)
-            for factor in step.term.factors
+            for factor in term.factors
             if factor.stored is not None
         ]
         for step in live
+        for term, _ in step.terms
     ]
     result = assemble(
         problem.assignment.output.indices,
@@ -141,7 +164,9 @@ def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
 def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
     """Run one program: the arrays of its tensors in their order, the output's last."""
     program = chosen.executable.program
-    given = [array for factor in step.term.factors for array in flat_arrays(factor.held.array)]
+    given = [array for factor in step.factors for array in flat_arrays(factor.held.array)]
+    if any(tensor.name == MINUS for tensor in program.tensors):
+        given.append(np.full(1, -1.0))
     dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
     arrays = [
         array if array.dtype == dtype else array.astype(dtype)

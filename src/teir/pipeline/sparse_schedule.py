@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -12,6 +12,7 @@ import numpy as np
 from teir.arrays.levels import Level
 from teir.dtypes import DataType
 from teir.errors import TeirError
+from teir.ir.nodes import Program
 from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import (
     Executable,
@@ -26,6 +27,7 @@ from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.predicted import Problem
 from teir.search.sparse.ranked import ranked
+from teir.search.sparse.row_program import SumTerm, row_program
 from teir.search.sparse.statement import Statement, first_order
 from teir.search.sparse.translate import program_of
 from teir.search.sparse.workspace import workspace_graph
@@ -38,9 +40,12 @@ _MOST_COMPILED = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """A schedule of a term and what runs it; ``refusal`` says why it is not native code."""
+    """A schedule and what runs it; ``refusal`` says why it is not native code.
 
-    graph: IterationGraph
+    ``graph`` is None where rows of a result are formed by all terms of a sum.
+    """
+
+    graph: IterationGraph | None
     executable: Executable | ReferenceExecutable
     choices: int
     refusal: str | None
@@ -64,6 +69,29 @@ def scheduled(
     return known
 
 
+def scheduled_rows(
+    terms: Sequence[tuple[Term, bool]],
+    data_type: DataType,
+    index_type: DataType,
+    threads: int,
+    name: str,
+) -> Scheduled | None:
+    """All terms of a sum in one program by rows of the result; None where one does not go by rows.
+
+    A term is given with whether it is negative.
+    """
+    sums = tuple(SumTerm(statement=one.statement, is_negative=minus) for one, minus in terms)
+    extents = {index: extent for one, _ in terms for index, extent in one.extents.items()}
+    key = (sums, tuple(extents.items()), data_type, index_type, threads, name)
+    made = current().once("sparse row programs", dict[object, Scheduled | None])
+    if key not in made:
+        while len(made) >= _MOST_COMPILED:
+            made.pop(next(iter(made)), None)
+        program = row_program(sums, extents, data_type=data_type, index_type=index_type, name=name)
+        made[key] = None if program is None else _compiled(program, None, 1, threads)
+    return made.get(key)
+
+
 def _scheduled(
     term: Term,
     lengths: Mapping[str, float],
@@ -75,6 +103,12 @@ def _scheduled(
     graph, choices = _graph(term, lengths, data_type)
     program = program_of(graph, term.extents, data_type=data_type, index_type=index_type, name=name)
     program = with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
+    return _compiled(program, graph, choices, threads)
+
+
+def _compiled(
+    program: Program, graph: IterationGraph | None, choices: int, threads: int
+) -> Scheduled:
     try:
         native = compile_program(program, threads=threads)
     except TeirError as error:

@@ -1,6 +1,7 @@
-"""The symbolic phase of a product of two matrices, compiled: which columns every row reaches.
+"""The symbolic phase of sums of products of matrices, compiled: which columns every row reaches.
 
-    row r of the result = the union of the rows of C whose numbers row r of B stores
+    row r of B C = the union of the rows of C whose numbers row r of B stores
+    row r of B + C = what either stores;  of B * C, element by element, what both store
 
 A mark per column and one per line of 64 columns: the lines between the first and the last column
 of a row are looked through in order, so columns come out sorted, and what was marked is cleared on
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,30 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 LINE = 64
 """Columns of a line."""
+
+
+TERM_WORDS = 8
+"""Words of a term's record: kind, pos, crd and repeats of either level, one word to spare."""
+
+
+class TermKind(Enum):
+    """What a term adds to a row: a fibre, rows of a matrix that a fibre names, what two store."""
+
+    FIBRE = 0
+    PRODUCT = 1
+    BOTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of a union: pos, crd and `FibreUnions.same_rows` of one level or two.
+
+    Rows marked as the same by the first term's left level are the same for all terms.
+    """
+
+    kind: TermKind
+    left: tuple[Array, Array, Array]
+    right: tuple[Array, Array, Array] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +83,7 @@ class FibreUnions:
 
     def unions(
         self,
-        left: tuple[Array, Array, Array],
-        right: tuple[Array, Array, Array],
+        terms: Sequence[Term],
         rows: range,
         marks: tuple[Array, Array],
         counts: Array,
@@ -66,11 +91,16 @@ class FibreUnions:
     ) -> int:
         """How many columns ``rows`` reach; they are written to ``columns``, per row to ``counts``.
 
-        ``left`` and ``right``: pos, crd and `same_rows` of valid levels. ``marks``: zeroed bytes,
-        `marks_for` the columns of the right one. ``columns`` has room for what the rows may reach.
+        Index arrays are those of valid levels. ``marks``: zeroed bytes, `marks_for` the columns.
+        ``columns`` has room for what the rows may reach.
         """
-        places = _addresses(*left, *right, *marks, counts, columns)
-        return int(self._unions(rows.start, rows.stop, *places))
+        words = np.zeros((len(terms), TERM_WORDS), np.int64)
+        for record, term in zip(words, terms, strict=True):
+            pointers = _addresses(*term.left, *(term.right or ()))
+            record[: 1 + len(pointers)] = (term.kind.value, *pointers)
+        places = _addresses(*marks, counts, columns)
+        (at,) = _addresses(words)
+        return int(self._unions(rows.start, rows.stop, at, len(terms), *places))
 
 
 def marks_for(columns: int) -> tuple[Array, Array]:
@@ -101,7 +131,7 @@ def _bound(isa: Isa, width: int) -> FibreUnions:
     kinds = (
         ctypes.CFUNCTYPE(number, pointer, pointer, pointer, number, pointer),
         ctypes.CFUNCTYPE(number, pointer, pointer, number, pointer),
-        ctypes.CFUNCTYPE(number, number, number, *[pointer] * 10),
+        ctypes.CFUNCTYPE(number, number, number, pointer, number, *[pointer] * 4),
     )
     pairs, same, unions = (
         kind(code.addresses[symbol]) for kind, symbol in zip(kinds, symbols, strict=True)
@@ -202,13 +232,40 @@ done:
 
 
 def unions_function(symbol: str, width: int) -> str:
-    """``unions(first, last, left pos, crd, same, right ..., marks, lines, counts, out)``."""
+    """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR."""
     element = f"i{8 * width}"
     column = "add i64 %found, 0" if width == 8 else "trunc i64 %found to i32"
     return f"""
-define i64 @{symbol}(i64 %first, i64 %last, ptr %lpos, ptr %lcrd, ptr %lsame, ptr %rpos, ptr %rcrd,
-                     ptr %rsame, ptr %marks, ptr %lines, ptr %counts, ptr %out) nounwind {{
+{_mark_fibre(width)}
+{_mark_product(width)}
+{_mark_both(width)}
+define internal void @teir_mark_term(ptr %term, i64 %r, ptr %marks, ptr %lines, ptr %ends)
+    nounwind {{
 entry:
+{_words("term", ("kind", "lpos", "lcrd", "lsame", "rpos", "rcrd", "rsame"))}
+  %r.next = add i64 %r, 1
+{_index("b", "%lpos", "%r", width)}{_index("e", "%lpos", "%r.next", width)}
+  switch i64 %kind.word, label %copy [ i64 1, label %product  i64 2, label %both ]
+copy:
+  call void @teir_mark_fibre(ptr %lcrd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
+  ret void
+product:
+  call void @teir_mark_product(ptr %lcrd, i64 %b, i64 %e, ptr %rpos, ptr %rcrd, ptr %rsame,
+                               ptr %marks, ptr %lines, ptr %ends)
+  ret void
+both:
+{_index("f", "%rpos", "%r", width)}{_index("g", "%rpos", "%r.next", width)}
+  call void @teir_mark_both(ptr %lcrd, i64 %b, i64 %e, ptr %rcrd, i64 %f, i64 %g,
+                            ptr %marks, ptr %lines, ptr %ends)
+  ret void
+}}
+define i64 @{symbol}(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks, ptr %lines,
+                     ptr %counts, ptr %out) nounwind {{
+entry:
+  %ends = alloca [2 x i64], align 8
+  %end.at = getelementptr i8, ptr %ends, i64 8
+  %repeats.at = getelementptr i8, ptr %terms, i64 24
+  %repeats.flags = load ptr, ptr %repeats.at
   br label %row
 row:
   %r = phi i64 [ %first, %entry ], [ %r.next, %row.end ]
@@ -218,7 +275,7 @@ row:
   br i1 %more, label %open, label %done
 open:
   %r.next = add i64 %r, 1
-  %ls.at = getelementptr i8, ptr %lsame, i64 %r
+  %ls.at = getelementptr i8, ptr %repeats.flags, i64 %r
   %ls = load i8, ptr %ls.at
   %repeats = icmp ne i8 %ls, 0
   %later = icmp sgt i64 %r, %first
@@ -233,53 +290,26 @@ copy:
   %n.copied = add i64 %n, %length
   br label %row.end
 fresh:
-{_index("b", "%lpos", "%r", width)}{_index("e", "%lpos", "%r.next", width)}  br label %fibre
-fibre:
-  %p = phi i64 [ %b, %fresh ], [ %p.next, %fibre.end ]
-  %low = phi i64 [ {2**62}, %fresh ], [ %low.next, %fibre.end ]
-  %high = phi i64 [ -1, %fresh ], [ %high.next, %fibre.end ]
-  %j.before = phi i64 [ -2, %fresh ], [ %j, %fibre.end ]
-  %some = icmp slt i64 %p, %e
-  br i1 %some, label %look, label %scan
-look:
-  %p.next = add i64 %p, 1
-{_index("j", "%lcrd", "%p", width)}  %follows = add i64 %j.before, 1
-  %adjacent = icmp eq i64 %j, %follows
-  %rs.at = getelementptr i8, ptr %rsame, i64 %j
-  %rs = load i8, ptr %rs.at
-  %equal = icmp ne i8 %rs, 0
-  %marked = and i1 %adjacent, %equal
-  br i1 %marked, label %fibre.end, label %bounds
-bounds:
-  %j.next = add i64 %j, 1
-{_index("q0", "%rpos", "%j", width)}{_index("q1", "%rpos", "%j.next", width)}
-  %any = icmp slt i64 %q0, %q1
-  br i1 %any, label %ends, label %fibre.end
-ends:
-  %q.last = sub i64 %q1, 1
-{_index("k0", "%rcrd", "%q0", width)}{_index("k1", "%rcrd", "%q.last", width)}
-  %line0 = lshr i64 %k0, 6
-  %line1 = lshr i64 %k1, 6
-  %low.marked = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
-  %high.marked = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
-  br label %mark
-mark:
-  %q = phi i64 [ %q0, %ends ], [ %q.next, %mark ]
-{_index("k", "%rcrd", "%q", width)}  %mark.at = getelementptr i8, ptr %marks, i64 %k
-  store i8 1, ptr %mark.at
-  %line.of = lshr i64 %k, 6
-  %line.at = getelementptr i8, ptr %lines, i64 %line.of
-  store i8 1, ptr %line.at
-  %q.next = add i64 %q, 1
-  %again = icmp slt i64 %q.next, %q1
-  br i1 %again, label %mark, label %fibre.end
-fibre.end:
-  %low.next = phi i64 [ %low, %look ], [ %low, %bounds ], [ %low.marked, %mark ]
-  %high.next = phi i64 [ %high, %look ], [ %high, %bounds ], [ %high.marked, %mark ]
-  br label %fibre
+  store i64 {2**62}, ptr %ends
+  store i64 -1, ptr %end.at
+  br label %term
+term:
+  %t = phi i64 [ 0, %fresh ], [ %t.next, %term.mark ]
+  %terms.left = icmp slt i64 %t, %count
+  br i1 %terms.left, label %term.mark, label %marked
+term.mark:
+  %t.byte = mul i64 %t, {8 * TERM_WORDS}
+  %term.at = getelementptr i8, ptr %terms, i64 %t.byte
+  call void @teir_mark_term(ptr %term.at, i64 %r, ptr %marks, ptr %lines, ptr %ends)
+  %t.next = add i64 %t, 1
+  br label %term
+marked:
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %end.at
+  br label %scan
 scan:
-  %line = phi i64 [ %low, %fibre ], [ %line.far, %skip ], [ %line.next, %bit ]
-  %n.scan = phi i64 [ %n, %fibre ], [ %n.scan, %skip ], [ %n.bit, %bit ]
+  %line = phi i64 [ %low, %marked ], [ %line.far, %skip ], [ %line.next, %bit ]
+  %n.scan = phi i64 [ %n, %marked ], [ %n.scan, %skip ], [ %n.bit, %bit ]
   %left = icmp sle i64 %line, %high
   br i1 %left, label %eight, label %row.end
 eight:
@@ -331,3 +361,126 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
 """
+
+
+def _words(base: str, names: tuple[str, ...]) -> str:
+    """The words of a record: the first as a number, ``%kind.word``, the others as pointers."""
+    lines = [f"  %{names[0]}.word = load i64, ptr %{base}, align 8"]
+    for number, name in enumerate(names[1:], 1):
+        lines.append(f"  %{name}.at = getelementptr i8, ptr %{base}, i64 {8 * number}")
+        lines.append(f"  %{name} = load ptr, ptr %{name}.at, align 8")
+    return "\n".join(lines)
+
+
+def _mark_fibre(width: int) -> str:
+    """Mark the coordinates of one fibre; ``ends`` are the first and the last line with a mark."""
+    return f"""
+define internal void @teir_mark_fibre(ptr %crd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
+    alwaysinline nounwind {{
+entry:
+  %any = icmp slt i64 %b, %e
+  br i1 %any, label %ends.look, label %done
+ends.look:
+  %e.last = sub i64 %e, 1
+{_index("k0", "%crd", "%b", width)}{_index("k1", "%crd", "%e.last", width)}
+  %line0 = lshr i64 %k0, 6
+  %line1 = lshr i64 %k1, 6
+  %high.at = getelementptr i8, ptr %ends, i64 8
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %high.at
+  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
+  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
+  store i64 %low.now, ptr %ends
+  store i64 %high.now, ptr %high.at
+  br label %mark
+mark:
+  %q = phi i64 [ %b, %ends.look ], [ %q.next, %mark ]
+{_index("k", "%crd", "%q", width)}  %mark.at = getelementptr i8, ptr %marks, i64 %k
+  store i8 1, ptr %mark.at
+  %line.of = lshr i64 %k, 6
+  %line.at = getelementptr i8, ptr %lines, i64 %line.of
+  store i8 1, ptr %line.at
+  %q.next = add i64 %q, 1
+  %again = icmp slt i64 %q.next, %e
+  br i1 %again, label %mark, label %done
+done:
+  ret void
+}}"""
+
+
+def _mark_product(width: int) -> str:
+    """Mark the rows of a matrix that one fibre names; what repeats the row before is marked."""
+    return f"""
+define internal void @teir_mark_product(ptr %crd, i64 %b, i64 %e, ptr %rpos, ptr %rcrd, ptr %rsame,
+                                        ptr %marks, ptr %lines, ptr %ends) nounwind {{
+entry:
+  br label %fibre
+fibre:
+  %p = phi i64 [ %b, %entry ], [ %p.next, %fibre.end ]
+  %j.before = phi i64 [ -2, %entry ], [ %j, %fibre.end ]
+  %some = icmp slt i64 %p, %e
+  br i1 %some, label %look, label %done
+look:
+  %p.next = add i64 %p, 1
+{_index("j", "%crd", "%p", width)}  %follows = add i64 %j.before, 1
+  %adjacent = icmp eq i64 %j, %follows
+  %rs.at = getelementptr i8, ptr %rsame, i64 %j
+  %rs = load i8, ptr %rs.at
+  %equal = icmp ne i8 %rs, 0
+  %marked = and i1 %adjacent, %equal
+  br i1 %marked, label %fibre.end, label %fresh
+fresh:
+  %j.next = add i64 %j, 1
+{_index("q0", "%rpos", "%j", width)}{_index("q1", "%rpos", "%j.next", width)}
+  call void @teir_mark_fibre(ptr %rcrd, i64 %q0, i64 %q1, ptr %marks, ptr %lines, ptr %ends)
+  br label %fibre.end
+fibre.end:
+  br label %fibre
+done:
+  ret void
+}}"""
+
+
+def _mark_both(width: int) -> str:
+    """Mark what two fibres store."""
+    return f"""
+define internal void @teir_mark_both(ptr %crd, i64 %b, i64 %e, ptr %other, i64 %f, i64 %g,
+                                     ptr %marks, ptr %lines, ptr %ends) nounwind {{
+entry:
+  %high.at = getelementptr i8, ptr %ends, i64 8
+  br label %step
+step:
+  %p = phi i64 [ %b, %entry ], [ %p.next, %compare ], [ %p.both, %met ]
+  %q = phi i64 [ %f, %entry ], [ %q.next, %compare ], [ %q.both, %met ]
+  %p.some = icmp slt i64 %p, %e
+  %q.some = icmp slt i64 %q, %g
+  %some = and i1 %p.some, %q.some
+  br i1 %some, label %compare, label %done
+compare:
+{_index("x", "%crd", "%p", width)}{_index("y", "%other", "%q", width)}
+  %less = icmp slt i64 %x, %y
+  %more = icmp sgt i64 %x, %y
+  %p.step = zext i1 %less to i64
+  %q.step = zext i1 %more to i64
+  %p.next = add i64 %p, %p.step
+  %q.next = add i64 %q, %q.step
+  %is = icmp eq i64 %x, %y
+  br i1 %is, label %met, label %step
+met:
+  %p.both = add i64 %p, 1
+  %q.both = add i64 %q, 1
+  %mark.at = getelementptr i8, ptr %marks, i64 %x
+  store i8 1, ptr %mark.at
+  %line = lshr i64 %x, 6
+  %line.at = getelementptr i8, ptr %lines, i64 %line
+  store i8 1, ptr %line.at
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %high.at
+  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line)
+  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line)
+  store i64 %low.now, ptr %ends
+  store i64 %high.now, ptr %high.at
+  br label %step
+done:
+  ret void
+}}"""
