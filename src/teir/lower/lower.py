@@ -387,7 +387,8 @@ def _lower_runs(
         ends = (Address(slot=kept, offset_bytes=0),)
         first = lower_walked_dots(leaf, run, lanes_of(dot) or 1, ends, context.isa)
     if first is None:
-        first = (run.loop(_lower_siblings(halves.producers, path, inside)),)
+        loop = run.loop(_lower_siblings(halves.producers, path, inside))
+        first = rows_of_fibre(loop, context.isa) or (loop,)
     steps = (Step(slot=kept, stride_bytes=stride),)
     start: tuple[KernelNode, ...] = ()
     if from_zero and consumer is not None:
