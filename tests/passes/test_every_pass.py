@@ -22,6 +22,7 @@ from teir.passes.draft import Draft
 from teir.passes.drop_trivial_axes import drop_trivial_axes
 from teir.passes.facts import Facts
 from teir.passes.fuse_axes import fuse_axes
+from teir.passes.fuse_remainders import fuse_remainders
 from teir.passes.groups import work_of
 from teir.passes.identify_primitives import identify_primitives
 from teir.passes.lift_zero import lift_zero
@@ -67,6 +68,10 @@ PASSES: dict[str, Pass] = {
     ),
     "all passes": lambda program: optimise(program, SMALL)[-1][1],
     "all passes, short kernels": lambda program: optimise(program, SHORT)[-1][1],
+    "fuse remainders": lambda program: fuse_remainders(split_axes(program, 4)),
+    "fuse remainders of tiles": lambda program: fuse_remainders(
+        split_axes(identify_primitives(program), 3)
+    ),
     "identify after splitting": lambda program: identify_primitives(split_axes(program, 4)),
 }
 

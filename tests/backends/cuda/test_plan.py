@@ -16,7 +16,7 @@ from teir.backends.cuda.compiled import compile_program, read_folder, run, write
 from teir.backends.cuda.compiler import compile_source
 from teir.backends.cuda.decision import Decision, decision_of, with_decision
 from teir.backends.cuda.driver import find_driver
-from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family
+from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family, MapParameter
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.problem import ContractionProblem, recognise
 from teir.backends.cuda.protocol import protocol_of
@@ -112,6 +112,39 @@ def test_splits_fuse_and_guards_are_understood() -> None:
     assert (problem.from_zero, problem.relu) == (True, True)
     unguarded = loads(dedent(text).replace(" if first(ko)", ""))
     assert recognise(unguarded.roots, unguarded, assign_slots(unguarded)) is None
+
+
+def test_remainders_become_overhang() -> None:
+    need_compiler()
+    text = """
+    teir 1 "blocks and a rest"
+    tensor a: BF16
+    tensor b: BF16
+    tensor c: BF16
+    axis mb = 3: a 16384, c 32768
+    axis mi = 64: a 256, c 512
+    axis mr = 40: a 256 + 49152, c 512 + 98304
+    axis n = 256: b 256, c 2
+    axis k = 128: a 2, b 2
+    primitive zero = Zero (c; M=[mi], N=[n])
+    primitive gemm = Contraction (a, b -> c; M=[mi], N=[n], K=[k])
+    primitive zero_rest = Zero (c; M=[mr], N=[n])
+    primitive gemm_rest = Contraction (a, b -> c; M=[mr], N=[n], K=[k])
+    parallel m over mb
+      zero: zero
+      gemm: gemm
+    zero_rest: zero_rest
+    gemm_rest: gemm_rest
+    """
+    program = loads(dedent(text))
+    compiled = compile_program(program)
+    (kernel,) = compiled.planned.kernels
+    assert kernel.family is Family.WARPGROUP
+    (left, _, _) = kernel.parameters
+    assert isinstance(left, MapParameter)
+    # One dimension of 232 rows: 232 is no multiple of the box, and nothing follows it in memory.
+    assert left.described.sizes == (128, 232)
+    assert 232 % left.described.box[1]
 
 
 def test_sparse_programs_are_refused() -> None:

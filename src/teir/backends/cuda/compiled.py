@@ -36,6 +36,7 @@ from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.ir.check import Proof, check_operands, prove
 from teir.ir.load import load, save
 from teir.ir.nodes import Program
+from teir.passes.fuse_remainders import fuse_remainders
 
 BOUNDED_WAITS = "-DTEIR_BOUNDED_WAITS=100000000"
 """Compiler option of debug kernels: a barrier that never completes ends in a trap."""
@@ -58,7 +59,7 @@ def compile_program(program: Program, debug: bool = False) -> CompiledProgram:
     """
     proof = prove(program)
     proof.report.raise_if_wrong()
-    turned = turn_inputs(program)
+    turned = turn_inputs(fuse_remainders(program))
     if turned is not program:
         proof = prove(turned)
     planned = plan(turned)
