@@ -68,13 +68,14 @@ def einsum(
     result (unless ``out`` is given), of scratch and of copies of operands: met by slicing, or
     refused with the smallest limit that would do.
     ``tune`` measures some programs of this contraction the first time, and remembers the fastest
-    for this machine; later calls use it without being asked. It changes no bit of the result.
+    for this machine; later calls use it without being asked. It changes no bit of the result,
+    except of products with sparse operands, whose schedules sum in different orders.
     ``deterministic`` is "runs" (the same bits on every call with the same number of threads) or
     "threads" (the same bits for any number of threads).
 
     Index notation ``einsum("A[i,l] = B[i,j] * C[j,l] - D[i,l]", b, c, d)``, sparse operands (see
     `teir.Sparse`) and sparse results (``out_levels="ds"``) are described in docs/sparse.md; they
-    take ``out``, ``dtype`` and ``threads``.
+    take ``out``, ``dtype``, ``threads`` and ``tune``.
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
@@ -89,7 +90,7 @@ def einsum(
         else:
             plan = kept_plans().plans.get(tuple(key))
             if plan is None and is_index_notation(subscripts):
-                return _sparse(subscripts, operands, out, None, None, None)
+                return _sparse(subscripts, operands, out, None, None, None, False)
             if plan is None:
                 plan, views = plan_arrays(parse_expression(subscripts), operands, Wishes())
                 kept_plans().keep(tuple(key), plan)
@@ -98,15 +99,15 @@ def einsum(
                 plan = with_entry(plan)
                 kept_plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
-    if out_levels is None and dtype is None and type(subscripts) is str:
-        usual = _usual(optimize, memory_limit, tune, deterministic)
+    if out_levels is None and dtype is None and not tune and type(subscripts) is str:
+        usual = _usual(optimize, memory_limit, deterministic)
         if all(usual.values()) and (threads is None or type(threads) is int):
             result = sparse_calls().run((subscripts, threads), operands, out)
             if result is not NotImplemented:
                 return result
     if takes_sparse(subscripts, operands, out_levels):
-        require_usual(_usual(optimize, memory_limit, tune, deterministic))
-        return _sparse(subscripts, operands, out, out_levels, dtype, threads)
+        require_usual(_usual(optimize, memory_limit, deterministic))
+        return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune)
     parsed, arrays = _parse(subscripts, operands)
     wishes = Wishes(
         dtype=dtype,
@@ -164,9 +165,11 @@ def plan(
     as `einsum` does.
     """
     if takes_sparse(subscripts, shapes_or_arrays, out_levels):
-        require_usual(_usual(optimize, memory_limit, tune, deterministic))
+        require_usual(_usual(optimize, memory_limit, deterministic))
         text, given = _sparse_parsed(subscripts, shapes_or_arrays)
-        return sparse_plan(text, given, out_levels=out_levels, dtype=dtype, threads=threads)
+        return sparse_plan(
+            text, given, out_levels=out_levels, dtype=dtype, threads=threads, tune=tune
+        )
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
     wishes = Wishes(
@@ -187,11 +190,12 @@ def _sparse(
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
+    tune: bool,
 ) -> Any:
     text, given = _sparse_parsed(subscripts, operands)
     asked = subscripts if type(subscripts) is str else None
     return sparse_einsum(
-        text, given, asked, out=out, out_levels=out_levels, dtype=dtype, threads=threads
+        text, given, asked, out=out, out_levels=out_levels, dtype=dtype, threads=threads, tune=tune
     )
 
 
@@ -204,13 +208,10 @@ def _sparse_parsed(
     return _parse(subscripts, operands)
 
 
-def _usual(
-    optimize: Any, memory_limit: int | None, tune: bool, deterministic: str
-) -> dict[str, bool]:
+def _usual(optimize: Any, memory_limit: int | None, deterministic: str) -> dict[str, bool]:
     return {
         "optimize": isinstance(optimize, (str, bool)),
         "memory_limit": memory_limit is None,
-        "tune": not tune,
         "deterministic": deterministic in ("runs", "threads"),
     }
 

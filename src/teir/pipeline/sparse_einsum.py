@@ -19,6 +19,7 @@ from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps, steps_of
+from teir.pipeline.sparse_tuning import tune_sparse
 from teir.runtime.runtime import current
 
 
@@ -40,11 +41,14 @@ def sparse_einsum(
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
+    tune: bool,
 ) -> Any:
     """The result; the call is known by the text ``asked`` from then on. Raises TeirError."""
     assignment = _assignment(subscripts, operands)
     held = hold_all(assignment, operands)
     problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
+    if tune:
+        tune_sparse(problem, held)
     steps = steps_of(problem, held)
     result = run_steps(problem, held, steps, out)
     if asked is not None and out_levels is None and dtype is None:
@@ -65,11 +69,18 @@ def sparse_plan(
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
+    tune: bool,
 ) -> SparsePlan:
     """The plan; shapes stand for dense arrays of ``dtype``, float64 by default."""
     kind = np.float64 if dtype is None else dtype
     operands = [_stand_in(one, kind) if isinstance(one, tuple) else one for one in given]
     assignment = _assignment(subscripts, operands)
+    if tune:
+        held = hold_all(assignment, operands)
+        tune_sparse(
+            sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads),
+            held,
+        )
     return plan_sparse(assignment, operands, out_levels=out_levels, dtype=dtype, threads=threads)
 
 

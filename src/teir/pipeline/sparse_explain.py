@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
+from teir.pipeline.explain_choice import in_time
 from teir.pipeline.sparse_plan import Outline, SparsePlan
 
 
@@ -37,6 +38,12 @@ def _lines(number: int, outline: Outline) -> list[str]:
     else:
         lines.append(f"  schedule: {chosen.graph}")
         lines.append(f"  chosen among: {chosen.choices} on the frontier")
+    if chosen.record is not None:
+        record = chosen.record
+        lines.append(
+            f"  tuned on {record.date}: the best of {record.measured} schedules, "
+            f"{in_time(record.seconds)} against {in_time(record.default_seconds)} of the default"
+        )
     if isinstance(chosen.executable, Executable):
         threads = chosen.executable.threads
         isa = chosen.executable.isa.value

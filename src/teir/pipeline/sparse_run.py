@@ -15,6 +15,7 @@ import numpy as np
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType
+from teir.ir.nodes import Program
 from teir.pipeline.assemble import assemble
 from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_operands import Array, Held
@@ -126,23 +127,7 @@ def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     """The pattern first, then every term into it."""
     compute = problem.computed_type.numpy_dtype()
     live = [step for step in steps if step.scheduled is not None]
-    products = [
-        [
-            (factor.access.indices, factor.stored)
-            for factor in term.factors
-            if factor.stored is not None
-        ]
-        for step in live
-        for term, _ in step.terms
-    ]
-    result = assemble(
-        problem.assignment.output.indices,
-        problem.output_format,
-        products,
-        problem.extents,
-        compute,
-        problem.threads,
-    )
+    result = pattern_of(problem, live)
     total: Array | None = None
     for step in live if result.nnz else ():
         assert step.scheduled is not None
@@ -161,17 +146,43 @@ def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     return owned(result.shape, result.format, result.stored, values)
 
 
-def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
-    """Run one program: the arrays of its tensors in their order, the output's last."""
-    program = chosen.executable.program
+def pattern_of(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
+    """A result with the levels these products give it."""
+    products = [
+        [
+            (factor.access.indices, factor.stored)
+            for factor in term.factors
+            if factor.stored is not None
+        ]
+        for step in steps
+        for term, _ in step.terms
+    ]
+    return assemble(
+        problem.assignment.output.indices,
+        problem.output_format,
+        products,
+        problem.extents,
+        problem.computed_type.numpy_dtype(),
+        problem.threads,
+    )
+
+
+def arrays_of(step: Step, program: Program, output: Sequence[Array]) -> list[Array]:
+    """The arrays of a program's tensors in their order, the output's last; copies where needed."""
     given = [array for factor in step.factors for array in flat_arrays(factor.held.array)]
     if any(tensor.name == MINUS for tensor in program.tensors):
         given.append(np.full(1, -1.0))
     dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
-    arrays = [
+    return [
         array if array.dtype == dtype else array.astype(dtype)
         for array, dtype in zip((*given, *output), dtypes, strict=True)
     ]
+
+
+def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
+    """Run one program."""
+    program = chosen.executable.program
+    arrays = arrays_of(step, program, output)
     if isinstance(chosen.executable, Executable):
         addresses = tuple(array.__array_interface__["data"][0] for array in arrays)
         chosen.executable.run_addresses(addresses)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import log2
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from teir.pipeline.executable import (
     compile_for,
     compile_program,
 )
+from teir.pipeline.sparse_records import SparseKey, SparseRecord, sparse_key, sparse_records
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
 from teir.search.sparse.cleared_rows import with_cleared_rows
@@ -28,7 +28,7 @@ from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.predicted import Problem
 from teir.search.sparse.ranked import ranked
 from teir.search.sparse.row_program import SumTerm, row_program
-from teir.search.sparse.statement import Statement, first_order
+from teir.search.sparse.statement import first_order
 from teir.search.sparse.translate import program_of
 from teir.search.sparse.workspace import workspace_graph
 from teir.target import host_target
@@ -49,20 +49,25 @@ class Scheduled:
     executable: Executable | ReferenceExecutable
     choices: int
     refusal: str | None
+    problem: SparseKey | None = None
+    """What tuning remembers it by; None where there is nothing to choose from."""
+    record: SparseRecord | None = None
+    """The measurements it was chosen by."""
 
 
 def scheduled(
     term: Term, data_type: DataType, index_type: DataType, threads: int, name: str
 ) -> Scheduled:
     """The schedule of ``term``, compiled; kept by statement, types, extents and size class."""
-    lengths = fibre_lengths(term)
-    classes = tuple((index, round(log2(length))) for index, length in sorted(lengths.items()))
+    types = (data_type, index_type)
+    problem = sparse_key(term.statement, term.extents, fibre_lengths(term), types, threads)
+    record = sparse_records().find(problem)
     sizes = tuple(term.extents.items())
-    key = (term.statement, sizes, classes, data_type, index_type, threads, name)
+    key = (term.statement, sizes, problem, name, None if record is None else record.schedule)
     made = current().once("sparse schedules", dict[object, Scheduled])
     known = made.get(key)
     if known is None:
-        known = _scheduled(term, lengths, data_type, index_type, threads, name)
+        known = _scheduled(term, problem, record, name)
         while len(made) >= _MOST_COMPILED:
             made.pop(next(iter(made)), None)
         made[key] = known
@@ -88,68 +93,78 @@ def scheduled_rows(
         while len(made) >= _MOST_COMPILED:
             made.pop(next(iter(made)), None)
         program = row_program(sums, extents, data_type=data_type, index_type=index_type, name=name)
-        made[key] = None if program is None else _compiled(program, None, 1, threads)
+        made[key] = None if program is None else _compiled(program, threads)
     return made.get(key)
 
 
-def _scheduled(
-    term: Term,
-    lengths: Mapping[str, float],
-    data_type: DataType,
-    index_type: DataType,
-    threads: int,
-    name: str,
-) -> Scheduled:
-    graph, choices = _graph(term, lengths, data_type)
-    program = program_of(graph, term.extents, data_type=data_type, index_type=index_type, name=name)
-    program = with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
-    return _compiled(program, graph, choices, threads)
+def _scheduled(term: Term, problem: SparseKey, record: SparseRecord | None, name: str) -> Scheduled:
+    graphs = _graphs(term, DataType(problem.data_type))
+    wanted = None if record is None else record.schedule
+    graph = next((one for one in graphs if str(one) == wanted), graphs[0])
+    return replace(
+        _compiled(_program(term, graph, problem, name), problem.threads),
+        graph=graph,
+        choices=len(graphs),
+        problem=problem if len(graphs) > 1 else None,
+        record=record if str(graph) == wanted else None,
+    )
 
 
-def _compiled(
-    program: Program, graph: IterationGraph | None, choices: int, threads: int
-) -> Scheduled:
+def alternatives(
+    term: Term, chosen: Scheduled, problem: SparseKey
+) -> Iterator[tuple[IterationGraph, Executable]]:
+    """The other schedules as native code, the fastest by prediction first."""
+    for graph in _graphs(term, DataType(problem.data_type)):
+        if graph == chosen.graph:
+            continue
+        program = _program(term, graph, problem, chosen.executable.program.name)
+        executable = _compiled(program, problem.threads).executable
+        if isinstance(executable, Executable):
+            yield graph, executable
+
+
+def _program(term: Term, graph: IterationGraph, problem: SparseKey, name: str) -> Program:
+    program = program_of(
+        graph,
+        term.extents,
+        data_type=DataType(problem.data_type),
+        index_type=DataType(problem.index_type),
+        name=name,
+    )
+    return with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
+
+
+def _compiled(program: Program, threads: int) -> Scheduled:
+    """Native code, or the evaluator and why."""
     try:
         native = compile_program(program, threads=threads)
     except TeirError as error:
         evaluator = compile_for(program, backend="reference", threads=threads)
         why = error.findings[0].rule.sentence
-        return Scheduled(graph=graph, executable=evaluator, choices=choices, refusal=why)
-    return Scheduled(graph=graph, executable=native, choices=choices, refusal=None)
+        return Scheduled(graph=None, executable=evaluator, choices=1, refusal=why)
+    return Scheduled(graph=None, executable=native, choices=1, refusal=None)
 
 
-def _graph(
-    term: Term, lengths: Mapping[str, float], data_type: DataType
-) -> tuple[IterationGraph, int]:
-    """The chosen schedule, and among how many."""
+def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
+    """What there is to choose from, the fastest by prediction first."""
     statement = term.statement
     if term.has_workspace:
         graph = workspace_graph(statement)
         assert graph is not None
-        return graph, 1
+        return (graph,)
     if not 1 < len(statement.inputs) <= MOST_SCHEDULED:
         order = first_order(statement)
         assert order is not None
-        return linear(statement, order), 1
-    return _cheapest(statement, term.extents, lengths, data_type)
-
-
-def _cheapest(
-    statement: Statement,
-    extents: Mapping[str, int],
-    lengths: Mapping[str, float],
-    data_type: DataType,
-) -> tuple[IterationGraph, int]:
-    known = {index: float(extent) for index, extent in extents.items()}
-    known |= {f"{index}{FIBRE}": length for index, length in lengths.items()}
+        return (linear(statement, order),)
+    known = {index: float(extent) for index, extent in term.extents.items()}
+    known |= {f"{index}{FIBRE}": length for index, length in fibre_lengths(term).items()}
     problem = Problem(
         statement=statement,
         symbols=known,
         element_bytes=data_type.width,
         cache_bytes=host_target(os.environ).caches.l3_bytes,
     )
-    found = ranked(problem)
-    return found[0].candidate.graph, len(found)
+    return tuple(one.candidate.graph for one in ranked(problem))
 
 
 def fibre_lengths(term: Term) -> dict[str, float]:
