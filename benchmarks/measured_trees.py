@@ -22,8 +22,8 @@ _SAMPLED = 1_000_003
 """Elements of a result compared, at most."""
 
 Array = np.ndarray[Any, Any]
-Prepare = Callable[[int], Callable[[], object]]
-"""The call of a schedule by its number."""
+Prepare = Callable[[str], Callable[[], object]]
+"""The call of a schedule by its text."""
 
 
 def shared_zeros(shape: Sequence[int], dtype: Any = np.float64) -> Array:
@@ -34,46 +34,46 @@ def shared_zeros(shape: Sequence[int], dtype: Any = np.float64) -> Array:
 
 
 def sample(array: Array) -> Array:
-    """Every so many elements, a number of them no extent divides."""
+    """Every so many elements, a stride that divides few extents."""
     flat = array.reshape(-1)
     step = -(-flat.size // _SAMPLED)
     return np.array(flat[:: step | 1])
 
 
 def measure_all(
-    numbers: Sequence[int],
+    names: Sequence[str],
     prepare: Prepare,
     output: Array,
     expected: Array,
-    known: dict[int, float],
+    known: dict[str, float],
     times_best: float,
     deadline: float,
-) -> dict[int, float]:
-    """Seconds by number, inf beyond ``times_best`` times the least; stops at the deadline.
+) -> dict[str, float]:
+    """Seconds by schedule, inf beyond ``times_best`` times the least; stops at the deadline.
 
     ``known``: what was measured before; it is added to. Raises ValueError for a wrong result.
     """
-    left = [number for number in numbers if number not in known]
+    left = [name for name in names if name not in known]
     while left and time.monotonic() < deadline:
-        for number, seconds in _in_child(
+        for name, seconds in _in_child(
             left, prepare, output, expected, known, times_best, deadline
         ):
             if isinstance(seconds, str):
-                raise ValueError(f"schedule {number}: {seconds}")
-            known[number] = seconds
-        left = [number for number in left if number not in known]
+                raise ValueError(f"schedule {name}: {seconds}")
+            known[name] = seconds
+        left = [name for name in left if name not in known]
     return known
 
 
 def _in_child(
-    left: Sequence[int],
+    left: Sequence[str],
     prepare: Prepare,
     output: Array,
     expected: Array,
-    known: dict[int, float],
+    known: dict[str, float],
     times_best: float,
     deadline: float,
-) -> list[tuple[int, float | str]]:
+) -> list[tuple[str, float | str]]:
     """What one child measured; inf for the schedule its alarm came in."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -84,32 +84,32 @@ def _in_child(
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             best = min((one for one in known.values()), default=float("inf"))
             with os.fdopen(writer, "wb") as pipe:
-                for number in left:
+                for name in left:
                     if time.monotonic() > deadline:
                         break
-                    pickle.dump((number, None), pipe)
+                    pickle.dump((name, None), pipe)
                     pipe.flush()
-                    found = _measured(prepare(number), output, expected, best, times_best)
+                    found = _measured(prepare(name), output, expected, best, times_best)
                     best = min(best, found) if isinstance(found, float) else best
-                    pickle.dump((number, found), pipe)
+                    pickle.dump((name, found), pipe)
                     pipe.flush()
             code = 0
         finally:
             os._exit(code)
     os.close(writer)
-    found: list[tuple[int, float | str]] = []
-    begun: int | None = None
+    found: list[tuple[str, float | str]] = []
+    begun: str | None = None
     with os.fdopen(reader, "rb") as pipe:
         while True:
             try:
-                number, seconds = pickle.load(pipe)
+                name, seconds = pickle.load(pipe)
             except EOFError:
                 break
             if seconds is None:
-                begun = number
+                begun = name
                 continue
             begun = None
-            found.append((number, seconds))
+            found.append((name, seconds))
     _, status = os.waitpid(child, 0)
     if begun is not None:
         is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
+import re
 import shlex
 import statistics
 import subprocess
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +30,33 @@ import record
 from c_nests import compiled_nests
 from columns import Column, environment
 from measured_trees import Array, measure_all, sample, shared_zeros
-from sparse_cases import MATRICES, TENSORS, load, statement_for
-from sparse_kernels import bound_call, executable_of, problem_of
+from sparse_cases import KERNELS, LAYOUTS, MATRICES, TENSORS, load, statement_for
+from sparse_kernels import bound_call, executable_of, problem_of, program_for
 from sparse_nests import ROWS, graph_of
 
+from teir.ir.nodes import Program
+from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.search.sparse.cost import cost_of, value
 from teir.search.sparse.generation import space_of
-from teir.search.sparse.graph import IterationGraph
+from teir.search.sparse.graph import IterationGraph, branches
 from teir.search.sparse.loop_trees import LARGEST_RANK, LoopTrees
 from teir.search.sparse.predicted import Problem, predicted_seconds
+from teir.search.sparse.ranked import ranked
 from teir.search.sparse.rebuild import Rebuilder
-from teir.search.sparse.schedules import Request, plan_frontier, stage1_candidates
+from teir.search.sparse.schedules import stage1_candidates
 from teir.search.sparse.space import Identity
 from teir.search.sparse.statement import Statement
-from teir.target import host_target
 
 EVERY_TREE = ("K4", "K6", "K7")
 RANDOM_TREES = 200
+LAYOUT_EXTENTS = (64, 128)
+LAYOUT_DATA = ("bcsstk16", "bayer10")
 TIMES_BEST = 20.0
+FINALISTS = 12
+CLOSE = 1.25
+"""Times the best: what takes part in the last rounds."""
+ROUNDS = 7
 _MOST_BYTES = 1 << 30
 """Schedules with larger temporaries are not run; they count as beyond the limit."""
 _SLICE_SECONDS = 30
@@ -73,7 +82,18 @@ def all_cases() -> list[Case]:
             rank = len(statement_for(kernel).inputs[0].indices)
             names = MATRICES if rank == 2 else TENSORS
             cases += [Case(kernel, name, extent) for name in names]
-    return cases
+    return [*cases, *layout_cases()]
+
+
+def layout_cases() -> list[Case]:
+    """K4 with its dense operands stored either way round, on the real matrices."""
+    return [
+        Case(kernel, name, extent)
+        for extent in LAYOUT_EXTENTS
+        for kernel in LAYOUTS
+        for name in LAYOUT_DATA
+        if kernel not in KERNELS
+    ]
 
 
 class Trees:
@@ -89,21 +109,17 @@ class Trees:
     def problem(self) -> Problem:
         return problem_of(self.statement, self.symbols)
 
+    def ranked(self) -> list[IterationGraph]:
+        return [one.candidate.graph for one in ranked(self.problem())]
+
     def graphs(self) -> list[IterationGraph]:
-        """Stage 1, or the frontier and random trees; each text once."""
-        frontier = [one.graph for one in plan_frontier(self.statement, self._request())]
-        if self.case.kernel in EVERY_TREE:
+        """Stage 1, or random trees of it, and what is ranked; each text once."""
+        if self.case.kernel in EVERY_TREE or self.case.kernel in LAYOUTS:
             others = [one.graph for one in stage1_candidates(self.statement)]
         else:
             others = _random_graphs(self.statement)
-        unique = {str(graph): graph for graph in (*frontier, *others)}
+        unique = {text_of(graph): graph for graph in (*self.ranked(), *others)}
         return list(unique.values())
-
-    def frontier(self) -> set[str]:
-        return {str(one.graph) for one in plan_frontier(self.statement, self._request())}
-
-    def _request(self) -> Request:
-        return Request(cache_bytes=host_target(os.environ).caches.l3_bytes, sizes=self.symbols)
 
     def fits(self, graph: IterationGraph) -> bool:
         return 8 * value(cost_of(graph).memory, self.symbols) < _MOST_BYTES
@@ -112,8 +128,22 @@ class Trees:
         operands = self.data.operands(self.statement, self.case.extent)
         return operands | {"A": shared_zeros(operands["A"].shape)}
 
+    def program(self, graph: IterationGraph) -> Program:
+        return program_for(self.case.kernel, graph, self.extents)
+
     def executable(self, graph: IterationGraph) -> Executable:
         return executable_of(self.case.kernel, graph, self.extents, 1)
+
+
+def text_of(graph: IterationGraph) -> str:
+    """The schedule, its temporaries numbered from the left."""
+    made = [branch.temporary.tensor for branch in branches(graph.root)]
+    if not made:
+        return str(graph)
+    names = re.compile("|".join(rf"\b{name}\b" for name in made))
+    order = dict.fromkeys(names.findall(str(graph)))
+    numbers = {name: f"T{number}" for number, name in enumerate(order, 1)}
+    return names.sub(lambda found: numbers[found[0]], str(graph))
 
 
 def _random_graphs(statement: Statement) -> list[IterationGraph]:
@@ -125,67 +155,147 @@ def _random_graphs(statement: Statement) -> list[IterationGraph]:
     return [rebuilder.graph(one) for one in draw.sample(found, min(RANDOM_TREES, len(found)))]
 
 
+@dataclass(slots=True)
+class Measured:
+    """What the work folder holds of a case: seconds by schedule, inf beyond the limit.
+
+    ``finals``: medians of rounds in which the best schedules and the chosen one took turns.
+    """
+
+    path: Path
+    times: dict[str, float]
+    finals: dict[str, float]
+
+    @classmethod
+    def of(cls, path: Path) -> Measured:
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return cls(path, stored.get("times", {}), stored.get("finals", {}))
+
+    def keep(self) -> None:
+        text = json.dumps({"times": self.times, "finals": self.finals}, indent=0)
+        self.path.write_text(text, encoding="utf-8")
+
+
 def measure_slice(case: Case, path: Path, seconds: float) -> bool:
     """Measure until the time is over; True where nothing is left."""
-    trees = Trees(case)
-    graphs = trees.graphs()
-    texts = [str(graph) for graph in graphs]
-    stored = json.loads(path.read_text()) if path.exists() else {}
-    problem = trees.problem()
-    predicted = [predicted_seconds(graph, problem) for graph in graphs]
-    known = {number: stored[text] for number, text in enumerate(texts) if text in stored}
+    deadline = time.monotonic() + seconds
+    trees, measured = Trees(case), Measured.of(path)
+    graphs = {text_of(graph): graph for graph in trees.graphs()}
+    chosen = text_of(trees.ranked()[0])
     operands = trees.operands()
-    recipe = ROWS[case.kernel]
-    reference, *_ = compiled_nests(graph_of(recipe, trees.statement), trees.extents, operands)
+    reference, *_ = compiled_nests(
+        graph_of(ROWS[case.kernel.partition("-")[0]], trees.statement), trees.extents, operands
+    )
     reference()
     expected = sample(operands["A"])
-    too_large = {number for number, graph in enumerate(graphs) if not trees.fits(graph)}
-    order = sorted(set(range(len(graphs))) - too_large, key=lambda number: predicted[number])
-    known |= dict.fromkeys(too_large, float("inf"))
+    known = measured.times
+    known |= {text: inf for text, graph in graphs.items() if not trees.fits(graph)}
 
-    def prepare(number: int) -> Any:
-        return bound_call(trees.executable(graphs[number]), operands)
+    def prepare(text: str) -> Any:
+        return bound_call(trees.executable(graphs[text]), operands)
 
-    deadline = time.monotonic() + seconds
-    measure_all(order, prepare, operands["A"], expected, known, TIMES_BEST, deadline)
-    path.write_text(json.dumps({texts[number]: taken for number, taken in known.items()}, indent=0))
+    problem = trees.problem()
+    twins = _twins(trees, {text: graph for text, graph in graphs.items() if text not in known})
+    first = sorted(twins, key=lambda text: predicted_seconds(graphs[text], problem))
+    measure_all(first, prepare, operands["A"], expected, known, TIMES_BEST, deadline)
+    for one, others in twins.items():
+        if one in known:
+            known |= dict.fromkeys(others, known[one])
+    is_done = all(text in known for text in graphs)
+    if is_done and chosen not in measured.finals and time.monotonic() < deadline:
+        measured.finals = _finals(known, chosen, prepare)
+    measured.keep()
     print(f"{case.name}: {len(known)} of {len(graphs)}", flush=True)
-    return len(known) == len(graphs)
+    return is_done and chosen in measured.finals
+
+
+def _twins(trees: Trees, graphs: Mapping[str, IterationGraph]) -> dict[str, list[str]]:
+    """Schedules whose programs are the same but for names: the first, and the others."""
+    first: dict[str, str] = {}
+    twins: dict[str, list[str]] = {}
+    for text, graph in graphs.items():
+        program = trees.program(graph)
+        names = {tensor.name for node in program.nodes() for tensor in getattr(node, "scratch", ())}
+        names |= {tensor.name for tensor in program.scratch}
+        shown = print_program(program).text
+        pattern = re.compile("|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "$^")
+        order = dict.fromkeys(pattern.findall(shown))
+        numbers = {name: f"scratch{number}" for number, name in enumerate(order)}
+        key = pattern.sub(lambda found, numbers=numbers: numbers[found[0]], shown)
+        if key in first:
+            twins[first[key]].append(text)
+        else:
+            first[key] = text
+            twins[text] = []
+    return twins
+
+
+def _finals(known: Mapping[str, float], chosen: str, prepare: Any) -> dict[str, float]:
+    """Medians of interleaved rounds."""
+    best = min(known.values())
+    close = sorted((text for text in known if known[text] < CLOSE * best), key=known.__getitem__)
+    calls = {text: prepare(text) for text in dict.fromkeys((*close[:FINALISTS], chosen))}
+    times: dict[str, list[float]] = {text: [] for text in calls}
+    for number in range(ROUNDS + 1):
+        for text, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if number:
+                times[text].append(time.perf_counter() - start)
+    return {text: statistics.median(taken) for text, taken in times.items()}
 
 
 def report(cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
     """The chosen schedule beside the best measured one."""
     rows = []
     for case in cases:
-        path = folder / f"{case.name}.json"
-        if not path.exists():
+        measured = Measured.of(folder / f"{case.name}.json")
+        if not measured.finals:
             continue
-        times: Mapping[str, float] = json.loads(path.read_text())
         trees = Trees(case)
-        problem = trees.problem()
-        frontier = [one.graph for one in plan_frontier(trees.statement, trees._request())]
-        chosen = min(frontier, key=lambda graph: predicted_seconds(graph, problem))
-        best = min(times, key=lambda text: times[text])
-        taken = times.get(str(chosen), float("nan"))
+        chosen = text_of(trees.ranked()[0])
+        times = {**measured.times, **measured.finals}
+        best = min(measured.finals, key=lambda text: measured.finals[text])
+        taken = times.get(chosen, nan)
         rows.append(
             {
-                "case": case.name,
-                "measured": len(times),
+                "kernel": case.kernel,
+                "data": case.data,
+                "extent": case.extent,
+                "measured": len(measured.times),
                 "best": best,
                 "best_seconds": times[best],
-                "chosen": str(chosen),
+                "chosen": chosen,
                 "chosen_seconds": taken,
                 "ratio": taken / times[best],
+                "all_seconds": sorted(one for one in measured.times.values() if one < inf),
+                "by_temporary": _by_temporary(trees, measured.times),
             }
         )
         print(
-            f"{case.name:22} {len(times):4} {1e3 * times[best]:9.3f} ms "
+            f"{case.name:22} {len(measured.times):4} {1e3 * times[best]:9.3f} ms "
             f"{taken / times[best]:6.2f}\n    chosen {chosen}\n    best   {best}"
         )
     ratios = [row["ratio"] for row in rows if row["ratio"] == row["ratio"]]
     if ratios:
         print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {max(ratios):.2f}")
     return rows
+
+
+def _by_temporary(trees: Trees, times: Mapping[str, float]) -> dict[str, float]:
+    """The least time of the schedules whose largest temporary is none, a scalar, a row, a matrix.
+
+    Only for K4 in its layouts.
+    """
+    if trees.case.kernel not in LAYOUTS:
+        return {}
+    least: dict[str, float] = {}
+    for text, graph in ((text_of(graph), graph) for graph in trees.graphs()):
+        ranks = [len(branch.temporary.indices) for branch in branches(graph.root)]
+        kind = ("scalar", "row", "matrix")[max(ranks)] if ranks else "none"
+        if times.get(text, inf) < least.get(kind, inf):
+            least[kind] = times[text]
+    return least
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """Products with a sparse operand beside C, SciPy, torch and sparse: all results of a release.
 
-    python benchmarks/sparse_all.py [--only TEXT] [--prefix "chrt -f 10 taskset -c 1"] [--work FOLDER]
+    python benchmarks/sparse_all.py [--only TEXT] [--prefix "chrt -f 10 taskset -c 1"]
+        [--threads 1,2] [--work FOLDER]
 
 Runs `sparse_kernels.py` slice by slice, one thread and then two, joins the slices in
 ``results/sparse-float64.json`` and ``sparse-float64-2-threads.json`` with plots beside them, and

@@ -29,6 +29,13 @@ KERNELS = {
     "SpMM": "A[i,l] = B[i,j] * C[j,l]",
     "SDDMM": "A[i,j] = B[i,j] * C[i,k] * D[j,k]",
 }
+LAYOUTS = {
+    "K4": KERNELS["K4"],
+    "K4-Ckj": "A[i,l] = B[i,j] * C[k,j] * D[k,l]",
+    "K4-Dlk": "A[i,l] = B[i,j] * C[j,k] * D[l,k]",
+    "K4-Ckj-Dlk": "A[i,l] = B[i,j] * C[k,j] * D[l,k]",
+}
+"""K4 with its dense operands stored either way round."""
 MATRICES = ("bcsstk16", "bayer10", "4elt", "fem_like")
 TENSORS = ("splatt_med", "long_fibres")
 IN_CACHE = "in_l2"
@@ -86,7 +93,7 @@ class Data:
 
 def statement_for(kernel: str) -> Statement:
     """The statement; B is compressed below its first index, outputs with B's pattern too."""
-    assignment = parse_index_notation(KERNELS[kernel])
+    assignment = parse_index_notation((LAYOUTS | KERNELS)[kernel])
     rank = len(assignment.inputs["B"].indices)
     formats = {"B": _format("dss"[:rank])}
     if kernel in SHARES:

@@ -33,6 +33,7 @@ import teir
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
+from teir.ir.nodes import Program
 from teir.passes.row_blocks import with_row_blocks
 from teir.pipeline.executable import Executable, compile_program
 from teir.search.sparse.cost import cost_of, value
@@ -86,7 +87,12 @@ def problem_of(statement: Statement, symbols: dict[str, float]) -> Problem:
 def executable_of(
     kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int
 ) -> Executable:
-    """The native code of a schedule; the result has the pattern of B where it is sparse."""
+    """The native code of a schedule."""
+    return compile_program(program_for(kernel, graph, extents), threads=threads)
+
+
+def program_for(kernel: str, graph: IterationGraph, extents: dict[str, int]) -> Program:
+    """The program of a schedule; the result has the pattern of B where it is sparse."""
     program = program_of(
         graph,
         extents,
@@ -95,7 +101,7 @@ def executable_of(
         name=kernel,
         shares=SHARES.get(kernel),
     )
-    return compile_program(with_row_blocks(program), threads=threads)
+    return with_row_blocks(program)
 
 
 def bound_call(executable: Executable, operands: Arrays) -> Call:
