@@ -24,8 +24,13 @@ _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
 _AHEAD = 8
-_FAR_BYTES = 14 << 20
-"""Operands of this size are gathered ahead; smaller ones lie near, and asking for them costs."""
+_FAR_BYTES = 3 << 20
+_FARTHER_BYTES = 14 << 20
+_SHORT_ROW_BYTES = 512
+"""Operands of this size are gathered ahead; smaller ones lie near, and asking for them costs.
+
+Of long rows the hardware fetches most by itself.
+"""
 
 
 _OUTER = {
@@ -279,7 +284,7 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
     if fibre.above is not None and fibre.above.move(fibre.pos)[1] != fibre.pos_type.width:
         return False
     return any(
-        step * fibre.extent >= _FAR_BYTES
+        step * fibre.extent >= (_FAR_BYTES if step <= _SHORT_ROW_BYTES else _FARTHER_BYTES)
         for one, step in zip(inputs, steps, strict=True)
         if one.access is Access.UNIT and one.follows is Follows.COORDINATE
     )
@@ -288,7 +293,7 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
 def _aligned_input(
     leaf: Leaf, inputs: Sequence[WalkedInput], steps: Sequence[int], block: _Block, isa: Isa
 ) -> int | None:
-    if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 2:
+    if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 3:
         return None
     if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != _LINE_BYTES:
         return None
@@ -346,7 +351,7 @@ def lower_walked_dots(
         vectors=vectors,
         masked=last < chains,
         scales=len(ends) > 1,
-        aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 1,
+        aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)
     arguments = (last, int(dot.accumulate), step)

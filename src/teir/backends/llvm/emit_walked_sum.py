@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product as product_of
 
 from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
@@ -60,7 +61,7 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     above = 0 if kernel.rows is None else kernel.rows.index_arrays
     columns = {number: f"%column{number}" for number in range(len(kernel.inputs))}
     arrays = operands[above : kernel.index_arrays]
-    last = None if kernel.ahead is None else _last_position(text, kernel, operands)
+    last = {} if kernel.ahead is None else _last_positions(text, kernel, operands)
     body = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
     if kernel.rows is None:
         body.sum("")
@@ -70,24 +71,30 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     return text
 
 
-def _last_position(text: FunctionText, kernel: WalkedSum, operands: Sequence[str]) -> str:
-    """The last position of all fibres of a call."""
+def _last_positions(
+    text: FunctionText, kernel: WalkedSum, operands: Sequence[str]
+) -> dict[Follows, str]:
+    """The last position of all fibres of a call by what follows its coordinate."""
     arrays = operands[: kernel.index_arrays]
-    pos_type, pos = kernel.pos_type, arrays[-2]
-    if kernel.outer is not None:
-        pos_type, pos = kernel.outer[0], arrays[-4]
     end = "1"
     if kernel.rows is not None:
         end = "%rows"
         if kernel.rows.bounds is not None:
             width = kernel.rows.bounds.width
             end = load_index(text, kernel.rows.bounds, shift_pointer(text, arrays[0], width))
-    byte = text.value(f"mul i64 {end}, {pos_type.width}")
-    end = load_index(text, pos_type, shift_pointer(text, pos, byte))
+    last = {}
     if kernel.outer is not None:
-        byte = text.value(f"mul i64 {end}, {kernel.pos_type.width}")
-        end = load_index(text, kernel.pos_type, shift_pointer(text, arrays[-2], byte))
-    return text.value(f"sub i64 {end}, 1")
+        end = _start_of(text, kernel.outer[0], arrays[-4], end)
+        last[Follows.OUTER_COORDINATE] = text.value(f"sub i64 {end}, 1")
+    end = _start_of(text, kernel.pos_type, arrays[-2], end)
+    last[Follows.COORDINATE] = text.value(f"sub i64 {end}, 1")
+    return last
+
+
+def _start_of(text: FunctionText, pos_type: DataType, pos: str, fibre: str) -> str:
+    """The first position of a fibre, the one after the last fibre included."""
+    byte = text.value(f"mul i64 {fibre}, {pos_type.width}")
+    return load_index(text, pos_type, shift_pointer(text, pos, byte))
 
 
 def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
@@ -204,8 +211,8 @@ class _Body:
     """Number of the vector, its lanes in inputs and in the output."""
     columns: Mapping[int, str]
     c_n: str
-    last: str | None
-    """The last position, where rows are brought near ahead."""
+    last: Mapping[Follows, str]
+    """The last positions, where rows are brought near ahead."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -264,6 +271,7 @@ class _Body:
         outer = self.kernel.outer
         assert outer is not None
         coordinate = self._coordinate(outer[1], self.arrays[1], position)
+        self._bring_near(Follows.OUTER_COORDINATE, outer[1], self.arrays[1], position)
         index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
         byte = text.value(f"mul i64 {position}, %pos_step")
         sums = self.fibre("", shift_pointer(text, self.arrays[2], byte), index, sums)
@@ -288,8 +296,7 @@ class _Body:
         if any(one.follows is Follows.COORDINATE for one in self.kernel.inputs):
             crd_type, crd = self.kernel.crd_type, self.arrays[-1]
             index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
-        if self.last is not None:
-            self._bring_near(position, self.last)
+        self._bring_near(Follows.COORDINATE, self.kernel.crd_type, self.arrays[-1], position)
         places = {**fixed, **self._places(index)}
         here, count = _Position(self, places, {}), len(self.vectors)
         totals = dict(enumerate(sums))
@@ -298,19 +305,23 @@ class _Body:
             totals[number] = here.total(column, place, totals[number])
         return [text.value(f"add i64 {position}, 1"), *totals.values()]
 
-    def _bring_near(self, position: str, last: str) -> None:
+    def _bring_near(self, follows: Follows, crd_type: DataType, crd: str, position: str) -> None:
+        """Rows that follow the coordinate some positions further on are fetched."""
         text = self.text
+        rows = [
+            number
+            for number, one in enumerate(self.kernel.inputs)
+            if one.access is Access.UNIT and one.follows is follows
+        ]
+        if follows not in self.last or not rows:
+            return
         far = text.value(f"add i64 {position}, {self.kernel.ahead}")
-        far = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {last})")
-        index = {Follows.COORDINATE: self._coordinate(self.kernel.crd_type, self.arrays[-1], far)}
-        places = self._places(index)
-        vector_bytes = self.kernel.lanes * self.kernel.in_type.width
-        for number, one in enumerate(self.kernel.inputs):
-            if one.access is not Access.UNIT or one.follows is not Follows.COORDINATE:
-                continue
-            for line in range(0, len(self.vectors) * vector_bytes, LINE_BYTES):
-                place = shift_pointer(text, places[number], line)
-                text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+        far = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last[follows]})")
+        places = self._places({follows: self._coordinate(crd_type, crd, far)})
+        row_bytes = len(self.vectors) * self.kernel.lanes * self.kernel.in_type.width
+        for number, line in product_of(rows, range(0, row_bytes, LINE_BYTES)):
+            place = shift_pointer(text, places[number], line)
+            text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def _order(self) -> list[int]:
         """The sums, those after one another that share what takes most registers."""
