@@ -13,7 +13,7 @@ from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import WalkedSum
+from teir.lower.kernels import WalkedDots, WalkedSum
 from teir.lower.lower import lower
 from teir.pipeline.executable import compile_program, default_isa
 from teir.search.sparse.graph import IterationGraph, linear
@@ -259,3 +259,12 @@ def test_one_call_takes_many_rows(width: int, together: int) -> None:
     assert kernel.rows is not None
     assert kernel.rows.together == together
     assert calls[kernel] <= 40
+
+
+def test_sampled_dots_are_all_one_kernel() -> None:
+    text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": 640, "j": 9, "k": 16}
+    levels = {"B": "ds", "A": "ds"}
+    program = program_for(text, extents, levels, DataType.FP64, DataType.I32)
+    (kernel,) = count_calls(lower(program, Isa.AVX512).roots)
+    assert isinstance(kernel, WalkedDots)
+    assert kernel.rows is not None

@@ -344,14 +344,16 @@ def _without_zero(
 ) -> tuple[IterationNode, bool]:
     """``node`` without a Zero that only clears what its last child adds into; whether it had one.
 
-    Between the two stand children that make a temporary.
+    Other children make a temporary.
     """
-    first, last = node.children[0], node.children[-1]
+    last = node.children[-1]
     if len(node.children) < 3 or not isinstance(last, InvocationNode):
         return node, False
-    if not _zero_is_absorbed(first, last, path, context):
-        return node, False
-    return with_fields(node, children=node.children[1:]), True
+    for place in (0, len(node.children) - 2):
+        if _zero_is_absorbed(node.children[place], last, path, context):
+            left = (*node.children[:place], *node.children[place + 1 :])
+            return with_fields(node, children=left), True
+    return node, False
 
 
 def _lower_runs(
