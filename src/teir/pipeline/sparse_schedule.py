@@ -33,8 +33,6 @@ from teir.search.sparse.translate import program_of
 from teir.search.sparse.workspace import workspace_graph
 from teir.target import host_target
 
-MOST_SCHEDULED = 4
-"""Products of more factors are computed by one nest of loops."""
 _MOST_COMPILED = 512
 
 
@@ -152,7 +150,7 @@ def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
         graph = workspace_graph(statement)
         assert graph is not None
         return (graph,)
-    if not 1 < len(statement.inputs) <= MOST_SCHEDULED:
+    if len(statement.inputs) == 1:
         order = first_order(statement)
         assert order is not None
         return (linear(statement, order),)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from teir.expr.index_notation import Access
 from teir.search.sparse.candidate import Candidate, candidates_of
 from teir.search.sparse.constraints import symbols_of
 from teir.search.sparse.cost import FIBRE, costing_of, value
-from teir.search.sparse.graph import IterationGraph
+from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.hoisting import hoisted
+from teir.search.sparse.parted import MOST_FACTORS, parted
 from teir.search.sparse.predicted import Problem, predicted_seconds
 from teir.search.sparse.schedules import Request, plan_frontier
-from teir.search.sparse.statement import Statement
+from teir.search.sparse.statement import Statement, first_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +29,18 @@ class Ranked:
 def ranked(problem: Problem) -> tuple[Ranked, ...]:
     """The frontier, least predicted time first, then least memory, then by the text.
 
-    With it come the schedules that multiply dense operands first. What needs more temporaries than
-    half of the last cache, and more than all operands and the result, comes after everything else.
+    With it come the schedules that multiply dense operands first. Products of more than
+    `MOST_FACTORS` factors are scheduled in parts (`teir.search.sparse.parted`). What needs more
+    temporaries than half of the last cache, and more than all operands and the result, comes after
+    everything else.
     """
     most_bytes = max(problem.cache_bytes / 2, _data_bytes(problem))
-    candidates = [
-        *_frontier(problem, problem.statement),
-        *_hoisted(problem, most_bytes / problem.element_bytes),
-    ]
+    most_elements = most_bytes / problem.element_bytes
+    candidates = (
+        _in_parts(problem, most_elements)
+        if len(problem.statement.inputs) > MOST_FACTORS
+        else [*_frontier(problem, problem.statement), *_hoisted(problem, most_elements)]
+    )
     found = [
         Ranked(candidate=one, seconds=predicted_seconds(one.graph, problem)) for one in candidates
     ]
@@ -54,6 +59,21 @@ def _frontier(problem: Problem, statement: Statement) -> tuple[Candidate, ...]:
         sizes=symbols, cache_bytes=problem.cache_bytes, element_bytes=problem.element_bytes
     )
     return plan_frontier(statement, request)
+
+
+def _in_parts(problem: Problem, most_elements: float) -> list[Candidate]:
+    """The best schedules of a product that is stored and of the rest; else one nest of loops."""
+    statement = problem.statement
+
+    def search(part: Statement) -> IterationGraph:
+        return ranked(replace(problem, statement=part))[0].candidate.graph
+
+    graphs = [*parted(statement, problem.symbols, most_elements, search)]
+    if not graphs:
+        order = first_order(statement)
+        assert order is not None
+        graphs = [linear(statement, order)]
+    return candidates_of(costing_of(statement), graphs, are_pipelines=True)
 
 
 def _hoisted(problem: Problem, most_elements: float) -> list[Candidate]:

@@ -1,0 +1,181 @@
+"""Products of many factors, scheduled in parts.
+
+    A = B C D E F   ->   < T; T = B C D E, A = T F >
+
+Schedules of five factors are a hundred million, and there is no end to those of more. A group of
+up to four factors is stored as a dense temporary, its schedules and those of the rest are searched
+as products of fewer factors. The group that promises the fewest iterations is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
+
+from teir.arrays.levels import dense_format
+from teir.expr.index_notation import Access
+from teir.search.sparse.cost import FIBRE
+from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches
+from teir.search.sparse.statement import Statement, first_order
+
+MOST_FACTORS = 4
+"""Factors of a product whose schedules are searched together."""
+_MOST_COMPARED = 5
+"""Factors up to which two groups are compared; the best one is taken beyond."""
+
+Search = Callable[[Statement], IterationGraph]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A product that is stored, and the product that reads it."""
+
+    made: Statement
+    left: Statement
+    iterations: float
+
+
+def parted(
+    statement: Statement, symbols: Mapping[str, float], most_elements: float, search: Search
+) -> Iterator[IterationGraph]:
+    """A schedule for each of the best ways to store one product of some factors first.
+
+    ``symbols`` are extents and mean fibre lengths (``jpos``), ``most_elements`` what a temporary
+    may have, ``search`` gives the schedule of a product of fewer factors.
+    """
+    found = sorted(
+        _parts(statement, symbols, most_elements), key=lambda one: (one.iterations, str(one.made))
+    )
+    for parts in found[: 2 if len(statement.inputs) <= _MOST_COMPARED else 1]:
+        producer, consumer = search(parts.made), search(parts.left)
+        temporary = parts.made.output
+        used = {access.tensor for access in (*statement.accesses, temporary)}
+        used |= {
+            branch.temporary.tensor
+            for graph in (producer, consumer)
+            for branch in branches(graph.root)
+        }
+        root = Branch(
+            loops=(),
+            temporary=temporary,
+            producer=_renamed(producer.root, used),
+            consumer=_renamed(consumer.root, used),
+        )
+        yield IterationGraph(statement=statement, root=root)
+
+
+def _parts(
+    statement: Statement, symbols: Mapping[str, float], most_elements: float
+) -> Iterator[_Parts]:
+    inputs = statement.inputs
+    for count in range(2, min(MOST_FACTORS, len(inputs) - 1) + 1):
+        for made in combinations(inputs, count):
+            if not _is_connected(made):
+                continue
+            rest = tuple(access for access in inputs if access not in made)
+            used = {index for access in (statement.output, *rest) for index in access.indices}
+            own = dict.fromkeys(index for access in made for index in access.indices)
+            indices = tuple(index for index in own if index in used)
+            if prod(symbols[index] for index in indices) > most_elements:
+                continue
+            temporary = Access(tensor=_fresh(statement), indices=indices)
+            first = _statement(statement, temporary, made)
+            then = _statement(statement, statement.output, (*rest, temporary))
+            if first_order(first) is None or first_order(then) is None:
+                continue
+            iterations = _iterations(first, symbols) + _iterations(then, symbols)
+            yield _Parts(first, then, iterations)
+
+
+def _is_connected(made: tuple[Access, ...]) -> bool:
+    seen, left = set(made[0].indices), list(made[1:])
+    while left:
+        near = next((one for one in left if seen & set(one.indices)), None)
+        if near is None:
+            return False
+        seen |= set(near.indices)
+        left.remove(near)
+    return True
+
+
+def _statement(whole: Statement, output: Access, inputs: tuple[Access, ...]) -> Statement:
+    """A part of a statement; what it does not know is dense."""
+    formats = tuple(
+        whole.format_of(access.tensor) or dense_format(len(access.indices))
+        for access in (output, *inputs)
+    )
+    return Statement(output=output, inputs=inputs, formats=formats)
+
+
+def _iterations(statement: Statement, symbols: Mapping[str, float]) -> float:
+    """Of pairs of factors one after the other; a lower count than one nest of loops has."""
+    walked = {
+        index
+        for access in statement.inputs
+        for index in statement.compressed_indices(access.tensor)
+    }
+    total, inputs = 0.0, list(statement.inputs)
+    done = inputs.pop(0)
+    while inputs:
+        following = min(
+            inputs,
+            key=lambda one: _length({*done.indices, *one.indices}, walked, symbols),
+        )
+        inputs.remove(following)
+        both = dict.fromkeys((*done.indices, *following.indices))
+        total += _length(both, walked, symbols)
+        used = {index for one in (statement.output, *inputs) for index in one.indices}
+        done = replace(done, indices=tuple(index for index in both if index in used), columns=())
+    return total
+
+
+def _length(
+    indices: Mapping[str, None] | set[str], walked: set[str], symbols: Mapping[str, float]
+) -> float:
+    return prod(
+        symbols.get(f"{index}{FIBRE}", symbols[index]) if index in walked else symbols[index]
+        for index in indices
+    )
+
+
+def _renamed(node: Node, used: set[str]) -> Node:
+    """With names for its temporaries that nothing of ``used`` has, to which they are added."""
+    match node:
+        case Nest():
+            return node
+        case Branch():
+            name = next(name for number in range(1, 999) if (name := f"T{number}") not in used)
+            used.add(name)
+            old, new = node.temporary.tensor, replace(node.temporary, tensor=name)
+            return Branch(
+                loops=node.loops,
+                temporary=new,
+                producer=_renamed(_reading(node.producer, old, new), used),
+                consumer=_renamed(_reading(node.consumer, old, new), used),
+            )
+
+
+def _reading(node: Node, old: str, new: Access) -> Node:
+    """With the tensor ``old`` under its new name."""
+
+    def of(access: Access) -> Access:
+        return replace(access, tensor=new.tensor) if access.tensor == old else access
+
+    match node:
+        case Nest():
+            inputs = tuple(of(one) for one in node.inputs)
+            return replace(node, output=of(node.output), inputs=inputs)
+        case Branch():
+            return replace(
+                node,
+                temporary=of(node.temporary),
+                producer=_reading(node.producer, old, new),
+                consumer=_reading(node.consumer, old, new),
+            )
+
+
+def _fresh(statement: Statement) -> str:
+    used = {access.tensor for access in statement.accesses}
+    return next(name for number in range(1, 999) if (name := f"P{number}") not in used)
