@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
@@ -13,7 +14,7 @@ from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Operation, Program
 from teir.ir.printing import print_program
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.problem import OperandType, contiguous, state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
@@ -26,10 +27,14 @@ def program_of(text: str, extents: dict[str, int], threads: int) -> tuple[Progra
     terms, _ = text.split("->")
     shapes = [tuple(extents[index] for index in term) for term in terms.split(",")]
     types = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
+    return program_of_types(text, types, threads), shapes
+
+
+def program_of_types(text: str, types: tuple[OperandType, ...], threads: int) -> Program:
     problem = state_problem(parse_subscripts(text), types, None, None)
     assert problem.contraction is not None
     machine = replace(USUAL, threads=threads)
-    return contraction_program(problem.contraction, ((0, 1),), machine).program, shapes
+    return contraction_program(problem.contraction, ((0, 1),), machine).program
 
 
 def relaid_copies(program: Program) -> int:
@@ -49,6 +54,27 @@ def test_relaid_operands_mean_what_numpy_computes(text: str, threads: int) -> No
     out = np.full(expected.shape, 7, np.float32)
     evaluate(program, {"in0": first, "in1": second, "out": out})
     np.testing.assert_array_equal(out, expected)
+
+
+REPEATING = (
+    ("syxz,nxyz->ns", (70, 7, 6, 3), (5, 6, 7, 3), (168, 28, 4, 0)),
+    ("csyx,cnxy->cns", (2, 70, 7, 6), (2, 5, 6, 7), (0, 168, 28, 4)),
+)
+"""The second operand repeats along z, which is summed, and along c, which is in all three."""
+
+
+@pytest.mark.parametrize(("text", "first", "second", "strides_bytes"), REPEATING)
+def test_no_place_is_kept_for_indices_along_which_an_operand_repeats(
+    text: str,
+    first: tuple[int, ...],
+    second: tuple[int, ...],
+    strides_bytes: tuple[int, ...],
+) -> None:
+    whole = contiguous(DataType.FP32, first)
+    repeats = structs.replace(contiguous(DataType.FP32, second), strides_bytes=strides_bytes)
+    program = program_of_types(text, (whole, repeats), 1)
+    assert relaid_copies(program) == 1
+    assert check(program).ok, print_program(program).text
 
 
 @pytest.mark.parametrize("text", ACROSS[:3])

@@ -35,13 +35,15 @@ def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None
     if not _lie_across(shape) or shape.rows < _FEWEST_ROWS:
         return None
     b = shape.b
-    free = (*shape.c, *shape.n_outer, *some(shape.n))
+    # An axis on which B repeats gets no place in the copy, which would leave it unwritten.
+    across = [axis for axis in outermost_first(shape.k, shape.a) if axis.stride(b.name)]
+    free = [axis for axis in (*shape.c, *shape.n_outer, *some(shape.n)) if axis.stride(b.name)]
     if _elements(step, shape.a) < _elements(step, b):
         return None
     target = Tensor(name=emission.name(f"{b.name}_relaid"), data_type=b.data_type)
     strides: dict[int, int] = {}
     stride = target.data_type.width
-    for axis in reversed(outermost_first(shape.k, shape.a)):
+    for axis in reversed(across):
         strides[id(axis)] = stride
         stride *= axis.extent
     # Columns a line apart at least: page-sized columns would share the sets of a cache.
