@@ -5,7 +5,8 @@
 All loop trees of stage 1 are measured for K4, K6 and K7; for the other kernels the frontier and 200
 random trees. What takes more than 20 times the best is stopped. Measured times are kept in the work
 folder: a run that was stopped goes on where it was, and a change of the prediction alone measures
-nothing anew (``--report`` measures nothing at all). Writes results/ranking.json.
+nothing anew (``--report`` measures nothing at all). Writes results/ranking.json, and
+ranking-layouts.svg: every schedule of K4 in four layouts.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from measured_trees import Array, measure_all, sample, shared_zeros
 from sparse_cases import KERNELS, LAYOUTS, MATRICES, TENSORS, load, statement_for
 from sparse_kernels import bound_call, executable_of, problem_of, program_for
 from sparse_nests import ROWS, graph_of
+from sparse_plots import plot_temporaries
 
 from teir.ir.nodes import Program
 from teir.ir.printing import print_program
@@ -268,8 +270,8 @@ def report(cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
                 "chosen": chosen,
                 "chosen_seconds": taken,
                 "ratio": taken / times[best],
-                "all_seconds": sorted(one for one in measured.times.values() if one < inf),
-                "by_temporary": _by_temporary(trees, measured.times),
+                "by_temporary": _by_temporary(trees, times),
+                "chosen_temporary": kind_of(trees.ranked()[0]),
             }
         )
         print(
@@ -282,20 +284,22 @@ def report(cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_temporary(trees: Trees, times: Mapping[str, float]) -> dict[str, float]:
-    """The least time of the schedules whose largest temporary is none, a scalar, a row, a matrix.
+def kind_of(graph: IterationGraph) -> str:
+    """The largest temporary: none, a scalar, a row or a matrix."""
+    ranks = [len(branch.temporary.indices) for branch in branches(graph.root)]
+    return ("scalar", "row", "matrix")[max(ranks)] if ranks else "none"
 
-    Only for K4 in its layouts.
-    """
+
+def _by_temporary(trees: Trees, times: Mapping[str, float]) -> dict[str, list[float]]:
+    """The times of K4 in its layouts by the largest temporary, ascending."""
     if trees.case.kernel not in LAYOUTS:
         return {}
-    least: dict[str, float] = {}
-    for text, graph in ((text_of(graph), graph) for graph in trees.graphs()):
-        ranks = [len(branch.temporary.indices) for branch in branches(graph.root)]
-        kind = ("scalar", "row", "matrix")[max(ranks)] if ranks else "none"
-        if times.get(text, inf) < least.get(kind, inf):
-            least[kind] = times[text]
-    return least
+    found: dict[str, list[float]] = {}
+    for graph in trees.graphs():
+        taken = times.get(text_of(graph), inf)
+        if taken < inf:
+            found.setdefault(kind_of(graph), []).append(taken)
+    return {kind: sorted(taken) for kind, taken in found.items()}
 
 
 def main() -> int:
@@ -322,7 +326,9 @@ def main() -> int:
             code = subprocess.run(
                 command, env=environment(Column.SKYLAKEX, 1), check=False
             ).returncode
-    record.write("ranking", report(cases, arguments.work))
+    rows = report(cases, arguments.work)
+    record.write("ranking", rows)
+    plot_temporaries(rows, record.RESULTS / "ranking-layouts.svg")
     return 0
 
 

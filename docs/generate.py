@@ -6,6 +6,7 @@ Each is a function of the code and of stored measurements; a test compares what 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -227,6 +228,7 @@ def figures_section() -> str:
             "",
             *_overhead_rows(measured["overheads"]),
             *_class_section(_stored("summary")),
+            *SPARSE.headline(_stored("sparse-summary")),
         ]
     )
 
@@ -333,6 +335,24 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def _sparse_figures() -> ModuleType:
+    """The module beside this one."""
+    path = FOLDER / "sparse_figures.py"
+    spec = importlib.util.spec_from_file_location("sparse_figures", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SPARSE = _sparse_figures()
+
+
+def _ranking() -> Any:
+    return _stored("ranking").get("figures", [])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "limits.md": limits_page,
@@ -343,6 +363,13 @@ PAGES: dict[str, Callable[[], str]] = {
 SECTIONED: dict[str, dict[str, Callable[[], str]]] = {
     "docs/language.md": {"grammar": grammar_section, "records": records_section},
     "docs/safety.md": {"soak": soak_section},
+    "docs/sparse-performance.md": {
+        "sparse-kernels": lambda: "\n".join(SPARSE.kernel_rows(_stored("sparse-summary"))),
+        "sparse-others": lambda: "\n".join(SPARSE.other_lines(_stored("sparse-summary"))),
+        "sparse-cases": lambda: "\n".join(SPARSE.case_rows(_stored("sparse-summary"))),
+        "sparse-ranking": lambda: "\n".join(SPARSE.ranking_rows(_ranking())),
+        "sparse-layouts": lambda: "\n".join(SPARSE.layout_rows(_ranking())),
+    },
     "README.md": {"figures": figures_section},
 }
 """Files of the repository in which sections are generated, between two comments."""
