@@ -165,6 +165,7 @@ BATCHED = {"b": 3, "m": 40, "n": 24, "k": 24}
 SQUARE = {"m": 136, "n": 72, "k": 80}
 FOUR = {"a": 10, "b": 24, "c": 6, "d": 16, "k": 40}
 EIGHTS = {"a": 8, "b": 16, "c": 8, "d": 24, "e": 8, "f": 16}
+TENS = {"a": 10, "b": 24, "c": 12, "d": 9, "k": 24}
 ODD = {"a": 7, "b": 5, "c": 9, "d": 13, "e": 3, "f": 5}
 TF32 = DataType.TF32
 PRODUCTS = [
@@ -178,6 +179,9 @@ PRODUCTS = [
     ("abk,cdk->acbd", FOUR, BF16, None, True, False, Family.WARPGROUP),
     ("abk,cdk->dbca", FOUR, BF16, FP32, True, False, Family.WARPGROUP),
     ("bmk,bnk->bmn", BATCHED, FP16, None, True, False, Family.WARPGROUP),
+    ("abk,cdk->acbd", TENS, BF16, None, True, True, Family.WARPGROUP),
+    ("akb,cdk->abcd", TENS, FP16, FP32, False, False, Family.WARPGROUP),
+    ("abk,ckd->acbd", TENS, FP32, None, True, False, Family.PRODUCT),
     ("mk,kn->mn", {"m": 130, "n": 72, "k": 35}, FP32, None, True, False, Family.PRODUCT),
     ("km,nk->mn", {"m": 61, "n": 150, "k": 35}, FP64, None, True, True, Family.PRODUCT),
     ("mk,kn->mn", {"m": 40, "n": 33, "k": 19}, TF32, None, False, False, Family.PRODUCT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,12 +17,13 @@ from teir.backends.cuda.compiled import compile_program, read_folder, run, write
 from teir.backends.cuda.compiler import compile_source
 from teir.backends.cuda.decision import Decision, decision_of, with_decision
 from teir.backends.cuda.driver import find_driver
+from teir.backends.cuda.emit_warpgroup import emit_warpgroup
 from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family, MapParameter
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.problem import ContractionProblem, recognise
 from teir.backends.cuda.protocol import protocol_of
 from teir.backends.cuda.turn_inputs import turn_inputs
-from teir.backends.cuda.warpgroup import WarpgroupPlan, plan_tile
+from teir.backends.cuda.warpgroup import WarpgroupPlan, boxes_of, plan_tile
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.load import loads
@@ -220,13 +222,50 @@ def test_a_cluster_that_does_not_wait_for_its_neighbour_is_found_out() -> None:
     assert explored.finding is not None
 
 
+@pytest.mark.parametrize(
+    ("extents", "total", "least", "boxes"),
+    [
+        ((4096,), 128, 1, (128,)),
+        ((300,), 128, 1, (128,)),
+        ((10, 24), 128, 1, (10, 12)),
+        ((7, 5, 9), 64, 1, (7, 1, 9)),
+        ((16, 8, 9), 128, 1, (16, 8, 1)),
+        ((312,), 256, 64, (256,)),
+    ],
+)
+def test_boxes_have_the_fewest_tiles(
+    extents: tuple[int, ...], total: int, least: int, boxes: tuple[int, ...]
+) -> None:
+    assert boxes_of(extents, total, least, exact=False) == boxes
+    whole = boxes_of(extents, total, least, exact=True)
+    assert whole is not None
+    assert prod(whole) == total
+    assert tile_number(extents, boxes) <= tile_number(extents, whole)
+
+
+def tile_number(extents: tuple[int, ...], boxes: tuple[int, ...]) -> int:
+    return prod(-(-extent // box) for extent, box in zip(extents, boxes, strict=True))
+
+
+def test_rows_that_are_never_loaded_are_not_waited_for() -> None:
+    """10 x 24 rows in tiles of 10 x 12: 120 of 128 rows come, and so many bytes are announced."""
+    sizes = {"a": 10, "b": 24, "n": 64, "k": 64}
+    program, _ = contraction("abk,nk->ban", sizes, BF16)
+    found = plan_tile(problem_of(program), 128, 64)
+    assert found is not None
+    assert (found.left.box_rows, found.left.tile_rows) == (120, 128)
+    assert found.loaded_bytes < found.stage_bytes
+    source = emit_warpgroup(found, "kernel").source
+    assert f"barrier_expect(full + stage * 8, {found.loaded_bytes});" in source
+
+
 def test_the_announced_bytes_are_those_of_the_loads() -> None:
     found = warpgroup(256, 2)
     loaded = sum(
         side.loads * side.map.described.tile_bytes * found.chunks_per_stage
         for side in (found.left, found.right)
     )
-    assert loaded == found.stage_bytes < 2**20
+    assert loaded == found.loaded_bytes == found.stage_bytes < 2**20
 
 
 def has_driver() -> bool:

@@ -164,7 +164,9 @@ def _tables(plan: ProductPlan) -> list[str]:
         if name != "column_out":
             terms += [(f"c{at}", axes[at].strides[side]) for at in plan.batches]
             offset = operands[side].offset
-        tests = " && ".join(f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs)
+        tests = " && ".join(
+            [f"at < {prod(boxes)}u", *(f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs)]
+        )
         lines += [
             f"for (u32 at = threadIdx.x; at < {plan.side}u; at += {THREADS}) {{",
             *block(decode("at", {f"e{a}": box for a, box in pairs}, True, "u32")),

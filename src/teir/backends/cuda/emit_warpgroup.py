@@ -136,12 +136,11 @@ def _tile_index(plan: WarpgroupPlan) -> list[str]:
 
 
 def _producer(plan: WarpgroupPlan, tiles: int) -> list[str]:
-    stage_bytes = plan.stage_bytes
     lines = [f"fewer_registers<{PRODUCER_REGISTERS}>();"] if plan.threads_and_registers else []
     loads = [
         f"barrier_wait(empty + stage * 8, (round / {plan.stages} & 1) ^ 1);",
-        f"barrier_expect(full + stage * 8, {stage_bytes});",
-        f"const u32 at = first + stage * {stage_bytes};",
+        f"barrier_expect(full + stage * 8, {plan.loaded_bytes});",
+        f"const u32 at = first + stage * {plan.stage_bytes};",
         *_loads(plan),
     ]
     return [
@@ -267,7 +266,8 @@ def _places(plan: WarpgroupPlan) -> list[str]:
     for side, table, base in ((plan.left, "row", True), (plan.right, "column", False)):
         pairs = list(zip(side.rows, side.boxes, strict=True))
         digits = {f"e{at}": box for at, box in pairs}
-        tests = [f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs]
+        tests = [f"at < {side.box_rows}u"]
+        tests += [f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs]
         terms = [(f"(c{at} + e{at})", axes[at].strides[2]) for at, _ in pairs]
         if base:
             terms += batch

@@ -96,8 +96,8 @@ def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
         return tuple(sorted(found, key=lambda at: problem.axes[at].strides[side]))
 
     rows, columns = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2)
-    row_boxes = boxes_of([problem.axes[at].extent for at in rows], side, 1)
-    column_boxes = boxes_of([problem.axes[at].extent for at in columns], side, 1)
+    row_boxes = boxes_of([problem.axes[at].extent for at in rows], side, 1, False)
+    column_boxes = boxes_of([problem.axes[at].extent for at in columns], side, 1, False)
     if row_boxes is None or column_boxes is None:
         return None
     return ProductPlan(

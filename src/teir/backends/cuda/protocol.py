@@ -17,10 +17,10 @@ def protocol_of(plan: WarpgroupPlan, stages: int, steps: int, consumers: int) ->
     The kernel itself has ``plan.stages`` stages and four consumers (warps) per warpgroup.
     """
     if plan.cluster == 1:
-        return pipeline(stages, steps, consumers, plan.stage_bytes)
+        return pipeline(stages, steps, consumers, plan.loaded_bytes)
     blocks = plan.cluster
-    rows = plan.chunks_per_stage * plan.left.chunk_bytes
-    share = (plan.stage_bytes - rows) // blocks
+    rows = plan.chunks_per_stage * plan.left.loaded_bytes
+    share = (plan.loaded_bytes - rows) // blocks
     roles = []
     for block in range(blocks):
         produce: list[Action] = []
@@ -28,7 +28,7 @@ def protocol_of(plan: WarpgroupPlan, stages: int, steps: int, consumers: int) ->
             stage, turn = step % stages, step // stages
             produce += [
                 Wait(barrier=_empty(block, stage, stages), parity=(turn + 1) % 2),
-                Arrive(barrier=_full(block, stage, stages), expect_bytes=plan.stage_bytes),
+                Arrive(barrier=_full(block, stage, stages), expect_bytes=plan.loaded_bytes),
                 _load(block, stage, stages, blocks, 0, rows, f"rows {block} of {step}"),
             ]
             produce += [

@@ -21,6 +21,7 @@ from teir.tma.operands import Major
 from teir.tma.swizzle import ROW_BYTES
 
 GROUP_ROWS = 64
+LARGEST_BOX = 256
 GROUP_THREADS = 128
 STEP_BYTES = 32
 STAGE_DEPTH_BYTES = 128
@@ -47,7 +48,8 @@ class Side:
     """One input: the axes that are its rows, fastest first, with their boxes, and its tile.
 
     ``span_bytes`` is the swizzle: of a chunk of K where K is contiguous, of rows where they are.
-    A tile of one chunk has ``loads`` instructions of ``load_bytes`` each.
+    A tile of one chunk has ``loads`` instructions, ``load_bytes`` apart. The boxes may hold fewer
+    rows than the tile: the others are never loaded, and nothing of them is stored.
     """
 
     operand: Operand
@@ -56,6 +58,7 @@ class Side:
     span_bytes: int
     rows: tuple[int, ...]
     boxes: tuple[int, ...]
+    tile_rows: int
     map: MapParameter
     coordinates: tuple[str, ...]
     chunk: int
@@ -63,7 +66,8 @@ class Side:
     """Into how many loads a tile that is contiguous along K is cut: one per block of a cluster."""
 
     @property
-    def tile_rows(self) -> int:
+    def box_rows(self) -> int:
+        """Rows of the tile that are loaded."""
         return prod(self.boxes)
 
     @property
@@ -71,14 +75,19 @@ class Side:
         return self.tile_rows * self.chunk * self.operand.data_type.width
 
     @property
+    def loaded_bytes(self) -> int:
+        """Bytes that arrive for one chunk."""
+        return self.box_rows * self.chunk * self.operand.data_type.width
+
+    @property
     def loads(self) -> int:
         if self.major is Major.K:
             return self.shares
-        return self.tile_rows * self.operand.data_type.width // self.span_bytes
+        return self.box_rows * self.operand.data_type.width // self.span_bytes
 
     @property
     def load_bytes(self) -> int:
-        return self.chunk_bytes // self.loads
+        return self.loaded_bytes // self.loads
 
     def descriptor_bits(self) -> int:
         """The descriptor of the tile without its start address (PTX ISA)."""
@@ -123,6 +132,11 @@ class WarpgroupPlan:
     @property
     def stage_bytes(self) -> int:
         return self.chunks_per_stage * (self.left.chunk_bytes + self.right.chunk_bytes)
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes that arrive for one stage."""
+        return self.chunks_per_stage * (self.left.loaded_bytes + self.right.loaded_bytes)
 
     @property
     def table_bytes(self) -> int:
@@ -308,7 +322,8 @@ def _side(
     unit = axes[rows[0]].extent * width if is_mn else chunk * width
     span = next((one for one in (32, 64) if unit <= one), ROW_BYTES)
     least = span // width if is_mn else 1
-    boxes = boxes_of([axes[one].extent for one in rows], tile_rows, least)
+    extents = [axes[one].extent for one in rows]
+    boxes = boxes_of(extents, tile_rows, least, exact=shares > 1)
     if boxes is None:
         return None
     boxed = dict(zip(rows, boxes, strict=True)) if is_k else {rows[0]: span // width}
@@ -337,6 +352,7 @@ def _side(
         span_bytes=span,
         rows=tuple(rows),
         boxes=boxes,
+        tile_rows=tile_rows,
         map=found[0],
         coordinates=found[1],
         chunk=chunk,
@@ -344,19 +360,26 @@ def _side(
     )
 
 
-def boxes_of(extents: Sequence[int], total: int, least: int) -> tuple[int, ...] | None:
-    """Boxes of product ``total``, the first a multiple of ``least``, with the least overhang."""
+def boxes_of(extents: Sequence[int], total: int, least: int, exact: bool) -> tuple[int, ...] | None:
+    """The boxes with the fewest tiles: at most ``total`` elements, or ``exact``ly so many.
+
+    The first is a multiple of ``least``. Where tiles of ``total`` elements are no more, those are
+    taken, of them the ones with the least overhang: 10 x 24 in tiles of 128 is 2 tiles of 5 x 24
+    and not 4 of 8 x 16.
+    """
     if not extents:
         return () if total == 1 else None
-    found = list(_factors(len(extents), total))
-    found = [boxes for boxes in found if boxes[0] % least == 0 and max(boxes) <= 256]
+    found = [boxes for boxes in _factors(len(extents), total) if max(boxes) <= LARGEST_BOX]
+    if not exact:
+        found += _narrower(extents, total, least)
+    found = [boxes for boxes in found if boxes[0] % least == 0]
     if not found:
         return None
 
-    def covered(boxes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        pairs = zip(extents, boxes, strict=True)
-        whole = prod(-(-extent // box) * box for extent, box in pairs)
-        return whole, tuple(-box for box in boxes)
+    def covered(boxes: tuple[int, ...]) -> tuple[int, bool, int, tuple[int, ...]]:
+        counts = [-(-extent // box) for extent, box in zip(extents, boxes, strict=True)]
+        whole = prod(count * box for count, box in zip(counts, boxes, strict=True))
+        return prod(counts), prod(boxes) < total, whole, tuple(-box for box in boxes)
 
     return min(found, key=covered)
 
@@ -369,3 +392,23 @@ def _factors(parts: int, total: int) -> Iterator[tuple[int, ...]]:
         if total % first == 0:
             for rest in _factors(parts - 1, total // first):
                 yield (first, *rest)
+
+
+def _narrower(extents: Sequence[int], total: int, least: int) -> Iterator[tuple[int, ...]]:
+    """Boxes of at most ``total`` elements, each the smallest for its number of tiles."""
+    extent, *others = extents
+    room = min(total, LARGEST_BOX)
+    if not others:
+        # The widest box, then no wider than its number of tiles needs.
+        count = -(-extent // (room // least * least)) if room >= least else 0
+        if count:
+            yield (_multiple(-(-extent // count), least),)
+        return
+    counts = {-(-extent // box) for box in range(least, room + 1, least)}
+    for box in sorted({_multiple(-(-extent // count), least) for count in counts}):
+        for rest in _narrower(others, total // box, 1):
+            yield (box, *rest)
+
+
+def _multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
