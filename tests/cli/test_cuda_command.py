@@ -1,11 +1,15 @@
-"""``teir cuda compile``: a folder of kernels, or why there is none."""
+"""``teir cuda``: a folder of kernels, or why there is none."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from backends.cuda.disassembly import need_compiler
 from cli.command_line import Teir
+from teir.backends.cuda.driver import find_driver
+from teir.errors import TeirError
 
 
 def test_a_folder_is_written(teir: Teir, product: Path, tmp_path: Path) -> None:
@@ -30,3 +34,15 @@ def test_what_cannot_be_compiled_is_said(teir: Teir, product: Path, tmp_path: Pa
     refused = teir("cuda", "compile", product, "--out", blocked)
     assert refused.code == 2
     assert "TEIR807" in refused.err
+
+
+def test_tuning_needs_a_gpu_and_says_so(teir: Teir, product: Path, tmp_path: Path) -> None:
+    try:
+        find_driver()
+    except TeirError:
+        refused = teir("cuda", "tune", product, "--out", tmp_path / "tuned")
+        assert refused.code == 2
+        assert "TEIR721" in refused.err
+        assert not (tmp_path / "tuned").exists()
+        return
+    pytest.skip("there is a GPU here")

@@ -1,9 +1,9 @@
-"""``teir cuda compile FILE --out DIR``: a program for a Hopper GPU, built without one."""
+"""``teir cuda``: programs for Hopper GPUs, compiled without one, tuned on one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from teir.cli.console import Json, say, say_json, say_table
 from teir.cli.options import JsonFlag, ProgramFile
 from teir.cli.rules import OUTPUT_FILE, refuse
 from teir.ir.load import load
+
+if TYPE_CHECKING:
+    from teir.backends.cuda.compiled import CompiledProgram
 
 cuda = typer.Typer(
     name="cuda",
@@ -40,13 +43,10 @@ def compile_file(
 
     The folder holds the program with its decisions, and every kernel as source, PTX and cubin.
     """
-    from teir.backends.cuda.compiled import compile_program, write_folder
+    from teir.backends.cuda.compiled import compile_program
 
     compiled = compile_program(load(file), debug=debug)
-    try:
-        write_folder(compiled, out)
-    except OSError as error:
-        refuse(OUTPUT_FILE, str(out), "a folder to write", error.strerror or str(error))
+    _write(compiled, out)
     rows: list[dict[str, Json]] = [
         {
             "kernel": kernel.name,
@@ -67,3 +67,49 @@ def compile_file(
     if rows:
         say_table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in rows])
     say(f"wrote {out}")
+
+
+@cuda.command("tune")
+def tune_file(
+    file: ProgramFile,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder for the quickest kernels.")
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Try the best decisions for every contraction on this machine's GPU, on drawn numbers.
+
+    The folder holds the program with the quickest decisions and its kernels, as `compile` writes.
+    """
+    from teir.backends.cuda.compiled import compile_program
+    from teir.backends.cuda.drawn_operands import drawn_operands
+    from teir.backends.cuda.shortlist import tune_on_device
+
+    program = load(file)
+    with drawn_operands(program, seed=0) as operands:
+        tuned = tune_on_device(program, operands)
+    _write(compile_program(tuned.program), out)
+    rows: list[dict[str, Json]] = [
+        {
+            "primitive": trial.primitive,
+            "decision": trial.decision.text(),
+            "milliseconds": round(trial.milliseconds, 4),
+        }
+        for trial in tuned.trials
+    ]
+    if as_json:
+        listed: list[Json] = list(rows)
+        say_json({"out": str(out), "trials": listed})
+        return
+    if rows:
+        say_table(tuple(rows[0]), [tuple(str(value) for value in row.values()) for row in rows])
+    say(f"wrote {out}")
+
+
+def _write(compiled: CompiledProgram, out: Path) -> None:
+    from teir.backends.cuda.compiled import write_folder
+
+    try:
+        write_folder(compiled, out)
+    except OSError as error:
+        refuse(OUTPUT_FILE, str(out), "a folder to write", error.strerror or str(error))

@@ -8,7 +8,7 @@ of the operand's device.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -228,6 +228,32 @@ def _aligned_copy(value: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
     start = ctypes.addressof(room) + -ctypes.addressof(room) % 64
     ctypes.memmove(start, value, len(value))
     return room, start
+
+
+def copy_in(driver: Driver, address: int, content: bytes, stream: int) -> None:
+    """Copy bytes of this process to device memory; returns when they are there."""
+    size = ctypes.c_size_t(len(content))
+    arguments = (ctypes.c_uint64(address), content, size, ctypes.c_void_p(stream))
+    driver.call("cuMemcpyHtoDAsync_v2", *arguments)
+    synchronise(driver, stream)
+
+
+def device_milliseconds(driver: Driver, stream: int, work: Callable[[], object]) -> float:
+    """How long the device takes for what ``work`` puts on ``stream``, by events."""
+    begin, end = ctypes.c_void_p(), ctypes.c_void_p()
+    for event in (begin, end):
+        driver.call("cuEventCreate", ctypes.byref(event), 0)
+    try:
+        driver.call("cuEventRecord", begin, ctypes.c_void_p(stream))
+        work()
+        driver.call("cuEventRecord", end, ctypes.c_void_p(stream))
+        driver.call("cuEventSynchronize", end)
+        taken = ctypes.c_float()
+        driver.call("cuEventElapsedTime", ctypes.byref(taken), begin, end)
+        return taken.value
+    finally:
+        for event in (begin, end):
+            driver.call("cuEventDestroy_v2", event)
 
 
 def synchronise(driver: Driver, stream: int) -> None:

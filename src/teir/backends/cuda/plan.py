@@ -6,7 +6,7 @@ that carries them gets what they say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -78,6 +78,17 @@ def plan(program: Program, aligned: Mapping[str, int] | None = None) -> CudaProg
         ),
         alignment=tuple(needed.items()),
     )
+
+
+def problems(program: Program) -> Iterator[Problem]:
+    """The problems that a dense program's roots are recognised as, in order."""
+    slots = assign_slots(program)
+    at = 0
+    while at < len(program.roots):
+        problem, count = _longest(program, slots, at)
+        if problem is not None:
+            yield problem
+        at += count
 
 
 def _longest(program: Program, slots: SlotTable, at: int) -> tuple[Problem | None, int]:
