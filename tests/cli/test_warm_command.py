@@ -7,7 +7,14 @@ import pytest
 from cli.command_line import Teir
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.lower.kernels import (
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    TransposeCopy,
+    WalkedDots,
+    WalkedSum,
+)
 from teir.pipeline import usual_contractions
 from teir.target import Isa
 
@@ -21,7 +28,7 @@ def test_usual_kernels_cover_blocks_element_wise_work_and_transposes(
     monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 8))
     kernels = usual_kernels.usual_kernels(isa, [DataType.FP32])
     kinds = {type(kernel) for kernel in kernels}
-    assert {GemmBlock, Elementwise} <= kinds
+    assert {GemmBlock, Elementwise, WalkedSum, WalkedDots} <= kinds
     assert TransposeCopy in kinds or isa is Isa.PLAIN
     assert kernels == usual_kernels.usual_kernels(isa, [DataType.FP32])
 

@@ -14,6 +14,7 @@ from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Pro
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
+from teir.lower.usual_walks import walked_programs
 from teir.target import Isa
 
 DEPTH = 64
@@ -38,6 +39,7 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
             *_products(isa, data_type),
             *_tiles(data_type),
             *_permutations(data_type),
+            *walked_programs(data_type),
         ):
             kernels.update(count_calls(lower(program, isa).roots))
     return frozenset(kernels)

@@ -1,0 +1,27 @@
+"""The sparse programs whose kernels are compiled ahead."""
+
+from __future__ import annotations
+
+import pytest
+
+from teir.dtypes import DataType
+from teir.ir.check import check
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import WalkedDots, WalkedSum
+from teir.lower.lower import lower
+from teir.lower.usual_walks import WIDTHS, walked_programs
+from teir.target import Isa
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32])
+def test_all_their_kernels_walk_fibres(data_type: DataType) -> None:
+    programs = list(walked_programs(data_type))
+    assert len(programs) == 3 * len(WIDTHS)
+    for program in programs:
+        check(program).raise_if_wrong()
+        for kernel in count_calls(lower(program, Isa.AVX512).roots):
+            assert isinstance(kernel, WalkedSum | WalkedDots)
+
+
+def test_other_types_have_none() -> None:
+    assert not list(walked_programs(DataType.C64))
