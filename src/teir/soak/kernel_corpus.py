@@ -1,4 +1,7 @@
-"""Figure 15: the machine code of every kernel that the guard-page runs reach, audited."""
+"""Figure 15: the machine code of every kernel, audited.
+
+The kernels are those that the guard-page runs of figure 7 reach, and those of sparse programs.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +12,50 @@ from teir.backends.llvm.compile_ir import compile_object, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.backends.llvm.library import leaf_symbol
 from teir.backends.llvm.native import program_kernels
+from teir.ir.nodes import Program
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.soak.code_audit import audit
 from teir.soak.code_object import object_functions
-from teir.soak.kernel_programs import family_program, kernel_families
+from teir.soak.kernel_pages import Case, case_program, kernel_cases
+from teir.soak.walked_programs import Scatter, Walk, walk_program, walks
 from teir.target import Isa
 
 AUDITED_ISAS = (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
 """Instruction sets whose code is x86-64; compiled for, not run, so that any machine will do."""
 
 
+@cache
+def audit_cases() -> tuple[Case | Walk | Scatter, ...]:
+    """Whatever gives a program for every remainder."""
+    return (*kernel_cases(), *walks())
+
+
 def audit_items() -> int:
-    """The number of items: families times instruction sets."""
-    return len(kernel_families()) * len(AUDITED_ISAS)
+    """The number of items: cases times instruction sets."""
+    return len(audit_cases()) * len(AUDITED_ISAS)
 
 
 def audit_one(item: int, remainders: int) -> dict[str, Any]:
-    """Audit the kernels of one family on one instruction set with 1 to ``remainders`` elements."""
+    """Audit the kernels of one case on one instruction set with 1 to ``remainders`` elements."""
     isa = AUDITED_ISAS[item % len(AUDITED_ISAS)]
-    family = kernel_families()[item // len(AUDITED_ISAS)]
+    case = audit_cases()[item // len(AUDITED_ISAS)]
     kernels: set[Kernel] = set()
     for remainder in range(1, remainders + 1):
-        kernels |= program_kernels(lower(family_program(family, remainder), isa).roots)
+        kernels |= program_kernels(lower(_program(case, remainder), isa).roots)
     symbols = {leaf_symbol(kernel, isa): kernel for kernel in kernels}
     wrong = []
     for symbol in sorted(symbols):
         wrong += [f"{symbol}: {text}" for text in audit_kernel(symbols[symbol], isa)]
     return {"kernels": sorted(symbols), "runs": len(symbols), "wrong": wrong[:3]}
+
+
+def _program(case: Case | Walk | Scatter, remainder: int) -> Program:
+    match case:
+        case Walk() | Scatter():
+            return walk_program(case, remainder)
+        case _:
+            return case_program(case, remainder)
 
 
 @cache

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, assert_never
 
 from teir.backends.llvm.emit_kernel import kernel_symbol
-from teir.ir.nodes import Operation
+from teir.ir.nodes import Operation, Program
 from teir.lower.kernel_program import Call, KernelNode
-from teir.soak.kernel_programs import family_program, kernel_families
+from teir.soak.kernel_programs import Family, family_program, kernel_families
 from teir.soak.operands import differences, draw_images, tight_images
 from teir.soak.pages import on_guarded_pages
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
+from teir.soak.special_programs import Special, special_program, special_programs
+
+Case = Family | Special
+"""What gives a program for every remainder."""
+
+
+def kernel_cases() -> tuple[Case, ...]:
+    """Families of single invocations, then programs for kernels that need more."""
+    return (*kernel_families(), *special_programs())
+
+
+def case_program(case: Case, remainder: int) -> Program:
+    """The program of ``case`` in which one extent follows ``remainder``."""
+    match case:
+        case Family():
+            return family_program(case, remainder)
+        case Special():
+            return special_program(case, remainder)
+        case _:
+            assert_never(case)
 
 
 def kernel_items() -> int:
-    """The number of items: families times instruction sets."""
-    return len(kernel_families()) * len(host_variants())
+    """The number of items: cases times instruction sets."""
+    return len(kernel_cases()) * len(host_variants())
 
 
 def press_one(item: int, remainders: int) -> dict[str, Any]:
-    """Run one family on one instruction set with 1 to ``remainders`` elements, at both ends."""
+    """Run one case on one instruction set with 1 to ``remainders`` elements, at both ends."""
     variants = host_variants()
     isa = variants[item % len(variants)]
-    family = kernel_families()[item // len(variants)]
+    case = kernel_cases()[item // len(variants)]
+    divides = isinstance(case, Family) and case.operation is Operation.DIV
+    divisors = frozenset({"in1"} if divides else ())
     symbols: set[str] = set()
     wrong: list[str] = []
     runs = 0
     for remainder in range(1, remainders + 1):
-        program = family_program(family, remainder)
-        divisors = frozenset({"in1"} if family.operation is Operation.DIV else ())
+        program = case_program(case, remainder)
         images = tight_images(draw_images(program, remainder, 3, divisors), program)
         expected = evaluated(program, images)
         executable = compiled(program, isa, 1)
@@ -40,7 +61,7 @@ def press_one(item: int, remainders: int) -> dict[str, Any]:
             executable.run(as_operands(ours))
             runs += 1
             wrong += [
-                f"{family}, {isa.value}, {remainder} elements: {text}"
+                f"{case}, {isa.value}, {remainder} elements: {text}"
                 for text in differences(ours, expected)
             ]
     return {"kernels": sorted(symbols), "runs": runs, "wrong": wrong[:3]}

@@ -1,0 +1,211 @@
+"""Programs of figures 7 and 15 for kernels that the families of single invocations do not reach.
+
+Advice about memory needs a loop around, a start from zero an invocation before, and some kernels a
+large matrix, several reductions or runs of elements. One extent follows the remainder here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.ir.parsing import parse_program
+
+_REAL = (DataType.FP32, DataType.FP64)
+_SWEPT = (DataType.FP32, DataType.FP64, DataType.TF32, DataType.C64, DataType.C128)
+_GAP = 3
+"""Elements between rows, so that a stride is no extent."""
+_MATRIX_BYTES = 1 << 19
+"""What a matrix has at least whose rows are swept over."""
+_STREAMED_BYTES = 96 << 10
+"""What a copy has at least whose runs are streamed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Special:
+    """A program for every remainder."""
+
+    title: str
+    text: Callable[[int], str]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def special_programs() -> tuple[Special, ...]:
+    """All of them, in a fixed order."""
+    return tuple(_all())
+
+
+def special_program(special: Special, remainder: int) -> Program:
+    """The program whose one extent follows ``remainder``, 1 or more."""
+    return parse_program(special.text(remainder))
+
+
+def _all() -> Iterator[Special]:
+    for kind in _REAL:
+        for is_b_adjacent in (False, True):
+            order = "kn" if is_b_adjacent else "nk"
+            yield _special(f"advice, B {order}", kind, _advised, is_b_adjacent)
+        for is_dense in (False, True):
+            columns = "dense" if is_dense else "apart"
+            yield _special(f"runs of rows, columns {columns}", kind, _runs, is_dense)
+    for kind in _SWEPT:
+        yield _special("a vector and a large matrix", kind, _swept_by_one)
+        yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
+    for kind in (*_REAL, DataType.BF16, DataType.C128):
+        yield _special("a streamed copy of runs", kind, _copied_runs)
+        yield _special("a copy of what is far", kind, _brought)
+        yield _special("products of a batch from zero", kind, _batch_from_zero)
+        for reductions in (2, 3):
+            yield _special(f"{reductions} reductions in lanes", kind, _lanes, reductions)
+    for out in (DataType.FP32, DataType.BF16):
+        for order in ("mk kn mn", "km nk mn", "mk kn nm", "km kn nm"):
+            for along in "mnk":
+                yield Special(
+                    title=f"subnormals as zero, {order}, out {out.value}, along {along}",
+                    text=partial(_flushing, out=out, order=order, along=along),
+                )
+
+
+def _special(title: str, kind: DataType, text: Callable[..., str], *rest: object) -> Special:
+    def of(remainder: int) -> str:
+        return text(remainder, kind, *rest)
+
+    return Special(title=f"{title}, {kind.value}", text=of)
+
+
+def _head(**kinds: DataType) -> str:
+    lines = [f"tensor {name}: {kind.value}" for name, kind in kinds.items()]
+    return "\n".join(['teir 1 "special"', *lines, ""])
+
+
+def _small(remainder: int) -> tuple[int, int]:
+    """Two extents that change with the remainder."""
+    return 1 + remainder * 5 % 14, 1 + remainder * 3 % 11
+
+
+def _advised(remainder: int, kind: DataType, is_b_adjacent: bool) -> str:
+    """Rows in quarters of a vector, written past the caches, the next tile asked for."""
+    w, m, (n, k) = kind.width, 4 * remainder, _small(remainder)
+    b_n, b_k = (w, (n + _GAP) * w) if is_b_adjacent else ((k + _GAP) * w, w)
+    a_p, b_p, c_p = (m + _GAP) * k * w, (n + _GAP) * (k + _GAP) * w, (m + _GAP) * n * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {a_p}, in1 {b_p}, out {c_p}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {b_n}, out {(m + _GAP) * w}
+axis k = {k}: in0 {(m + _GAP) * w}, in1 {b_k}
+primitive zero = Zero(out; M=[m], N=[n])
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
+with {{"prefetch": ["in0", "in1", "out"], "stream": true}}
+sequential loop over p
+  do_zero: zero
+  do_gemm: gemm
+"""
+
+
+def _runs(remainder: int, kind: DataType, is_dense: bool) -> str:
+    """Short rows of the output that are adjacent in a packed A; too many products for a batch."""
+    w, m, n, k, runs = kind.width, remainder, 9 + remainder % 5, 60 + remainder % 3, 16
+    c_n = m * w if is_dense else (m + _GAP) * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
+axis q = {runs}: in0 {m * w}, out {n * c_n + _GAP * w}
+axis n = {n}: in1 {w}, out {c_n}
+axis k = {k}: in0 {(m * runs + _GAP) * w}, in1 {(n + _GAP) * w}
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m, q], N=[n], K=[k])
+do_gemm: gemm
+"""
+
+
+def _swept_by_one(remainder: int, kind: DataType) -> str:
+    w = kind.width
+    m = 1024 // w + remainder
+    k = -(-_MATRIX_BYTES // (m * w))
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
+axis k = {k}: in0 {(m + _GAP) * w}, in1 {w}
+primitive sweep = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[k])
+do_sweep: sweep
+"""
+
+
+def _swept_by_rows(remainder: int, kind: DataType) -> str:
+    w = kind.width
+    m, k = 8192 // w + remainder, 6 + remainder % 5
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, in1 {w}, out {w}
+axis k = {k}: in0 {(m + _GAP) * w}, in1 {(m + 2 * _GAP) * w}
+primitive sweep = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[k])
+do_sweep: sweep
+"""
+
+
+def _copied_runs(remainder: int, kind: DataType) -> str:
+    """Runs as long as the remainder and one more, written past the caches in another order."""
+    w, e, c = kind.width, remainder + 1, 17
+    r = -(-_STREAMED_BYTES // (e * w * c))
+    return f"""{_head(in0=kind, out=kind)}axis e = {e}: in0 {w}, out {w}
+axis c = {c}: in0 {e * w}, out {e * r * w}
+axis r = {r}: in0 {e * c * w}, out {e * w}
+primitive copy = Copy(in0 -> out; M=[e, c], N=[r]) with {{"stream": true}}
+do_copy: copy
+"""
+
+
+def _brought(remainder: int, kind: DataType) -> str:
+    w, m, n = kind.width, remainder, 5
+    return f"""{_head(in0=kind, out=kind)}axis p = 2: in0 {n * (m + _GAP) * w}, out {n * m * w}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in0 {(m + _GAP) * w}, out {m * w}
+primitive copy = Copy(in0 -> out; M=[m], N=[n]) with {{"prefetch": ["in0"]}}
+sequential loop over p
+  do_copy: copy
+"""
+
+
+def _batch_from_zero(remainder: int, kind: DataType) -> str:
+    w, m, n, k, c = kind.width, remainder, 3, 1 + remainder % 4, 9
+    a_c, b_c, c_c = (m + _GAP) * k * w, k * n * w + w, (m + _GAP) * n * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {a_c}, in1 {b_c}, out {c_c}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {k * w}, out {(m + _GAP) * w}
+axis k = {k}: in0 {(m + _GAP) * w}, in1 {w}
+primitive zero = Zero(out; M=[m, c], N=[n])
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], K=[k])
+do_zero: zero
+do_gemm: gemm
+"""
+
+
+def _lanes(remainder: int, kind: DataType, reductions: int) -> str:
+    """Dots over blocks that lie apart, their results too."""
+    w, k, t, s, m = kind.width, remainder, 3, 2 if reductions == 3 else 1, 4
+    row, kinds = t * (k + _GAP), _head(in0=kind, in1=kind, out=kind)
+    outer = f"axis s = {s}: in0 {(row + 1) * w}, in1 {(row + 2) * w}\n" if s > 1 else ""
+    names = "s, t, k" if s > 1 else "t, k"
+    return f"""{kinds}axis m = {m}: in0 {(row + 5) * s * w}, out {2 * w}
+{outer}axis t = {t}: in0 {(k + _GAP) * w}, in1 {(k + _GAP) * w}
+axis k = {k}: in0 {w}, in1 {w}
+primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[{names}]) \
+with {{"lanes": 16}}
+do_dots: dots
+"""
+
+
+def _flushing(remainder: int, out: DataType, order: str, along: str) -> str:
+    n, k = _small(remainder)
+    extents = {"m": n + 1, "n": n, "k": k}
+    extents[along] = remainder
+    widths = {"in0": 2, "in1": 2, "out": out.width}
+    strides: dict[str, list[str]] = {name: [] for name in "mnk"}
+    for tensor, names in zip(widths, order.split(), strict=True):
+        reach = 1
+        for name in names:
+            strides[name].append(f"{tensor} {reach * widths[tensor]}")
+            reach = reach * extents[name] + _GAP
+    axes = "\n".join(f"axis {name} = {extents[name]}: {', '.join(strides[name])}" for name in "mnk")
+    return f"""{_head(in0=DataType.BF16, in1=DataType.BF16, out=out)}{axes}
+primitive gemm = Contraction BF16 (in0, in1 -> out; M=[m], N=[n], K=[k]) \
+with {{"subnormals": "zero"}}
+do_gemm: gemm
+"""

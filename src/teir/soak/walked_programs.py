@@ -1,0 +1,165 @@
+"""Sparse programs whose loops over stored elements become kernels, for figure 15.
+
+Every form of the kernels that walk fibres: sums over one and two levels, rows one after the other,
+sampled dots, products added to what a coordinate addresses. The width of the rows they add up is
+the remainder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import assert_never
+
+from teir.arrays.levels import Format, Level
+from teir.dtypes import DataType
+from teir.expr.index_notation_parsing import parse_index_notation
+from teir.ir.nodes import Program
+from teir.ir.parsing import parse_program
+from teir.search.sparse.graph import IterationGraph, linear
+from teir.search.sparse.moves import loopfuse
+from teir.search.sparse.statement import statement_of
+from teir.search.sparse.translate import program_of
+
+_LEVELS = {"d": Level.DENSE, "s": Level.COMPRESSED}
+_VALUES = (DataType.FP32, DataType.FP64, DataType.BF16)
+_INDICES = (DataType.I32, DataType.I64)
+_FAR = 30_000
+"""Rows of which neighbours in a fibre lie far apart, so that they are asked for ahead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A statement, its loops from the outermost in, the formats, and the index that is narrow.
+
+    With ``fused_at`` factors of the statement, so many make a first product of their own.
+    """
+
+    text: str
+    order: str
+    extents: Mapping[str, int]
+    levels: Mapping[str, str]
+    value: DataType
+    index: DataType
+    fused_at: int | None
+
+    def __str__(self) -> str:
+        levels = " ".join(f"{name}:{word}" for name, word in self.levels.items())
+        return f"{self.text}; {levels}; {self.value.value} {self.index.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter:
+    """Rows of the output at a coordinate or a position: set to zero, then added to."""
+
+    value: DataType
+    index: DataType
+    by_position: bool
+
+    def __str__(self) -> str:
+        place = "position" if self.by_position else "coordinate"
+        return f"zeros and sums by {place}; {self.value.value} {self.index.value}"
+
+
+def walks() -> tuple[Walk | Scatter, ...]:
+    """All of them, in a fixed order."""
+    scatters = product((DataType.FP32, DataType.FP64), _INDICES, (False, True))
+    return (
+        *_graphs(),
+        *(Scatter(value=value, index=index, by_position=by) for value, index, by in scatters),
+    )
+
+
+def _graphs() -> tuple[Walk, ...]:
+    return tuple(
+        Walk(
+            text=text,
+            order=order,
+            extents=extents,
+            levels=levels,
+            value=value,
+            index=index,
+            fused_at=fused_at,
+        )
+        for (text, order, extents, levels, fused_at), value, index in product(
+            _statements(), _VALUES, _INDICES
+        )
+    )
+
+
+def walk_program(walk: Walk | Scatter, remainder: int) -> Program:
+    """The program of ``walk`` whose narrow indices have the extent ``remainder``."""
+    match walk:
+        case Walk():
+            return _graph_program(walk, remainder)
+        case Scatter():
+            return parse_program(_scatter_text(walk, remainder))
+        case _:
+            assert_never(walk)
+
+
+def _graph_program(walk: Walk, remainder: int) -> Program:
+    formats = {
+        name: Format(
+            levels=tuple(_LEVELS[letter] for letter in word), mode_order=tuple(range(len(word)))
+        )
+        for name, word in walk.levels.items()
+    }
+    extents = {index: walk.extents.get(index, remainder) for index in walk.order}
+    graph = linear(statement_of(parse_index_notation(walk.text), formats), tuple(walk.order))
+    if walk.fused_at is not None:
+        fused = loopfuse(graph, walk.fused_at, producer_in_left=True, path=())
+        assert isinstance(fused, IterationGraph)
+        graph = fused
+    return program_of(
+        graph,
+        extents,
+        data_type=walk.value,
+        index_type=walk.index,
+        name="walk",
+        shares="B" if "A" in walk.levels else None,
+    )
+
+
+def _statements() -> Iterator[tuple[str, str, dict[str, int], dict[str, str], int | None]]:
+    """(statement, order of loops, extents but that of the remainder, formats, fused factors)."""
+    matrix = {"i": 40, "j": 9}
+    yield "A[i,l] = B[i,j] * C[j,l]", "ijl", matrix, {"B": "ds"}, None
+    yield "A[i,l] = B[i,j] * C[j,l]", "ijl", {"i": 40, "j": _FAR}, {"B": "ds"}, None
+    yield "A[i] = B[i,j] * C[j]", "ij", {"i": 40}, {"B": "ds"}, None
+    yield "A[j,l] = B[i,j] * C[i,l]", "ijl", matrix, {"B": "ds"}, None
+    yield "A[i,j] = B[i,j] * C[i,k] * D[j,k]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
+    yield "A[i,j] = C[i,k] * D[j,k] * B[i,j]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
+    cube = {"i": 5, "j": 9, "k": 30}
+    yield "A[i,j,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", cube, {"B": "dss", "A": "dsd"}, None
+    yield "A[i,j,m] = B[i,j,k] * C[k,m]", "ijkm", cube, {"B": "dss", "A": "dsd"}, None
+    yield "A[i,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, None
+    yield "A[i,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", {**cube, "k": _FAR}, {"B": "sss"}, None
+    yield "A[k,m] = B[i,j,k] * C[i,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, None
+    yield "A[i,l,m] = B[i,j,k] * C[j,l] * D[k,m]", "ijklm", cube, {"B": "dss"}, None
+    wide = {"i": 40, "j": 900}
+    scaled = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
+    yield scaled, "ijkl", wide, {"B": "ds"}, 3
+
+
+def _scatter_text(scatter: Scatter, remainder: int) -> str:
+    kind, w, row = scatter.value.value, scatter.value.width, scatter.value.width * remainder
+    moved = ["C", *(["T"] if scatter.by_position else [])]
+    return f"""teir 1 "scatter"
+tensor b: {kind}
+tensor C: {kind}
+tensor pos: {scatter.index.value}
+tensor crd: {scatter.index.value}
+tensor T: {kind}
+axis k = 9: C {row}, crd {scatter.index.width}, T {row}; \
+segment pos pos crd crd by_position [{", ".join(moved)}]
+axis i = 3: b {w}, pos {scatter.index.width}, T {9 * row}
+axis l = {remainder}: C {w}, T {w}
+primitive add = Contraction {kind} (b, C -> T; M=[l], N=[], K=[])
+primitive zero = Zero(T; M=[l], N=[])
+sequential i over i
+  sequential k over k
+    zero: zero
+    add: add
+"""

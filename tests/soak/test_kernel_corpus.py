@@ -1,0 +1,83 @@
+"""Every kind of kernel is in the corpus, advice about memory and sparse rows included."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import get_args
+
+import pytest
+
+from teir.backends.llvm.native import program_kernels
+from teir.ir.check import check
+from teir.lower.kernels import (
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    PanelBlock,
+    WalkedScatter,
+    WalkedSum,
+)
+from teir.lower.lower import lower
+from teir.soak.kernel_pages import kernel_items, press_one
+from teir.soak.kernel_programs import family_program, kernel_families
+from teir.soak.running import host_variants
+from teir.soak.special_programs import special_program, special_programs
+from teir.soak.walked_programs import walk_program, walks
+from teir.target import Isa
+
+
+@cache
+def reached() -> frozenset[Kernel]:
+    """Kernels that some remainders of the programs call, of the families every seventh."""
+    found: set[Kernel] = set()
+    for family in kernel_families()[::7]:
+        found |= program_kernels(lower(family_program(family, 24), Isa.AVX512).roots)
+    for special in special_programs():
+        for remainder in (3, 24, 36):
+            found |= program_kernels(lower(special_program(special, remainder), Isa.AVX512).roots)
+    for walk in walks():
+        found |= program_kernels(lower(walk_program(walk, 24), Isa.AVX512).roots)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("remainder", [1, 24])
+def test_every_program_is_right(remainder: int) -> None:
+    made = [special_program(special, remainder) for special in special_programs()]
+    made += [walk_program(walk, remainder) for walk in walks()]
+    assert [one for one in made if not check(one).ok] == []
+
+
+def test_no_kind_of_kernel_is_left_out() -> None:
+    """A new kernel needs programs in the corpus: a family, a special program or a walk."""
+    assert {type(one) for one in reached()} == set(get_args(Kernel))
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags"),
+    [
+        (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
+        (GemmBlock, ("flushes", "b_adjacent")),
+        (BatchBlock, ("from_zero",)),
+        (Elementwise, ("brings",)),
+        (WalkedSum, ("masked", "aligns", "outer", "rows", "ahead")),
+        (WalkedScatter, ("outer", "accumulates")),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -> None:
+    ours = [one for one in reached() if type(one) is kind]
+    for flag in flags:
+        assert len({bool(getattr(one, flag)) for one in ours}) == 2, flag
+
+
+def test_runs_and_reductions_are_reached() -> None:
+    assert {one.runs for one in reached() if isinstance(one, PanelBlock)} >= {1, 2}
+    assert {one.reductions for one in reached() if isinstance(one, DotRows)} >= {1, 2, 3}
+
+
+def test_special_kernels_between_inaccessible_pages() -> None:
+    first = len(kernel_families()) * len(host_variants())
+    for item in range(first, kernel_items(), 41):
+        assert press_one(item, remainders=2)["wrong"] == []
