@@ -28,15 +28,18 @@ from teir.ir.nodes import (
 
 _PAD_BYTES = 64
 _TEMPORARY_BYTES = 256 << 10
+_LARGE_BYTES = 8 << 20
 _MOST_ROWS = 48
+_ENOUGH_ROWS = 16
 _FEWEST_ROWS = 4
 
 
 def with_row_blocks(program: Program) -> Program:
     """The program with the roots blocked whose temporaries dense products read.
 
-    Blocks have up to 48 rows, fewer where temporaries would leave the second cache. The same
-    object where there is nothing to do.
+    Blocks have up to 48 rows; fewer, but no fewer than 16, where temporaries would leave the
+    second cache. Below that the last cache counts: what all rows update is read and written once a
+    block. The same object where there is nothing to do.
     """
     for place in reversed(range(len(program.roots))):
         root = program.roots[place]
@@ -67,7 +70,9 @@ def _rows(program: Program, root: Node) -> int | None:
     if _asks_about(root, root.axis):
         return None
     row_bytes = sum(_bytes(program, tensor) for tensor in root.scratch)
-    rows = min(_MOST_ROWS, axis.extent, _TEMPORARY_BYTES // row_bytes)
+    near = _TEMPORARY_BYTES // row_bytes
+    fitting = near if near >= _ENOUGH_ROWS else _LARGE_BYTES // row_bytes
+    rows = min(_MOST_ROWS, axis.extent, fitting)
     return rows if rows >= _FEWEST_ROWS else None
 
 
