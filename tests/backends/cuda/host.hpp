@@ -62,6 +62,10 @@ HOPPER unsigned short bf16_of_f32(float value) {
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
+HOPPER unsigned from_lane(unsigned value, unsigned source) {
+  double mine = value;
+  return (unsigned)host::gathered(&mine, 1)[source];
+}
 // Its meaning, from the fragments of all lanes.
 HOPPER void double_product(double (&d)[4], const double (&a)[8], const double (&b)[4]) {
   double mine[12];

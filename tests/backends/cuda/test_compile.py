@@ -150,6 +150,8 @@ def test_large_products(expression: str, data_type: DataType, tmp_path: Path) ->
     assert "HGMMA.64x256" in text
     assert "USETMAXREG.DEALLOC" in text
     assert "UTMALDG.2D" in text
+    assert "STG.E.64" in text
+    assert ("SHFL.IDX" in text) == (data_type is not TF32)
     assert "C7510" not in compiled.log
 
 

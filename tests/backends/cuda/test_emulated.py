@@ -255,6 +255,20 @@ def test_products(number: int, product_kernels: HostKernels) -> None:
     check_product(found, product_kernels)
 
 
+def test_every_way_to_store_is_among_the_products() -> None:
+    """Whole sectors by four lanes, pairs, and single columns."""
+    sources = [planned_product(at).planned.kernels[-1].source for at in range(len(PRODUCTS))]
+    ways = [
+        (
+            "from_lane(t" in source,
+            "*(Pack<4>*)to0" in source or "*(Pack<8>*)to0" in source,
+            "if (right1 != NOWHERE)" in source,
+        )
+        for source in sources
+    ]
+    assert {way.index(True) for way in ways if True in way} == {0, 1, 2}
+
+
 @named(CLUSTERS)
 def test_clusters(number: int, product_kernels: HostKernels) -> None:
     """Two blocks share the columns they load; an odd number of tiles leaves one without rows."""

@@ -324,24 +324,36 @@ def _release(plan: WarpgroupPlan) -> str:
     return f"if (lane < {plan.cluster}) barrier_arrive_at(lane, {barrier});"
 
 
-def stores_pairs(plan: WarpgroupPlan) -> bool:
-    """True where two neighbouring columns are neighbours in ``out``, as one aligned pair."""
+def stored_together(plan: WarpgroupPlan) -> int:
+    """Neighbouring columns that are neighbours in ``out`` and stored at once: 4, 2 or 1.
+
+    Four of two bytes each: the four lanes of a row exchange what they hold, and store 32 bytes.
+    """
+    four = plan.problem.from_zero and plan.right.tile_rows % 16 == 0
+    if plan.problem.operands[2].data_type.width == 2 and four and _are_neighbours(plan, 4):
+        return 4
+    return 2 if _are_neighbours(plan, 2) else 1
+
+
+def _are_neighbours(plan: WarpgroupPlan, count: int) -> bool:
     axes, out = plan.problem.axes, plan.problem.operands[2]
     if not plan.right.rows or not out.data_type.width <= 4:
         return False
     first = plan.right.rows[0]
     if axes[first].strides[2] != out.data_type.width:
         return False
-    if axes[first].extent % 2 or plan.right.boxes[0] % 2:
+    if axes[first].extent % count or plan.right.boxes[0] % count:
         return False
     steps: Sequence[int] = [axis.strides[2] for at, axis in enumerate(axes) if at != first]
-    return all(step % (2 * out.data_type.width) == 0 for step in (*steps, out.offset))
+    return all(step % (count * out.data_type.width) == 0 for step in (*steps, out.offset))
 
 
 def _epilogue(plan: WarpgroupPlan) -> list[str]:
     out = plan.problem.operands[2].data_type
     kind = out.value
-    pairs = stores_pairs(plan)
+    if stored_together(plan) == 4:
+        return _sector_epilogue(plan, kind)
+    pairs = stored_together(plan) == 2
     store = []
     for c in (0, 1):
         value = f"sums[j * 4 + h * 2 + {c}]"
@@ -377,9 +389,44 @@ def _epilogue(plan: WarpgroupPlan) -> list[str]:
     ]
 
 
+def _sector_epilogue(plan: WarpgroupPlan, kind: str) -> list[str]:
+    """Sixteen columns of two-byte elements at a time, four lanes a row, 32 bytes.
+
+    Lane t holds the pairs of columns 2t of two fragments, and stores the columns 4t to 4t + 3: it
+    gets one pair from a lane that gives its first fragment and one from one that gives its second.
+    """
+    values = [f"sums[(j * 2 + m) * 4 + h * 2 + {c}]" for c in (0, 1)]
+    if plan.problem.relu:
+        values = [f"relu({value})" for value in values]
+    return [
+        "const u32 t = lane % 4, quad = lane - t, late = t / 2;",
+        "const u32 source_a = quad + t % 2 * 2 + late, source_b = quad + t % 2 * 2 + 1 - late;",
+        '_Pragma("unroll")',
+        "for (u32 h = 0; h < 2; ++h) {",
+        "  const i64 place = row_place[threadIdx.x / 32 * 16 + lane / 4 + h * 8];",
+        '  _Pragma("unroll")',
+        f"  for (u32 j = 0; j < {plan.right.tile_rows // 16}; ++j) {{",
+        "    u32 pairs[2];",
+        '    _Pragma("unroll")',
+        "    for (u32 m = 0; m < 2; ++m) {",
+        "      Pack<4> pair;",
+        f"      store_{kind}(pair.bytes, {values[0]});",
+        f"      store_{kind}(pair.bytes + 2, {values[1]});",
+        "      pairs[m] = *(const u32*)&pair;",
+        "    }",
+        "    const u32 a = from_lane(t % 2 ? pairs[1] : pairs[0], source_a);",
+        "    const u32 b = from_lane(t % 2 ? pairs[0] : pairs[1], source_b);",
+        "    const i64 right = column_place[j * 16 + t * 4];",
+        "    if (place != NOWHERE && right != NOWHERE)",
+        "      *(Row<u32, 2>*)(out + place + right) = {{late ? b : a, late ? a : b}};",
+        "  }",
+        "}",
+    ]
+
+
 def warpgroup_alignments(plan: WarpgroupPlan) -> dict[str, int]:
     """What the address of every tensor has to be a multiple of."""
     left, right, out = plan.problem.operands
-    width = out.data_type.width * (2 if stores_pairs(plan) else 1)
+    width = out.data_type.width * stored_together(plan)
     needed = {left.tensor: MAP_ALIGNMENT, right.tensor: MAP_ALIGNMENT}
     return needed | {out.tensor: max(width, needed.get(out.tensor, 1))}

@@ -27,6 +27,11 @@ HOPPER unsigned short bf16_of_f32(float value) {
   return half;
 }
 
+// What lane ``source`` of the warp gives; all lanes call it together.
+HOPPER unsigned from_lane(unsigned value, unsigned source) {
+  return __shfl_sync(0xffffffffu, value, source);
+}
+
 // d += a * b on a warp's tensor cores: 16 rows, 8 columns, 16 steps of K. Lane l holds of a the
 // rows l / 4 + 8 (i % 2), steps l % 4 + 4 (i / 2); of b the column l / 4, steps l % 4 + 4 i; of d
 // the rows l / 4 + 8 (i / 2), columns 2 (l % 4) + i % 2.
