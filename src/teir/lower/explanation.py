@@ -116,7 +116,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"GemmBlock {kernel.in_type.value} {rows}×{kernel.columns} "
                 f"({kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} columns; {access}"
-                f"{', masked' if kernel.masked else ''})"
+                f"{', masked' if kernel.masked else ''}{', brings A' if kernel.brings else ''})"
             )
         case PanelBlock():
             ends = " in runs" if kernel.runs > 1 else ""

@@ -162,6 +162,14 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         is_short = not self.outside and self._depth <= _SHORT_DEPTH
         return cut.count > 1 and is_short and not self.tile.flushes
 
+    def _brings(self, cut: Cut) -> bool:
+        """True for the first blocks of columns where the rows of the next tile are asked for."""
+        place = 1 if self.axes.swapped else 0
+        is_asked = self.tile.hints.prefetched[place] and self.tile.ahead[place] != 0
+        is_adjacent = self.axes.lanes.strides[0] == self.tile.in_type.width
+        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
+        return is_asked and is_adjacent and is_plain and cut.start == 0 and not self._repeats(cut)
+
     @property
     def _depth(self) -> int:
         """Products per result of one call."""
@@ -191,7 +199,10 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
             blocks = cut.count if self._repeats(cut) else 1
-            call = self._call(vectors, cut.size, masked, (a, b, c), None, accumulate, blocks)
+            brings = self._brings(cut)
+            call = self._call(
+                vectors, cut.size, masked, (a, b, c), None, accumulate, blocks, brings
+            )
             return self._reduce(call)
         return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))
 
@@ -223,7 +234,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         store = lower_elementwise(
             Operation.COPY, turned, (wide, c), (wide_type, self.tile.out_type), self.isa
         )
-        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, True, 1)
+        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, True, 1, False)
         return (*load, *self._reduce(call), *store)
 
     def _call(
@@ -235,6 +246,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         wide_column_bytes: int | None,
         accumulate: bool,
         blocks: int,
+        brings: bool,
     ) -> Call:
         """``blocks`` blocks; ``wide_column_bytes`` is given when C is the wide accumulator."""
         lane_strides = self.axes.lanes.strides
@@ -254,6 +266,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             flushes=self.tile.flushes,
             b_adjacent=self.tile.flushes and self._is_b_adjacent(),
             repeats=blocks > 1,
+            brings=brings,
             depth=self._fixed_depth(vectors, columns),
         )
         missing = BLOCK_REDUCTIONS - len(self.inside)
@@ -273,6 +286,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             self.tile.ahead[0 if self.axes.swapped else 1],
             0 if is_wide else self.tile.ahead[-1],
             *((blocks,) if blocks > 1 else ()),
+            *((self.tile.ahead[1 if self.axes.swapped else 0],) if brings else ()),
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
 

@@ -49,8 +49,9 @@ class GemmBlock:
 
     ``flushes`` (inputs of type BF16): factors and sums that are subnormal count as zero.
     ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
-    many blocks are formed, each ``columns`` columns beyond the one before. Where ``depth`` is given
-    k is ``depth``, and batch and outer are 1.
+    many blocks are formed, each ``columns`` columns beyond the one before. With ``brings`` it is
+    a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is
+    ``depth``, and batch and outer are 1.
     """
 
     in_type: DataType
@@ -64,6 +65,7 @@ class GemmBlock:
     flushes: bool = False
     b_adjacent: bool = False
     repeats: bool = False
+    brings: bool = False
     depth: int | None = None
 
 
@@ -348,6 +350,7 @@ class WalkedDots:
     `teir.ir.lanes` says, from zero; without ``scales`` there is no scale. Elements of scale and out
     are adjacent. ``aligns``: as in `WalkedSum`, for B. With ``rows``, whose inputs are A and B, one
     row A after the other, each with a fibre of its own; B, scale and out stay where they are.
+    ``ahead``: as in `WalkedSum`, for B.
 
     Operands: pos, crd, A, B, scale (with ``scales``), out. Arguments, in order: last_lanes,
     accumulate (1 or 0), b_stride.
@@ -363,6 +366,7 @@ class WalkedDots:
     scales: bool
     aligns: bool
     rows: WalkedRows | None = None
+    ahead: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

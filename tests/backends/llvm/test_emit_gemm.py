@@ -36,6 +36,8 @@ PAIRS = (
 
 _BLOCKS = 3
 """Blocks of one call of a kernel that repeats."""
+_FAR_BYTES = 1 << 40
+"""How far ahead a kernel asks for A: nothing is there."""
 
 
 def block(
@@ -76,8 +78,9 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
         lanes //= 2
     repeated = [dataclasses.replace(kernel, repeats=True) for kernel in chosen[1:4]]
     flushing = [dataclasses.replace(kernel, flushes=True) for kernel in chosen]
+    bringing = [dataclasses.replace(kernel, brings=True) for kernel in chosen[1:3]]
     chosen += [*repeated, *(dataclasses.replace(kernel, depth=3) for kernel in repeated)]
-    chosen.append(dataclasses.replace(chosen[1], depth=1))
+    chosen += [dataclasses.replace(chosen[1], depth=1), *bringing]
     if in_type is DataType.BF16:
         chosen += flushing
         chosen += [
@@ -138,6 +141,7 @@ class Problem:
             *(sizes.outer, a_axes[1][1], b_axes[1][1]),
             *(b_n, c_axes[0][1], sizes.accumulate, last, a_m, c_m, 0, 0),
             *((_BLOCKS,) if kernel.repeats else ()),
+            *((_FAR_BYTES,) if kernel.brings else ()),
         )
 
     def operand(

@@ -23,6 +23,7 @@ from teir.backends.llvm.emit_gemm_block import (
     Block,
     emit_preload,
     emit_store,
+    gemm_arguments,
     prepare_block,
 )
 from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_prefetch_of_b, emit_step, next_step
@@ -40,12 +41,12 @@ _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
 
 def emit_gemm_body(kernel: GemmBlock, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `GemmBlock`."""
-    return _emit(kernel, isa, Arguments(of_node=False))
+    return _emit(kernel, isa, Arguments(gemm_arguments(kernel), of_node=False))
 
 
 def emit_gemm_node(kernel: GemmBlock, isa: Isa) -> FunctionText:
     """The body of the node's function: the arguments are words of ``%node``."""
-    return _emit(kernel, isa, Arguments(of_node=True))
+    return _emit(kernel, isa, Arguments(gemm_arguments(kernel), of_node=True))
 
 
 def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
@@ -55,6 +56,8 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
     if kernel.flushes and (kernel.repeats or kernel.depth is not None):
         raise ValueError("expected no repetition and no fixed depth of a block that flushes")
+    if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):
+        raise ValueError("expected adjacent rows and no repetition of a block that asks for A")
     text = FunctionText()
     text.label("entry")
     block = prepare_block(text, kernel, isa, arguments)

@@ -32,13 +32,15 @@ Accumulators = list[list[str]]
 
 _ARGUMENTS = (
     "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
-    "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead", "blocks",
+    "b_n", "c_n", "accumulate", "last_lanes", "a_m", "c_m", "b_ahead", "c_ahead",
 )  # fmt: skip
 
 
 def gemm_arguments(kernel: GemmBlock) -> tuple[str, ...]:
     """The names of the arguments in order, as in `GemmBlock`."""
-    return _ARGUMENTS if kernel.repeats else _ARGUMENTS[:-1]
+    if kernel.repeats:
+        return (*_ARGUMENTS, "blocks")
+    return (*_ARGUMENTS, "a_ahead") if kernel.brings else _ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,13 @@ class Arguments:
     would take a store to the stack, and the stores of the block's results need the store queue.
     """
 
+    names: tuple[str, ...]
     of_node: bool
 
     def read(self, text: FunctionText, name: str) -> str:
         if not self.of_node:
             return f"%{name}"
-        at = argument_bytes(_ARGUMENTS.index(name))
+        at = argument_bytes(self.names.index(name))
         address = text.value(f"getelementptr i8, ptr %node, i64 {at}")
         return text.value(f"load volatile i64, ptr {address}, align 8")
 

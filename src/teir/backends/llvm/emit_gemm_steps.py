@@ -38,6 +38,8 @@ def emit_step(
 ) -> Accumulators:
     """The sums after one value of k."""
     kernel, kind = block.kernel, block.arithmetic
+    if kernel.brings:
+        _prefetch_of_a(text, block, a)
     factors = []
     for lanes, offset in zip(block.a, block.a_offsets, strict=True):
         stored = load(text, lanes, shift_pointer(text, a, offset))
@@ -121,6 +123,13 @@ def emit_prefetch_of_b(text: FunctionText, block: Block, b: tuple[str, ...]) -> 
     ahead = tuple(shift_pointer(text, base, b_ahead) for base in b)
     for column in range(kernel.columns):
         prefetch(text, _column_of_b(text, block, ahead, column))
+
+
+def _prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
+    """Ask for the rows of this step in the next tile."""
+    ahead = shift_pointer(text, a, block.arguments.read(text, "a_ahead"))
+    for offset in block.a_offsets:
+        prefetch(text, shift_pointer(text, ahead, offset))
 
 
 def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:

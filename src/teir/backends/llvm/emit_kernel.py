@@ -239,7 +239,7 @@ def _kernel_words(kernel: Kernel) -> str:
             shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
             flush = "_flush" if kernel.flushes else ""
             adjacent = "_adjacent" if kernel.b_adjacent else ""
-            repeats = "_repeats" if kernel.repeats else ""
+            repeats = "_repeats" if kernel.repeats else "_brings" if kernel.brings else ""
             depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PanelBlock():
@@ -274,6 +274,7 @@ def _kernel_words(kernel: Kernel) -> str:
             shape = f"{kernel.vectors}x{kernel.chains}_lanes{kernel.lanes}"
             flags = {"_masked": kernel.masked, "_scaled": kernel.scales, "_lines": kernel.aligns}
             rows = "" if kernel.rows is None else _rows_words(kernel.rows)
+            rows += "" if kernel.ahead is None else f"_ahead{kernel.ahead}"
             words = "".join(word for word, on in flags.items() if on)
             return f"walked_dots_{types}_{shape}{words}{rows}".lower()
         case WalkedScatter():
