@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
+
+from msgspec.structs import replace
 
 import teir
 from teir.cli.measuring import bound_call

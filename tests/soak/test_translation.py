@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
 import pytest
+from msgspec.structs import replace
 
 import teir.passes
 from teir.ir.nodes import Program

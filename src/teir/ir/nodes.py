@@ -12,9 +12,10 @@ node by itself; `teir.ir.check` finds what is wrong between nodes.
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from teir.dtypes import DataType
 
@@ -98,16 +99,14 @@ class Role(Enum):
     K = "K"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor or a scratch tensor: a name and the type of its elements."""
 
     name: str
     data_type: DataType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """One compressed level a sparse axis walks: ``pos`` bounds, ``crd`` coordinates.
 
     ``by_position`` names the tensors that are addressed with the absolute position instead of the
@@ -119,14 +118,13 @@ class Segment:
     by_position: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True, kw_only=True):
     """An axis (section 10.1): extent, and strides and offsets in bytes per tensor."""
 
     name: str
     extent: int
-    strides: Bytes = field(default_factory=Bytes)
-    offsets: Bytes = field(default_factory=Bytes)
+    strides: Bytes = msgspec.field(default_factory=Bytes)
+    offsets: Bytes = msgspec.field(default_factory=Bytes)
     segments: tuple[Segment, ...] = ()
 
     @property
@@ -134,8 +132,7 @@ class Axis:
         return bool(self.segments)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardTerm:
+class GuardTerm(msgspec.Struct, frozen=True, kw_only=True):
     """``first(axis)`` or ``last(axis)``."""
 
     kind: GuardKind
@@ -145,8 +142,7 @@ class GuardTerm:
         return f"{self.kind.value}({self.axis})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Primitive:
+class Primitive(msgspec.Struct, frozen=True, kw_only=True):
     """A primitive (section 10.3): operation, operands, and the axes it consumes by role.
 
     ``c``, ``m``, ``n``, ``k`` hold axis names, outermost first. ``data_type`` is the declared
@@ -187,8 +183,7 @@ class Primitive:
         return self.inputs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationNode:
+class InvocationNode(msgspec.Struct, frozen=True, kw_only=True):
     """A leaf of the schedule: invokes a primitive (Table 10.2.2)."""
 
     name: str
@@ -196,8 +191,7 @@ class InvocationNode:
     guard: tuple[GuardTerm, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IterationNode:
+class IterationNode(msgspec.Struct, frozen=True, kw_only=True):
     """An inner node of the schedule: walks one axis (Table 10.2.1).
 
     ``scratch`` holds the tensors that are private to each running iteration of this node.
@@ -210,12 +204,15 @@ class IterationNode:
     guard: tuple[GuardTerm, ...] = ()
     scratch: tuple[Tensor, ...] = ()
 
+    def __hash__(self) -> int:
+        """Without the nodes below: hashing a deep schedule needs no deep stack."""
+        return hash((self.name, self.axis, self.policy, self.guard, self.scratch))
+
 
 Node = IterationNode | InvocationNode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A whole TEIR program. ``scratch`` holds the tensors private to the whole run."""
 
     name: str
@@ -238,6 +235,10 @@ class Program:
             and len(self.roots) == len(other.roots)
             and all(map(_same_but_children, self.nodes(), other.nodes()))
         )
+
+    def __hash__(self) -> int:
+        """Without the schedule: programs over the same tables are told apart by equality."""
+        return hash((self.name, self.tensors, self.axes, self.primitives, self.scratch))
 
     def axis_table(self) -> dict[str, Axis]:
         return {axis.name: axis for axis in self.axes}

@@ -352,7 +352,7 @@ def _without_zero(
     for place in (0, len(node.children) - 2):
         if _zero_is_absorbed(node.children[place], last, path, context):
             left = (*node.children[:place], *node.children[place + 1 :])
-            return with_fields(node, children=left), True
+            return replace(node, children=left), True
     return node, False
 
 

@@ -9,7 +9,9 @@ chain; the others keep their order. The proof is the race check of `teir.ir.chec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.ir.check.collision import Budget
 from teir.ir.check.races import races

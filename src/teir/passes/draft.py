@@ -6,7 +6,9 @@ Passes rewrite lists of siblings. What nothing refers to any more is dropped by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import (

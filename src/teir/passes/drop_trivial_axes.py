@@ -12,7 +12,7 @@ an offset, where it is sparse, and where its node owns scratch, whose life it bo
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Program
 from teir.passes.draft import Draft, Path, Siblings, Terms, change_guards, change_siblings, joined

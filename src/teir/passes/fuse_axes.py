@@ -15,9 +15,10 @@ formed stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import Axis, GuardTerm, InvocationNode, IterationNode, Node, Program
 from teir.passes.chains import Chain, chain_below, free_loops, is_chained, keeps_order, rebuilt

@@ -20,7 +20,9 @@ have to be independent of each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     Axis,

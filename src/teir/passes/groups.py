@@ -11,7 +11,9 @@ else; so a group may be cut along those axes as one thing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     GuardTerm,

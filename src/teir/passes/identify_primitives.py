@@ -19,7 +19,9 @@ result does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     GuardKind,

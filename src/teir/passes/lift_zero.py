@@ -13,7 +13,7 @@ later iterations change.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     GuardKind,

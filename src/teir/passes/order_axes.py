@@ -21,7 +21,7 @@ Only loops that are free move across others (`teir.passes.chains`): the order of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Policy, Program
 from teir.passes.chains import Chain, chain_below, free_loops, is_chained, rebuilt

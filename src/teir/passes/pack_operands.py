@@ -19,7 +19,9 @@ operand alike share one copy. No sum changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     Bytes,

@@ -23,7 +23,7 @@ order of the sum depends on the number of threads, never on their timing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     InvocationNode,

@@ -11,7 +11,7 @@ as they are, for they keep a kernel busy.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Policy, Program
 from teir.passes.chains import has_no_race

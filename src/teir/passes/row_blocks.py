@@ -11,7 +11,8 @@ one after the other for several iterations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     Axis,

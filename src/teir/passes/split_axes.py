@@ -19,7 +19,8 @@ have to copy scratch.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     GuardKind,

@@ -6,9 +6,10 @@ A `Body` is a sequence of sibling nodes and the scratch tensors they need on the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.lanes import LANES

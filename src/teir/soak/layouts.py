@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import Axis, Bytes
 from teir.soak.draws import DrawInt, chance, choose, shuffled

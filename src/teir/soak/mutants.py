@@ -7,7 +7,8 @@ gives what the evaluator gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import (

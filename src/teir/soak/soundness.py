@@ -8,9 +8,10 @@ node touch one byte and one of them writes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Any
+
+from msgspec.structs import replace
 
 from teir.ir.check import Report
 from teir.ir.check import check as check_program

@@ -7,7 +7,9 @@ products: ``T`` from one statement, ``out`` from a second one that reads it, som
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import (

@@ -10,8 +10,10 @@ it. ``tile`` is rows, columns and depth of one stage.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from teir.backends.cuda.kernel import Family
 from teir.backends.cuda.rules import DECISION, blame

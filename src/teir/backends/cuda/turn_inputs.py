@@ -9,8 +9,9 @@ read; the pass changes nothing where it does not lead to warpgroup products.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
+
+from msgspec.structs import replace
 
 from teir.backends.cuda.decision import decision_of
 from teir.backends.cuda.maps import MAP_ALIGNMENT

@@ -15,7 +15,8 @@ that is what the symbolic phase makes sure of, and why this is no pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from teir.ir.nodes import (
     Axis,
