@@ -52,6 +52,14 @@ def test_operands_that_lie_near_stay() -> None:
     assert not packs_columns(near, USUAL)
 
 
+def test_wide_lanes_are_packed_for_fewer_readers() -> None:
+    wide = replace(FAR, readers=96, apart=8, width=8)
+    assert packs_lanes(wide, L1, USUAL)
+    assert not packs_lanes(replace(wide, readers=95), L1, USUAL)
+    assert not packs_lanes(replace(wide, step=1024), L1, USUAL)
+    assert not packs_lanes(replace(FAR, readers=96), L1, USUAL)
+
+
 def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
     assert packs_lanes(replace(FAR, apart=8, step=4, farthest=4, readers=1), L1, USUAL)
     assert not packs_lanes(replace(FAR, apart=8, side=1), L1, USUAL)

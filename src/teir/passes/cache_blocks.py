@@ -24,6 +24,8 @@ _COLUMN_BYTES = 4096
 """Bytes of one column of a reduction block: some columns of B stay near the first cache."""
 _NARROW_DEPTH = 2048
 _PAGE = 4096
+_WIDE = 8
+"""Bytes of elements of which few share a line: fewer readers repay a copy of what lies far."""
 _WAYS = 8
 """Columns that whole pages separate share one set of the first cache, which has so many ways."""
 
@@ -98,7 +100,9 @@ def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
     if a.apart != a.width:
         return True
     is_big = a.side * a.depth * a.width > l1_bytes
-    return is_big and a.readers >= 2 * worth.readers and a.farthest >= worth.far_bytes
+    is_wide = a.width >= _WIDE and a.step >= worth.far_bytes
+    least = worth.readers * (1.5 if is_wide else 2)
+    return is_big and a.readers >= least and a.farthest >= worth.far_bytes
 
 
 def packs_columns(b: Walked, worth: Worth) -> bool:
