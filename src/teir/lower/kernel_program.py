@@ -148,11 +148,29 @@ class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None
 
 
+class Balance(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the points of a grid of one axis have to do: the stored elements below them.
+
+    Point p begins at entry pos[p], ``stride_bytes`` from one to the next, the last one ends at
+    pos[points]: all of them lie inside what the body reads. Every point counts ``rows`` times a few
+    elements more.
+    """
+
+    pos: Address
+    pos_type: DataType
+    stride_bytes: int
+    rows: int
+
+
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """Run ``body`` for every point of the grid, in any order, on several threads."""
+    """Run ``body`` for every point of the grid, in any order, on several threads.
+
+    With ``balance`` threads take shares of about as many stored elements, without of points.
+    """
 
     axes: tuple[GridAxis, ...]
     body: tuple[KernelNode, ...]
+    balance: Balance | None = None
 
 
 class IndexTest(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
+from teir.lower.balance import balance_of
 from teir.lower.block_shapes import most_accumulators
 from teir.lower.contraction import (
     lower_contraction,
@@ -440,7 +441,8 @@ def _lower_grid(node: IterationNode, path: _Path, context: _Context) -> tuple[Ke
     body = _lower_siblings(chain[-1].children, inner, context)
     if not grid or not body:
         return body
-    whole = Grid(axes=tuple(grid), body=body)
+    balance = balance_of(chain[-1], inner.axes, context.axes, context.slots)
+    whole = Grid(axes=tuple(grid), body=body, balance=balance if len(grid) == 1 else None)
     return rows_of_grid(whole, context.isa) or (whole,)
 
 

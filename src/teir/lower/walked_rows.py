@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from teir.dtypes import DataType
 from teir.lower.kernel_program import (
     Address,
@@ -56,7 +58,12 @@ def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
     if blocks is None:
         return None
     steps = tuple(_times(step, rows) for step in axis.steps)
-    nodes = (Grid(axes=(*outer, GridAxis(extent=whole, steps=steps, index=None)), body=blocks),)
+    balance = grid.balance
+    if balance is not None:
+        stride = rows * balance.stride_bytes
+        balance = structs.replace(balance, stride_bytes=stride, rows=rows * balance.rows)
+    axes = (*outer, GridAxis(extent=whole, steps=steps, index=None))
+    nodes = (Grid(axes=axes, body=blocks, balance=balance),)
     rest = _rows_of(grid.body, axis.steps, left, isa) if left else None
     if rest is None:
         return nodes

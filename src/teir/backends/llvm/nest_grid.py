@@ -1,6 +1,8 @@
 """The grid node: its points shared among the threads of the pool.
 
     grid          function, child, points, chunks, thread slots, axes,
+                  byte of the slot of pos (0: shares of equally many points), offset, stride from
+                  point to point, width, what every point counts besides its elements,
                   then per thread slot: byte of the slot,
                   then per axis, innermost first: extent, byte of the index cell, steps,
                   then per step: byte of the slot, stride
@@ -32,7 +34,8 @@ JOB_PARAMETERS = "ptr %node, ptr %frame, i64 %participant, i64 %chunk, i64 %chun
 
 def emit_grid() -> str:
     """The definitions of the grid node; `ADVANCE_TEXT` must stand in the same module."""
-    return "\n".join((_GRID_TEXT, GRID_FORK_TEXT, _COPY_FRAME_TEXT, _GRID_JOB_TEXT))
+    texts = (_GRID_TEXT, GRID_FORK_TEXT, _COPY_FRAME_TEXT, SHARE_TEXT, _GRID_JOB_TEXT)
+    return "\n".join(texts)
 
 
 ADVANCE_TEXT = """
@@ -120,6 +123,67 @@ exit:
 }}
 """
 
+SHARE_TEXT = """
+define internal i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %point)
+    alwaysinline nounwind {
+entry:
+  %byte = mul i64 %point, %stride
+  %at = getelementptr i8, ptr %pos, i64 %byte
+  %is_short = icmp eq i64 %width, 4
+  br i1 %is_short, label %short, label %long
+short:
+  %narrow = load i32, ptr %at, align 1
+  %wide = sext i32 %narrow to i64
+  ret i64 %wide
+long:
+  %whole = load i64, ptr %at, align 1
+  ret i64 %whole
+}
+
+define internal i64 @teir_share(ptr %pos, i64 %stride, i64 %width, i64 %points, i64 %extra,
+                                i64 %chunk, i64 %chunks) nounwind {
+entry:
+  %is_first = icmp eq i64 %chunk, 0
+  br i1 %is_first, label %none, label %not_first
+none:
+  ret i64 0
+not_first:
+  %is_end = icmp uge i64 %chunk, %chunks
+  br i1 %is_end, label %all, label %inner
+all:
+  ret i64 %points
+inner:
+  %begin = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 0)
+  %finish = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %points)
+  %stored = sub i64 %finish, %begin
+  %extras = mul i64 %points, %extra
+  %total = add i64 %stored, %extras
+  %part = mul i64 %total, %chunk
+  %target = udiv i64 %part, %chunks
+  br label %halve
+halve:
+  %low = phi i64 [ 0, %inner ], [ %low_next, %look ]
+  %high = phi i64 [ %points, %inner ], [ %high_next, %look ]
+  %open = icmp ult i64 %low, %high
+  br i1 %open, label %look, label %found
+look:
+  %sum = add i64 %low, %high
+  %middle = lshr i64 %sum, 1
+  %here = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %middle)
+  %before = sub i64 %here, %begin
+  %more = mul i64 %middle, %extra
+  %reached = add i64 %before, %more
+  %is_below = icmp slt i64 %reached, %target
+  %above = add i64 %middle, 1
+  %low_next = select i1 %is_below, i64 %above, i64 %low
+  %high_next = select i1 %is_below, i64 %high, i64 %middle
+  br label %halve
+found:
+  ret i64 %low
+}
+"""
+"""The first point of a chunk where chunks hold as many stored elements: found by halving."""
+
 _GRID_JOB_TEXT = f"""
 declare i64 @llvm.umin.i64(i64, i64)
 define void @teir_grid_job({JOB_PARAMETERS}) nounwind {{
@@ -140,6 +204,31 @@ entry:
   %one_more = zext i1 %is_longer to i64
   %end_share = add i64 %start, %share
   %end = add i64 %end_share, %one_more
+  %pos_slot_at = getelementptr i8, ptr %node, i64 48
+  %pos_slot = load i64, ptr %pos_slot_at
+  %by_points = icmp eq i64 %pos_slot, 0
+  br i1 %by_points, label %bounded, label %by_elements
+by_elements:
+  %pos_cell = getelementptr i8, ptr %own, i64 %pos_slot
+  %pos_base = load ptr, ptr %pos_cell
+  %pos_offset_at = getelementptr i8, ptr %node, i64 56
+  %pos_offset = load i64, ptr %pos_offset_at
+  %pos = getelementptr i8, ptr %pos_base, i64 %pos_offset
+  %pos_stride_at = getelementptr i8, ptr %node, i64 64
+  %pos_stride = load i64, ptr %pos_stride_at
+  %pos_width_at = getelementptr i8, ptr %node, i64 72
+  %pos_width = load i64, ptr %pos_width_at
+  %extra_at = getelementptr i8, ptr %node, i64 80
+  %extra = load i64, ptr %extra_at
+  %share_start = call i64 @teir_share(ptr %pos, i64 %pos_stride, i64 %pos_width, i64 %points,
+                                      i64 %extra, i64 %chunk, i64 %chunks)
+  %chunk_next = add i64 %chunk, 1
+  %share_end = call i64 @teir_share(ptr %pos, i64 %pos_stride, i64 %pos_width, i64 %points,
+                                    i64 %extra, i64 %chunk_next, i64 %chunks)
+  br label %bounded
+bounded:
+  %first_point = phi i64 [ %start, %entry ], [ %share_start, %by_elements ]
+  %end_point = phi i64 [ %end, %entry ], [ %share_end, %by_elements ]
   %thread_slots_at = getelementptr i8, ptr %node, i64 32
   %thread_slots = load i64, ptr %thread_slots_at
   %axes_count_at = getelementptr i8, ptr %node, i64 40
@@ -147,14 +236,15 @@ entry:
   %arena_stride_at = getelementptr i8, ptr %frame, i64 {ARENA_STRIDE_BYTES}
   %arena_stride = load i64, ptr %arena_stride_at
   %arena_distance = mul i64 %arena_stride, %participant
-  %slot_list = getelementptr i8, ptr %node, i64 48
+  %slot_list = getelementptr i8, ptr %node, i64 88
   %slot_list_bytes = shl i64 %thread_slots, 3
   %axes = getelementptr i8, ptr %slot_list, i64 %slot_list_bytes
   %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}
   %cancel = load ptr, ptr %cancel_at
-  br label %arena_test
+  %some_points = icmp ult i64 %first_point, %end_point
+  br i1 %some_points, label %arena_test, label %exit
 arena_test:
-  %slot_at = phi ptr [ %slot_list, %entry ], [ %slot_next, %arena ]
+  %slot_at = phi ptr [ %slot_list, %bounded ], [ %slot_next, %arena ]
   %more_slots = icmp ult ptr %slot_at, %axes
   br i1 %more_slots, label %arena, label %place_test
 arena:
@@ -168,7 +258,7 @@ arena:
 place_test:
   %place_left = phi i64 [ %axes_count, %arena_test ], [ %place_left_next, %place ]
   %place_axis = phi ptr [ %axes, %arena_test ], [ %place_axis_next, %place ]
-  %rest = phi i64 [ %start, %arena_test ], [ %rest_next, %place ]
+  %rest = phi i64 [ %first_point, %arena_test ], [ %rest_next, %place ]
   %placed = icmp eq i64 %place_left, 0
   br i1 %placed, label %point, label %place
 place:
@@ -188,14 +278,14 @@ place:
   %place_left_next = sub i64 %place_left, 1
   br label %place_test
 point:
-  %at = phi i64 [ %start, %place_test ], [ %at_next, %stepped ]
+  %at = phi i64 [ %first_point, %place_test ], [ %at_next, %stepped ]
   %flag = load atomic i64, ptr %cancel monotonic, align 8
   %stop = icmp ne i64 %flag, 0
   br i1 %stop, label %exit, label %run
 run:
   call void %function(ptr %child, ptr %own, ptr null, ptr null, ptr null)
   %at_next = add i64 %at, 1
-  %last = icmp uge i64 %at_next, %end
+  %last = icmp uge i64 %at_next, %end_point
   br i1 %last, label %exit, label %carry
 carry:
   %axis = phi ptr [ %axes, %run ], [ %axis_next, %wrap ]

@@ -20,8 +20,9 @@ from teir.backends.llvm import layout, nest_grid, pool_ir
 from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.nest_sparse import SEEK_TEXT
-from teir.backends.llvm.table import CHUNKS_PER_THREAD
+from teir.backends.llvm.table import CHUNKS_PER_THREAD, ROW_ELEMENTS
 from teir.lower.kernel_program import (
+    Balance,
     Call,
     Grid,
     Guarded,
@@ -101,7 +102,7 @@ class _Functions:
         if _holds_sparse(self._program.roots):
             self._done.append(SEEK_TEXT)
         if self._grids:
-            self._done.append(nest_grid.GRID_FORK_TEXT)
+            self._done += [nest_grid.GRID_FORK_TEXT, nest_grid.SHARE_TEXT]
             self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
         return self._done
 
@@ -399,10 +400,14 @@ class _Functions:
             indices[number] = text.value(f"load i64, ptr {cell}")
         cancel = _cancel_flag(text)
         points = prod(axis.extent for axis in grid.axes)
-        first, end = _chunk_bounds(text, points)
+        if grid.balance is None:
+            first, end = _chunk_bounds(text, points)
+        else:
+            first, end = _share_bounds(text, points, grid.balance, bases[grid.balance.pos.slot])
         head, run, latch, after = _labels(text, 4)
         point, point_next = text.fresh(), text.fresh()
-        text.effect(f"br label %{head}")
+        some = text.value(f"icmp ult i64 {first}, {end}")
+        text.effect(f"br i1 {some}, label %{head}, label %{after}")
         text.label(head)
         text.define(point, f"phi i64 [ {first}, %entry ], [ {point_next}, %{latch} ]")
         _branch_if_cancelled(text, cancel, after, run)
@@ -527,6 +532,19 @@ def _branch_if_cancelled(text: FunctionText, cancel: str, stop: str, go_on: str)
     stopped = text.value(f"icmp ne i64 {flag}, 0")
     text.effect(f"br i1 {stopped}, label %{stop}, label %{go_on}")
     text.label(go_on)
+
+
+def _share_bounds(text: FunctionText, points: int, balance: Balance, base: str) -> tuple[str, str]:
+    """First point and end of chunk ``%chunk`` where chunks hold as many stored elements."""
+    pos = text.value(f"getelementptr i8, ptr {base}, i64 {balance.pos.offset_bytes}")
+    following = text.value("add i64 %chunk, 1")
+    ends = []
+    for chunk in ("%chunk", following):
+        words = (balance.stride_bytes, balance.pos_type.width, points, ROW_ELEMENTS * balance.rows)
+        numbers = ", ".join(f"i64 {word}" for word in words)
+        call = f"call i64 @teir_share(ptr {pos}, {numbers}, i64 {chunk}, i64 %chunks)"
+        ends.append(text.value(call))
+    return ends[0], ends[1]
 
 
 def _chunk_bounds(text: FunctionText, points: int) -> tuple[str, str]:

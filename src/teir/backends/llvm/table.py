@@ -28,6 +28,7 @@ from teir.backends.llvm.layout import (
     slot_bytes,
 )
 from teir.lower.kernel_program import (
+    Balance,
     Call,
     Grid,
     Guarded,
@@ -43,6 +44,9 @@ from teir.lower.kernel_program import (
     inner_nodes,
 )
 from teir.lower.kernels import Kernel
+
+ROW_ELEMENTS = 4
+"""Stored elements that take as long as what every row takes besides its own."""
 
 CHUNKS_PER_THREAD = 8
 """A grid is cut into this many shares per thread, so that threads that start late cost little."""
@@ -210,7 +214,8 @@ class _Builder:
             axes += self._steps(axis.steps, reach)
         head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
         counts = [len(self._thread_slots), len(node.axes)]
-        return self._append(head + counts + self._thread_slots + axes)
+        shares = _share_words(node.balance)
+        return self._append(head + counts + shares + self._thread_slots + axes)
 
     def _sparse(self, node: SparseLoop) -> int:
         child = self._in_frame(node.body)
@@ -337,6 +342,19 @@ class _Builder:
         for test in node.tests:
             words += (self._cell(test.index), test.value)
         return self._append(words)
+
+
+def _share_words(balance: Balance | None) -> list[int]:
+    """The words of a grid that say where its shares end."""
+    if balance is None:
+        return [0] * 5
+    return [
+        slot_bytes(balance.pos.slot),
+        balance.pos.offset_bytes,
+        balance.stride_bytes,
+        balance.pos_type.width,
+        ROW_ELEMENTS * balance.rows,
+    ]
 
 
 def _walk_words(walk: Walk) -> list[int]:
