@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,10 @@ def report(cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
         chosen = text_of(trees.ranked()[0])
         times = {**measured.times, **measured.finals}
         best = min(measured.finals, key=lambda text: measured.finals[text])
-        taken = times.get(chosen, nan)
+        if chosen not in times:
+            print(f"{case.name:22} the chosen schedule was not measured: {chosen}")
+            continue
+        taken = times[chosen]
         rows.append(
             {
                 "kernel": case.kernel,
@@ -278,7 +281,7 @@ def report(cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
             f"{case.name:22} {len(measured.times):4} {1e3 * times[best]:9.3f} ms "
             f"{taken / times[best]:6.2f}\n    chosen {chosen}\n    best   {best}"
         )
-    ratios = [row["ratio"] for row in rows if row["ratio"] == row["ratio"]]
+    ratios = [row["ratio"] for row in rows]
     if ratios:
         print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {max(ratios):.2f}")
     return rows
