@@ -48,6 +48,67 @@ def test_right_arrays_give_the_bytes_of_what_is_addressed_by_position() -> None:
     assert "B" not in check(parse_program(SPMV)).needs
 
 
+def test_positions_that_begin_later_need_nothing_before() -> None:
+    report = checked([2, 2, 4, 5], [9, 9, 1, 4, 0])
+    assert report.ok
+    assert (report.needs["B"].low, report.needs["B"].high) == (16, 40)
+
+
+def test_index_arrays_may_lie_right_behind_what_is_written() -> None:
+    program = parse_program(SPMV)
+    buffer = np.zeros(24 + 16, np.uint8)
+    pos = buffer[24:].view(np.int32)
+    pos[:] = [0, 1, 1, 1]
+    values = {"Bp": pos, "Bc": np.array([3]), "B": np.zeros(1), "x": np.zeros(5)}
+    values["out"] = buffer[:24].view(np.float64)
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: bind_operand(name, one, kinds[name], True) for name, one in values.items()}
+    assert check(program, operands).ok
+    values["out"] = buffer[8:32].view(np.float64)
+    operands["out"] = bind_operand("out", values["out"], kinds["out"], True)
+    assert [finding.code for finding in check(program, operands).findings] == ["TEIR407"]
+
+
+TWO_LEVELS = """teir 1 "a cube with two compressed levels"
+tensor p1: I32
+tensor c1: I32
+tensor p2: I32
+tensor c2: I32
+tensor B: FP64
+tensor x: FP64
+tensor out: FP64
+axis j = 6: c1 4, p2 4; segment pos p1 crd c1 by_position [p2]
+axis k = 5: c2 4, B 8, x 8; segment pos p2 crd c2 by_position [B]
+primitive dot = Contraction(B, x -> out; M=[], N=[], K=[])
+sequential outer over j
+  sequential inner over k
+    add: dot
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "p2", "c2"),
+    [
+        (None, [0, 2, 3], [1, 4, 0]),
+        ("TEIR411", [0, 2, 1], [1, 4, 0]),
+        ("TEIR413", [0, 2, 3], [1, 4, 5]),
+        ("TEIR410", [0, 2], [1, 4]),
+    ],
+)
+def test_fibres_of_a_stored_level(code: str | None, p2: list[int], c2: list[int]) -> None:
+    """The second level has as many fibres as the first has positions."""
+    program = parse_program(TWO_LEVELS)
+    values = {"p1": [0, 2], "c1": [1, 5], "p2": p2, "c2": c2}
+    arrays: dict[str, np.ndarray] = {name: np.array(one, np.int32) for name, one in values.items()}
+    arrays |= {"B": np.zeros(len(c2)), "x": np.zeros(5), "out": np.zeros(1)}
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: bind_operand(name, one, kinds[name], True) for name, one in arrays.items()}
+    report = check(program, operands)
+    assert [finding.code for finding in report.findings] == ([] if code is None else [code])
+    if code is None:
+        assert (report.needs["B"].low, report.needs["B"].high) == (0, 24)
+
+
 def test_empty_rows_pass() -> None:
     assert checked([0, 0, 0, 0], []).ok
 

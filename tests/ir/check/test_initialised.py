@@ -58,6 +58,14 @@ ACCEPTED = {
     )
     + "sequential sum over b\n  sequential halves over h if first(b)\n    zero: part\n"
     + "  add: gemm\ngive: give\n",
+    "zero at the last iteration, in pieces": HEAD
+    + "scratch t: FP32\n"
+    + TILE.replace(
+        "primitive gemm",
+        "axis h = 2: t 16\naxis q = 4: t 4\nprimitive part = Zero(t; M=[q], N=[n])\nprimitive gemm",
+    )
+    + "sequential sum over b\n  sequential halves over h\n    zero: part if last(b)\n"
+    + "  give: give if last(b)\n",
     "packing tile by tile, read by another loop": """teir 1 "packing"
 tensor in0: FP32
 tensor out: FP32
@@ -144,6 +152,20 @@ parallel rows over i
     give: spread
 """,
 }
+
+
+NEVER_WRITTEN = """teir 1 "a scratch tensor that nothing wrote"
+tensor out: FP32
+scratch t: FP32
+axis m = 8: t 4 + 16, out 4
+primitive give = Copy(t -> out; M=[m], N=[])
+copy: give
+"""
+
+
+def test_the_bytes_of_an_early_read_are_named() -> None:
+    (finding,) = check(parse_program(NEVER_WRITTEN)).findings
+    assert finding.found == "a read of bytes 16 to 47 not all written"
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())

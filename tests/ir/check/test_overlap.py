@@ -71,6 +71,23 @@ def test_interleaved_rows_that_touch_are_found() -> None:
     assert codes(checked(rows(stride=32), in0=buffer, out=Operand(buffer, 12))) == ["TEIR407"]
 
 
+SHIFTED = """teir 1 "copy to a place further on"
+tensor in0: FP32
+tensor out: FP32
+axis m = 4: in0 4, out 4 + 32
+primitive row = Copy(in0 -> out; M=[m], N=[])
+copy: row
+"""
+
+
+def test_only_what_is_touched_has_to_be_apart() -> None:
+    """The arrays share 16 bytes: what is read, or what lies before the elements written."""
+    buffer = np.zeros(16, np.float32)
+    assert checked(SHIFTED, in0=buffer[:4], out=buffer[:12]).ok
+    assert codes(checked(SHIFTED, in0=buffer[9:13], out=buffer[:12])) == ["TEIR407"]
+    assert codes(checked(SHIFTED, in0=buffer[8:12], out=buffer[:12])) == ["TEIR407"]
+
+
 def test_a_contraction_is_never_in_place() -> None:
     array = np.zeros(16, np.float32)
     report = checked(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from teir.arrays.operand import BoundOperand
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.check import check
@@ -70,6 +71,31 @@ def test_a_good_program_has_exact_needs() -> None:
         "out": (0, 64),
     }
     report.raise_if_wrong()
+
+
+def test_loops_beside_each_other_may_have_one_axis() -> None:
+    again = loop("again", "n", leaf("copy_again"))
+    assert check(replace(GOOD, roots=(*GOOD.roots, again))).ok
+
+
+def test_of_equal_reaches_the_first_is_blamed() -> None:
+    (rows,) = GOOD.roots
+    program = replace(GOOD, roots=(rows, loop("again", "n", leaf("copy_again"))))
+    operands = {
+        name: BoundOperand(
+            name=name,
+            address=address,
+            before_bytes=before,
+            after_bytes=after,
+            writable=True,
+            owner=None,
+        )
+        for name, address, before, after in (("in0", 4096, -4, 64), ("out", 8192, 0, 60))
+    }
+    low, high = check(program, operands).findings
+    assert {low.code, high.code} == {"TEIR402"}
+    assert low.hint == "node copy reaches byte 0 of in0 at n=0; guards do not count"
+    assert high.hint == "node copy reaches byte 63 of out at n=3; guards do not count"
 
 
 BROKEN = {
