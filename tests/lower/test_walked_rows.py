@@ -268,3 +268,27 @@ def test_sampled_dots_are_all_one_kernel() -> None:
     (kernel,) = count_calls(lower(program, Isa.AVX512).roots)
     assert isinstance(kernel, WalkedDots)
     assert kernel.rows is not None
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_dots_that_gather_from_afar(empty: bool) -> None:
+    draw = np.random.default_rng(5)
+    rows, extent, width = 40, 30_000, 16
+    lists = [[] if empty or row > 36 else one for row, one in enumerate(fibres(draw, rows, 40))]
+    pos, crd = index_arrays([[749 * one for one in each] for each in lists], np.dtype(np.int64))
+    text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": rows, "j": extent, "k": width}
+    program = program_for(text, extents, {"B": "ds", "A": "ds"}, DataType.FP64, DataType.I64)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    assert any(isinstance(one, WalkedDots) and one.ahead for one in calls)
+    operands = {
+        "B.pos1": pos,
+        "B.crd1": crd,
+        "B": draw.standard_normal(crd.size),
+        "C": draw.standard_normal((rows, width)),
+        "D": draw.standard_normal((extent, width)),
+        "A": np.full(crd.size, np.nan),
+    }
+    found = same_bits(program, operands, 1)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos))
+    wanted = operands["B"] * (operands["C"][row_of] * operands["D"][crd]).sum(1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)

@@ -311,8 +311,8 @@ class WalkedSum:
     fibre of that level: fibre q has its bounds at pos + pos_step * q. With ``rows`` one sum after
     the other is formed; pos, or with ``outer`` the pos of the level above, moves by the row's
     number. Rows of the output lie apart. Where ``ahead`` is given, rows that UNIT inputs have at
-    coordinates so many positions further on are brought near; that changes no value. Then bounds of
-    neighbouring fibres lie next to one another.
+    coordinates so many positions further on are brought near, but for rows formed together; that
+    changes no value. Then bounds of neighbouring fibres lie next to one another.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,

@@ -284,10 +284,15 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
     if fibre.above is not None and fibre.above.move(fibre.pos)[1] != fibre.pos_type.width:
         return False
     return any(
-        step * fibre.extent >= (_FAR_BYTES if step <= _SHORT_ROW_BYTES else _FARTHER_BYTES)
+        _lies_far(step, fibre)
         for one, step in zip(inputs, steps, strict=True)
         if one.access is Access.UNIT and one.follows is Follows.COORDINATE
     )
+
+
+def _lies_far(step: int, fibre: Fibre) -> bool:
+    least = _FAR_BYTES if step <= _SHORT_ROW_BYTES else _FARTHER_BYTES
+    return step * fibre.extent >= least
 
 
 def _aligned_input(
@@ -352,6 +357,7 @@ def lower_walked_dots(
         masked=last < chains,
         scales=len(ends) > 1,
         aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
+        ahead=_AHEAD if _lies_far(step, fibre) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)
     arguments = (last, int(dot.accumulate), step)

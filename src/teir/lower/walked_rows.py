@@ -215,8 +215,9 @@ def _dots_with_rows(
         output=Follows.NOTHING,
         together=_DOTS_TOGETHER if has_groups else 1,
     )
+    ahead = kernel.ahead if pos_row == kernel.pos_type.width else None
     return Call(
-        kernel=replace(kernel, rows=rows_value),
+        kernel=replace(kernel, rows=rows_value, ahead=ahead),
         operands=node.operands,
         arguments=(*node.arguments, rows, pos_row, 0, a_row, 0),
     )

@@ -9,7 +9,7 @@ from teir.backends.llvm.emit_lanes import Lanes
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.dtypes import DataType
-from teir.lower.kernels import WalkedDots, WalkedSum
+from teir.lower.kernels import WalkedDots, WalkedRows, WalkedSum
 
 LINE_BYTES = 64
 
@@ -19,6 +19,21 @@ def emit_fibre(text: FunctionText, pos_type: DataType, pos: str) -> tuple[str, s
     begin = load_index(text, pos_type, pos)
     end = load_index(text, pos_type, shift_pointer(text, pos, pos_type.width))
     return begin, text.value(f"sub i64 {end}, {begin}")
+
+
+def emit_end_of_rows(text: FunctionText, rows: WalkedRows | None, arrays: Sequence[str]) -> str:
+    """The number of the row after the last of a call."""
+    if rows is None:
+        return "1"
+    if rows.bounds is None:
+        return "%rows"
+    return load_index(text, rows.bounds, shift_pointer(text, arrays[0], rows.bounds.width))
+
+
+def emit_start(text: FunctionText, pos_type: DataType, pos: str, fibre: str) -> str:
+    """The first position of a fibre, the one after the last fibre included."""
+    byte = text.value(f"mul i64 {fibre}, {pos_type.width}")
+    return load_index(text, pos_type, shift_pointer(text, pos, byte))
 
 
 def load_index(text: FunctionText, index_type: DataType, pointer: str) -> str:

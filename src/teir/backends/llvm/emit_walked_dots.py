@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from teir.backends.llvm.emit_fibres import emit_equal_fibres, emit_fibre, line_lanes, load_index
+from teir.backends.llvm.emit_fibres import (
+    LINE_BYTES,
+    emit_end_of_rows,
+    emit_equal_fibres,
+    emit_fibre,
+    emit_start,
+    line_lanes,
+    load_index,
+)
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
@@ -55,7 +63,11 @@ def emit_walked_dots_body(kernel: WalkedDots, isa: Isa, operands: Sequence[str])
         inside, lanes = line_lanes(text, kernel.data_type, kernel.lanes, kernel.vectors, b)
         back = text.value(f"sub i64 0, {inside}")
         a, b = shift_pointer(text, a, back), shift_pointer(text, b, back)
-    body = _Body(text, kernel, isa, (pos, crd), a, b, ends, lanes)
+    last = ""
+    if kernel.ahead is not None:
+        end = emit_end_of_rows(text, kernel.rows, operands)
+        last = text.value(f"sub i64 {emit_start(text, kernel.pos_type, pos, end)}, 1")
+    body = _Body(text, kernel, isa, (pos, crd), a, b, ends, lanes, last)
     if kernel.rows is None:
         body.emit("", 1)
     else:
@@ -145,6 +157,8 @@ class _Body:
     b: str
     ends: Sequence[str]
     lanes: list[Lanes]
+    last: str
+    """The last position of a call, where rows are brought near ahead."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -198,6 +212,9 @@ class _Body:
         """The dot products of the positions from the one in ``now`` on."""
         text, (position,) = self.text, now
         count = self.kernel.chains // self.kernel.lanes
+        if self.kernel.ahead is not None and block.rows == 1:
+            for number in range(block.positions):
+                self._bring_near(position, self.kernel.ahead + number)
         places = [self._row(block, position, number) for number in range(block.positions)]
         sums = [["zeroinitializer"] * count for _ in range(block.rows * block.positions)]
         for number in range(len(self.lanes)):
@@ -215,15 +232,27 @@ class _Body:
         self._finish(block, position, [pack.value for pack in packs])
         return [text.value(f"add i64 {position}, {block.positions}")]
 
+    def _bring_near(self, position: str, distance: int) -> None:
+        text = self.text
+        far = text.value(f"add i64 {position}, {distance}")
+        place = self._row_at(text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last})"))
+        row_bytes = len(self.lanes) * self.kernel.lanes * self.kernel.data_type.width
+        for line in range(0, row_bytes, LINE_BYTES):
+            at = shift_pointer(text, place, line)
+            text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
     def _row(self, block: _Block, position: str, number: int) -> str:
         """Where the gathered row of a position lies; beyond the last that of the last."""
-        text, width = self.text, self.kernel.crd_type.width
+        text = self.text
         offset = str(number)
         if block.existing is not None and number:
             inside = text.value(f"icmp sgt i64 {block.existing}, {number}")
             offset = text.value(f"select i1 {inside}, i64 {number}, i64 0")
-        at = text.value(f"add i64 {position}, {offset}")
-        place = shift_pointer(text, self.arrays[1], text.value(f"mul i64 {at}, {width}"))
+        return self._row_at(text.value(f"add i64 {position}, {offset}"))
+
+    def _row_at(self, position: str) -> str:
+        text, width = self.text, self.kernel.crd_type.width
+        place = shift_pointer(text, self.arrays[1], text.value(f"mul i64 {position}, {width}"))
         coordinate = load_index(text, self.kernel.crd_type, place)
         return shift_pointer(text, self.b, text.value(f"mul i64 {coordinate}, %b_stride"))
 

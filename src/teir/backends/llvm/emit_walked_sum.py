@@ -19,8 +19,10 @@ from itertools import product as product_of
 
 from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
+    emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
+    emit_start,
     line_lanes,
     load_index,
 )
@@ -76,25 +78,14 @@ def _last_positions(
 ) -> dict[Follows, str]:
     """The last position of all fibres of a call by what follows its coordinate."""
     arrays = operands[: kernel.index_arrays]
-    end = "1"
-    if kernel.rows is not None:
-        end = "%rows"
-        if kernel.rows.bounds is not None:
-            width = kernel.rows.bounds.width
-            end = load_index(text, kernel.rows.bounds, shift_pointer(text, arrays[0], width))
+    end = emit_end_of_rows(text, kernel.rows, arrays)
     last = {}
     if kernel.outer is not None:
-        end = _start_of(text, kernel.outer[0], arrays[-4], end)
+        end = emit_start(text, kernel.outer[0], arrays[-4], end)
         last[Follows.OUTER_COORDINATE] = text.value(f"sub i64 {end}, 1")
-    end = _start_of(text, kernel.pos_type, arrays[-2], end)
+    end = emit_start(text, kernel.pos_type, arrays[-2], end)
     last[Follows.COORDINATE] = text.value(f"sub i64 {end}, 1")
     return last
-
-
-def _start_of(text: FunctionText, pos_type: DataType, pos: str, fibre: str) -> str:
-    """The first position of a fibre, the one after the last fibre included."""
-    byte = text.value(f"mul i64 {fibre}, {pos_type.width}")
-    return load_index(text, pos_type, shift_pointer(text, pos, byte))
 
 
 def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
@@ -166,6 +157,7 @@ def _sums(body: _Body, rows: WalkedRows, count: int) -> Values:
             vectors=body.vectors[piece : piece + size],
             columns=columns,
             c_n=_row_step(rows, len(inputs)),
+            last={},
         )
         part.sum(f"_{count}_{piece}")
     return []
