@@ -41,6 +41,11 @@ def test_random_products_in_random_formats(number: int) -> None:
     assert compare_product(pair_count() + number)["wrong"] == []
 
 
+@pytest.mark.parametrize("number", [6134, 6483, 9198])
+def test_products_that_failed_once(number: int) -> None:
+    assert compare_product(number)["wrong"] == []
+
+
 @pytest.mark.parametrize("number", range(5, pair_count(), 53))
 def test_pairs_of_formats(number: int) -> None:
     assert compare_product(number)["wrong"] == []

@@ -36,10 +36,16 @@ BLOCKS = 64
 
 
 def with_cleared_rows(program: Program) -> Program:
-    """The program of `workspace_graph` in blocks of rows; itself where its rows share no loop."""
+    """The program of `workspace_graph` in blocks of rows; itself where its rows share no loop.
+
+    Temporaries of their own inside a row are left as they are too.
+    """
     main = program.roots[-1]
     owner = _owner(main)
     if owner is None or not isinstance(main, IterationNode) or len(owner.scratch) != 1:
+        return program
+    scratch = [node for node in program.nodes() if isinstance(node, IterationNode) and node.scratch]
+    if len(scratch) != 1:
         return program
     axis = program.axis_table()[main.axis]
     if axis.is_sparse or main.policy is Policy.PARALLEL:
