@@ -33,7 +33,7 @@ def test_every_pass_of_the_package_is_validated() -> None:
         parameters = list(inspect.signature(found).parameters)
         if parameters[0] == "program":
             assert found in validated or module.name == "split_axes", module.name
-    assert set(pass_names()) == {*dict(pass_list(MACHINES[0])), "lowering"}
+    assert set(pass_names()) == {*dict(pass_list(MACHINES[0])), "fuse remainders", "lowering"}
 
 
 def test_passes_keep_the_meaning_and_all_of_them_change_something() -> None:

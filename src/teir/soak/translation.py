@@ -25,6 +25,7 @@ from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.lower import lower
 from teir.passes.facts import Facts
+from teir.passes.fuse_remainders import fuse_remainders
 from teir.passes.optimise import Pass, pass_list
 from teir.passes.split_axes import split_axes
 from teir.soak.draws import seeded
@@ -36,6 +37,8 @@ from teir.soak.running import evaluated
 from teir.target import Isa
 
 LOWERING = "lowering"
+FUSED = "fuse remainders"
+"""Of targets whose tiles overhang, so in no sequence: what splitting left is fused again."""
 
 WORK = 1_200
 """Multiply-adds of a program."""
@@ -71,6 +74,7 @@ def translations(facts: Facts) -> dict[str, Pass]:
     named = dict(pass_list(facts))
     if facts.max_kernel_size is None:
         named["split axes"] = partial(split_axes, max_kernel_size=5)
+    named[FUSED] = fuse_remainders
     return named
 
 
@@ -82,6 +86,7 @@ def translate_one(seed: int) -> dict[str, Any]:
     facts = MACHINES[seed % len(MACHINES)]
     for name, apply in translations(facts).items():
         trial.compare(name, apply, drawn.program)
+    trial.compare(FUSED, fuse_remainders, split_axes(drawn.program, max_kernel_size=5))
     last = drawn.program
     for name, apply in pass_list(facts):
         last = trial.compare(f"{name}, in sequence", apply, last)
@@ -162,4 +167,5 @@ def _bytes(images: Images) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
 def pass_names() -> Iterator[str]:
     """What every campaign must have changed something with."""
     yield from dict(pass_list(_TINY))
+    yield FUSED
     yield LOWERING
