@@ -84,6 +84,19 @@ def test_bytes_outside_the_set_are_found(code: str, found: str) -> None:
     assert any(found in text for text in bytes_audited(code))
 
 
+def test_products_of_bf16_are_read() -> None:
+    """VDPBF16PS, from registers and through the operand in rdx, and through a number in rax."""
+    assert bytes_audited("62f26e4852c3c3") == []
+    assert bytes_audited("62f26e485202c3") == []
+    assert "reads from an address made of number" in bytes_audited("31c062f26e485200c3")[0]
+    assert any("no instructions" in text for text in bytes_audited("62f2ee4852c3c3"))
+
+
+def test_addresses_spilled_from_vectors_are_addresses() -> None:
+    """vmovq xmm0, rdx; vpextrq [rsp - 16], xmm0, 1; mov rax, [rsp - 16]; mov byte [rax], 1; ret."""
+    assert bytes_audited("c4e1f96ec2c4e3f9164424f001488b4424f0c60001c3") == []
+
+
 def test_balanced_code_is_clean() -> None:
     assert bytes_audited("535bc3") == []
 

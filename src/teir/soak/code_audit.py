@@ -47,6 +47,8 @@ _WHOLE_VECTORS = (
     *("movaps", "movups", "movapd", "movupd", "movdqa", "movdqu"),
 )
 """How records on the stack, which hold pointers and numbers, are copied."""
+_WORDS_TO_MEMORY = ("vpextrq", "pextrq", "vmovq", "movq")
+"""One word of a vector to memory: an address that is spilled."""
 _VECTOR_SUMS = ("vpaddq", "paddq")
 """Vectors of addresses, where a machine has no scatter."""
 
@@ -119,7 +121,33 @@ def _disassembled(function: Function) -> Iterator[Any]:
 
     machine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     machine.detail = True
-    return iter(machine.disasm(function.code, 0))
+    return iter(machine.disasm(_known_code(function.code, machine), 0))
+
+
+def _known_code(code: bytes, machine: Any) -> bytes:
+    """``code`` with VDPBF16PS written as VPDPWSSD, which the disassembler knows.
+
+    They differ in the prefix field of the EVEX encoding alone (F3 and 66 before 0F38.W0 52 /r,
+    Intel SDM volume 2): the same registers and the same bytes of memory, none of them an address.
+    """
+    known, at = bytearray(code), 0
+    while at < len(known):
+        for _, size, _, _ in machine.disasm_lite(bytes(known[at:]), at):
+            at += size
+        head = bytes(known[at : at + 5])
+        if not _is_bf16_product(head):
+            break
+        known[at + 2] ^= _F3_TO_66
+    return bytes(known)
+
+
+_F3_TO_66 = 0b11
+"""The change of the two prefix bits of EVEX."""
+
+
+def _is_bf16_product(head: bytes) -> bool:
+    is_0f38_f3_w0 = len(head) == 5 and head[1] & 7 == 2 and head[2] & 0x83 == 2
+    return is_0f38_f3_w0 and head[0] == 0x62 and head[4] == 0x52
 
 
 def _forbidden(one: Any) -> bool:
@@ -220,6 +248,8 @@ class _Step:
             return
         elif name in _WHOLE_VECTORS and self._memory and self._place(self._memory[0]):
             self._move_vector(operands)
+        elif name in _WORDS_TO_MEMORY and operands[0].type == 3:
+            self._spill(self._place(operands[0]), self._vector(operands[1]))
         elif name in _VECTOR_MOVES and operands[0].type == 1:
             self._set(operands[0], self._vector(operands[1]))
         elif name in _VECTOR_SUMS and operands[0].type == 1:
