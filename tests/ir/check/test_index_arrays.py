@@ -133,6 +133,10 @@ def test_hostile_arrays(code: str, pos: list[int], crd: list[int], witness: str)
     assert [finding.code for finding in report.findings] == [code]
     assert witness in report.findings[0].found
     assert (report.findings[0].line or "").startswith("axis j")
+    if code == "TEIR410":
+        assert report.findings[0].expected == "bytes 0 to 15 of Bp"
+    if code == "TEIR413":
+        assert report.findings[0].expected == "coordinates 0 to 4"
 
 
 def test_too_few_stored_values() -> None:

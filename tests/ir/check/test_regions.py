@@ -32,6 +32,14 @@ def test_covering_is_exact(read: Region, written: list[Region]) -> None:
     assert is_covered(read, written, 4, Budget(10_000)) == (elements(read) <= together)
 
 
+@given(st.lists(st.tuples(st.integers(0, 24), st.integers(1, 8)), max_size=4))
+def test_a_region_has_the_bytes_of_its_steps(dims: list[tuple[int, int]]) -> None:
+    points = product(*(range(extent) for _, extent in dims))
+    strides = [stride for stride, _ in dims]
+    assert elements(region(7, dims)) == {7 + sum(map(int.__mul__, strides, one)) for one in points}
+    assert region(0, [(16, 3), (4, 4)]).dims == ((4, 12),)
+
+
 def test_main_and_remainder_columns_join_without_listing_rows() -> None:
     main = region(0, [(400_000, 1_000_000), (4, 64)])
     rest = region(256, [(400_000, 1_000_000), (4, 7)])

@@ -149,6 +149,30 @@ def test_every_broken_rule_is_found_at_once_in_program_order() -> None:
     assert lines == sorted(lines, key=lambda line: line or 0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "out", "found"),
+    [
+        (DataType.BF16, DataType.FP32, []),
+        (DataType.FP16, DataType.FP32, []),
+        (DataType.BF16, DataType.BF16, []),
+        (DataType.BF16, DataType.FP16, ["TEIR326"]),
+        (DataType.BF16, DataType.FP64, ["TEIR326"]),
+        (DataType.FP32, DataType.FP64, ["TEIR326"]),
+    ],
+)
+def test_types_that_products_are_added_into(
+    kind: DataType, out: DataType, found: list[str]
+) -> None:
+    primitive = replace(ROW, operation=Operation.CONTRACTION, inputs=("in0", "in1"))
+    program = replace(
+        GOOD,
+        tensors=(tensor("in0", kind), tensor("in1", kind), tensor("out", out)),
+        axes=(axis("m", 4, in0=kind.width, out=out.width), axis("n", 4, out=4 * out.width)),
+        primitives=(primitive,),
+    )
+    assert codes(program) == found
+
+
 def test_a_misspelt_name_gets_a_hint() -> None:
     (finding,) = check(BROKEN["TEIR312"]).findings
     assert finding.hint == "did you mean 'out'?"
@@ -167,6 +191,15 @@ def test_deep_schedules_are_refused() -> None:
     for level in range(10_000):
         node = loop(f"l{level}", f"d{level}", node)
     assert codes(replace(GOOD, axes=(*GOOD.axes, *axes), roots=(node,))) == ["TEIR307"]
+
+
+@pytest.mark.parametrize(("depth", "found"), [(256, []), (257, ["TEIR307"])])
+def test_a_path_has_256_nodes(depth: int, found: list[str]) -> None:
+    axes = tuple(axis(f"d{level}", 1) for level in range(depth))
+    node: Node = leaf("copy")
+    for level in range(depth):
+        node = loop(f"l{level}", f"d{level}", node)
+    assert codes(replace(GOOD, axes=(*GOOD.axes, *axes), roots=(node,))) == found
 
 
 def test_many_nodes_are_checked_in_linear_time() -> None:
