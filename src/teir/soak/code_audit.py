@@ -125,29 +125,32 @@ def _disassembled(function: Function) -> Iterator[Any]:
 
 
 def _known_code(code: bytes, machine: Any) -> bytes:
-    """``code`` with VDPBF16PS written as VPDPWSSD, which the disassembler knows.
+    """``code`` with BF16 instructions written as ones of the same form the disassembler knows.
 
-    They differ in the prefix field of the EVEX encoding alone (F3 and 66 before 0F38.W0 52 /r,
-    Intel SDM volume 2): the same registers and the same bytes of memory, none of them an address.
+    VDPBF16PS becomes VPDPWSSD, VCVTNEPS2BF16 becomes VCVTPD2PS (Intel SDM volume 2): the same
+    registers and the same bytes of memory, and none of them an address.
     """
     known, at = bytearray(code), 0
     while at < len(known):
         for _, size, _, _ in machine.disasm_lite(bytes(known[at:]), at):
             at += size
-        head = bytes(known[at : at + 5])
-        if not _is_bf16_product(head):
+        same_form = _same_form(bytes(known[at : at + 5]))
+        if same_form is None:
             break
-        known[at + 2] ^= _F3_TO_66
+        known[at : at + 5] = same_form
     return bytes(known)
 
 
-_F3_TO_66 = 0b11
-"""The change of the two prefix bits of EVEX."""
-
-
-def _is_bf16_product(head: bytes) -> bool:
-    is_0f38_f3_w0 = len(head) == 5 and head[1] & 7 == 2 and head[2] & 0x83 == 2
-    return is_0f38_f3_w0 and head[0] == 0x62 and head[4] == 0x52
+def _same_form(head: bytes) -> bytes | None:
+    """The EVEX prefix and opcode of an instruction of the same form; None for all others."""
+    if len(head) < 5 or head[0] != 0x62 or head[1] & 7 != 2 or head[2] & 0x83 != 2:
+        return None
+    escape, low, middle, high, opcode = head
+    if opcode == 0x52:
+        return bytes((escape, low, middle ^ 0b11, high, opcode))
+    if opcode == 0x72 and not high & 0x10:
+        return bytes((escape, low ^ 0b11, middle ^ 0x83, high, 0x5A))
+    return None
 
 
 def _forbidden(one: Any) -> bool:
