@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from teir.cli.operands import Array, Arrays
 from teir.dtypes import DataType
@@ -109,8 +110,6 @@ def _absolute(array: Array) -> Array:
 
 def monotone(program: Program) -> Program:
     """The program with every Sub and Min made the operation that grows with both inputs."""
-    from dataclasses import replace
-
     growing = {Operation.SUB: Operation.ADD, Operation.MIN: Operation.MAX}
     primitives = tuple(
         replace(primitive, operation=growing.get(primitive.operation, primitive.operation))
