@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from teir.arrays.operand import bind_operand
-from teir.ir.check import Report, check
+from teir.ir.check import Report, check, check_operands, prove
 from teir.ir.parsing import parse_program
 
 SPMV = """teir 1 "sparse matrix times vector"
@@ -24,8 +24,8 @@ parallel rows over i
 """
 
 
-def checked(pos: list[int], crd: list[int], stored: int | None = None) -> Report:
-    program = parse_program(SPMV)
+def checked(pos: list[int], crd: list[int], stored: int | None = None, text: str = SPMV) -> Report:
+    program = parse_program(text)
     values = {
         "Bp": np.array(pos, np.int32),
         "Bc": np.array(crd, np.int64),
@@ -67,6 +67,19 @@ def test_index_arrays_may_lie_right_behind_what_is_written() -> None:
     values["out"] = buffer[8:32].view(np.float64)
     operands["out"] = bind_operand("out", values["out"], kinds["out"], True)
     assert [finding.code for finding in check(program, operands).findings] == ["TEIR407"]
+
+
+@pytest.mark.parametrize(("crd", "found"), [([9, 1, 4], []), ([9, 1], ["bytes 0 to 15"])])
+def test_coordinates_that_rows_move_are_read_from_the_first_filled_row_on(
+    crd: list[int], found: list[str]
+) -> None:
+    """Row 1, the only one with positions, has its coordinates from byte 8 on."""
+    text = SPMV.replace("i = 3: Bp 4", "i = 3: Bp 4, Bc 8")
+    report = checked([0, 0, 2, 2], crd, stored=2, text=text)
+    assert [finding.found for finding in report.findings] == found
+    for finding in report.findings:
+        assert finding.code == "TEIR412"
+        assert finding.expected.startswith("bytes 8 to 23 of Bc")
 
 
 TWO_LEVELS = """teir 1 "a cube with two compressed levels"
@@ -167,3 +180,24 @@ def test_outputs_by_position_are_apart_because_segments_are() -> None:
 def test_one_segment_for_all_iterations_is_a_race() -> None:
     report = check(parse_program(SDDMM.format(pos=0).replace("Bp 0, ", "")))
     assert [finding.code for finding in report.findings] == ["TEIR403"]
+
+
+@pytest.mark.parametrize(("step", "found"), [(8, ["TEIR403"]), (16, [])])
+def test_positions_closer_than_a_tile_are_a_race(step: int, found: list[str]) -> None:
+    """Tiles of two elements: 8 bytes apart, the last tile of a row meets the next row's first."""
+    text = SDDMM.format(pos=4).replace("out 8", f"out {step}")
+    text = text.replace("axis k", "axis m = 2: C 256, out 8\naxis k").replace("M=[]", "M=[m]")
+    assert [finding.code for finding in check(parse_program(text)).findings] == found
+
+
+@pytest.mark.parametrize(("begin", "found"), [(0, ["TEIR407"]), (320, [])])
+def test_operands_at_unknown_positions_lie_apart_as_a_whole(begin: int, found: list[str]) -> None:
+    """The program was proved before its index arrays were there: all of out may be written."""
+    program = parse_program(SDDMM.format(pos=4))
+    buffer = np.zeros(320 + 40, np.uint8)
+    values = {"Bp": np.zeros(5, np.int32), "Bc": np.zeros(5, np.int32), "C": np.zeros(32)}
+    values |= {"D": buffer[:320].view(np.float64), "out": buffer[begin:][:40].view(np.float64)}
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: bind_operand(name, one, kinds[name], True) for name, one in values.items()}
+    report = check_operands(prove(program), operands)
+    assert [finding.code for finding in report.findings] == found

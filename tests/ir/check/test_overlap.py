@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from teir.arrays.operand import BoundOperand, Operand, bind_operand
 from teir.ir.check import Report, check
@@ -69,6 +70,23 @@ def test_interleaved_rows_pass() -> None:
 def test_interleaved_rows_that_touch_are_found() -> None:
     buffer = np.zeros(32, np.float32)
     assert codes(checked(rows(stride=32), in0=buffer, out=Operand(buffer, 12))) == ["TEIR407"]
+
+
+STRIDED = """teir 1 "copy between two strides"
+tensor in0: FP32
+tensor out: FP32
+axis m = {extent}: in0 40, out 32
+primitive spread = Copy(in0 -> out; M=[m], N=[])
+copy: spread
+"""
+
+
+@pytest.mark.parametrize(("extent", "found"), [(3, []), (4, ["TEIR407"])])
+def test_elements_of_two_strides_meet_where_both_reach(extent: int, found: list[str]) -> None:
+    """The third element read lies at byte 96, where a fourth would be written."""
+    buffer = np.zeros(36, np.float32)
+    report = checked(STRIDED.format(extent=extent), in0=buffer[4:], out=buffer)
+    assert codes(report) == found
 
 
 SHIFTED = """teir 1 "copy to a place further on"

@@ -40,6 +40,12 @@ def test_a_region_has_the_bytes_of_its_steps(dims: list[tuple[int, int]]) -> Non
     assert region(0, [(16, 3), (4, 4)]).dims == ((4, 12),)
 
 
+def test_a_box_with_one_stride_twice_keeps_all_its_elements() -> None:
+    twice = region(0, [(8, 2), (8, 3)])
+    assert elements(twice) == {0, 8, 16, 24}
+    assert is_covered(region(0, [(8, 4)]), [twice, region(8, [])], 4, Budget(100))
+
+
 def test_main_and_remainder_columns_join_without_listing_rows() -> None:
     main = region(0, [(400_000, 1_000_000), (4, 64)])
     rest = region(256, [(400_000, 1_000_000), (4, 7)])
