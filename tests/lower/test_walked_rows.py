@@ -273,7 +273,7 @@ def test_sampled_dots_are_all_one_kernel() -> None:
 @pytest.mark.parametrize("empty", [False, True])
 def test_dots_that_gather_from_afar(empty: bool) -> None:
     draw = np.random.default_rng(5)
-    rows, extent, width = 40, 30_000, 16
+    rows, extent, width = 40, 30_000, 64
     lists = [[] if empty or row > 36 else one for row, one in enumerate(fibres(draw, rows, 40))]
     pos, crd = index_arrays([[749 * one for one in each] for each in lists], np.dtype(np.int64))
     text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": rows, "j": extent, "k": width}

@@ -53,6 +53,7 @@ def fibre_of(axis: Axis, above: Sequence[Axis], slots: SlotTable) -> Fibre | Non
         crd_type=walk.crd_type,
         positions=walk.steps,
         coordinates=loop.steps,
+        is_deep=any(one.is_sparse and one.strides[axis.segments[0].pos] for one in above),
     )
 
 

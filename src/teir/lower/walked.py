@@ -29,7 +29,8 @@ _FARTHER_BYTES = 14 << 20
 _SHORT_ROW_BYTES = 512
 """Operands of this size are gathered ahead; smaller ones lie near, and asking for them costs.
 
-Of long rows the hardware fetches most by itself.
+Of long rows the hardware fetches most by itself. Neighbouring rows of a matrix often gather the
+same; fibres of deeper levels, which are many more, seldom do.
 """
 
 
@@ -51,6 +52,8 @@ class Fibre:
     crd_type: DataType
     positions: tuple[Step, ...]
     coordinates: tuple[Step, ...]
+    is_deep: bool
+    """True below another compressed level."""
     above: Fibre | None = None
     """The fibre of the level above, where a kernel walks both."""
 
@@ -291,7 +294,8 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
 
 
 def _lies_far(step: int, fibre: Fibre) -> bool:
-    least = _FAR_BYTES if step <= _SHORT_ROW_BYTES else _FARTHER_BYTES
+    is_scattered = fibre.is_deep and step <= _SHORT_ROW_BYTES
+    least = _FAR_BYTES if is_scattered else _FARTHER_BYTES
     return step * fibre.extent >= least
 
 

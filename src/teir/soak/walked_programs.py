@@ -25,7 +25,7 @@ from teir.search.sparse.translate import program_of
 _LEVELS = {"d": Level.DENSE, "s": Level.COMPRESSED}
 _VALUES = (DataType.FP32, DataType.FP64, DataType.BF16)
 _INDICES = (DataType.I32, DataType.I64)
-_FAR = 30_000
+_FAR = 150_000
 """Rows of which neighbours in a fibre lie far apart, so that they are asked for ahead."""
 
 

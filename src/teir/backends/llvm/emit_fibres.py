@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from teir.backends.llvm.emit_lanes import Lanes
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_loops import (
+    Carried,
+    Values,
+    emit_loop,
+    emit_strides,
+    emit_when,
+)
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.dtypes import DataType
 from teir.lower.kernels import WalkedDots, WalkedRows, WalkedSum
 
 LINE_BYTES = 64
+_LEAST_MEAN = 8
+"""Stored elements of a row, on average over a call, from which rows are compared."""
 
 
 def emit_fibre(text: FunctionText, pos_type: DataType, pos: str) -> tuple[str, str]:
@@ -44,6 +52,41 @@ def load_index(text: FunctionText, index_type: DataType, pointer: str) -> str:
     return text.value(f"sext i32 {short} to i64")
 
 
+def emit_rows(
+    text: FunctionText,
+    rows: WalkedRows,
+    pos: tuple[DataType, str],
+    begin_left: tuple[str, str],
+    form: Callable[[int, str, str], str],
+) -> None:
+    """All rows of a call. ``form(most, row, left)`` forms up to ``most`` and says how many.
+
+    Rows are compared where their fibres are long enough to pay for it: with fewer elements to a
+    row than ``_LEAST_MEAN`` every row is formed by itself.
+    """
+    begin, left = begin_left
+
+    def loop(label: str, most: int, count: str) -> None:
+        def body(left: str, now: Values) -> tuple[str, Values]:
+            taken = form(most, now[0], left)
+            return taken, [text.value(f"add i64 {now[0]}, {taken}")]
+
+        emit_strides(text, label, count, [Carried("i64", begin)], body)
+
+    single = left
+    if rows.together > 1:
+        ends = [
+            emit_start(text, *pos, row) for row in (begin, text.value(f"add i64 {begin}, {left}"))
+        ]
+        stored = text.value(f"sub i64 {ends[1]}, {ends[0]}")
+        least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
+        is_long = text.value(f"icmp sge i64 {stored}, {least}")
+        compared = text.value(f"select i1 {is_long}, i64 {left}, i64 0")
+        loop("each_group", rows.together, compared)
+        single = text.value(f"sub i64 {left}, {compared}")
+    loop("each_row", 1, single)
+
+
 def emit_equal_fibres(
     text: FunctionText, kernel: WalkedSum | WalkedDots, arrays: Sequence[str], left: str, most: int
 ) -> str:
@@ -71,11 +114,22 @@ def _is_equal(
     fibre: tuple[str, str],
     row: int,
 ) -> Values:
-    """Whether the fibre of the row ``row`` rows on holds the coordinates of the one before."""
+    """Whether the fibre of the row ``row`` rows on holds the coordinates of the one before.
+
+    Fibres whose lengths or last coordinates differ are told apart without a branch: on short
+    fibres it would go either way. Empty fibres are not equal, for there is nothing to share.
+    """
     (pos, crd), (begin, length), width = arrays, fibre, kernel.crd_type.width
     there = shift_pointer(text, pos, row * kernel.pos_type.width)
-    its_length = emit_fibre(text, kernel.pos_type, there)[1]
-    is_as_long = text.value(f"icmp eq i64 {length}, {its_length}")
+    its_begin, its_length = emit_fibre(text, kernel.pos_type, there)
+    its_end = text.value(f"add i64 {its_begin}, {its_length}")
+    lasts = [_last_coordinate(text, kernel, arrays, end) for end in (its_begin, its_end)]
+    is_empty = text.value(f"icmp eq i64 {length}, 0")
+    differs = text.value(f"zext i1 {is_empty} to i64")
+    for one, other in ((length, its_length), lasts):
+        both = text.value(f"xor i64 {one}, {other}")
+        differs = text.value(f"or i64 {differs}, {both}")
+    asked = text.value(f"icmp eq i64 {differs}, 0")
     bytes_ = text.value(f"mul i64 {length}, {width}")
     byte = text.value(f"mul i64 {begin}, {width}")
     first = shift_pointer(text, crd, byte)
@@ -111,7 +165,20 @@ def _is_equal(
         _, (_, rest) = emit_loop(text, f"compare_rest{row}", left, 1, start, single)
         return [text.value(f"icmp eq {element} {rest}, 0")]
 
-    return emit_when(text, f"as_long{row}", is_as_long, [Carried("i1", "false")], differ)
+    return emit_when(text, f"as_long{row}", asked, [Carried("i1", "false")], differ)
+
+
+def _last_coordinate(
+    text: FunctionText, kernel: WalkedSum | WalkedDots, arrays: tuple[str, str], end: str
+) -> str:
+    """The coordinate before position ``end``; any number where there is none."""
+    pos, crd = arrays
+    byte = text.value(f"mul i64 {end}, {kernel.crd_type.width}")
+    last = shift_pointer(text, shift_pointer(text, crd, byte), -kernel.crd_type.width)
+    is_none = text.value(f"icmp eq i64 {end}, 0")
+    return load_index(
+        text, kernel.crd_type, text.value(f"select i1 {is_none}, ptr {pos}, ptr {last}")
+    )
 
 
 def _both(text: FunctionText, at: str, distance: str, kind: str) -> tuple[str, str]:

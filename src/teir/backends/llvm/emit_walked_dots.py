@@ -19,13 +19,14 @@ from teir.backends.llvm.emit_fibres import (
     emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
+    emit_rows,
     emit_start,
     line_lanes,
     load_index,
 )
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import narrow, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
@@ -82,19 +83,18 @@ def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
     if rows.bounds is not None:
         begin, left = emit_fibre(text, rows.bounds, bounds[0])
 
-    def form(left: str, now: Values) -> tuple[str, Values]:
-        (row,) = now
+    def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
-        if rows.together == 1:
+        if most == 1:
             here.emit("", 1)
-            return "1", [text.value(f"add i64 {row}, 1")]
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, rows.together)
-        for count in range(rows.together, 0, -1):
+            return "1"
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
+        for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
             emit_when(text, f"together{count}", chosen, (), partial(_of_rows, here, count))
-        return taken, [text.value(f"add i64 {row}, {taken}")]
+        return taken
 
-    emit_strides(text, "each_row", left, [Carried("i64", begin)], form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
 
 
 def _of_rows(body: _Body, count: int) -> Values:
