@@ -22,7 +22,6 @@ Every iteration of a loop reads the cancel flag once and ends the loop when it i
 from __future__ import annotations
 
 from teir.backends.llvm.layout import (
-    CANCEL_BYTES,
     NODE_PARAMETERS,
     NODE_TYPE,
     ROOT_BYTES,
@@ -34,6 +33,14 @@ from teir.backends.llvm.nest_sparse import (
     SPARSE_MEET,
     SPARSE_WALK,
     emit_sparse_nest,
+)
+from teir.backends.llvm.nest_words import (
+    CANCEL,
+    CHILD_FUNCTION,
+    LOAD_INDEX_TEXT,
+    cell,
+    leave_if_cancelled,
+    word,
 )
 
 WALK = "teir_walk"
@@ -74,6 +81,7 @@ def emit_nest() -> str:
             _ROUTE_TEXT,
             _ENTER_TEXT,
             _FRAME_WALK_TEXT,
+            LOAD_INDEX_TEXT,
             emit_grid(),
             emit_sparse_nest(),
             _RUN_TEXT,
@@ -82,40 +90,20 @@ def emit_nest() -> str:
 
 
 def _walk(symbol: str, indexed: bool) -> str:
-    cell = (
-        "  %cell_at = getelementptr i8, ptr %node, i64 48\n"
-        "  %cell_byte = load i64, ptr %cell_at\n"
-        "  %cell = getelementptr i8, ptr %frame, i64 %cell_byte\n"
-    )
+    strides = "".join(word(f"{name}_stride", number) for number, name in enumerate("abc", 3))
     store = "  store i64 %i, ptr %cell\n"
     return f"""
 define void @{symbol}({NODE_PARAMETERS}) nounwind {{
 entry:
-  %child_at = getelementptr i8, ptr %node, i64 8
-  %child_distance = load i64, ptr %child_at
-  %child = getelementptr i8, ptr %node, i64 %child_distance
-  %function = load ptr, ptr %child
-  %extent_at = getelementptr i8, ptr %node, i64 16
-  %extent = load i64, ptr %extent_at
-  %a_stride_at = getelementptr i8, ptr %node, i64 24
-  %a_stride = load i64, ptr %a_stride_at
-  %b_stride_at = getelementptr i8, ptr %node, i64 32
-  %b_stride = load i64, ptr %b_stride_at
-  %c_stride_at = getelementptr i8, ptr %node, i64 40
-  %c_stride = load i64, ptr %c_stride_at
-{cell if indexed else ""}  %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}
-  %cancel = load ptr, ptr %cancel_at
+{CHILD_FUNCTION}{word("extent", 2)}{strides}{cell("cell", 6) if indexed else ""}{CANCEL}\
   br label %iteration
 iteration:
   %i = phi i64 [ 0, %entry ], [ %i_next, %run ]
   %a = phi ptr [ %A, %entry ], [ %a_next, %run ]
   %b = phi ptr [ %B, %entry ], [ %b_next, %run ]
   %c = phi ptr [ %C, %entry ], [ %c_next, %run ]
-  %flag = load atomic i64, ptr %cancel monotonic, align 8
-  %stop = icmp ne i64 %flag, 0
-  br i1 %stop, label %exit, label %run
-run:
-{store if indexed else ""}  call void %function(ptr %child, ptr %frame, ptr %a, ptr %b, ptr %c)
+{leave_if_cancelled("exit", "run")}{store if indexed else ""}\
+  call void %function(ptr %child, ptr %frame, ptr %a, ptr %b, ptr %c)
   %a_next = getelementptr i8, ptr %a, i64 %a_stride
   %b_next = getelementptr i8, ptr %b, i64 %b_stride
   %c_next = getelementptr i8, ptr %c, i64 %c_stride
@@ -131,9 +119,7 @@ exit:
 _SEQUENCE_TEXT = f"""
 define void @{SEQUENCE}({NODE_PARAMETERS}) nounwind {{
 entry:
-  %count_at = getelementptr i8, ptr %node, i64 8
-  %count = load i64, ptr %count_at
-  %bytes = shl i64 %count, 5
+{word("count", 1)}  %bytes = shl i64 %count, 5
   %first = getelementptr i8, ptr %node, i64 16
   %end = getelementptr i8, ptr %first, i64 %bytes
   %empty = icmp eq i64 %count, 0
@@ -164,9 +150,7 @@ exit:
 _GUARDED_TEXT = f"""
 define void @{GUARDED}({NODE_PARAMETERS}) nounwind {{
 entry:
-  %count_at = getelementptr i8, ptr %node, i64 16
-  %count = load i64, ptr %count_at
-  %bytes = shl i64 %count, 4
+{word("count", 2)}  %bytes = shl i64 %count, 4
   %first = getelementptr i8, ptr %node, i64 24
   %end = getelementptr i8, ptr %first, i64 %bytes
   br label %test
@@ -186,11 +170,7 @@ holds:
   %next = getelementptr i8, ptr %test_at, i64 16
   br label %test
 run:
-  %child_at = getelementptr i8, ptr %node, i64 8
-  %child_distance = load i64, ptr %child_at
-  %child = getelementptr i8, ptr %node, i64 %child_distance
-  %function = load ptr, ptr %child
-  musttail call void %function(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
+{CHILD_FUNCTION}  musttail call void %function(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
   ret void
 exit:
   ret void
@@ -198,48 +178,40 @@ exit:
 """
 
 
-def _routed(register: str, at: int) -> str:
+def _routed(register: str, number: int) -> str:
     name = register.lower()
-    return f"""  %{name}_from_at = getelementptr i8, ptr %node, i64 {at}
-  %{name}_from = load i64, ptr %{name}_from_at
+    return f"""{word(f"{name}_from", number)}\
   %{name}_is_a = icmp eq i64 %{name}_from, 0
   %{name}_is_b = icmp eq i64 %{name}_from, 1
   %{name}_b_or_c = select i1 %{name}_is_b, ptr %B, ptr %C
   %{name}_base = select i1 %{name}_is_a, ptr %A, ptr %{name}_b_or_c
-  %{name}_offset_at = getelementptr i8, ptr %node, i64 {at + 8}
-  %{name}_offset = load i64, ptr %{name}_offset_at
+{word(f"{name}_offset", number + 1)}\
   %{name} = getelementptr i8, ptr %{name}_base, i64 %{name}_offset
 """
 
 
-def _entered(register: str, at: int) -> str:
+def _entered(register: str, number: int) -> str:
     name = register.lower()
-    return f"""  %{name}_slot_at = getelementptr i8, ptr %node, i64 {at}
-  %{name}_slot = load i64, ptr %{name}_slot_at
-  %{name}_pointer_at = getelementptr i8, ptr %frame, i64 %{name}_slot
-  %{name}_pointer = load ptr, ptr %{name}_pointer_at
-  %{name}_offset_at = getelementptr i8, ptr %node, i64 {at + 8}
-  %{name}_offset = load i64, ptr %{name}_offset_at
+    return f"""{cell(f"{name}_slot", number)}\
+  %{name}_pointer = load ptr, ptr %{name}_slot
+{word(f"{name}_offset", number + 1)}\
   %{name} = getelementptr i8, ptr %{name}_pointer, i64 %{name}_offset
 """
 
 
-_TAIL_CALL_CHILD = """  %child_at = getelementptr i8, ptr %node, i64 8
-  %child_distance = load i64, ptr %child_at
-  %child = getelementptr i8, ptr %node, i64 %child_distance
-  %function = load ptr, ptr %child
+_TAIL_CALL_CHILD = f"""{CHILD_FUNCTION}\
   musttail call void %function(ptr %child, ptr %frame, ptr %a, ptr %b, ptr %c)
   ret void
 """
 
 _ROUTE_TEXT = f"""
 define void @{ROUTE}({NODE_PARAMETERS}) nounwind {{
-{_routed("A", 16)}{_routed("B", 32)}{_routed("C", 48)}{_TAIL_CALL_CHILD}}}
+{_routed("A", 2)}{_routed("B", 4)}{_routed("C", 6)}{_TAIL_CALL_CHILD}}}
 """
 
 _ENTER_TEXT = f"""
 define void @{ENTER}({NODE_PARAMETERS}) nounwind {{
-{_entered("A", 16)}{_entered("B", 32)}{_entered("C", 48)}{_TAIL_CALL_CHILD}}}
+{_entered("A", 2)}{_entered("B", 4)}{_entered("C", 6)}{_TAIL_CALL_CHILD}}}
 """
 
 _FRAME_WALK_TEXT = (
@@ -247,26 +219,12 @@ _FRAME_WALK_TEXT = (
     + f"""
 define void @{FRAME_WALK}({NODE_PARAMETERS}) nounwind {{
 entry:
-  %child_at = getelementptr i8, ptr %node, i64 8
-  %child_distance = load i64, ptr %child_at
-  %child = getelementptr i8, ptr %node, i64 %child_distance
-  %function = load ptr, ptr %child
-  %extent_at = getelementptr i8, ptr %node, i64 16
-  %extent = load i64, ptr %extent_at
-  %cell_at = getelementptr i8, ptr %node, i64 24
-  %cell_byte = load i64, ptr %cell_at
-  %cell = getelementptr i8, ptr %frame, i64 %cell_byte
+{CHILD_FUNCTION}{word("extent", 2)}{cell("cell", 3)}{CANCEL}\
   %steps_at = getelementptr i8, ptr %node, i64 32
-  %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}
-  %cancel = load ptr, ptr %cancel_at
   br label %iteration
 iteration:
   %i = phi i64 [ 0, %entry ], [ %i_next, %run ]
-  %flag = load atomic i64, ptr %cancel monotonic, align 8
-  %stop = icmp ne i64 %flag, 0
-  br i1 %stop, label %exit, label %run
-run:
-  store i64 %i, ptr %cell
+{leave_if_cancelled("exit", "run")}  store i64 %i, ptr %cell
   call void %function(ptr %child, ptr %frame, ptr %A, ptr %B, ptr %C)
   call void @teir_advance(ptr %frame, ptr %steps_at, i64 1)
   %i_next = add i64 %i, 1

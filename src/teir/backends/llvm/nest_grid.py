@@ -16,12 +16,17 @@ from __future__ import annotations
 
 from teir.backends.llvm.layout import (
     ARENA_STRIDE_BYTES,
-    CANCEL_BYTES,
     FRAME_STRIDE_BYTES,
     NODE_PARAMETERS,
     POOL_BYTES,
     THREAD_FRAMES_BYTES,
     THREADS_BYTES,
+)
+from teir.backends.llvm.nest_words import (
+    CANCEL,
+    CHILD_FUNCTION,
+    leave_if_cancelled,
+    word,
 )
 
 GRID = "teir_grid"
@@ -33,7 +38,10 @@ JOB_PARAMETERS = "ptr %node, ptr %frame, i64 %participant, i64 %chunk, i64 %chun
 
 
 def emit_grid() -> str:
-    """The definitions of the grid node; `ADVANCE_TEXT` must stand in the same module."""
+    """The definitions of the grid node.
+
+    `ADVANCE_TEXT` and `nest_words.LOAD_INDEX_TEXT` must stand in the same module.
+    """
     texts = (_GRID_TEXT, GRID_FORK_TEXT, _COPY_FRAME_TEXT, SHARE_TEXT, _GRID_JOB_TEXT)
     return "\n".join(texts)
 
@@ -68,8 +76,7 @@ exit:
 
 _GRID_TEXT = f"""
 define void @{GRID}({NODE_PARAMETERS}) nounwind {{
-  %chunks_at = getelementptr i8, ptr %node, i64 24
-  %chunks = load i64, ptr %chunks_at
+{word("chunks", 3)}\
   call void @teir_grid_fork(ptr @teir_grid_job, ptr %node, ptr %frame, i64 %chunks)
   ret void
 }}
@@ -124,22 +131,6 @@ exit:
 """
 
 SHARE_TEXT = """
-define internal i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %point)
-    alwaysinline nounwind {
-entry:
-  %byte = mul i64 %point, %stride
-  %at = getelementptr i8, ptr %pos, i64 %byte
-  %is_short = icmp eq i64 %width, 4
-  br i1 %is_short, label %short, label %long
-short:
-  %narrow = load i32, ptr %at, align 1
-  %wide = sext i32 %narrow to i64
-  ret i64 %wide
-long:
-  %whole = load i64, ptr %at, align 1
-  ret i64 %whole
-}
-
 define internal i64 @teir_share(ptr %pos, i64 %stride, i64 %width, i64 %points, i64 %extra,
                                 i64 %chunk, i64 %chunks) nounwind {
 entry:
@@ -153,8 +144,10 @@ not_first:
 all:
   ret i64 %points
 inner:
-  %begin = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 0)
-  %finish = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %points)
+  %begin = call i64 @teir_load_index(ptr %pos, i64 %width)
+  %finish_byte = mul i64 %points, %stride
+  %finish_at = getelementptr i8, ptr %pos, i64 %finish_byte
+  %finish = call i64 @teir_load_index(ptr %finish_at, i64 %width)
   %stored = sub i64 %finish, %begin
   %extras = mul i64 %points, %extra
   %total = add i64 %stored, %extras
@@ -169,7 +162,9 @@ halve:
 look:
   %sum = add i64 %low, %high
   %middle = lshr i64 %sum, 1
-  %here = call i64 @teir_share_load(ptr %pos, i64 %stride, i64 %width, i64 %middle)
+  %here_byte = mul i64 %middle, %stride
+  %here_at = getelementptr i8, ptr %pos, i64 %here_byte
+  %here = call i64 @teir_load_index(ptr %here_at, i64 %width)
   %before = sub i64 %here, %begin
   %more = mul i64 %middle, %extra
   %reached = add i64 %before, %more
@@ -189,13 +184,7 @@ declare i64 @llvm.umin.i64(i64, i64)
 define void @teir_grid_job({JOB_PARAMETERS}) nounwind {{
 entry:
   %own = call ptr @teir_thread_frame(ptr %frame, i64 %participant)
-  %child_at = getelementptr i8, ptr %node, i64 8
-  %child_distance = load i64, ptr %child_at
-  %child = getelementptr i8, ptr %node, i64 %child_distance
-  %function = load ptr, ptr %child
-  %points_at = getelementptr i8, ptr %node, i64 16
-  %points = load i64, ptr %points_at
-  %share = udiv i64 %points, %chunks
+{CHILD_FUNCTION}{word("points", 2)}  %share = udiv i64 %points, %chunks
   %longer = urem i64 %points, %chunks
   %start_shares = mul i64 %share, %chunk
   %start_longer = call i64 @llvm.umin.i64(i64 %chunk, i64 %longer)
@@ -204,22 +193,13 @@ entry:
   %one_more = zext i1 %is_longer to i64
   %end_share = add i64 %start, %share
   %end = add i64 %end_share, %one_more
-  %pos_slot_at = getelementptr i8, ptr %node, i64 48
-  %pos_slot = load i64, ptr %pos_slot_at
-  %by_points = icmp eq i64 %pos_slot, 0
+{word("pos_slot", 6)}  %by_points = icmp eq i64 %pos_slot, 0
   br i1 %by_points, label %bounded, label %by_elements
 by_elements:
   %pos_cell = getelementptr i8, ptr %own, i64 %pos_slot
   %pos_base = load ptr, ptr %pos_cell
-  %pos_offset_at = getelementptr i8, ptr %node, i64 56
-  %pos_offset = load i64, ptr %pos_offset_at
-  %pos = getelementptr i8, ptr %pos_base, i64 %pos_offset
-  %pos_stride_at = getelementptr i8, ptr %node, i64 64
-  %pos_stride = load i64, ptr %pos_stride_at
-  %pos_width_at = getelementptr i8, ptr %node, i64 72
-  %pos_width = load i64, ptr %pos_width_at
-  %extra_at = getelementptr i8, ptr %node, i64 80
-  %extra = load i64, ptr %extra_at
+{word("pos_offset", 7)}  %pos = getelementptr i8, ptr %pos_base, i64 %pos_offset
+{word("pos_stride", 8)}{word("pos_width", 9)}{word("extra", 10)}\
   %share_start = call i64 @teir_share(ptr %pos, i64 %pos_stride, i64 %pos_width, i64 %points,
                                       i64 %extra, i64 %chunk, i64 %chunks)
   %chunk_next = add i64 %chunk, 1
@@ -229,19 +209,14 @@ by_elements:
 bounded:
   %first_point = phi i64 [ %start, %entry ], [ %share_start, %by_elements ]
   %end_point = phi i64 [ %end, %entry ], [ %share_end, %by_elements ]
-  %thread_slots_at = getelementptr i8, ptr %node, i64 32
-  %thread_slots = load i64, ptr %thread_slots_at
-  %axes_count_at = getelementptr i8, ptr %node, i64 40
-  %axes_count = load i64, ptr %axes_count_at
+{word("thread_slots", 4)}{word("axes_count", 5)}\
   %arena_stride_at = getelementptr i8, ptr %frame, i64 {ARENA_STRIDE_BYTES}
   %arena_stride = load i64, ptr %arena_stride_at
   %arena_distance = mul i64 %arena_stride, %participant
   %slot_list = getelementptr i8, ptr %node, i64 88
   %slot_list_bytes = shl i64 %thread_slots, 3
   %axes = getelementptr i8, ptr %slot_list, i64 %slot_list_bytes
-  %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}
-  %cancel = load ptr, ptr %cancel_at
-  %some_points = icmp ult i64 %first_point, %end_point
+{CANCEL}  %some_points = icmp ult i64 %first_point, %end_point
   br i1 %some_points, label %arena_test, label %exit
 arena_test:
   %slot_at = phi ptr [ %slot_list, %bounded ], [ %slot_next, %arena ]
@@ -279,10 +254,7 @@ place:
   br label %place_test
 point:
   %at = phi i64 [ %first_point, %place_test ], [ %at_next, %stepped ]
-  %flag = load atomic i64, ptr %cancel monotonic, align 8
-  %stop = icmp ne i64 %flag, 0
-  br i1 %stop, label %exit, label %run
-run:
+{leave_if_cancelled("exit", "run")}\
   call void %function(ptr %child, ptr %own, ptr null, ptr null, ptr null)
   %at_next = add i64 %at, 1
   %last = icmp uge i64 %at_next, %end_point

@@ -19,7 +19,16 @@ that double and then halve.
 
 from __future__ import annotations
 
-from teir.backends.llvm.layout import CANCEL_BYTES, NODE_PARAMETERS
+from teir.backends.llvm.layout import NODE_PARAMETERS
+from teir.backends.llvm.nest_words import (
+    CANCEL,
+    CHILD,
+    CHILD_FUNCTION,
+    array,
+    cell,
+    leave_if_cancelled,
+    word,
+)
 
 SPARSE_WALK = "teir_sparse_walk"
 SPARSE_MEET = "teir_sparse_meet"
@@ -27,19 +36,6 @@ RUN_WALK = "teir_run_walk"
 ROW_RUN_WALK = "teir_row_run_walk"
 
 SEEK_TEXT = """
-define internal i64 @teir_load_index(ptr %at, i64 %width) alwaysinline nounwind {
-entry:
-  %is_short = icmp eq i64 %width, 4
-  br i1 %is_short, label %short, label %long
-short:
-  %narrow = load i32, ptr %at, align 1
-  %wide = sext i32 %narrow to i64
-  ret i64 %wide
-long:
-  %whole = load i64, ptr %at, align 1
-  ret i64 %whole
-}
-
 define internal i64 @teir_seek(ptr %crd, i64 %width, i64 %stride, i64 %from, i64 %end,
                                i64 %target) nounwind {
 entry:
@@ -95,40 +91,15 @@ exit:
 """
 
 
-def _word(name: str, number: int, base: str = "%node") -> str:
-    return (
-        f"  %{name}_at = getelementptr i8, ptr {base}, i64 {8 * number}\n"
-        f"  %{name} = load i64, ptr %{name}_at\n"
-    )
-
-
-def _array(name: str, base: str, number: int) -> str:
-    """The pointer of the index array whose slot, offset and width stand from ``number`` on."""
-    return (
-        _word(f"{name}_slot", number, base)
-        + _word(f"{name}_offset", number + 1, base)
-        + _word(f"{name}_width", number + 2, base)
-        + f"  %{name}_cell = getelementptr i8, ptr %frame, i64 %{name}_slot\n"
-        f"  %{name}_start = load ptr, ptr %{name}_cell\n"
-        f"  %{name} = getelementptr i8, ptr %{name}_start, i64 %{name}_offset\n"
-    )
-
-
 _HEAD = (
-    _word("child_distance", 1)
-    + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
-    + "  %function = load ptr, ptr %child\n"
-    + _word("cell_byte", 2)
-    + "  %cell = getelementptr i8, ptr %frame, i64 %cell_byte\n"
-    + _word("last_byte", 3)
-    + "  %last_cell = getelementptr i8, ptr %frame, i64 %last_byte\n"
-    + _word("walks", 4)
-    + _word("cursors_byte", 5)
-    + "  %cursors = getelementptr i8, ptr %frame, i64 %cursors_byte\n"
-    + _word("steps_distance", 6)
+    CHILD_FUNCTION
+    + cell("cell", 2)
+    + cell("last_cell", 3)
+    + word("walks", 4)
+    + cell("cursors", 5)
+    + word("steps_distance", 6)
     + "  %steps = getelementptr i8, ptr %node, i64 %steps_distance\n"
-    + f"  %cancel_at = getelementptr i8, ptr %frame, i64 {CANCEL_BYTES}\n"
-    + "  %cancel = load ptr, ptr %cancel_at\n"
+    + CANCEL
     + "  %first_walk = getelementptr i8, ptr %node, i64 56\n"
 )
 
@@ -140,21 +111,19 @@ _BOUNDS = """  %begin = call i64 @teir_load_index(ptr %pos, i64 %pos_width)
 _ONE_TEXT = (
     f"define void @{SPARSE_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
     + _HEAD
-    + _array("pos", "%first_walk", 0)
-    + _array("crd", "%first_walk", 3)
-    + _word("stride", 6, "%first_walk")
-    + _word("own_distance", 7, "%first_walk")
+    + array("pos", "%first_walk", 0)
+    + array("crd", "%first_walk", 3)
+    + word("stride", 6, "%first_walk")
+    + word("own_distance", 7, "%first_walk")
     + "  %own_steps = getelementptr i8, ptr %node, i64 %own_distance\n"
     + _BOUNDS
     + """  %any = icmp slt i64 %begin, %end
   br i1 %any, label %visit, label %exit
 visit:
   %p = phi i64 [ %begin, %entry ], [ %p_next, %run ]
-  %flag = load atomic i64, ptr %cancel monotonic, align 8
-  %stop = icmp ne i64 %flag, 0
-  br i1 %stop, label %exit, label %run
-run:
-  %byte = mul i64 %p, %stride
+"""
+    + leave_if_cancelled("exit", "run")
+    + """  %byte = mul i64 %p, %stride
   %at = getelementptr i8, ptr %crd, i64 %byte
   %coordinate = call i64 @teir_load_index(ptr %at, i64 %crd_width)
   %number = sub i64 %p, %begin
@@ -213,7 +182,7 @@ start:
   %start_byte = shl i64 %start_w, 6
   %start_walk = getelementptr i8, ptr %first_walk, i64 %start_byte
 """
-    + _array("pos", "%start_walk", 0)
+    + array("pos", "%start_walk", 0)
     + _BOUNDS
     + """  %start_place = shl i64 %start_w, 4
   %start_cursor = getelementptr i8, ptr %cursors, i64 %start_place
@@ -226,18 +195,16 @@ start:
 visit:
   %number = phi i64 [ 0, %start ], [ %number_next, %put_done ]
   %least = phi i64 [ 0, %start ], [ %least_next, %put_done ]
-  %flag = load atomic i64, ptr %cancel monotonic, align 8
-  %stop = icmp ne i64 %flag, 0
-  br i1 %stop, label %exit, label %scan
-scan:
-  %w = phi i64 [ 0, %visit ], [ %w_next, %held ]
+"""
+    + leave_if_cancelled("exit", "scan")
+    + """  %w = phi i64 [ 0, %visit ], [ %w_next, %held ]
   %agreed = phi i64 [ 0, %visit ], [ %agreed_next, %held ]
   %target = phi i64 [ %least, %visit ], [ %coordinate, %held ]
   %walk_byte = shl i64 %w, 6
   %walk = getelementptr i8, ptr %first_walk, i64 %walk_byte
 """
-    + _array("crd", "%walk", 3)
-    + _word("stride", 6, "%walk")
+    + array("crd", "%walk", 3)
+    + word("stride", 6, "%walk")
     + """  %place = shl i64 %w, 4
   %cursor_at = getelementptr i8, ptr %cursors, i64 %place
   %cursor = load i64, ptr %cursor_at
@@ -282,13 +249,12 @@ exit:
 
 _RUN_WALK_TEXT = (
     f"define void @{RUN_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
-    + _word("child_distance", 1)
-    + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
-    + _array("pos", "%node", 2)
+    + CHILD
+    + array("pos", "%node", 2)
     + _BOUNDS
-    + _word("size", 5)
-    + _word("bounds_slot", 6)
-    + _word("bounds_offset", 7)
+    + word("size", 5)
+    + word("bounds_slot", 6)
+    + word("bounds_offset", 7)
     + """  %bounds_cell = getelementptr i8, ptr %frame, i64 %bounds_slot
   %bounds_start = load ptr, ptr %bounds_cell
   %bounds = getelementptr i8, ptr %bounds_start, i64 %bounds_offset
@@ -329,16 +295,15 @@ exit:
 
 _ROW_RUN_WALK_TEXT = (
     f"define void @{ROW_RUN_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
-    + _word("child_distance", 1)
-    + "  %child = getelementptr i8, ptr %node, i64 %child_distance\n"
-    + _array("pos", "%node", 2)
-    + _word("size", 5)
-    + _word("bounds_slot", 6)
-    + _word("bounds_offset", 7)
-    + _word("single_distance", 8)
-    + _word("extent", 9)
-    + _word("pos_row", 10)
-    + _word("rows_distance", 11)
+    + CHILD
+    + array("pos", "%node", 2)
+    + word("size", 5)
+    + word("bounds_slot", 6)
+    + word("bounds_offset", 7)
+    + word("single_distance", 8)
+    + word("extent", 9)
+    + word("pos_row", 10)
+    + word("rows_distance", 11)
     + """  %bounds_cell = getelementptr i8, ptr %frame, i64 %bounds_slot
   %bounds_start = load ptr, ptr %bounds_cell
   %bounds = getelementptr i8, ptr %bounds_start, i64 %bounds_offset

@@ -20,6 +20,7 @@ from teir.backends.llvm import layout, nest_grid, pool_ir
 from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.nest_sparse import SEEK_TEXT
+from teir.backends.llvm.nest_words import LOAD_INDEX_TEXT
 from teir.backends.llvm.table import CHUNKS_PER_THREAD, ROW_ELEMENTS
 from teir.lower.kernel_program import (
     Balance,
@@ -101,6 +102,8 @@ class _Functions:
         self._done.append(f"{head}\n{text.text()}\n}}\n")
         if _holds_sparse(self._program.roots):
             self._done.append(SEEK_TEXT)
+        if self._grids or _holds_sparse(self._program.roots):
+            self._done.append(LOAD_INDEX_TEXT)
         if self._grids:
             self._done += [nest_grid.GRID_FORK_TEXT, nest_grid.SHARE_TEXT]
             self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
