@@ -164,7 +164,7 @@ void load(unsigned mask, uint32_t to, const void* map, uint32_t barrier, const i
   Described one;
   memcpy(&one, map, sizeof one);
   if (one.rank != rank) fail("coordinates of another rank");
-  if (to % 128) fail("a tile that is not aligned");
+  if (to % 128 || to % (one.swizzle * 8 + !one.swizzle)) fail("a tile that is not aligned");
   for (unsigned at = 0; at < blocks.size(); ++at)
     if (mask >> at & 1) load_into(&blocks[at], to, one, barrier, {c, c + rank});
 }

@@ -13,7 +13,7 @@ import pytest
 from backends.cuda.disassembly import disassemble, need_compiler
 from backends.cuda.emulation import body_of
 from backends.cuda.programs import contraction, permutation
-from teir.backends.cuda.budget import check_budget
+from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiler import compile_source, compile_with_nvcc
 from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.kernel import CudaKernel, Family
@@ -101,6 +101,7 @@ def test_fifty_shapes(family: Family, first: int) -> None:
         assert " 0 bytes stack frame" in log
         (registers,) = re.findall(r"Used (\d+) registers", log)
         assert 0 < int(registers) * kernel.threads <= 65_536
+        check_launch(kernel, int(registers))
 
 
 def joined_source(kernels: list[CudaKernel]) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from backends.cuda.disassembly import need_compiler
 from backends.cuda.programs import contraction, permutation
-from teir.backends.cuda.budget import check_budget
+from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiled import compile_program, read_folder, run, write_folder
 from teir.backends.cuda.compiler import compile_source
 from teir.backends.cuda.decision import Decision, decision_of, with_decision
@@ -192,6 +192,17 @@ def test_budgets_are_checked_before_compiling() -> None:
     assert code_of(error) == "TEIR979"
 
 
+def test_a_launch_brings_the_registers_its_roles_take() -> None:
+    """128 * 40 + 256 * 232 = 384 * 168: with fewer, the consumers would wait for ever."""
+    program, _ = contraction("mk,nk->mn", dict.fromkeys("mnk", 4096), BF16)
+    (kernel,) = plan(program).kernels
+    check_launch(kernel, 168)
+    check_launch(kernel, 0)
+    with pytest.raises(TeirError) as error:
+        check_launch(kernel, 160)
+    assert code_of(error) == "TEIR979"
+
+
 def warpgroup(columns: int, groups: int, cluster: int = 1) -> WarpgroupPlan:
     problem = problem_of(contraction("mk,nk->mn", SIZES, BF16)[0])
     found = plan_tile(problem, 64 * groups, columns, cluster=cluster)
@@ -257,6 +268,27 @@ def test_rows_that_are_never_loaded_are_not_waited_for() -> None:
     assert found.loaded_bytes < found.stage_bytes
     source = emit_warpgroup(found, "kernel").source
     assert f"barrier_expect(full + stage * 8, {found.loaded_bytes});" in source
+
+
+@pytest.mark.parametrize("columns", [8, 16, 24, 32, 64])
+@pytest.mark.parametrize("expression", ["km,nk->mn", "akb,cdk->abcd", "km,kn->mn", "mk,nk->mn"])
+def test_every_tile_begins_where_the_pattern_of_its_swizzle_does(
+    expression: str, columns: int
+) -> None:
+    """Short K beside narrow tiles: 16 steps of 8 columns are 256 bytes, a period is 1,024."""
+    sizes = {"a": 4, "b": 32, "c": 8, "d": 40, "m": 72, "n": 64, "k": 16}
+    found = plan_tile(problem_of(contraction(expression, sizes, BF16)[0]), 64, columns)
+    if found is None:
+        assert columns % 8 or "kn" in expression
+        return
+    for stage in range(found.stages):
+        for chunk in range(found.chunks_per_stage):
+            for side, start in ((found.left, 0), (found.right, found.right_start)):
+                begin = stage * found.stage_bytes + start + chunk * side.chunk_bytes
+                period = 8 * side.span_bytes
+                loads = [begin + load * side.load_bytes for load in range(side.loads)]
+                assert not any(one % period for one in loads)
+                assert side.map.described.swizzle_bytes == side.span_bytes
 
 
 def test_the_announced_bytes_are_those_of_the_loads() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, CudaKernel
 from teir.backends.cuda.rules import SHARED_BUDGET, refuse
 from teir.errors import TeirError
+from teir.tma.rules import REGISTERS
 from teir.tma.wgmma import check_registers
 
 
@@ -16,3 +17,15 @@ def check_budget(kernel: CudaKernel) -> None:
     finding = check_registers(kernel.threads_and_registers)
     if finding is not None:
         raise TeirError((finding,))
+
+
+def check_launch(kernel: CudaKernel, registers: int) -> None:
+    """Does a launch with so many ``registers`` per thread hold what its roles ask for later?
+
+    A role waits for registers that others of the block give back; those no thread was launched with
+    never come. ``registers`` of 0 are unknown. Raises TeirError (TEIR979).
+    """
+    wanted = sum(threads * count for threads, count in kernel.threads_and_registers)
+    launched = kernel.threads * registers
+    if registers and launched < wanted:
+        refuse(REGISTERS, kernel.name, f"{wanted} registers at launch", f"{launched}")

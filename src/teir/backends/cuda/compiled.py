@@ -18,7 +18,7 @@ from typing import Any, assert_never
 
 from teir.arrays.operand import BoundOperand
 from teir.backends.cuda import driver as cuda
-from teir.backends.cuda.budget import check_budget
+from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiler import Compiled, compile_source
 from teir.backends.cuda.device_arrays import bind_device_array
 from teir.backends.cuda.kernel import (
@@ -70,7 +70,10 @@ def _compiled(planned: CudaProgram, debug: bool) -> tuple[Compiled, ...]:
     options = (BOUNDED_WAITS,) if debug else ()
     for kernel in planned.kernels:
         check_budget(kernel)
-    return tuple(compile_source(one.source, one.name, options) for one in planned.kernels)
+    code = tuple(compile_source(one.source, one.name, options) for one in planned.kernels)
+    for kernel, compiled in zip(planned.kernels, code, strict=True):
+        check_launch(kernel, compiled.registers)
+    return code
 
 
 def write_folder(compiled: CompiledProgram, folder: Path) -> tuple[Path, ...]:

@@ -183,7 +183,7 @@ def _loads(plan: WarpgroupPlan) -> list[str]:
             f"const i64 c{plan.chunk_axis} = n{plan.chunk_axis} * {plan.chunk};",
             *_side_loads(plan.left, "left", number * plan.left.chunk_bytes),
         ]
-        right = plan.chunks_per_stage * plan.left.chunk_bytes + number * plan.right.chunk_bytes
+        right = plan.right_start + number * plan.right.chunk_bytes
         if plan.cluster > 1:
             inner += _shared_loads(plan, right)
         else:
@@ -291,8 +291,7 @@ def _products(plan: WarpgroupPlan) -> list[str]:
         f"barrier_wait(full + stage * 8, round / {plan.stages} & 1);",
         f"const u32 at = first + stage * {plan.stage_bytes};",
         f"const u64 a = {left.descriptor_bits()}ull | (at + group * {rows}) >> 4;",
-        f"const u64 b = {right.descriptor_bits()}ull"
-        f" | (at + {plan.chunks_per_stage * left.chunk_bytes}) >> 4;",
+        f"const u64 b = {right.descriptor_bits()}ull | (at + {plan.right_start}) >> 4;",
         "products_fence();",
     ]
     for number in range(plan.chunks_per_stage):

@@ -18,13 +18,14 @@ from teir.backends.cuda.problem import ContractionProblem, Operand
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
 from teir.tma.operands import Major
-from teir.tma.swizzle import ROW_BYTES
+from teir.tma.swizzle import ROW_BYTES, atom_bytes
 
 GROUP_ROWS = 64
 LARGEST_BOX = 256
 GROUP_THREADS = 128
 STEP_BYTES = 32
 STAGE_DEPTH_BYTES = 128
+SWIZZLE_PERIOD = atom_bytes(128)
 MOST_STAGES = 4
 WIDTHS = (256, 192, 128, 96, 64, 48, 32, 16, 8)
 """Columns of a tile that are tried."""
@@ -130,8 +131,13 @@ class WarpgroupPlan:
         return -(-self.chunks // self.chunks_per_stage)
 
     @property
+    def right_start(self) -> int:
+        """Where in a stage the tiles of the right input begin: at a whole period of any swizzle."""
+        return _whole_periods(self.chunks_per_stage * self.left.chunk_bytes)
+
+    @property
     def stage_bytes(self) -> int:
-        return self.chunks_per_stage * (self.left.chunk_bytes + self.right.chunk_bytes)
+        return self.right_start + _whole_periods(self.chunks_per_stage * self.right.chunk_bytes)
 
     @property
     def loaded_bytes(self) -> int:
@@ -174,6 +180,11 @@ class WarpgroupPlan:
             return ()
         consumers = (self.groups * GROUP_THREADS, CONSUMER_REGISTERS)
         return ((GROUP_THREADS, PRODUCER_REGISTERS), consumers)
+
+
+def _whole_periods(size_bytes: int) -> int:
+    """Products read operands by the address bits that loads swizzle: tiles begin at a period."""
+    return -(-size_bytes // SWIZZLE_PERIOD) * SWIZZLE_PERIOD
 
 
 def _tiles(axes: Sequence[TileAxis], side: Side) -> int:
