@@ -12,7 +12,6 @@ number.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 from typing import assert_never
 
@@ -21,6 +20,12 @@ from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.nest_sparse import SEEK_TEXT
 from teir.backends.llvm.nest_words import LOAD_INDEX_TEXT
+from teir.backends.llvm.specialise_scope import Scope, branch_if_cancelled, labels
+from teir.backends.llvm.specialise_sparse import (
+    write_row_runs,
+    write_runs,
+    write_sparse_loop,
+)
 from teir.backends.llvm.table import CHUNKS_PER_THREAD, ROW_ELEMENTS
 from teir.lower.kernel_program import (
     Balance,
@@ -33,9 +38,7 @@ from teir.lower.kernel_program import (
     RowRunLoop,
     RunLoop,
     SparseLoop,
-    Step,
     Storage,
-    Walk,
     inner_nodes,
 )
 from teir.target import Isa
@@ -67,14 +70,6 @@ def specialised_cells(program: KernelProgram) -> int:
     return program.index_cells + len(program.slots)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What is known at a point of a function: every slot's pointer, every index cell's value."""
-
-    pointers: dict[int, str]
-    indices: dict[int, str]
-
-
 class _Functions:
     """The functions of one program while they are written."""
 
@@ -93,10 +88,10 @@ class _Functions:
         text.label("entry")
         pointers = {
             slot: self._load_slot(text, layout.slot_bytes(slot))
-            for slot in sorted(self._slots(self._program.roots))
+            for slot in sorted(self.slots(self._program.roots))
         }
         cancel = _cancel_flag(text)
-        self._body(text, self._program.roots, _Scope(pointers, {}), cancel)
+        self.body(text, self._program.roots, Scope(pointers, {}), cancel)
         text.effect("ret void")
         head = f"define void @{PROGRAM}({layout.NODE_PARAMETERS}) nounwind {{"
         self._done.append(f"{head}\n{text.text()}\n}}\n")
@@ -109,7 +104,7 @@ class _Functions:
             self._done.append("declare i64 @llvm.umin.i64(i64, i64)\n")
         return self._done
 
-    def _slots(self, nodes: Iterable[KernelNode]) -> frozenset[int]:
+    def slots(self, nodes: Iterable[KernelNode]) -> frozenset[int]:
         """The slots that calls below ``nodes`` use."""
         slots: frozenset[int] = frozenset()
         for node in nodes:
@@ -117,7 +112,7 @@ class _Functions:
                 if isinstance(node, Call):
                     below = frozenset(operand.slot for operand in node.operands)
                 else:
-                    below = self._slots(inner_nodes(node))
+                    below = self.slots(inner_nodes(node))
                 if isinstance(node, SparseLoop):
                     arrays = (slot for w in node.walks for slot in (w.pos.slot, w.crd.slot))
                     below |= frozenset(arrays)
@@ -131,8 +126,8 @@ class _Functions:
         cell = text.value(f"getelementptr i8, ptr %frame, i64 {at}")
         return text.value(f"load ptr, ptr {cell}")
 
-    def _body(
-        self, text: FunctionText, nodes: tuple[KernelNode, ...], scope: _Scope, cancel: str
+    def body(
+        self, text: FunctionText, nodes: tuple[KernelNode, ...], scope: Scope, cancel: str
     ) -> None:
         for node in nodes:
             match node:
@@ -143,17 +138,17 @@ class _Functions:
                 case Guarded():
                     self._guarded(text, node, scope, cancel)
                 case SparseLoop():
-                    self._sparse(text, node, scope, cancel)
+                    write_sparse_loop(self, text, node, scope, cancel)
                 case RunLoop():
-                    self._runs(text, node, scope, cancel)
+                    write_runs(self, text, node, scope, cancel)
                 case RowRunLoop():
-                    self._row_runs(text, node, scope, cancel)
+                    write_row_runs(self, text, node, scope, cancel)
                 case Grid():
                     self._grid(text, node, scope)
                 case _:
                     assert_never(node)
 
-    def _call(self, text: FunctionText, call: Call, scope: _Scope) -> None:
+    def _call(self, text: FunctionText, call: Call, scope: Scope) -> None:
         pointers = [
             shift_pointer(text, scope.pointers[operand.slot], operand.offset_bytes)
             for operand in call.operands
@@ -165,10 +160,10 @@ class _Functions:
         symbol = kernel_symbol(call.kernel, self._isa)
         text.effect(f"call void @{symbol}({', '.join(arguments)})")
 
-    def _loop(self, text: FunctionText, loop: Loop, scope: _Scope, cancel: str) -> None:
-        used = self._slots((loop,))
+    def _loop(self, text: FunctionText, loop: Loop, scope: Scope, cancel: str) -> None:
+        used = self.slots((loop,))
         steps = [step for step in loop.steps if step.slot in used]
-        before, head, run, latch, after = _labels(text, 5)
+        before, head, run, latch, after = labels(text, 5)
         index, index_next = text.fresh(), text.fresh()
         moving = {step.slot: (text.fresh(), text.fresh()) for step in steps}
         text.effect(f"br label %{before}")
@@ -179,10 +174,10 @@ class _Functions:
         for slot, (now, following) in moving.items():
             start = scope.pointers[slot]
             text.define(now, f"phi ptr [ {start}, %{before} ], [ {following}, %{latch} ]")
-        _branch_if_cancelled(text, cancel, after, run)
+        branch_if_cancelled(text, cancel, after, run)
         pointers = scope.pointers | {slot: now for slot, (now, _) in moving.items()}
         indices = scope.indices if loop.index is None else scope.indices | {loop.index: index}
-        self._body(text, loop.body, _Scope(pointers, indices), cancel)
+        self.body(text, loop.body, Scope(pointers, indices), cancel)
         text.effect(f"br label %{latch}")
         text.label(latch)
         for step in steps:
@@ -193,191 +188,21 @@ class _Functions:
         text.effect(f"br i1 {more}, label %{head}, label %{after}")
         text.label(after)
 
-    def _sparse(self, text: FunctionText, loop: SparseLoop, scope: _Scope, cancel: str) -> None:
-        """One cursor per walk; a coordinate that one walk skips sends the first on to the next."""
-        walks = [_bounds(text, walk, scope) for walk in loop.walks]
-        before, head, look, run, latch, after = _labels(text, 6)
-        cursors = [text.fresh() for _ in walks]
-        number, number_next, coordinate = text.fresh(), text.fresh(), text.fresh()
-        text.effect(f"br label %{before}")
-        text.label(before)
-        text.effect(f"br label %{head}")
-        later: list[tuple[str, str, list[str]]] = []
-        text.label(look)
-        _branch_if_cancelled(text, cancel, after, run)
-        text.define(coordinate, _loaded_call(text, walks[0], cursors[0]))
-        met = [cursors[0]]
-        for place, walk in enumerate(walks[1:], 1):
-            met.append(_seek(text, walk, cursors[place], coordinate))
-            compare, differ, agree = _labels(text, 3)
-            inside = text.value(f"icmp slt i64 {met[-1]}, {walk.end}")
-            text.effect(f"br i1 {inside}, label %{compare}, label %{after}")
-            text.label(compare)
-            other = text.value(_loaded_call(text, walk, met[-1]))
-            same = text.value(f"icmp eq i64 {other}, {coordinate}")
-            text.effect(f"br i1 {same}, label %{agree}, label %{differ}")
-            text.label(differ)
-            first = _seek(text, walks[0], cursors[0], other)
-            text.effect(f"br label %{head}")
-            later.append((differ, number, [first, *met[1:], *cursors[place + 1 :]]))
-            text.label(agree)
-        pointers = dict(scope.pointers)
-        below = self._slots(loop.body)
-        _step_pointers(text, pointers, loop.steps, coordinate, below)
-        for walk_node, position in zip(loop.walks, met, strict=True):
-            _step_pointers(text, pointers, walk_node.steps, position, below)
-        following = [text.value(f"add i64 {position}, 1") for position in met]
-        indices = dict(scope.indices)
-        if loop.index is not None:
-            indices[loop.index] = number
-        if loop.last is not None:
-            ended = text.value(f"icmp eq i64 {following[0]}, {walks[0].end}")
-            indices[loop.last] = text.value(f"zext i1 {ended} to i64")
-        self._body(text, loop.body, _Scope(pointers, indices), cancel)
-        text.effect(f"br label %{latch}")
-        text.label(latch)
-        text.define(number_next, f"add i64 {number}, 1")
-        text.effect(f"br label %{head}")
-        sources = [
-            (before, "0", [walk.begin for walk in walks]),
-            *later,
-            (latch, number_next, following),
-        ]
-        text.label(head)
-        counted = ", ".join(f"[ {value}, %{source} ]" for source, value, _ in sources)
-        text.define(number, f"phi i64 {counted}")
-        for place, cursor in enumerate(cursors):
-            came = ", ".join(f"[ {values[place]}, %{source} ]" for source, _, values in sources)
-            text.define(cursor, f"phi i64 {came}")
-        more = text.value(f"icmp slt i64 {cursors[0]}, {walks[0].end}")
-        text.effect(f"br i1 {more}, label %{look}, label %{after}")
-        text.label(after)
-
-    def _runs(self, text: FunctionText, loop: RunLoop, scope: _Scope, cancel: str) -> None:
-        width = loop.pos_type.width
-        pos = shift_pointer(text, scope.pointers[loop.pos.slot], loop.pos.offset_bytes)
-        begin = text.value(f"call i64 @teir_load_index(ptr {pos}, i64 {width})")
-        beyond = shift_pointer(text, pos, width)
-        end = text.value(f"call i64 @teir_load_index(ptr {beyond}, i64 {width})")
-        bounds = shift_pointer(text, scope.pointers[loop.bounds.slot], loop.bounds.offset_bytes)
-        before, head, run, latch, after = _labels(text, 5)
-        first, following = text.fresh(), text.fresh()
-        if loop.first:
-            stop = self._run(text, loop, (begin, end, bounds), loop.first, scope, cancel)
-            begin = stop
-        text.effect(f"br label %{before}")
-        text.label(before)
-        text.effect(f"br label %{head}")
-        text.label(head)
-        text.define(first, f"phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
-        more = text.value(f"icmp slt i64 {first}, {end}")
-        text.effect(f"br i1 {more}, label %{run}, label %{after}")
-        text.label(run)
-        stop = self._run(text, loop, (first, end, bounds), loop.body, scope, cancel)
-        text.effect(f"br label %{latch}")
-        text.label(latch)
-        text.define(following, f"add i64 {stop}, 0")
-        text.effect(f"br label %{head}")
-        text.label(after)
-
-    def _row_runs(self, text: FunctionText, loop: RowRunLoop, scope: _Scope, cancel: str) -> None:
-        width = loop.pos_type.width
-        pos = shift_pointer(text, scope.pointers[loop.pos.slot], loop.pos.offset_bytes)
-        bounds = shift_pointer(text, scope.pointers[loop.bounds.slot], loop.bounds.offset_bytes)
-        before, head, look, grow, trial, fits, grown = _labels(text, 7)
-        one, after_one, run, after_run, after = _labels(text, 5)
-        row, stop, stop_next = text.fresh(), text.fresh(), text.fresh()
-        row_after_one, row_after_run = text.fresh(), text.fresh()
-        text.effect(f"br label %{before}")
-        text.label(before)
-        text.effect(f"br label %{head}")
-        text.label(head)
-        text.define(
-            row,
-            f"phi i64 [ 0, %{before} ], [ {row_after_one}, %{after_one} ], "
-            f"[ {row_after_run}, %{after_run} ]",
-        )
-        more = text.value(f"icmp slt i64 {row}, {loop.extent}")
-        text.effect(f"br i1 {more}, label %{look}, label %{after}")
-        text.label(look)
-        start = shift_pointer(text, pos, text.value(f"mul i64 {row}, {loop.pos_row}"))
-        first = text.value(f"call i64 @teir_load_index(ptr {start}, i64 {width})")
-        text.effect(f"br label %{grow}")
-        text.label(grow)
-        text.define(stop, f"phi i64 [ {row}, %{look} ], [ {stop_next}, %{fits} ]")
-        left = text.value(f"icmp slt i64 {stop}, {loop.extent}")
-        text.effect(f"br i1 {left}, label %{trial}, label %{grown}")
-        text.label(trial)
-        byte = text.value(f"mul i64 {stop}, {loop.pos_row}")
-        at = shift_pointer(text, shift_pointer(text, pos, byte), width)
-        end = text.value(f"call i64 @teir_load_index(ptr {at}, i64 {width})")
-        length = text.value(f"sub i64 {end}, {first}")
-        is_room = text.value(f"icmp sle i64 {length}, {loop.size}")
-        text.effect(f"br i1 {is_room}, label %{fits}, label %{grown}")
-        text.label(fits)
-        text.define(stop_next, f"add i64 {stop}, 1")
-        text.effect(f"br label %{grow}")
-        text.label(grown)
-        pointers = dict(scope.pointers)
-        _step_pointers(text, pointers, loop.rows, row, self._slots((loop,)))
-        none = text.value(f"icmp eq i64 {stop}, {row}")
-        text.effect(f"br i1 {none}, label %{one}, label %{run}")
-        text.label(one)
-        self._body(text, loop.single, _Scope(pointers, scope.indices), cancel)
-        text.effect(f"br label %{after_one}")
-        text.label(after_one)
-        text.define(row_after_one, f"add i64 {row}, 1")
-        text.effect(f"br label %{head}")
-        text.label(run)
-        count = text.value(f"sub i64 {stop}, {row}")
-        text.effect(f"store i64 0, ptr {bounds}")
-        text.effect(f"store i64 {count}, ptr {shift_pointer(text, bounds, 8)}")
-        inside, back = dict(pointers), text.value(f"sub i64 0, {first}")
-        _step_pointers(text, inside, loop.steps, back, self._slots(loop.body))
-        self._body(text, loop.body, _Scope(inside, scope.indices), cancel)
-        text.effect(f"br label %{after_run}")
-        text.label(after_run)
-        text.define(row_after_run, f"add i64 {stop}, 0")
-        text.effect(f"br label %{head}")
-        text.label(after)
-
-    def _run(
-        self,
-        text: FunctionText,
-        loop: RunLoop,
-        places: tuple[str, str, str],
-        body: tuple[KernelNode, ...],
-        scope: _Scope,
-        cancel: str,
-    ) -> str:
-        """One run from the first of ``places`` (first, end, bounds); returns where it stops."""
-        first, end, bounds = places
-        beyond = text.value(f"add i64 {first}, {loop.size}")
-        over = text.value(f"icmp sgt i64 {beyond}, {end}")
-        stop = text.value(f"select i1 {over}, i64 {end}, i64 {beyond}")
-        text.effect(f"store i64 {first}, ptr {bounds}")
-        text.effect(f"store i64 {stop}, ptr {shift_pointer(text, bounds, 8)}")
-        back = text.value(f"sub i64 0, {first}")
-        pointers = dict(scope.pointers)
-        _step_pointers(text, pointers, loop.steps, back, self._slots(body))
-        self._body(text, body, _Scope(pointers, scope.indices), cancel)
-        return stop
-
-    def _guarded(self, text: FunctionText, node: Guarded, scope: _Scope, cancel: str) -> None:
-        run, after = _labels(text, 2)
+    def _guarded(self, text: FunctionText, node: Guarded, scope: Scope, cancel: str) -> None:
+        run, after = labels(text, 2)
         holds = "true"
         for test in node.tests:
             equal = text.value(f"icmp eq i64 {scope.indices[test.index]}, {test.value}")
             holds = text.value(f"and i1 {holds}, {equal}")
         text.effect(f"br i1 {holds}, label %{run}, label %{after}")
         text.label(run)
-        self._body(text, node.body, scope, cancel)
+        self.body(text, node.body, scope, cancel)
         text.effect(f"br label %{after}")
         text.label(after)
 
-    def _grid(self, text: FunctionText, grid: Grid, scope: _Scope) -> None:
+    def _grid(self, text: FunctionText, grid: Grid, scope: Scope) -> None:
         """Leave the scope in the frame and hand the grid's function to the pool."""
-        used = sorted(self._slots((grid,)))
+        used = sorted(self.slots((grid,)))
         for slot in used:
             cell = text.value(f"getelementptr i8, ptr %frame, i64 {self._spill(slot)}")
             text.effect(f"store ptr {scope.pointers[slot]}, ptr {cell}")
@@ -391,7 +216,7 @@ class _Functions:
         chunks = min(points, CHUNKS_PER_THREAD * self._threads, pool_ir.MOST_CHUNKS)
         text.effect(f"call void @teir_grid_fork(ptr @{job}, ptr null, ptr %frame, i64 {chunks})")
 
-    def _job(self, name: str, grid: Grid, used: list[int], outer: _Scope) -> str:
+    def _job(self, name: str, grid: Grid, used: list[int], outer: Scope) -> str:
         """The function of one chunk of a grid."""
         text = FunctionText()
         text.label("entry")
@@ -407,15 +232,15 @@ class _Functions:
             first, end = _chunk_bounds(text, points)
         else:
             first, end = _share_bounds(text, points, grid.balance, bases[grid.balance.pos.slot])
-        head, run, latch, after = _labels(text, 4)
+        head, run, latch, after = labels(text, 4)
         point, point_next = text.fresh(), text.fresh()
         some = text.value(f"icmp ult i64 {first}, {end}")
         text.effect(f"br i1 {some}, label %{head}, label %{after}")
         text.label(head)
         text.define(point, f"phi i64 [ {first}, %entry ], [ {point_next}, %{latch} ]")
-        _branch_if_cancelled(text, cancel, after, run)
-        scope = self._place(text, grid, point, _Scope(bases, indices))
-        self._body(text, grid.body, scope, cancel)
+        branch_if_cancelled(text, cancel, after, run)
+        scope = self._place(text, grid, point, Scope(bases, indices))
+        self.body(text, grid.body, scope, cancel)
         text.effect(f"br label %{latch}")
         text.label(latch)
         text.define(point_next, f"add i64 {point}, 1")
@@ -426,7 +251,7 @@ class _Functions:
         head = f"define internal void @{name}({nest_grid.JOB_PARAMETERS}) nounwind {{"
         return f"{head}\n{text.text()}\n}}\n"
 
-    def _place(self, text: FunctionText, grid: Grid, point: str, scope: _Scope) -> _Scope:
+    def _place(self, text: FunctionText, grid: Grid, point: str, scope: Scope) -> Scope:
         """Pointers and index values at one point; the last axis runs fastest."""
         pointers, indices = dict(scope.pointers), dict(scope.indices)
         rest = point
@@ -439,7 +264,7 @@ class _Functions:
                 if step.slot in pointers:
                     distance = text.value(f"mul i64 {index}, {step.stride_bytes}")
                     pointers[step.slot] = shift_pointer(text, pointers[step.slot], distance)
-        return _Scope(pointers, indices)
+        return Scope(pointers, indices)
 
     def _move_to_own_arena(self, text: FunctionText, bases: dict[int, str]) -> None:
         private = [slot for slot in bases if self._program.slots[slot].storage is Storage.THREAD]
@@ -459,55 +284,6 @@ class _Functions:
         return self._index_cell(self._program.index_cells + slot)
 
 
-@dataclass(frozen=True, slots=True)
-class _WalkBounds:
-    """The positions of one walk, and where its coordinates lie."""
-
-    begin: str
-    end: str
-    crd: str
-    width: int
-    stride: int
-
-
-def _bounds(text: FunctionText, walk: Walk, scope: _Scope) -> _WalkBounds:
-    width = walk.pos_type.width
-    pos = shift_pointer(text, scope.pointers[walk.pos.slot], walk.pos.offset_bytes)
-    begin = text.value(f"call i64 @teir_load_index(ptr {pos}, i64 {width})")
-    beyond = shift_pointer(text, pos, width)
-    end = text.value(f"call i64 @teir_load_index(ptr {beyond}, i64 {width})")
-    crd = shift_pointer(text, scope.pointers[walk.crd.slot], walk.crd.offset_bytes)
-    return _WalkBounds(begin, end, crd, walk.crd_type.width, walk.crd_stride_bytes)
-
-
-def _loaded_call(text: FunctionText, walk: _WalkBounds, position: str) -> str:
-    """The call that yields the coordinate at a position."""
-    byte = text.value(f"mul i64 {position}, {walk.stride}")
-    at = shift_pointer(text, walk.crd, byte)
-    return f"call i64 @teir_load_index(ptr {at}, i64 {walk.width})"
-
-
-def _seek(text: FunctionText, walk: _WalkBounds, position: str, target: str) -> str:
-    """The first position from ``position`` on whose coordinate is at least ``target``."""
-    return text.value(
-        f"call i64 @teir_seek(ptr {walk.crd}, i64 {walk.width}, i64 {walk.stride}, "
-        f"i64 {position}, i64 {walk.end}, i64 {target})"
-    )
-
-
-def _step_pointers(
-    text: FunctionText,
-    pointers: dict[int, str],
-    steps: tuple[Step, ...],
-    times: str,
-    used: frozenset[int],
-) -> None:
-    for step in steps:
-        if step.slot in used:
-            distance = text.value(f"mul i64 {times}, {step.stride_bytes}")
-            pointers[step.slot] = shift_pointer(text, pointers[step.slot], distance)
-
-
 def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
     return any(
         isinstance(node, SparseLoop | RunLoop | RowRunLoop)
@@ -521,20 +297,9 @@ def _hidden(text: FunctionText, number: int) -> str:
     return text.value(f'call i64 asm "", "=r,0"(i64 {number})')
 
 
-def _labels(text: FunctionText, count: int) -> list[str]:
-    return [text.fresh().replace("%v", "b") for _ in range(count)]
-
-
 def _cancel_flag(text: FunctionText) -> str:
     cell = text.value(f"getelementptr i8, ptr %frame, i64 {layout.CANCEL_BYTES}")
     return text.value(f"load ptr, ptr {cell}")
-
-
-def _branch_if_cancelled(text: FunctionText, cancel: str, stop: str, go_on: str) -> None:
-    flag = text.value(f"load atomic i64, ptr {cancel} monotonic, align 8")
-    stopped = text.value(f"icmp ne i64 {flag}, 0")
-    text.effect(f"br i1 {stopped}, label %{stop}, label %{go_on}")
-    text.label(go_on)
 
 
 def _share_bounds(text: FunctionText, points: int, balance: Balance, base: str) -> tuple[str, str]:
