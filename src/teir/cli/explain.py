@@ -7,8 +7,11 @@ from typing import Annotated
 import typer
 
 from teir.cli.console import say
-from teir.cli.expression import DtypeOption, SizesOption, load_or_plan
+from teir.cli.expression import DtypeOption, SizesOption, data_type_named, load_or_plan
+from teir.cli.operands import parse_pairs
 from teir.cli.options import ThreadsOption
+from teir.cli.rules import SCHEDULE_OPTION, refuse
+from teir.expr.index_notation_parsing import is_index_notation
 
 
 def explain(
@@ -18,13 +21,50 @@ def explain(
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
     threads: ThreadsOption = None,
+    formats: Annotated[
+        list[str],
+        typer.Option(
+            "--format",
+            metavar="NAME:LEVELS[:ORDER]",
+            help="How a tensor of index notation is stored: B:ds. Dense where not given.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    files: Annotated[
+        list[str],
+        typer.Option(
+            "--operand",
+            metavar="NAME=FILE",
+            help="A tensor of index notation: .mtx, .tns, .npz (sparse) or .npy. Else drawn.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     measure: Annotated[
         bool, typer.Option("--measure", help="Run it too: the time beside the predicted one.")
     ] = False,
 ) -> None:
     """Show the program, its kernels with their parameters, its work, and the time it should take.
 
-    For an einsum also the decisions and why they were taken.
+    For an einsum also the decisions and why they were taken. For index notation, such as
+    "A[i,l] = B[i,j] * C[j,l]" with --format B:ds --sizes i=9000,j=9000,jpos=30,l=64, the frontier
+    of its schedules and why the winner won.
     """
+    if is_index_notation(what):
+        from teir.cli.sparse_job import explain_sparse
+
+        text = explain_sparse(
+            what,
+            formats=formats,
+            sizes=sizes,
+            files=parse_pairs(files),
+            data_type=data_type_named(dtype),
+            threads=threads,
+            measure=measure,
+        )
+        say(text)
+        return
+    for option, given in (("--format", formats), ("--operand", files)):
+        if given:
+            refuse(SCHEDULE_OPTION, option, "index notation: A[i,l] = B[i,j] * C[j,l]", repr(what))
     job = load_or_plan(what, sizes, dtype, threads)
     say(job.explain(measure))

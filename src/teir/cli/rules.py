@@ -13,7 +13,7 @@ _SOURCE = "documentation, command line"
 
 OPERAND_OPTION = Rule(
     code="TEIR802",
-    sentence="--operand gives a tensor of the program a file: NAME=FILE.npy.",
+    sentence="--operand gives a tensor of the program or of the product a file: NAME=FILE.npy.",
     source=_SOURCE,
 )
 ARRAY_FILE = Rule(
@@ -66,8 +66,8 @@ TUNED = Rule(
 
 SCHEDULE_OPTION = Rule(
     code="TEIR818",
-    sentence="teir schedules takes --format NAME:LEVELS, --sizes NAME=NUMBER, and --plot FILE "
-    "beside --sizes, with matplotlib installed.",
+    sentence="teir schedules, and teir explain of index notation, take --format NAME:LEVELS and "
+    "--sizes NAME=NUMBER; teir schedules --plot FILE beside --sizes, with matplotlib installed.",
     source=_SOURCE,
 )
 

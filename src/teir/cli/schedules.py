@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
-from time import monotonic
 from typing import Annotated
 
 import typer
@@ -16,13 +14,13 @@ from teir.cli.console import Json, say, say_json, say_table
 from teir.cli.options import JsonFlag
 from teir.cli.rules import OUTPUT_FILE, SCHEDULE_OPTION, refuse
 from teir.expr.index_notation_parsing import parse_index_notation
+from teir.pipeline.progress import patient_bar
 from teir.search.sparse.candidate import Candidate
 from teir.search.sparse.cost import print_memory, print_time, value
-from teir.search.sparse.schedules import Advance, Request, RuleSet, Schedules, find_schedules
+from teir.search.sparse.schedules import Request, RuleSet, Schedules, find_schedules
 from teir.search.sparse.statement import Statement, statement_of
 from teir.target import host_target
 
-_PATIENCE_SECONDS = 1.0
 _SHOWN = 40
 """Schedules of the frontier in the table; --json has all."""
 
@@ -94,18 +92,18 @@ def schedules(
     as_json: JsonFlag = False,
 ) -> None:
     """Count the schedules of a sparse product, prune them, and choose one where sizes are given."""
-    statement = statement_of(parse_index_notation(expression), _formats(formats))
+    statement = statement_of(parse_index_notation(expression), parse_formats(formats))
     if plot is not None and not sizes:
         refuse(SCHEDULE_OPTION, "--plot", "--sizes beside it", "none")
     request = Request(
         rule=rule,
         constraints=tuple(constraints),
-        sizes=_sizes(sizes) if sizes else None,
+        sizes=parse_symbols(sizes) if sizes else None,
         cache_bytes=cache_bytes or host_target(os.environ).caches.l3_bytes,
         skip_depth_poset=skip_stage == 2,
     )
-    with ExitStack() as bars:
-        found = find_schedules(statement, request, _patient_bar(bars))
+    with patient_bar("schedules") as advance:
+        found = find_schedules(statement, request, advance)
     if plot is not None:
         assert request.sizes is not None
         _draw(found, request, plot)
@@ -115,7 +113,8 @@ def schedules(
         _say(found)
 
 
-def _formats(texts: Sequence[str]) -> dict[str, Format]:
+def parse_formats(texts: Sequence[str]) -> dict[str, Format]:
+    """``B:ds`` options as a mapping. Raises TeirError (TEIR660, TEIR818)."""
     formats: dict[str, Format] = {}
     for text in texts:
         name, colon, rest = text.partition(":")
@@ -125,7 +124,8 @@ def _formats(texts: Sequence[str]) -> dict[str, Format]:
     return formats
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, float]:
+def parse_symbols(texts: Sequence[str]) -> dict[str, float]:
+    """``i=9,jpos=2.5`` options as a mapping. Raises TeirError (TEIR818)."""
     sizes: dict[str, float] = {}
     for entry in ",".join(texts).split(","):
         name, equals, number = entry.partition("=")
@@ -136,23 +136,6 @@ def _sizes(texts: Sequence[str]) -> dict[str, float]:
         if not equals:
             refuse(SCHEDULE_OPTION, "--sizes", "NAME=NUMBER", repr(entry))
     return sizes
-
-
-def _patient_bar(bars: ExitStack) -> Advance:
-    """A progress bar on standard error, once the work has taken longer than a second."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    began = monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task("schedules", total=None)
-
-    def advance(done: int, of: int) -> None:
-        if not bar.live.is_started and monotonic() - began > _PATIENCE_SECONDS:
-            bars.enter_context(bar)
-        bar.update(task, completed=done, total=of)
-
-    return advance
 
 
 def _as_json(found: Schedules) -> Json:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
 from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.pipeline.explain_choice import in_time
+from teir.pipeline.progress import patient_bar
+from teir.pipeline.sparse_frontier import (
+    Frontier,
+    frontier_of,
+    frontier_table,
+    is_worth_measuring,
+    why,
+)
 from teir.pipeline.sparse_plan import Outline, SparsePlan
+from teir.pipeline.sparse_problem import hold_all
+from teir.pipeline.sparse_run import steps_of
+from teir.pipeline.sparse_schedule import Scheduled
+from teir.pipeline.sparse_tuning import measured_schedules
 
 
 def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     """Operands, conversions with their times, the schedule and the program of every product."""
-    del measure
     problem = plan.problem
     assignment = problem.assignment
     lines = [f"sparse product {assignment.text or assignment}"]
@@ -23,12 +38,39 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
         lines.append("  pattern: assembled from the patterns of the operands before every run")
     notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
     lines += [f"  converted: {note.text}, {1e3 * note.seconds:.3f} ms" for note in notes]
+    frontiers = [_frontier(outline.scheduled) for outline in plan.outlines]
+    measured = _measured(plan, frontiers) if measure else [{} for _ in frontiers]
+    if measure and any(one.is_drawn for one in plan.given):
+        lines.append("  measured on drawn positions: the operands planned with are gone")
     for number, outline in enumerate(plan.outlines, start=1):
-        lines += _lines(number, outline)
+        lines += _lines(number, outline, frontiers[number - 1], measured[number - 1])
     return "\n".join(lines)
 
 
-def _lines(number: int, outline: Outline) -> list[str]:
+def _frontier(chosen: Scheduled | None) -> Frontier:
+    if chosen is None or chosen.ranking is None:
+        return Frontier(rows=(), count=0)
+    return frontier_of(chosen.ranking, str(chosen.graph))
+
+
+def _measured(plan: SparsePlan, frontiers: Sequence[Frontier]) -> list[Mapping[str, float]]:
+    """Seconds by schedule, for every product."""
+    generator = np.random.default_rng(0)
+    operands = [one.operand(generator) for one in plan.given]
+    held = hold_all(plan.problem.assignment, operands)
+    steps = steps_of(plan.problem, held)
+    found: list[Mapping[str, float]] = []
+    with patient_bar("schedules measured") as tell:
+        for step, frontier in zip(steps, frontiers, strict=True):
+            rows = frontier.rows
+            wanted = [row.schedule for row in rows if is_worth_measuring(row, rows)]
+            found.append(measured_schedules(plan.problem, steps, step, wanted, tell))
+    return found
+
+
+def _lines(
+    number: int, outline: Outline, frontier: Frontier, measured: Mapping[str, float]
+) -> list[str]:
     lines = [f"product {number}: {outline.text}"]
     chosen = outline.scheduled
     if chosen is None:
@@ -37,7 +79,7 @@ def _lines(number: int, outline: Outline) -> list[str]:
         lines.append("  schedule: row by row of the result")
     else:
         lines.append(f"  schedule: {chosen.graph}")
-        lines.append(f"  chosen among: {chosen.choices} on the frontier")
+        lines += _frontier_lines(str(chosen.graph), frontier, measured)
     if chosen.record is not None:
         record = chosen.record
         lines.append(
@@ -50,6 +92,21 @@ def _lines(number: int, outline: Outline) -> list[str]:
         lines.append(f"  computed by: native code ({isa}), {threads} thread(s)")
     else:
         lines.append(f"  computed by: the evaluator, slowly: {chosen.refusal}")
+    if measured and not frontier.rows:
+        lines.append(f"  measured: {in_time(next(iter(measured.values())))}")
     lines.append("  program:")
     text = print_program(chosen.executable.program).text
     return [*lines, *(f"    {line}" for line in text.splitlines())]
+
+
+def _frontier_lines(chosen: str, frontier: Frontier, measured: Mapping[str, float]) -> list[str]:
+    rows = frontier.rows
+    if not rows:
+        return ["  chosen among: no other schedule"]
+    told = sum(row.alike for row in rows)
+    count = f", {told} of them told" if frontier.count > told else ""
+    return [
+        f"  why: {why(rows, chosen)}",
+        f"  frontier: {frontier.count} schedules{count}; alike: as many with these costs",
+        *(f"    {line}" for line in frontier_table(rows, chosen, measured)),
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,6 +51,8 @@ class Scheduled:
     """What tuning remembers it by; None where there is nothing to choose from."""
     record: SparseRecord | None = None
     """The measurements it was chosen by."""
+    ranking: Problem | None = None
+    """What the schedules were ranked for; None where there is one only."""
 
 
 def scheduled(
@@ -96,7 +98,8 @@ def scheduled_rows(
 
 
 def _scheduled(term: Term, problem: SparseKey, record: SparseRecord | None, name: str) -> Scheduled:
-    graphs = _graphs(term, DataType(problem.data_type))
+    data_type = DataType(problem.data_type)
+    graphs = _graphs(term, data_type)
     wanted = None if record is None else record.schedule
     graph = next((one for one in graphs if str(one) == wanted), graphs[0])
     return replace(
@@ -105,15 +108,16 @@ def _scheduled(term: Term, problem: SparseKey, record: SparseRecord | None, name
         choices=len(graphs),
         problem=problem if len(graphs) > 1 else None,
         record=record if str(graph) == wanted else None,
+        ranking=_ranking(term, data_type) if len(graphs) > 1 else None,
     )
 
 
 def alternatives(
-    term: Term, chosen: Scheduled, problem: SparseKey
+    term: Term, chosen: Scheduled, problem: SparseKey, wanted: Container[str] | None = None
 ) -> Iterator[tuple[IterationGraph, Executable]]:
-    """The other schedules as native code, the fastest by prediction first."""
+    """The other schedules as native code, the fastest by prediction first; those ``wanted``."""
     for graph in _graphs(term, DataType(problem.data_type)):
-        if graph == chosen.graph:
+        if graph == chosen.graph or (wanted is not None and str(graph) not in wanted):
             continue
         program = _program(term, graph, problem, chosen.executable.program.name)
         executable = _compiled(program, problem.threads).executable
@@ -154,15 +158,19 @@ def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
         order = first_order(statement)
         assert order is not None
         return (linear(statement, order),)
+    return tuple(one.candidate.graph for one in ranked(_ranking(term, data_type)))
+
+
+def _ranking(term: Term, data_type: DataType) -> Problem:
+    """The sizes, fibre lengths and caches that schedules are ranked for."""
     known = {index: float(extent) for index, extent in term.extents.items()}
     known |= {f"{index}{FIBRE}": length for index, length in fibre_lengths(term).items()}
-    problem = Problem(
-        statement=statement,
+    return Problem(
+        statement=term.statement,
         symbols=known,
         element_bytes=data_type.width,
         cache_bytes=host_target(os.environ).caches.l3_bytes,
     )
-    return tuple(one.candidate.graph for one in ranked(problem))
 
 
 def fibre_lengths(term: Term) -> dict[str, float]:

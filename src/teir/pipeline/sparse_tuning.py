@@ -6,14 +6,16 @@ Other schedules form sums in another order: after tuning the last bits of a resu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
+from time import perf_counter
 
 import numpy as np
 
 from teir import __version__
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable
+from teir.pipeline.progress import Advance
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_records import FORMAT, SparseRecord, sparse_records
@@ -23,6 +25,8 @@ from teir.pipeline.timing import seconds_per_call
 
 MOST_MEASURED = 6
 """Schedules of one product, the default among them."""
+_HOPELESS = 10.0
+"""Times the best, from which on a first run says enough."""
 
 
 def tune_sparse(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[SparseRecord, ...]:
@@ -41,7 +45,7 @@ def tune_sparse(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Spars
     return tuple(made)
 
 
-def _output(problem: SparseProblem, steps: list[Step]) -> list[Array]:
+def _output(problem: SparseProblem, steps: Sequence[Step]) -> list[Array]:
     """Memory for a result: its values and, where it is sparse, its assembled levels."""
     dtype = problem.computed_type.numpy_dtype()
     if not problem.has_sparse_result:
@@ -49,6 +53,35 @@ def _output(problem: SparseProblem, steps: list[Step]) -> list[Array]:
     pattern = pattern_of(problem, [step for step in steps if step.scheduled is not None])
     levels = [array for level in pattern.stored if level for array in (level.pos, level.crd)]
     return [np.empty(pattern.nnz, dtype), *levels]
+
+
+def measured_schedules(
+    problem: SparseProblem,
+    steps: Sequence[Step],
+    step: Step,
+    wanted: Collection[str],
+    tell: Advance,
+) -> dict[str, float]:
+    """Seconds of the chosen schedule of a step and of the ``wanted`` others, by their text.
+
+    What takes many times as long as the best so far is run once.
+    """
+    chosen = step.scheduled
+    if chosen is None or not isinstance(chosen.executable, Executable):
+        return {}
+    output = _output(problem, steps)
+    if not output[0].size:
+        return {}
+    seconds = {str(chosen.graph): _seconds(step, chosen.executable, output)}
+    if chosen.problem is None:
+        return seconds
+    (term, _) = step.terms[0]
+    for graph, executable in alternatives(term, chosen, chosen.problem, wanted):
+        tell(len(seconds), len(wanted))
+        once = _once(step, executable, output)
+        is_slow = once > _HOPELESS * min(seconds.values())
+        seconds[str(graph)] = once if is_slow else _seconds(step, executable, output)
+    return seconds
 
 
 def _tuned(step: Step, output: list[Array]) -> SparseRecord | None:
@@ -82,6 +115,13 @@ def _tuned(step: Step, output: list[Array]) -> SparseRecord | None:
         measured=len(seconds),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
+
+
+def _once(step: Step, executable: Executable, output: list[Array]) -> float:
+    arrays = arrays_of(step, executable.program, output)
+    start = perf_counter()
+    executable.run_addresses(tuple(array.__array_interface__["data"][0] for array in arrays))
+    return perf_counter() - start
 
 
 def _seconds(step: Step, executable: Executable, output: list[Array]) -> float:

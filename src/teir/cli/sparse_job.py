@@ -1,0 +1,125 @@
+"""A product with sparse operands on the command line: operands from files, or drawn to sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import Format, Level
+from teir.arrays.sparse import Sparse
+from teir.cli.expression import require_memory
+from teir.cli.operands import read_array
+from teir.cli.rules import OPERAND_OPTION, SCHEDULE_OPTION, SIZES, refuse
+from teir.cli.schedules import parse_formats, parse_symbols
+from teir.dtypes import DataType
+from teir.expr.index_notation import Access, Assignment
+from teir.expr.index_notation_parsing import parse_index_notation
+from teir.search.sparse.cost import FIBRE
+
+
+def explain_sparse(
+    text: str,
+    *,
+    formats: Sequence[str],
+    sizes: Sequence[str],
+    files: Mapping[str, Path],
+    data_type: DataType,
+    threads: int | None,
+    measure: bool,
+) -> str:
+    """What a plan of index notation says of itself; what no file gives is drawn.
+
+    A format of the output asks for a sparse result. Raises TeirError.
+    """
+    from teir.pipeline.einsum import plan
+
+    assignment = parse_index_notation(text)
+    asked = parse_formats(formats)
+    _require_known(assignment, asked, files)
+    given = {name: _read(path, asked.get(name), data_type) for name, path in files.items()}
+    symbols = _symbols(assignment, given, sizes)
+    operands = [
+        given[name] if name in given else _drawn(access, asked.get(name), symbols, data_type)
+        for name, access in assignment.inputs.items()
+    ]
+    output = asked.get(assignment.output.tensor)
+    levels = None if output is None else str(output)
+    made: Any = plan(text, *operands, dtype=data_type, threads=threads, out_levels=levels)
+    return str(made.explain(measure))
+
+
+def _require_known(
+    assignment: Assignment, formats: Mapping[str, Format], files: Mapping[str, Path]
+) -> None:
+    inputs, output = tuple(assignment.inputs), assignment.output.tensor
+    for name in files:
+        if name not in inputs:
+            refuse(OPERAND_OPTION, "--operand", f"one of {', '.join(inputs)}", repr(name))
+    for name in formats:
+        if name not in (*inputs, output):
+            expected = f"one of {', '.join((output, *inputs))}"
+            refuse(SCHEDULE_OPTION, f"--format {name}", expected, repr(name))
+
+
+def _read(path: Path, fmt: Format | None, data_type: DataType) -> Any:
+    if path.suffix == ".npy":
+        return read_array(path, data_type)
+    read = Sparse.from_file(path) if fmt is None else Sparse.from_file(path, str(fmt))
+    return read.with_values(read.values.astype(data_type.numpy_dtype()))
+
+
+def _symbols(
+    assignment: Assignment, given: Mapping[str, Any], sizes: Sequence[str]
+) -> dict[str, float]:
+    """Extents and fibre lengths; extents of files need not be said again."""
+    symbols = parse_symbols(sizes) if sizes else {}
+    known = {f"{index}{FIBRE}" for index in assignment.indices} | set(assignment.indices)
+    for name, number in symbols.items():
+        if name not in known:
+            expected = f"extents of {', '.join(assignment.indices)}, or lengths such as jpos"
+            refuse(SIZES, "--sizes", expected, repr(name))
+        if number <= 0 or (name in assignment.indices and number != int(number)):
+            refuse(SIZES, "--sizes", f"a positive number for {name}", f"{number:g}")
+    for name, array in given.items():
+        for index, extent in zip(assignment.inputs[name].indices, array.shape, strict=False):
+            symbols.setdefault(index, float(extent))
+    missing = [index for index in assignment.indices if index not in symbols]
+    if missing:
+        hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
+        refuse(SIZES, "--sizes", "an extent for every index", f"none for {missing}", hint)
+    return symbols
+
+
+def _drawn(
+    access: Access, fmt: Format | None, symbols: Mapping[str, float], data_type: DataType
+) -> Any:
+    """A shape for a dense operand; levels with the mean fibre lengths asked for."""
+    from teir.pipeline.sparse_drawn import StandIn
+
+    shape = tuple(int(symbols[index]) for index in access.indices)
+    if fmt is None or not fmt.is_sparse:
+        require_memory([shape], data_type)
+        return shape
+    if len(fmt.levels) != len(shape):
+        expected = f"{len(shape)} levels for {access}"
+        refuse(SCHEDULE_OPTION, f"--format {access.tensor}", expected, str(fmt))
+    counts: list[int] = []
+    positions = 1.0
+    for mode, level in zip(fmt.mode_order, fmt.levels, strict=True):
+        index = access.indices[mode]
+        if level is Level.DENSE:
+            positions *= shape[mode]
+            continue
+        length = symbols.get(f"{index}{FIBRE}")
+        if length is None:
+            hint = f"--sizes {index}{FIBRE}=…"
+            expected = f"the mean fibre length of {index}, which {access.tensor} compresses"
+            refuse(SIZES, "--sizes", expected, "none", hint)
+        positions *= min(length, shape[mode])
+        counts.append(round(positions))
+    require_memory([(round(positions), 2)], data_type)
+    stand_in = StandIn(shape=shape, dtype=data_type.numpy_dtype(), format=fmt, counts=tuple(counts))
+    return stand_in.operand(np.random.default_rng(0))
