@@ -1,0 +1,103 @@
+"""Rewrites that keep every bit: reductions taken into a kernel, zeroing left to it.
+
+The module of `teir.lower.lower` shows both.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from msgspec.structs import replace
+
+from teir.ir.lanes import lanes_of
+from teir.ir.nodes import (
+    Axis,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Policy,
+    Primitive,
+)
+from teir.ir.subnormals import flushes_subnormals
+from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
+from teir.lower.context import Context, Path, operands_of
+from teir.lower.contraction import (
+    reduction_room,
+    reductions_inside,
+)
+from teir.lower.contraction_tile import (
+    contraction_tile,
+)
+
+_LONGEST_REDUCTION = 1 << 20
+"""A loop is not absorbed beyond this many products, for a kernel cannot be interrupted."""
+
+
+def absorbed_leaf(node: Node, context: Context) -> tuple[InvocationNode, tuple[Axis, ...]] | None:
+    """The Contraction below a chain of sequential reductions with nothing else in it."""
+    axes: list[Axis] = []
+    while isinstance(node, IterationNode):
+        if node.policy is not Policy.SEQUENTIAL or len(node.children) != 1 or node.scratch:
+            return None
+        axes.append(context.axes[node.axis])
+        if axes[-1].is_sparse:
+            return None
+        node = node.children[0]
+        if node.guard:
+            return None
+    primitive = context.primitives[node.primitive]
+    if not axes or primitive.operation is not Operation.CONTRACTION:
+        return None
+    if lanes_of(primitive) is not None:
+        # Chains begin and end with an invocation.
+        return None
+    if any(axis.strides[primitive.output] for axis in axes):
+        return None
+    output_type = context.slots.slots[context.slots.number[primitive.output]].data_type
+    consumed = [context.axes[name] for name in primitive.axes]
+    reductions = [axis for axis in consumed if not axis.strides[primitive.output]]
+    long = [axis for axis in (*axes, *reductions) if axis.extent > 1]
+    if prod(axis.extent for axis in long) > _LONGEST_REDUCTION:
+        return None
+    if output_type.accumulator is output_type or len(long) <= reduction_room(len(primitive.inputs)):
+        return node, tuple(axes)
+    return None
+
+
+def runs_inside(
+    primitive: Primitive, absorbed: tuple[Axis, ...], path: Path, context: Context
+) -> bool:
+    """True when every reduction runs inside the kernel, which then starts from zero once."""
+    if len(absorbed) + len(primitive.k) <= 1 or lanes_of(primitive) is not None:
+        return True
+    operands, types = operands_of(primitive, replace(path, absorbed=absorbed), context)
+    consumed = [context.axes[name] for name in primitive.axes]
+    axes = tile_axes([*absorbed, *consumed], primitive.operands)
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
+    tile = replace(tile, flushes=flushes_subnormals(primitive))
+    return len(tile.reductions) <= reductions_inside(tile)
+
+
+def covers(
+    zero: Primitive, contraction: Primitive, absorbed: tuple[Axis, ...], context: Context
+) -> bool:
+    """True when both touch the same bytes of the output."""
+    output = zero.output
+    if not absorbed and (zero.c, zero.m, zero.n) == (
+        contraction.c,
+        contraction.m,
+        contraction.n,
+    ):
+        reductions = [context.axes[name] for name in contraction.k]
+        if all(not axis.strides[output] and not axis.offsets[output] for axis in reductions):
+            return True
+    return _region(zero, (), output, context) == _region(contraction, absorbed, output, context)
+
+
+def _region(
+    primitive: Primitive, absorbed: tuple[Axis, ...], output: str, context: Context
+) -> tuple[int, list[TileAxis]]:
+    axes = [*absorbed, *(context.axes[name] for name in primitive.axes)]
+    moving = [axis for axis in tile_axes(axes, (output,)) if axis.strides[0]]
+    return sum(axis.offsets[output] for axis in axes), fuse_any_order(moving)

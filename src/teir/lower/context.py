@@ -1,0 +1,90 @@
+"""What every part of lowering knows: the program's tables, and the place of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from teir.dtypes import DataType
+from teir.ir.nodes import (
+    Axis,
+    Node,
+    Operation,
+    Primitive,
+)
+from teir.lower.contraction_tile import (
+    Accumulator,
+)
+from teir.lower.kernel_program import (
+    Address,
+    KernelNode,
+    Step,
+)
+from teir.lower.slots import (
+    ScratchRoom,
+    SlotTable,
+)
+from teir.target import Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What lowering looks up, and the scratch it adds."""
+
+    axes: dict[str, Axis]
+    primitives: dict[str, Primitive]
+    slots: SlotTable
+    index_cells: dict[str, int]
+    isa: Isa
+    accumulator: Accumulator
+    room: ScratchRoom
+    siblings: Callable[[Sequence[Node], Path, Context], tuple[KernelNode, ...]]
+    """How the children of a node are lowered."""
+
+
+class Path(msgspec.Struct, frozen=True):
+    """What surrounds a node: the iterated axes, and reductions absorbed by the next Contraction."""
+
+    axes: tuple[Axis, ...]
+    absorbed: tuple[Axis, ...]
+    in_grid: bool
+
+    def inside(self, axis: Axis) -> Path:
+        return Path((*self.axes, axis), self.absorbed, self.in_grid)
+
+
+def steps_of(axis: Axis, context: Context) -> tuple[Step, ...]:
+    return tuple(
+        Step(slot=context.slots.number[tensor], stride_bytes=stride)
+        for tensor, stride in axis.strides.items()
+        if tensor in context.slots.number
+    )
+
+
+def operand_names(primitive: Primitive) -> tuple[str, ...]:
+    if primitive.operation is Operation.ZERO:
+        return (primitive.output,)
+    return primitive.operands
+
+
+def operands_of(
+    primitive: Primitive, path: Path, context: Context
+) -> tuple[tuple[Address, ...], tuple[DataType, ...]]:
+    """Addresses of the first element of the tile, relative to what the loops add, and types."""
+    names = operand_names(primitive)
+    fixed = (*path.axes, *path.absorbed, *(context.axes[name] for name in primitive.axes))
+    numbers = [context.slots.number[name] for name in names]
+    starts = dict.fromkeys(names, 0)
+    for axis in fixed:
+        for name, offset in axis.offsets.items():
+            if name in starts:
+                starts[name] += offset
+    addresses = tuple(
+        [
+            Address(slot=number, offset_bytes=starts[name])
+            for name, number in zip(names, numbers, strict=True)
+        ]
+    )
+    return addresses, tuple(context.slots.slots[number].data_type for number in numbers)

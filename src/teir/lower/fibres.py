@@ -1,0 +1,239 @@
+"""Sparse loops in kernels that walk fibres: sums, dots, scatters, and runs of positions."""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_fields
+
+from msgspec.structs import replace
+
+from teir.dtypes import DataType
+from teir.ir.lanes import lanes_of
+from teir.ir.nodes import (
+    Axis,
+    InvocationNode,
+    IterationNode,
+    Node,
+    Operation,
+    Primitive,
+)
+from teir.ir.subnormals import flushes_subnormals
+from teir.lower.absorption import absorbed_leaf, covers, runs_inside
+from teir.lower.axes import tile_axes
+from teir.lower.context import Context, Path, operand_names, operands_of
+from teir.lower.fission import Halves, dot_of, halves_of, run_positions
+from teir.lower.kernel_program import (
+    Address,
+    KernelNode,
+    Step,
+    Storage,
+)
+from teir.lower.scattered import lower_walked_scatter, may_be_split
+from teir.lower.slots import (
+    round_up,
+)
+from teir.lower.sparse import fibre_of
+from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
+from teir.lower.walked_rows import rows_of_fibre
+from teir.target import Isa
+
+
+def lower_fibre(
+    node: IterationNode, path: Path, context: Context, from_zero: bool
+) -> tuple[KernelNode, ...] | None:
+    """A sparse loop in kernels that walk its fibres; None where there are none for it."""
+    axis = context.axes[node.axis]
+    fibre = fibre_of(axis, path.axes, context.slots)
+    if fibre is None:
+        return None
+    inner = path.inside(axis)
+    node, zeroed = _without_zero(node, inner, context)
+    child = node.children[0]
+    if len(node.children) == 1 and isinstance(child, IterationNode):
+        return _lower_two_levels(child, fibre, inner, context, from_zero)
+    if len(node.children) == 1:
+        leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
+        return None if leaf is None else _walked(leaf, fibre, context.isa)
+    split = _lower_split(node, fibre, inner, context)
+    if split is not None:
+        return split
+    halves = halves_of(node, context.primitives)
+    if halves is None:
+        return None
+    dot = dot_of(halves.producers, context.primitives)
+    consumer = _fibre_leaf(halves.consumer, inner, context, accumulate=True)
+    if dot is not None and consumer is not None:
+        ends = scaled_end(consumer, fibre, context.slots.number[halves.temporary.name])
+        if ends is not None:
+            leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
+            return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
+    return None if zeroed else _lower_runs(halves, dot, fibre, inner, context, from_zero)
+
+
+def _lower_two_levels(
+    node: IterationNode, above: Fibre, path: Path, context: Context, from_zero: bool
+) -> tuple[KernelNode, ...] | None:
+    """A sparse loop that is all another one holds, both walked by one kernel."""
+    axis = context.axes[node.axis]
+    if not axis.is_sparse or node.guard or node.scratch or len(node.children) != 1:
+        return None
+    inner = fibre_of(axis, path.axes, context.slots)
+    fibre = None if inner is None else inner.below(above)
+    leaf = _fibre_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
+    if fibre is None or leaf is None:
+        return None
+    return _walked(leaf, fibre, context.isa)
+
+
+def _walked(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
+    summed = lower_walked_sum(leaf, fibre, isa) if len(leaf.operands) > 1 else None
+    return summed or lower_walked_scatter(leaf, fibre, isa)
+
+
+def _lower_split(
+    node: IterationNode, fibre: Fibre, path: Path, context: Context
+) -> tuple[KernelNode, ...] | None:
+    """Several leaves of a sparse loop, each over the whole fibre; None where order matters."""
+    leaves = [child for child in node.children if isinstance(child, InvocationNode)]
+    if node.scratch or len(leaves) < len(node.children):
+        return None
+    primitives = [context.primitives[leaf.primitive] for leaf in leaves]
+    if not may_be_split(primitives, context.axes[node.axis], context.axes):
+        return None
+    made: tuple[KernelNode, ...] = ()
+    zeroed = None
+    for place, child in enumerate(leaves):
+        following = leaves[place + 1] if place + 1 < len(leaves) else None
+        if following is not None and zero_is_absorbed(child, following, path, context):
+            zeroed = following
+            continue
+        leaf = _fibre_leaf(child, path, context, accumulate=child is not zeroed)
+        nodes = None if leaf is None else lower_walked_scatter(leaf, fibre, context.isa)
+        if nodes is None:
+            return None
+        made += nodes
+    return made
+
+
+def _without_zero(node: IterationNode, path: Path, context: Context) -> tuple[IterationNode, bool]:
+    """``node`` without a Zero that only clears what its last child adds into; whether it had one.
+
+    Other children make a temporary.
+    """
+    last = node.children[-1]
+    if len(node.children) < 3 or not isinstance(last, InvocationNode):
+        return node, False
+    for place in (0, len(node.children) - 2):
+        if zero_is_absorbed(node.children[place], last, path, context):
+            left = (*node.children[:place], *node.children[place + 1 :])
+            return replace(node, children=left), True
+    return node, False
+
+
+def _lower_runs(
+    halves: Halves,
+    dot: Primitive | None,
+    fibre: Fibre,
+    path: Path,
+    context: Context,
+    from_zero: bool,
+) -> tuple[KernelNode, ...] | None:
+    """Both halves of a sparse loop for runs of positions, the temporary kept for all of a run."""
+    temporary, room = halves.temporary, context.room
+    low, high = context.slots.spans[temporary.name]
+    if low:
+        return None
+    width = temporary.data_type.width
+    stride = width if high == width else round_up(high)
+    size = run_positions(stride)
+    storage = Storage.THREAD if path.in_grid else Storage.RUN
+    bounds = room.add(f"bounds of {temporary.name}", DataType.I64, storage, 16)
+    kept = room.add(f"run of {temporary.name}", temporary.data_type, storage, stride * size)
+    number = context.slots.number | {temporary.name: kept}
+    slots = with_fields(context.slots, slots=tuple(room.slots), number=number)
+    inside = with_fields(context, slots=slots)
+    run = fibre.in_run(Address(slot=bounds, offset_bytes=0), kept, stride)
+    consumer = _fibre_leaf(halves.consumer, path, inside, accumulate=True)
+    last = None if consumer is None else lower_walked_sum(consumer, run, context.isa)
+    if last is None:
+        return None
+    first = None
+    if dot is not None:
+        leaf = _any_leaf(dot, path, inside, accumulate=False)
+        ends = (Address(slot=kept, offset_bytes=0),)
+        first = lower_walked_dots(leaf, run, lanes_of(dot) or 1, ends, context.isa)
+    if first is None:
+        loop = run.loop(inside.siblings(halves.producers, path, inside))
+        first = rows_of_fibre(loop, context.isa) or (loop,)
+    steps = (Step(slot=kept, stride_bytes=stride),)
+    start: tuple[KernelNode, ...] = ()
+    if from_zero and consumer is not None:
+        fresh = lower_walked_sum(with_fields(consumer, accumulate=False), run, context.isa)
+        start = (*first, *(fresh or last))
+    return (fibre.runs(size, run.pos, steps, (*first, *last), start),)
+
+
+def _fibre_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> Leaf | None:
+    """An unguarded Zero below a sparse loop, or a Contraction that forms each sum in one chain."""
+    if not isinstance(node, InvocationNode) or node.guard:
+        return None
+    primitive = context.primitives[node.primitive]
+    if primitive.operation is Operation.ZERO:
+        return _any_leaf(primitive, path, context, accumulate=False)
+    if primitive.operation is not Operation.CONTRACTION or lanes_of(primitive) is not None:
+        return None
+    return (
+        None if flushes_subnormals(primitive) else _any_leaf(primitive, path, context, accumulate)
+    )
+
+
+def _any_leaf(primitive: Primitive, path: Path, context: Context, accumulate: bool) -> Leaf:
+    operands, types = operands_of(primitive, path, context)
+    axes = tile_axes([context.axes[name] for name in primitive.axes], operand_names(primitive))
+    return Leaf(tuple(axes), operands, types[0], types[-1], accumulate)
+
+
+def zero_is_absorbed(node: Node, following: Node, path: Path, context: Context) -> bool:
+    """True when ``node`` zeroes exactly what ``following`` starts to add into."""
+    if not isinstance(node, InvocationNode) or node.guard != following.guard:
+        return False
+    zero = context.primitives[node.primitive]
+    if zero.operation is not Operation.ZERO:
+        return False
+    leaf, axes = _leaf_and_reductions(following, path, context)
+    if leaf is None:
+        return False
+    contraction = context.primitives[leaf.primitive]
+    if contraction.operation is not Operation.CONTRACTION or contraction.output != zero.output:
+        return False
+    if zero.output in contraction.inputs:
+        return False
+    return covers(zero, contraction, axes, context) and runs_inside(
+        contraction, axes, path, context
+    )
+
+
+def _leaf_and_reductions(
+    node: Node, path: Path, context: Context
+) -> tuple[InvocationNode | None, tuple[Axis, ...]]:
+    if isinstance(node, InvocationNode):
+        return node, ()
+    if context.axes[node.axis].is_sparse:
+        return _walked_leaf(node, path, context), ()
+    absorbed = absorbed_leaf(node, context)
+    return absorbed if absorbed is not None else (None, ())
+
+
+def _walked_leaf(node: IterationNode, path: Path, context: Context) -> InvocationNode | None:
+    """The last child of a sparse loop, where kernels walk the loop and start from zero."""
+    axes, child = [context.axes[node.axis]], node.children[-1]
+    if isinstance(child, IterationNode) and len(node.children) == 1:
+        axes, child = [*axes, context.axes[child.axis]], child.children[-1]
+    if not isinstance(child, InvocationNode):
+        return None
+    output = context.primitives[child.primitive].output
+    if any(axis.offsets[output] or axis.strides[output] for axis in axes):
+        return None
+    mark = context.room.mark()
+    walked = lower_fibre(node, path, context, from_zero=True)
+    context.room.cut(mark)
+    return None if walked is None else child
