@@ -21,7 +21,7 @@ from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.determinism import checked_determinism
 from teir.pipeline.plan import Plan, operand_type, run_views, view_out
-from teir.pipeline.planning import Wishes, kept_plans, plan_arrays, plan_types, with_entry
+from teir.pipeline.planning import Wishes, callable_plan, kept_plans, plan_arrays, plan_types
 from teir.pipeline.problem import (
     OperandType,
     asked_type,
@@ -95,8 +95,8 @@ def einsum(
                 plan, views = plan_arrays(parse_expression(subscripts), operands, Wishes())
                 kept_plans().keep(tuple(key), plan)
                 return run_views(plan, views, None if out is None else view_out(plan.problem, out))
-            if not plan.has_entry:
-                plan = with_entry(plan)
+            if not plan.is_callable:
+                plan = callable_plan(plan)
                 kept_plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
     if out_levels is None and dtype is None and not tune and type(subscripts) is str:

@@ -1,19 +1,22 @@
 """From an einsum on array types to a plan, kept in memory by what was asked for.
 
-    problem -> path, layouts and program (chosen) -> executable -> plan -> native entry
+    problem -> path, layouts and program (chosen) -> executable -> plan -> native entry and call
 
-A plan gets its native entry point when it is called again, or when it is made to be called often.
+A plan gets its native entry point and its call when it is used again, or when it is made to be
+called often.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from teir.arrays.adapters import view_array
+from teir.backends.llvm.call import bind_call
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.errors import TeirError
 from teir.expr.nodes import Subscripts
@@ -22,7 +25,7 @@ from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.executable import Executable, compile_program, thread_count
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
-from teir.pipeline.plan import Plan, operand_type
+from teir.pipeline.plan import Plan, call_plan, operand_type
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import (
     OperandType,
@@ -84,15 +87,15 @@ def plan_types(
     if keyed:
         key = (*key, wishes.optimize)
         known = kept_plans().plans.get(key)
-        if known is not None and (known.has_entry or not is_called_often):
+        if known is not None and (known.is_callable or not is_called_often):
             return known
     else:
         known = None
     made = known or _make_plan(
         subscripts, types, out, replace(wishes, threads=threads, memory_limit=limit)
     )
-    if is_called_often and not made.has_entry:
-        made = with_entry(made)
+    if is_called_often and not made.is_callable:
+        made = callable_plan(made)
     if wishes.tune:
         # Plans made before may not know what is remembered now.
         kept_plans().clear()
@@ -124,7 +127,7 @@ def _make_plan(
             chosen=None,
             executable=None,
             entry=None,
-            has_entry=True,
+            is_callable=False,
             direct=None,
             replan=replan,
             memory_limit=wishes.memory_limit,
@@ -145,7 +148,7 @@ def _make_plan(
         chosen=chosen,
         executable=executable,
         entry=None,
-        has_entry=any(problem.copied),
+        is_callable=False,
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -193,10 +196,18 @@ def _fitting_threads(executable: Executable, decidable: Decidable, threads: int)
     return threads_within(executable.kernel_program, room, threads)
 
 
-def with_entry(plan: Plan) -> Plan:
-    """A plan that is called again, with the native function of exactly its arrays."""
-    assert plan.executable is not None
-    return replace(plan, entry=_entry(plan.executable, plan.problem), has_entry=True)
+def callable_plan(plan: Plan) -> Plan:
+    """A plan that is called again, with the native function of exactly its arrays if it can be."""
+    executable, problem = plan.executable, plan.problem
+    entry = None
+    if executable is not None and not any(problem.copied):
+        entry = _entry(executable, problem)
+    made = replace(plan, entry=entry, is_callable=True)
+    in_python = partial(call_plan, made)
+    if executable is None or entry is None:
+        return replace(made, __call__=in_python)
+    arrays = len(problem.operands) + 1
+    return replace(made, __call__=bind_call(entry, arrays, in_python, executable.isa))
 
 
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from teir.backends.llvm import entry_ir, nest, pool_ir
+from teir.backends.llvm import call_ir, entry_ir, nest, pool_ir
 from teir.backends.llvm.compile_ir import machine_for
 from teir.target import Isa
 
-CONTROL_SYMBOLS = (*nest.CONTROL_SYMBOLS, *pool_ir.POOL_SYMBOLS, *entry_ir.ENTRY_SYMBOLS)
+CONTROL_SYMBOLS = (
+    *nest.CONTROL_SYMBOLS,
+    *pool_ir.POOL_SYMBOLS,
+    *entry_ir.ENTRY_SYMBOLS,
+    call_ir.CALL,
+)
 
 
 def emit_control(isa: Isa) -> str:
     """The definitions of all control functions."""
-    return "\n".join((nest.emit_nest(), pool_ir.emit_pool(_pause(isa)), entry_ir.emit_entry()))
+    parts = (
+        nest.emit_nest(),
+        pool_ir.emit_pool(_pause(isa)),
+        entry_ir.emit_entry(),
+        call_ir.emit_call(),
+    )
+    return "\n".join(parts)
 
 
 def _pause(isa: Isa) -> str:

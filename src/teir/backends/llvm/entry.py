@@ -36,7 +36,7 @@ _FORMATS = {
 _BUFFER_FLAGS = 0x10 | 0x08 | 0x04
 """PyBUF_STRIDES and PyBUF_FORMAT."""
 
-_METH_FASTCALL = 0x80
+METH_FASTCALL = 0x80
 
 
 class EntryOperand(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,9 @@ class EntryOperand(msgspec.Struct, frozen=True, kw_only=True):
     writable: bool
 
 
-class _MethodDefinition(ctypes.Structure):
+class MethodDefinition(ctypes.Structure):
+    """A PyMethodDef."""
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -83,10 +85,10 @@ def bind_entry(
     native.place(context, (0,) * native.operand_count)
     dtypes = [operand.data_type.numpy_dtype() if reads_fields else None for operand in operands]
     record = _record(native, operands, dtypes, context.frame)
-    definition = _MethodDefinition(
-        b"run", library.control()[entry_ir.ENTRY], _METH_FASTCALL, b"Run the compiled program."
+    definition = MethodDefinition(
+        b"run", library.control()[entry_ir.ENTRY], METH_FASTCALL, b"Run the compiled program."
     )
-    return _new_function(definition, record, (native, context, dtypes))
+    return new_function(definition, record, (native, context, dtypes))
 
 
 def _record(
@@ -180,10 +182,13 @@ def _fill_table(library: CodeLibrary) -> bool:
     return True
 
 
-def _new_function(
-    definition: _MethodDefinition, record: array[int], owners: tuple[Any, ...]
+def new_function(
+    definition: MethodDefinition, record: array[int], owners: tuple[Any, ...]
 ) -> Callable[..., Any]:
-    """The built-in function; as its module it holds everything its code points to."""
+    """The built-in function of a capsule with ``record``.
+
+    As its module it holds everything its code points to: ``owners``, the record, the definition.
+    """
     new_capsule, new_function = runtime.current().once("python constructors", _constructors)
     capsule = new_capsule(record.buffer_info()[0], None, None)
     kept = (definition, record, owners)

@@ -4,11 +4,11 @@
 record of a plan. It looks at every argument, compares what it finds with the record, and
 runs; whatever it did not expect makes it return NotImplemented, and Python takes the way that
 explains. So does the run that brings the count of runs to zero: Python then has specialised code
-made. Only stable-ABI functions are called, through the addresses in ``teir_python``. Arguments
-are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer (a mask, a unit).
-Where an array has the very dtype object of the record its fields are read as NumPy's binary
-interface lays them out, which is four times as fast as asking for its buffer; else the buffer is
-asked for.
+made. Only functions of the stable ABI are called, through the addresses in ``teir_python``.
+Arguments are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer (a mask,
+a unit). Where an array has the very dtype object of the record its fields are read as NumPy's
+binary interface lays them out, which is four times as fast as asking for its buffer; else the
+buffer is asked for.
 
     record   byte 0   number of operands
              byte 8   1 while a run is using the frame (i32)
@@ -47,6 +47,10 @@ PYTHON_FUNCTIONS = (
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
     "Py_IncRef",
+    "Py_DecRef",
+    "PyTuple_Size",
+    "PyTuple_GetItem",
+    "PyObject_Vectorcall",
 )
 """The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
 
@@ -68,8 +72,8 @@ FLAGS_BYTES = _FIELDS_BYTES + 48
 """Where PyArrayObject holds its fields (numpy/ndarraytypes.h, part of NumPy's binary interface)."""
 WRITEABLE = 0x400
 
-_NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
-_ARRAY_TYPE_BYTES = _NONE_BYTES + 16
+NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
+_ARRAY_TYPE_BYTES = NONE_BYTES + 16
 _TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
 _TYPE_FIELD_BYTES = object.__basicsize__ - 8
 """The type is the last field of a PyObject, with the interpreter's lock and without."""
@@ -80,7 +84,7 @@ def emit_entry() -> str:
     return f"@{PYTHON_TABLE} = global [{_TABLE_WORDS} x ptr] zeroinitializer\n" + _ENTRY_TEXT
 
 
-def _python(name: str) -> str:
+def python_function(name: str) -> str:
     """Instructions that load a Python function's address into ``%<name>``."""
     place = 8 * PYTHON_FUNCTIONS.index(name)
     return (
@@ -93,9 +97,9 @@ _ENTRY_TEXT = f"""
 define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
 entry:
   %views = alloca [{MOST_OPERANDS * _VIEW_BYTES} x i8], align 16
-{_python("PyCapsule_GetPointer")}
-{_python("PyObject_GetBuffer")}
-{_python("PyBuffer_Release")}
+{python_function("PyCapsule_GetPointer")}
+{python_function("PyObject_GetBuffer")}
+{python_function("PyBuffer_Release")}
   %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
   %wanted = load i64, ptr %record
   %count_fits = icmp eq i64 %given, %wanted
@@ -181,7 +185,7 @@ buffer:
   %got = icmp eq i32 %failed, 0
   br i1 %got, label %size_test, label %no_buffer
 no_buffer:
-{_python("PyErr_Clear")}
+{python_function("PyErr_Clear")}
   call void %PyErr_Clear()
   br label %release_unexpected
 size_test:
@@ -371,8 +375,8 @@ run_locked:
   call void @{RUN}(ptr %frame)
   br label %finish
 run_unlocked:
-{_python("PyEval_SaveThread")}
-{_python("PyEval_RestoreThread")}
+{python_function("PyEval_SaveThread")}
+{python_function("PyEval_RestoreThread")}
   %thread = call ptr %PyEval_SaveThread()
   call void @{RUN}(ptr %frame)
   call void %PyEval_RestoreThread(ptr %thread)
@@ -394,10 +398,10 @@ answer:
 unexpected:
   br label %return
 return:
-  %answer_byte = phi i64 [ {_NONE_BYTES}, %answer ], [ {_NONE_BYTES + 8}, %unexpected ]
+  %answer_byte = phi i64 [ {NONE_BYTES}, %answer ], [ {NONE_BYTES + 8}, %unexpected ]
   %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
   %result = load ptr, ptr %result_at
-{_python("Py_IncRef")}
+{python_function("Py_IncRef")}
   call void %Py_IncRef(ptr %result)
   ret ptr %result
 }}
