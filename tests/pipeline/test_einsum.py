@@ -136,6 +136,27 @@ def test_integers_go_through_numpy(dtype: str) -> None:
     assert "NumPy" in teir.plan("ij,jk->ik", a, b).explain()
 
 
+def test_integers_of_several_types_meet_in_the_type_of_the_result() -> None:
+    flags, more = np.ones((5, 3), bool), np.ones(5, bool)
+    bytes_, wide = np.full((3, 4), 200, "uint8"), np.full(4, 3, "int64")
+    assert teir.einsum("pi,p,ij,j->", flags, more, bytes_, wide) == 5 * 3 * 4 * 200 * 3
+    out = np.empty((), "int64")
+    teir.einsum("pi,p,ij,j->", flags, more, bytes_, wide, out=out)
+    assert out == 5 * 3 * 4 * 200 * 3
+
+
+def test_types_are_promoted_all_at_once() -> None:
+    one, two, three = np.ones(2, "int8"), np.ones(2, "uint8"), np.ones(2, "float16")
+    assert teir.einsum("i,i,i->i", one, two, three).dtype == np.result_type(one, two, three)
+
+
+def test_types_without_a_common_one_are_refused() -> None:
+    narrow, counts = np.ones(2, ml_dtypes.bfloat16), np.ones(2, "int16")
+    with pytest.raises(TeirError, match=r"TEIR620 at operands.*bfloat16 and int16"):
+        teir.einsum("i,i->", narrow, counts)
+    assert teir.einsum("i,i->", narrow, counts, dtype="float32") == 2
+
+
 def test_objects_go_through_numpy() -> None:
     a = np.array([[1, 2], [3, 10**30]], object)
     np.testing.assert_array_equal(teir.einsum("ij,jk->ik", a, a), a.dot(a))
@@ -561,6 +582,14 @@ def test_tensordot_refuses_axes() -> None:
     assert code_of(lambda: teir.tensordot(a, a, ([5], [0]))) == "TEIR615"
 
 
+def test_tensordot_repeats_no_extent_of_1() -> None:
+    narrow, wide = integers(2, 1), integers(3, 2)
+    with pytest.raises(TeirError, match=r"TEIR626 at axes: .*\(1,\) of the axes.*\(3,\)"):
+        teir.tensordot(narrow, wide, 1)
+    with pytest.raises(TeirError, match="TEIR626"):
+        teir.tensordot(wide, [[1.0], [2.0]], ([0], [0]))
+
+
 @pytest.mark.parametrize("axes", [None, (0, 1, 2), (2, 0, 1), (-1, 0, 1)])
 def test_transpose(axes: tuple[int, ...] | None) -> None:
     a = integers(3, 17, 20)
@@ -731,3 +760,13 @@ def test_an_index_that_both_operands_repeat(expression: str) -> None:
     np.testing.assert_array_equal(
         teir.einsum(expression, *operands), np.einsum(expression, *operands)
     )
+
+
+def test_plans_and_reports_are_shown_in_a_line() -> None:
+    plan = teir.plan("ij,jk->ik", (3, 4), (4, 5), dtype="float32", threads=1)
+    text = "<Plan 'ij,jk->ik': float32 (3, 4), float32 (4, 5) -> float32 (3, 5), native, "
+    assert repr(plan) == text + "1 thread(s)>"
+    assert repr(teir.check(plan.program)) == "<Report on 'ij,jk->ik': ok>"
+    assert teir.loads(str(plan.program)) == plan.program
+    nothing = teir.plan("ij->i", (3, 0))
+    assert repr(nothing) == "<Plan 'ij->i': float64 (3, 0) -> float64 (3,), zeros, 1 thread(s)>"

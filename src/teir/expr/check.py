@@ -75,7 +75,8 @@ def _rank_findings(text: str, number: int, term: Term, shape: tuple[int, ...]) -
         return []
     hint = "add an ellipsis '...' for the other axes" if symbols < rank else None
     found = f"{symbols} in the term {str(term)!r}"
-    expected = f"{rank} subscripts for operand {number} of shape {shape}"
+    plural = "" if rank == 1 else "s"
+    expected = f"{rank} subscript{plural} for operand {number} of shape {shape}"
     if term.ellipsis is not None:
         expected = f"at most {expected}"
     return [at_character(RANK, text, term.start, expected, found, hint)]
@@ -125,7 +126,7 @@ def _output(
                     OUTPUT_ELLIPSIS,
                     subscripts.text,
                     term.start,
-                    f"'...' for {hidden} axes",
+                    f"'...' for {hidden} {'axis' if hidden == 1 else 'axes'}",
                     f"{str(term)!r}",
                     "to sum over these axes, name them",
                 )

@@ -222,6 +222,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[Node, ...]
     scratch: tuple[Tensor, ...] = ()
 
+    def __str__(self) -> str:
+        """The canonical text form."""
+        from teir.ir.printing import print_program
+
+        return print_program(self).text
+
     def __eq__(self, other: object) -> bool:
         """Node by node: comparing a deep schedule needs no deep stack."""
         if not isinstance(other, Program):

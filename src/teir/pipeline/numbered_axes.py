@@ -17,11 +17,19 @@ AXES = Rule(
     source="numpy",
 )
 
+EXTENTS = Rule(
+    code="TEIR626",
+    sentence="Axes that are summed together have equal extents.",
+    source="numpy.tensordot",
+)
+
 
 def tensordot(a: Any, b: Any, axes: Any = 2, *, out: Any = None, threads: int | None = None) -> Any:
     """As `numpy.tensordot`: ``axes`` is a count, or a pair of axes or of axis lists."""
-    rank_a, rank_b = _rank("operand 0", a), _rank("operand 1", b)
+    shape_a, shape_b = _shape("operand 0", a), _shape("operand 1", b)
+    rank_a, rank_b = len(shape_a), len(shape_b)
     left, right = _summed_axes(axes, rank_a, rank_b)
+    _require_equal_extents([shape_a[place] for place in left], [shape_b[place] for place in right])
     names_a = [symbol_of(place) for place in range(rank_a)]
     names_b = [symbol_of(rank_a + place) for place in range(rank_b)]
     for place, other in zip(left, right, strict=True):
@@ -39,7 +47,7 @@ def transpose(
 
     ``axes`` as in `numpy.transpose`; None reverses them.
     """
-    rank = _rank("operand 0", a)
+    rank = len(_shape("operand 0", a))
     order = list(range(rank))[::-1] if axes is None else _axes(axes, rank)
     if sorted(order) != list(range(rank)):
         raise _axes_refusal(f"a permutation of {rank} axes", repr(axes))
@@ -48,9 +56,18 @@ def transpose(
     return einsum(text, a, out=out, threads=threads)
 
 
-def _rank(name: str, array: Any) -> int:
+def _shape(name: str, array: Any) -> Sequence[int]:
     shape = getattr(array, "shape", None)
-    return len(view_array(name, array).shape if shape is None else shape)
+    return view_array(name, array).shape if shape is None else tuple(shape)
+
+
+def _require_equal_extents(left: Sequence[int], right: Sequence[int]) -> None:
+    """An einsum repeats extents of 1; tensordot does not."""
+    if list(left) != list(right):
+        place = ArgumentPlace(name="axes")
+        expected = f"the extents {tuple(left)} of the axes of operand 0"
+        found = f"{tuple(right)} in operand 1"
+        raise TeirError((Finding(rule=EXTENTS, place=place, expected=expected, found=found),))
 
 
 def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:

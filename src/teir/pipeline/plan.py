@@ -87,6 +87,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The call, in a slot of each plan: where it is native code, a tiny product takes half the time
     that a method of Python would."""
 
+    def __repr__(self) -> str:
+        """A line; `explain` has the rest."""
+        problem = self.problem
+        operands = ", ".join(f"{one.dtype} {one.shape}" for one in problem.operands)
+        return (
+            f"<Plan {str(problem.subscripts)!r}: {operands} -> {problem.out.dtype} "
+            f"{problem.bound.output_shape}, {problem.route.value}, {self.threads} thread(s)>"
+        )
+
     def call_planned(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
         """As a call, on arrays known to have the types, shapes and strides planned for."""
         entry, direct = self.entry, self.direct

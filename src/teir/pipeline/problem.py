@@ -27,6 +27,11 @@ RESULT_TYPE = Rule(
     sentence="dtype names a floating-point or complex type, and is complex where an operand is.",
     source="language reference, einsum",
 )
+COMMON_TYPE = Rule(
+    code="TEIR620",
+    sentence="Operands have a common type as NumPy promotes types, or dtype names one.",
+    source="numpy.result_type",
+)
 OUT_ORDER = Rule(
     code="TEIR634",
     sentence="Every axis of out is walked forwards, or backwards by every operand that has it.",
@@ -147,13 +152,11 @@ def stored_type(data_type: DataType) -> DataType:
 def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np.dtype[Any]:
     """The type of the result: as asked for, else as NumPy promotes the operands' types.
 
-    Raises TeirError (TEIR613) for a dtype that is none, or that would drop imaginary parts.
+    Raises TeirError: a dtype that is none, or that would drop imaginary parts (TEIR613); types
+    without a common one where none is asked for (TEIR620).
     """
     if dtype is None:
-        common = operands[0].dtype
-        for operand in operands[1:]:
-            if operand.dtype != common:
-                common = np.result_type(common, operand.dtype)
+        common = _common_type([operand.dtype for operand in operands])
         data_type = data_type_of(common)
         return common if data_type is None or data_type.is_index else data_type
     wanted = asked_type(dtype)
@@ -162,6 +165,24 @@ def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np
     if is_complex and not wanted_complex:
         raise _type_refusal("a complex type", f"{dtype!r} for complex operands")
     return wanted
+
+
+def _common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """All types at once: promoting pair by pair gives other types (uint8, int8 and float16)."""
+    if all(dtype == dtypes[0] for dtype in dtypes):
+        return dtypes[0]
+    try:
+        return np.result_type(*dtypes)
+    except np.exceptions.DTypePromotionError:
+        found = " and ".join(dict.fromkeys(str(dtype) for dtype in dtypes))
+        finding = Finding(
+            rule=COMMON_TYPE,
+            place=ArgumentPlace(name="operands"),
+            expected="types with a common one",
+            found=found,
+            hint="pass dtype= to name the type of the computation",
+        )
+        raise TeirError((finding,)) from None
 
 
 def asked_type(dtype: Any) -> DataType | np.dtype[Any]:

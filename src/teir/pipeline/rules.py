@@ -8,8 +8,16 @@ from teir.pipeline.determinism import DETERMINISTIC
 from teir.pipeline.einsum import SHAPES
 from teir.pipeline.memory import MEMORY_LIMIT
 from teir.pipeline.numbered_axes import AXES
+from teir.pipeline.numbered_axes import EXTENTS as TENSORDOT_EXTENTS
 from teir.pipeline.plan import RULES as PLAN_RULES
-from teir.pipeline.problem import OUT_ORDER, OUT_OVERLAP, OUT_WIDTH, RESULT_TYPE, SIZE
+from teir.pipeline.problem import (
+    COMMON_TYPE,
+    OUT_ORDER,
+    OUT_OVERLAP,
+    OUT_WIDTH,
+    RESULT_TYPE,
+    SIZE,
+)
 from teir.search.path import OPTIMIZE
 
 EINSUM_RULES = tuple(
@@ -18,8 +26,10 @@ EINSUM_RULES = tuple(
             *EXPRESSION_RULES,
             OPTIMIZE,
             RESULT_TYPE,
+            COMMON_TYPE,
             SIZE,
             AXES,
+            TENSORDOT_EXTENTS,
             SHAPES,
             *ADAPTER_RULES,
             *PLAN_RULES,

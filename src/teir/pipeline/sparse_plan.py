@@ -36,6 +36,15 @@ class SparsePlan:
     """The operands planned with, as far as they live."""
     calls: SparseCalls = field(default_factory=SparseCalls, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        """A line; `explain` has the rest."""
+        problem = self.problem
+        operands = ", ".join(problem.operands)
+        return (
+            f"<SparsePlan {str(problem.assignment)!r}: {operands} -> {problem.result_type.value} "
+            f"{self.shape}, {problem.threads} thread(s)>"
+        )
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.problem.shape

@@ -44,6 +44,11 @@ class Report(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     needs: Mapping[str, Need]
 
+    def __repr__(self) -> str:
+        """A line; `findings`, `needs` and `notes` have the rest."""
+        codes = ", ".join(finding.rule.code for finding in self.findings)
+        return f"<Report on {self.program.name!r}: {codes or 'ok'}>"
+
     @property
     def ok(self) -> bool:
         return not self.findings
