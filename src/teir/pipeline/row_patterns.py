@@ -23,6 +23,7 @@ from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_storage import Compressed, Stored, compress, expand, index_type
 from teir.backends.llvm.fibre_unions import (
     LINE,
+    ROOM,
     FibreUnions,
     Term,
     TermKind,
@@ -228,7 +229,7 @@ class _Work:
 
     def _part(self, task: tuple[range, int]) -> Array:
         rows, pairs = task
-        most = min(pairs, len(rows) * self.columns) + 1
+        most = min(pairs, len(rows) * self.columns) + ROOM
         room = self._room(most)
         count = self.run.unions(self.terms, rows, room.marks, self.counts, room.found)
         part = room.found[:count].copy()
@@ -237,7 +238,7 @@ class _Work:
         return part
 
     def _room(self, most: int) -> _Room:
-        marks = -(-self.columns // LINE) + 16
+        marks = -(-self.columns // LINE) + LINE
         try:
             room = self.spare.pop()
         except IndexError:

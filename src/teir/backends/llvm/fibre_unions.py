@@ -4,8 +4,9 @@
     row r of B + C = what either stores;  of B * C, element by element, what both store
 
 A mark per column and one per line of 64 columns: the lines between the first and the last column
-of a row are looked through in order, so columns come out sorted, and what was marked is cleared on
-the way. Rows that store what the row before stores are copied, and not marked twice.
+of a row are looked through in order, 64 at a time, so columns come out sorted, and what was marked
+is cleared on the way. Most fibres are short: no loop but that over steps of eight depends on their
+length. Rows that store what the row before stores are copied, and not marked twice.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ from teir.target import Isa
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LINE = 64
-"""Columns of a line."""
+"""Columns of a line, and lines looked at together."""
+ROOM = 64
+"""Columns behind those of the rows that may be overwritten."""
+_AT_ONCE = 8
+"""Columns marked without a test between them."""
 
 
 TERM_WORDS = 8
@@ -92,7 +97,7 @@ class FibreUnions:
         """How many columns ``rows`` reach; they are written to ``columns``, per row to ``counts``.
 
         Index arrays are those of valid levels. ``marks``: zeroed bytes, `marks_for` the columns.
-        ``columns`` has room for what the rows may reach.
+        ``columns`` has room for what the rows may reach and `ROOM` more.
         """
         words = np.zeros((len(terms), TERM_WORDS), np.int64)
         for record, term in zip(words, terms, strict=True):
@@ -106,7 +111,7 @@ class FibreUnions:
 def marks_for(columns: int) -> tuple[Array, Array]:
     """Zeroed marks for so many columns, and for their lines."""
     lines = -(-columns // LINE)
-    return np.zeros(LINE * (lines + 1), np.uint8), np.zeros(lines + 16, np.uint8)
+    return np.zeros(LINE * (lines + 1), np.uint8), np.zeros(lines + LINE, np.uint8)
 
 
 def fibre_unions(isa: Isa, width: int) -> FibreUnions:
@@ -117,8 +122,11 @@ def fibre_unions(isa: Isa, width: int) -> FibreUnions:
 def _bound(isa: Isa, width: int) -> FibreUnions:
     words = ("row_pairs", "same_rows", "fibre_unions")
     symbols = tuple(f"teir_{word}_{8 * width}" for word in words)
-    functions = (row_pairs_function, same_rows_function, unions_function)
-    made = [make(symbol, width) for make, symbol in zip(functions, symbols, strict=True)]
+    made = [
+        row_pairs_function(symbols[0], width),
+        same_rows_function(symbols[1], width),
+        unions_function(symbols[2], width, compresses=isa is Isa.AVX512),
+    ]
     text = module_text(made, isa)
     key = "\n".join(("fibre unions", compiler_version(), str(machine_for(isa)), text)).encode()
     cache = current().once("object cache", lambda: object_cache(os.environ))
@@ -231,10 +239,13 @@ done:
 """
 
 
-def unions_function(symbol: str, width: int) -> str:
-    """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR."""
+def unions_function(symbol: str, width: int, *, compresses: bool) -> str:
+    """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR.
+
+    With ``compresses`` the columns of a line are stored by vectors that lanes are squeezed out of.
+    """
     element = f"i{8 * width}"
-    column = "add i64 %found, 0" if width == 8 else "trunc i64 %found to i32"
+    take, declared = _squeezed(width) if compresses else (_one_by_one(width), "")
     return f"""
 {_mark_fibre(width)}
 {_mark_product(width)}
@@ -306,49 +317,41 @@ term.mark:
 marked:
   %low = load i64, ptr %ends
   %high = load i64, ptr %end.at
-  br label %scan
-scan:
-  %line = phi i64 [ %low, %marked ], [ %line.far, %skip ], [ %line.next, %bit ]
-  %n.scan = phi i64 [ %n, %marked ], [ %n.scan, %skip ], [ %n.bit, %bit ]
-  %left = icmp sle i64 %line, %high
-  br i1 %left, label %eight, label %row.end
-eight:
-  %eight.at = getelementptr i8, ptr %lines, i64 %line
-  %word = load i64, ptr %eight.at, align 1
-  %zeros = call i64 @llvm.cttz.i64(i64 %word, i1 false)
-  %empty = lshr i64 %zeros, 3
-  %hit = icmp eq i64 %empty, 0
-  br i1 %hit, label %line.open, label %skip
-skip:
-  %line.far = add i64 %line, %empty
-  br label %scan
+  br label %group
+group:
+  %line.from = phi i64 [ %low, %marked ], [ %line.on, %group.end ]
+  %n.group = phi i64 [ %n, %marked ], [ %n.line, %group.end ]
+  %left = icmp sle i64 %line.from, %high
+  br i1 %left, label %group.open, label %row.end
+group.open:
+  %group.at = getelementptr i8, ptr %lines, i64 %line.from
+  %touched = load <{LINE} x i8>, ptr %group.at, align 1
+  store <{LINE} x i8> zeroinitializer, ptr %group.at, align 1
+  %some.lines = icmp ne <{LINE} x i8> %touched, zeroinitializer
+  %lines.mask = bitcast <{LINE} x i1> %some.lines to i64
+  %line.on = add i64 %line.from, {LINE}
+  br label %line
+line:
+  %lines.now = phi i64 [ %lines.mask, %group.open ], [ %lines.next, %line.end ]
+  %n.line = phi i64 [ %n.group, %group.open ], [ %n.taken, %line.end ]
+  %lines.over = icmp eq i64 %lines.now, 0
+  br i1 %lines.over, label %group.end, label %line.open
 line.open:
-  %line.next = add i64 %line, 1
-  store i8 0, ptr %eight.at
-  %start = shl i64 %line, 6
+  %line.inside = call i64 @llvm.cttz.i64(i64 %lines.now, i1 true)
+  %lines.less = sub i64 %lines.now, 1
+  %lines.next = and i64 %lines.now, %lines.less
+  %line.number = add i64 %line.from, %line.inside
+  %start = shl i64 %line.number, 6
   %cells = getelementptr i8, ptr %marks, i64 %start
   %cell = load <{LINE} x i8>, ptr %cells, align 1
   store <{LINE} x i8> zeroinitializer, ptr %cells, align 1
   %set = icmp ne <{LINE} x i8> %cell, zeroinitializer
   %mask = bitcast <{LINE} x i1> %set to i64
-  br label %bit
-bit:
-  %mask.now = phi i64 [ %mask, %line.open ], [ %mask.next, %bit.take ]
-  %n.bit = phi i64 [ %n.scan, %line.open ], [ %n.taken, %bit.take ]
-  %over = icmp eq i64 %mask.now, 0
-  br i1 %over, label %scan, label %bit.take
-bit.take:
-  %inside = call i64 @llvm.cttz.i64(i64 %mask.now, i1 true)
-  %found = add i64 %start, %inside
-  %column = {column}
-  %out.at = getelementptr {element}, ptr %out, i64 %n.bit
-  store {element} %column, ptr %out.at, align 1
-  %n.taken = add i64 %n.bit, 1
-  %less = sub i64 %mask.now, 1
-  %mask.next = and i64 %mask.now, %less
-  br label %bit
+{take}
+group.end:
+  br label %group
 row.end:
-  %n.end = phi i64 [ %n.copied, %copy ], [ %n.scan, %scan ]
+  %n.end = phi i64 [ %n.copied, %copy ], [ %n.group, %group ]
   %made = sub i64 %n.end, %n
   %count.at = getelementptr i64, ptr %counts, i64 %r
   store i64 %made, ptr %count.at
@@ -360,7 +363,71 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
+{declared}"""
+
+
+def _one_by_one(width: int) -> str:
+    """Store the columns that ``%mask`` marks from ``%start`` on, lowest bit first."""
+    element = f"i{8 * width}"
+    column = "add i64 %found, 0" if width == 8 else "trunc i64 %found to i32"
+    return f"""  br label %bit
+bit:
+  %mask.now = phi i64 [ %mask, %line.open ], [ %mask.next, %bit.take ]
+  %n.taken = phi i64 [ %n.line, %line.open ], [ %n.more, %bit.take ]
+  %over = icmp eq i64 %mask.now, 0
+  br i1 %over, label %line.end, label %bit.take
+bit.take:
+  %inside = call i64 @llvm.cttz.i64(i64 %mask.now, i1 true)
+  %found = add i64 %start, %inside
+  %column = {column}
+  %out.at = getelementptr {element}, ptr %out, i64 %n.taken
+  store {element} %column, ptr %out.at, align 1
+  %n.more = add i64 %n.taken, 1
+  %less = sub i64 %mask.now, 1
+  %mask.next = and i64 %mask.now, %less
+  br label %bit
+line.end:
+  br label %line"""
+
+
+def _squeezed(width: int) -> tuple[str, str]:
+    """As `_one_by_one`, a whole vector at every step; what lies behind the last is overwritten."""
+    lanes = LINE // width
+    element = f"i{8 * width}"
+    kind, bits = f"<{lanes} x {element}>", f"i{lanes}"
+    first = "add i64 %start, 0" if width == 8 else "trunc i64 %start to i32"
+    lines = [
+        f"  %least = {first}",
+        f"  %head = insertelement {kind} poison, {element} %least, i64 0",
+        f"  %base = shufflevector {kind} %head, {kind} poison, <{lanes} x i32> zeroinitializer",
+    ]
+    taken = "%n.line"
+    for part in range(width):
+        numbers = ", ".join(f"{element} {part * lanes + lane}" for lane in range(lanes))
+        lines += [
+            f"  %far{part} = add {kind} %base, <{numbers}>",
+            f"  %shifted{part} = lshr i64 %mask, {part * lanes}",
+            f"  %bits{part} = trunc i64 %shifted{part} to {bits}",
+            f"  %which{part} = bitcast {bits} %bits{part} to <{lanes} x i1>",
+            f"  %near{part} = call {kind} @llvm.experimental.vector.compress.v{lanes}{element}"
+            f"({kind} %far{part}, <{lanes} x i1> %which{part}, {kind} poison)",
+            f"  %put{part} = getelementptr {element}, ptr %out, i64 {taken}",
+            f"  store {kind} %near{part}, ptr %put{part}, align 1",
+            f"  %some{part} = call {bits} @llvm.ctpop.{bits}({bits} %bits{part})",
+            f"  %more{part} = zext {bits} %some{part} to i64",
+            f"  %now{part} = add i64 {taken}, %more{part}",
+        ]
+        taken = f"%now{part}"
+    lines += [
+        "  br label %line.end",
+        "line.end:",
+        f"  %n.taken = phi i64 [ {taken}, %line.open ]",
+        "  br label %line",
+    ]
+    declared = f"""declare {bits} @llvm.ctpop.{bits}({bits})
+declare {kind} @llvm.experimental.vector.compress.v{lanes}{element}({kind}, <{lanes} x i1>, {kind})
 """
+    return "\n".join(lines), declared
 
 
 def _words(base: str, names: tuple[str, ...]) -> str:
@@ -392,20 +459,47 @@ ends.look:
   %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
   store i64 %low.now, ptr %ends
   store i64 %high.now, ptr %high.at
-  br label %mark
-mark:
-  %q = phi i64 [ %b, %ends.look ], [ %q.next, %mark ]
-{_index("k", "%crd", "%q", width)}  %mark.at = getelementptr i8, ptr %marks, i64 %k
-  store i8 1, ptr %mark.at
-  %line.of = lshr i64 %k, 6
-  %line.at = getelementptr i8, ptr %lines, i64 %line.of
-  store i8 1, ptr %line.at
-  %q.next = add i64 %q, 1
-  %again = icmp slt i64 %q.next, %e
-  br i1 %again, label %mark, label %done
+  br label %several
+several:
+  %q = phi i64 [ %b, %ends.look ], [ %q.next, %several.mark ]
+  %q.next = add i64 %q, {_AT_ONCE}
+  %whole = icmp sle i64 %q.next, %e
+  br i1 %whole, label %several.mark, label %rest
+several.mark:
+{_marks([f"add i64 %q, {number}" for number in range(_AT_ONCE)], "s", width)}  br label %several
+rest:
+  %over = icmp slt i64 %q, %e
+  br i1 %over, label %rest.mark, label %done
+rest.mark:
+{_rest_marks(width)}  br label %done
 done:
   ret void
 }}"""
+
+
+def _marks(places: Sequence[str], prefix: str, width: int) -> str:
+    """Mark the columns at some places of ``%crd`` without a test between them."""
+    lines = []
+    for number, place in enumerate(places):
+        name = f"{prefix}{number}"
+        lines.append(f"  %{name}.place = {place}")
+        lines.append(_index(name, "%crd", f"%{name}.place", width).rstrip())
+        lines.append(f"""  %{name}.mark = getelementptr i8, ptr %marks, i64 %{name}
+  store i8 1, ptr %{name}.mark
+  %{name}.line = lshr i64 %{name}, 6
+  %{name}.line.at = getelementptr i8, ptr %lines, i64 %{name}.line
+  store i8 1, ptr %{name}.line.at""")
+    return "\n".join(lines) + "\n"
+
+
+def _rest_marks(width: int) -> str:
+    """Mark the last places, the last one again for those that are none: no loop to guess wrong."""
+    bounds = "".join(f"  %r{number}.far = add i64 %q, {number}\n" for number in range(_AT_ONCE - 1))
+    places = [
+        f"call i64 @llvm.umin.i64(i64 %r{number}.far, i64 %e.last)"
+        for number in range(_AT_ONCE - 1)
+    ]
+    return bounds + _marks(places, "r", width)
 
 
 def _mark_product(width: int) -> str:
