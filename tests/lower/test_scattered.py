@@ -13,7 +13,7 @@ from teir.ir.load import loads
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, KernelNode, SparseLoop, inner_nodes
-from teir.lower.kernels import WalkedScatter
+from teir.lower.kernels import Follows, WalkedScatter
 from teir.lower.lower import lower
 from teir.pipeline.executable import compile_program
 from teir.target import Isa
@@ -145,3 +145,54 @@ def str_of(made: Program) -> str:
     from teir.ir.printing import print_program
 
     return print_program(made).text
+
+
+PRODUCT = """teir 1 "rows of a matrix that a fibre names"
+tensor B: {type}
+tensor B.pos: I32
+tensor B.crd: I32
+tensor C: {type}
+tensor C.pos: I64
+tensor C.crd: I64
+tensor T: {type}
+axis j = 5: B {w}, B.crd 4, C.pos 8; segment pos B.pos crd B.crd by_position [B]
+axis k = 9: C {row}, C.crd 8, T {row}; segment pos C.pos crd C.crd by_position [C]
+axis i = 3: B.pos 4, T {rows}
+axis l = {length}: C {w}, T {w}
+primitive add = Contraction {type} (B, C -> T; M=[l], N=[], K=[])
+parallel i over i
+  sequential j over j
+    sequential k over k
+      add: add
+"""
+
+
+@pytest.mark.parametrize("kind", ["FP64", "FP32"])
+@pytest.mark.parametrize("length", [1, 3, 8, 21])
+@pytest.mark.parametrize("isa", list(Isa))
+def test_fibres_named_by_coordinates_of_the_level_above(kind: str, length: int, isa: Isa) -> None:
+    width = {"FP32": 4, "FP64": 8}[kind]
+    row = width * length
+    made = loads(PRODUCT.format(type=kind, w=width, length=length, row=row, rows=9 * row))
+    random = np.random.default_rng(length)
+    dtype = np.dtype(f"f{width}")
+    given: dict[str, Array] = {
+        "B": random.integers(-4, 5, 6).astype(dtype),
+        "B.pos": np.array([0, 3, 3, 6], np.int32),
+        "B.crd": np.array([0, 2, 4, 1, 3, 4], np.int32),
+        "C": random.integers(-4, 5, (14, length)).astype(dtype),
+        "C.pos": np.array([0, 2, 2, 9, 10, 14]),
+        "C.crd": np.array([1, 8, 0, 1, 2, 4, 5, 6, 8, 3, 0, 3, 5, 7]),
+        "T": random.integers(-4, 5, (3, 9, length)).astype(dtype),
+    }
+    lowered = lower(made, isa)
+    (kernel,) = kernels(lowered.roots)
+    assert isinstance(kernel, WalkedScatter)
+    assert kernel.fibre is Follows.OUTER_COORDINATE
+    expected, found, native = copies(given), copies(given), copies(given)
+    evaluate(made, expected)
+    evaluate_kernels(lowered, found, {})
+    np.testing.assert_array_equal(found["T"], expected["T"])
+    if runs_here(isa):
+        compile_program(made, isa=isa, threads=2).run(native)
+        np.testing.assert_array_equal(native["T"], expected["T"])

@@ -376,7 +376,8 @@ class WalkedScatter:
     Fibres, rows and inputs as in `WalkedSum` (no columns), all of one type; ``output`` says what
     moves the row of the output. ``adjacent``: for which of the inputs, and of the output at the
     end, the next index means the next element. Without ``accumulates`` the products are stored
-    instead, zeros where there is no input. With ``outer`` the fibres of a fibre above.
+    instead, zeros where there is no input. With ``outer`` the fibres of a fibre above; ``fibre``
+    says whether its positions or its coordinates are the numbers q of theirs.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, pos_step (read with ``outer``), then per input, and for the
@@ -394,6 +395,7 @@ class WalkedScatter:
     adjacent: tuple[bool, ...]
     accumulates: bool
     outer: tuple[DataType, DataType] | None
+    fibre: Follows = Follows.OUTER_POSITION
 
     @property
     def index_arrays(self) -> int:

@@ -1,7 +1,7 @@
 """Lowering of sparse loops whose leaf adds into what the visited element addresses.
 
     k over a fibre { T[k] += b * C[q] }        the output moves with the coordinate
-    j, k over two levels { T[k] += B[p] * C[q] }
+    j, k over two levels { T[k] += B[p] * C[q] }      the fibres of k by position or coordinate of j
     k over a fibre { A[p] = T[k]; T[k] = 0 }   one kernel after the other
 
 Free axes of the leaf that are not its row become loops around the kernel.
@@ -137,6 +137,7 @@ def _call(
         adjacent=tuple(step == leaf.out_type.width for step in steps),
         accumulates=leaf.accumulate,
         outer=None if above is None else (above.pos_type, above.crd_type),
+        fibre=fibre.number,
     )
     arrays = () if above is None else (above.pos, above.crd)
     pos_step = 0 if above is None else above.move(fibre.pos)[1]

@@ -77,9 +77,16 @@ class Fibre:
         own = {step.slot for step in (*self.positions, *self.coordinates)}
         if self.crd.slot in moved or any(slot in moved for slot in own - {self.crd.slot}):
             return None
-        if above.move(self.pos)[0] is not Follows.POSITION:
+        if above.move(self.pos)[0] is Follows.NOTHING:
             return None
         return replace(self, above=above)
+
+    @property
+    def number(self) -> Follows:
+        """What of the level above says which of its fibres this one is."""
+        if self.above is None:
+            return Follows.OUTER_POSITION
+        return _OUTER[self.above.move(self.pos)[0]]
 
     def in_run(self, bounds: Address, kept: int, stride_bytes: int) -> Fibre:
         """A run of the fibre, with a slot that has a place for every position."""
@@ -140,6 +147,8 @@ class Leaf:
 def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
     """Calls of `WalkedSum`; None where the leaf reduces, or the fibre moves what it adds into."""
     if fibre.move(leaf.operands[-1])[0] is not Follows.NOTHING or leaf.in_type.is_complex:
+        return None
+    if fibre.number is not Follows.OUTER_POSITION:
         return None
     if any(not axis.strides[-1] for axis in leaf.axes):
         return None

@@ -332,9 +332,9 @@ def _walked_scatter_words(kernel: WalkedScatter) -> str:
     near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
     shape = f"{kernel.vectors}_lanes{kernel.lanes}{'_masked' if kernel.masked else ''}"
     verb = "adds" if kernel.accumulates else "stores"
-    return (
-        f"walked_{verb}_{words}_{shape}_{inputs}_to_{_FOLLOWS_LETTER[kernel.output]}_{near}".lower()
-    )
+    named = "_named" if kernel.fibre is Follows.OUTER_COORDINATE else ""
+    to = _FOLLOWS_LETTER[kernel.output]
+    return f"walked_{verb}_{words}_{shape}_{inputs}_to_{to}_{near}{named}".lower()
 
 
 def _panel_words(kernel: PanelBlock) -> str:

@@ -84,11 +84,11 @@ class _Body:
         outer = self.kernel.outer
         assert outer is not None
         index = {Follows.OUTER_POSITION: position}
-        if Follows.OUTER_COORDINATE in self.follows:
+        if Follows.OUTER_COORDINATE in (*self.follows, self.kernel.fibre):
             byte = text.value(f"mul i64 {position}, {outer[1].width}")
             at = shift_pointer(text, self.operands[1], byte)
             index[Follows.OUTER_COORDINATE] = load_index(text, outer[1], at)
-        moved = text.value(f"mul i64 {position}, %pos_step")
+        moved = text.value(f"mul i64 {index[self.kernel.fibre]}, %pos_step")
         self.fibre(shift_pointer(text, self.operands[2], moved), index)
         return [text.value(f"add i64 {position}, 1")]
 
