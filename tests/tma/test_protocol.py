@@ -138,7 +138,12 @@ def epilogue(actions: tuple[Action, ...]) -> Protocol:
     return Protocol(roles=(role,), barrier_arrivals=(), buffers=1)
 
 
-STORED = (Write(buffer=0, value="C"), Fence(), Store(buffer=0, value="C"), WaitStores())
+STORED = (
+    Write(buffer=0, value="C"),
+    Fence(),
+    Store(buffer=0, value="C"),
+    WaitStores(pending=0),
+)
 
 
 def test_a_fence_stands_between_writes_and_a_store() -> None:
@@ -153,6 +158,17 @@ def test_a_buffer_is_not_written_while_a_store_reads_it() -> None:
     early = explore(epilogue((*STORED[:3], Write(buffer=0, value="D"))), 100).finding
     assert early is not None
     assert early.code == "TEIR975"
+
+
+def test_the_last_stores_may_still_read() -> None:
+    """Of stores out of buffers 0 and 1, a wait that leaves one pending frees buffer 0 only."""
+    writes = tuple(Write(buffer=at, value="C") for at in (0, 1))
+    stores = tuple(Store(buffer=at, value="C") for at in (0, 1))
+    for buffer, pending, code in ((0, 1, None), (1, 1, "TEIR975"), (1, 0, None), (0, 2, "TEIR975")):
+        wait, again = WaitStores(pending=pending), Write(buffer=buffer, value="D")
+        role = Role(name="epilogue", actions=(*writes, Fence(), *stores, wait, again))
+        found = explore(Protocol(roles=(role,), barrier_arrivals=(), buffers=2), 100).finding
+        assert (found.code if found else None) == code
 
 
 def test_two_loads_into_one_buffer() -> None:

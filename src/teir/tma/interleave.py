@@ -27,6 +27,7 @@ from teir.tma.protocol import (
     Load,
     Protocol,
     Read,
+    Role,
     Store,
     Wait,
     WaitStores,
@@ -49,8 +50,8 @@ class _State:
     barriers: tuple[Barrier, ...]
     buffers: tuple[_Buffer, ...]
     landing: tuple[Load, ...]
-    storing: tuple[tuple[int, int], ...]
-    """(role, buffer) of the stores that still read."""
+    storing: tuple[tuple[int, int, int], ...]
+    """(role, buffer, number of the action) of the stores that still read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +135,19 @@ def _moves(protocol: Protocol, state: _State) -> Iterator[tuple[str, _State | _F
         if state.at[number] == len(role.actions):
             continue
         action = role.actions[state.at[number]]
+        if isinstance(action, WaitStores) and _still_stores(state, number, role, action.pending):
+            continue
         result = _step(state, number, action)
         if result is not None:
             yield f"{role.name}: {action}", _advanced(result, number)
+
+
+def _still_stores(state: _State, number: int, role: Role, pending: int) -> bool:
+    """Does a store of ``role`` still read that is not one of the last ``pending`` it issued?"""
+    done = role.actions[: state.at[number]]
+    issued = [at for at, action in enumerate(done) if isinstance(action, Store)]
+    waited = issued[: max(0, len(issued) - pending)]
+    return any(who == number and at in waited for who, _, at in state.storing)
 
 
 def _advanced(result: _State | _Fault, number: int) -> _State | _Fault:
@@ -159,7 +170,7 @@ def _step(state: _State, number: int, action: Action) -> _State | _Fault | None:
         case Read():
             return _checked_read(state, action.buffer, action.value, action.asynchronous)
         case Write():
-            if any(buffer == action.buffer for _, buffer in state.storing):
+            if any(buffer == action.buffer for _, buffer, _ in state.storing):
                 return _hazard(action.buffer, "no store reading it", "a store still reads it")
             return _with_buffer(state, action.buffer, action.value, number)
         case Fence():
@@ -171,15 +182,16 @@ def _step(state: _State, number: int, action: Action) -> _State | _Fault | None:
             checked = _checked_read(state, action.buffer, action.value, True)
             if isinstance(checked, _Fault):
                 return checked
-            return replace(checked, storing=(*checked.storing, (number, action.buffer)))
+            store = (number, action.buffer, state.at[number])
+            return replace(checked, storing=(*checked.storing, store))
         case WaitStores():
-            return None if any(role == number for role, _ in state.storing) else state
+            return state
         case _:
             assert_never(action)
 
 
 def _issue_load(state: _State, load: Load) -> _State | _Fault:
-    if any(buffer == load.buffer for _, buffer in state.storing):
+    if any(buffer == load.buffer for _, buffer, _ in state.storing):
         return _hazard(load.buffer, "no store reading it", "a store still reads it")
     if any(other.buffer == load.buffer for other in state.landing):
         return _hazard(load.buffer, "one copy at a time", "a second load before the first landed")

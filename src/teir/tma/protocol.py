@@ -68,7 +68,12 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitStores:
-    """Wait until this role's stores have read their buffers (cp.async.bulk.wait_group.read 0)."""
+    """Wait until this role's stores, but the last ``pending`` issued, have read their buffers.
+
+    (cp.async.bulk.wait_group.read, where every store is a group of its own.)
+    """
+
+    pending: int
 
 
 Action = Wait | Arrive | Load | Read | Write | Fence | Store | WaitStores

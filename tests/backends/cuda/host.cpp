@@ -1,13 +1,15 @@
 // What a kernel on the host runs on: fibers, barriers, tile loads. The kernel sees ``host.hpp``.
 //
 // Fibers are switched at barriers and waits only, in drawn order. Tile loads land later, in drawn
-// order. Shared memory is poisoned. When nobody can go on, the run fails.
+// order, and tile stores read later; what nobody fenced may not be stored. Shared memory is
+// poisoned. When nobody can go on, the run fails.
 
 #include "host.hpp"
 
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 #include <setjmp.h>
 #include <ucontext.h>
@@ -22,10 +24,15 @@ struct Block {
   std::map<int, std::pair<int, unsigned>> groups;
   std::map<int, std::vector<double>> given;
 };
+// Where an ordinary store of a thread went; the stores of a warp are compared one by one.
+struct Put { uint32_t at, width; };
 struct Fiber : Thread {
   ucontext_t start;
   jmp_buf place;
-  bool begun, done;
+  bool begun, done, unfenced;
+  unsigned committed;
+  std::multiset<unsigned> storing;  // the groups of tile stores that still read
+  std::vector<Put> puts;
 };
 constexpr size_t STACK_BYTES = 64 * 1024;
 Thread* current = nullptr;
@@ -36,7 +43,7 @@ static std::vector<char> stacks;
 static jmp_buf scheduler;
 static unsigned long long events;
 static std::mt19937 drawn;
-static std::vector<std::function<void()>> landing;
+static std::vector<std::function<void()>> landing, reading;  // tile loads, tile stores
 static std::function<void()> body;
 static const char* failure = nullptr;
 static bool in_fiber = false;
@@ -129,7 +136,12 @@ struct Described {
   uint64_t base, strides[4];
   uint32_t sizes[5], box[5], rank, width, swizzle;
 };
-static void land(Block& owner, uint32_t to, const Described& one, const int* c) {
+static bool misaligned(uint32_t at, const Described& one) {
+  return at % 128 || (one.swizzle && at % (one.swizzle * 8));
+}
+// Every element of a tile: its place in shared memory, and in global memory or nowhere.
+template <typename Move>
+static void walk(Block& owner, uint32_t to, const Described& one, const int* c, Move move) {
   uint32_t count = 1;
   for (uint32_t d = 0; d < one.rank; ++d) count *= one.box[d];
   for (uint32_t e = 0; e < count; ++e) {
@@ -144,9 +156,14 @@ static void land(Block& owner, uint32_t to, const Described& one, const int* c) 
     }
     uint32_t at = swizzled(to + e * one.width, one.swizzle);
     if (at + one.width > owner.shared_bytes) return fail("a tile outside shared memory");
-    if (inside) memcpy(owner.shared + at, reinterpret_cast<const void*>(from), one.width);
-    else memset(owner.shared + at, 0, one.width);
+    move(owner.shared + at, inside ? reinterpret_cast<unsigned char*>(from) : nullptr, one.width);
   }
+}
+static void land(Block& owner, uint32_t to, const Described& one, const int* c) {
+  walk(owner, to, one, c, [](unsigned char* shared, unsigned char* memory, uint32_t width) {
+    if (memory) memcpy(shared, memory, width);
+    else memset(shared, 0, width);
+  });
 }
 static void load_into(Block* owner, uint32_t to, const Described& one, uint32_t barrier,
                       std::vector<int> c) {
@@ -164,13 +181,77 @@ void load(unsigned mask, uint32_t to, const void* map, uint32_t barrier, const i
   Described one;
   memcpy(&one, map, sizeof one);
   if (one.rank != rank) fail("coordinates of another rank");
-  if (to % 128 || to % (one.swizzle * 8 + !one.swizzle)) fail("a tile that is not aligned");
+  if (misaligned(to, one)) fail("a tile that is not aligned");
   for (unsigned at = 0; at < blocks.size(); ++at)
     if (mask >> at & 1) load_into(&blocks[at], to, one, barrier, {c, c + rank});
 }
 
+static Fiber& self() { return *static_cast<Fiber*>(current); }
+void put(uint32_t at, const void* bytes, unsigned width) {
+  if (at + width > blocks[current->rank].shared_bytes) return fail("a store outside shared memory");
+  memcpy(current->shared + at, bytes, width);
+  self().unfenced = true;
+  self().puts.push_back({at, width});
+}
+void stores_fence() { self().unfenced = false; }
+void stores_commit() { ++self().committed; }
+void stores_read(unsigned pending) {
+  Fiber& mine = self();
+  until([&] { return mine.storing.empty() || *mine.storing.begin() + pending >= mine.committed; });
+}
+static void stored(Block& owner, uint32_t from, const Described& one, const int* c) {
+  walk(owner, from, one, c, [](unsigned char* shared, unsigned char* memory, uint32_t width) {
+    if (memory) memcpy(memory, shared, width);
+  });
+}
+void store(uint32_t from, const void* map, const int* c, unsigned rank) {
+  Described one;
+  memcpy(&one, map, sizeof one);
+  if (one.rank != rank) fail("coordinates of another rank");
+  if (misaligned(from, one)) fail("a tile that is not aligned");
+  for (const Fiber& writer : fibers)
+    if (writer.rank == current->rank && writer.unfenced) fail("a store of what nobody fenced");
+  Fiber* mine = &self();
+  unsigned group = mine->committed;
+  mine->storing.insert(group);
+  std::vector<int> where(c, c + rank);
+  Block* owner = &blocks[current->rank];
+  auto reads = [=] {
+    stored(*owner, from, one, where.data());
+    mine->storing.erase(mine->storing.find(group));
+  };
+  if (drawn() % 4) reading.push_back(reads);
+  else reads();
+}
+
+// Wavefronts of the ordinary stores of all warps: what they took, and what they take at best.
+static unsigned long long wavefronts[2];
+static void count_wavefronts(const Fiber* lanes) {
+  for (unsigned lane = 1; lane < 32; ++lane)
+    if (lanes[lane].puts.size() != lanes[0].puts.size()) return;
+  for (size_t at = 0; at < lanes[0].puts.size(); ++at) {
+    uint32_t width = lanes[0].puts[at].width, together = width > 4 ? 128 / width : 32;
+    for (unsigned first = 0; first < 32; first += together) {
+      std::map<uint32_t, std::set<uint32_t>> banks;
+      std::set<uint32_t> words;
+      for (unsigned lane = first; lane < first + together; ++lane)
+        for (uint32_t byte = 0; byte < width; byte += 4) {
+          uint32_t word = (lanes[lane].puts[at].at + byte) / 4;
+          banks[word % 32].insert(word);
+          words.insert(word);
+        }
+      size_t most = 0;
+      for (const auto& bank : banks) most = bank.second.size() > most ? bank.second.size() : most;
+      wavefronts[0] += most;
+      wavefronts[1] += (words.size() + 31) / 32;
+    }
+  }
+}
+extern "C" unsigned long long counted(int ideal) { return wavefronts[ideal]; }
+
 static void enter() {
   body();
+  if (!self().storing.empty()) fail("a tile store that nobody waited for");
   static_cast<Fiber*>(current)->done = true;
   ++events;
   yield();
@@ -187,7 +268,10 @@ static void begin(unsigned first_block, unsigned cluster, unsigned threads, size
   stacks.resize(fibers.size() * STACK_BYTES);
   for (unsigned at = 0; at < fibers.size(); ++at) {
     Fiber& one = fibers[at];
-    one.begun = one.done = false;
+    one.begun = one.done = one.unfenced = false;
+    one.committed = 0;
+    one.storing.clear();
+    one.puts.clear();
     one.thread = at % threads;
     one.rank = at / threads;
     one.block = first_block + one.rank;
@@ -197,6 +281,13 @@ static void begin(unsigned first_block, unsigned cluster, unsigned threads, size
     one.start.uc_stack.ss_size = STACK_BYTES;
     makecontext(&one.start, enter, 0);
   }
+}
+static void one_of(std::vector<std::function<void()>>& pending) {
+  unsigned at = drawn() % pending.size();
+  auto happens = pending[at];
+  pending.erase(pending.begin() + at);
+  happens();
+  ++events;
 }
 static void run_cluster() {
   for (;;) {
@@ -214,24 +305,21 @@ static void run_cluster() {
     }
     if (!left) break;
     bool stuck = events == before;
-    if (!landing.empty() && (stuck || drawn() % 2)) {
-      unsigned at = drawn() % landing.size();
-      auto lands = landing[at];
-      landing.erase(landing.begin() + at);
-      lands();
-      ++events;
-    } else if (stuck) {
-      return fail("nobody can go on");
-    }
+    if (!landing.empty() && (stuck || drawn() % 2)) one_of(landing);
+    else if (!reading.empty() && (stuck || drawn() % 32 == 0)) one_of(reading);
+    else if (stuck) return fail("nobody can go on");
     if (failure) return;
   }
   if (!landing.empty()) fail("a tile load that nobody waited for");
+  for (unsigned at = 0; at + 32 <= fibers.size(); at += 32) count_wavefronts(&fibers[at]);
 }
 extern "C" const char* run(void (*kernel)(void**), void** values, unsigned count, unsigned threads,
                            unsigned cluster, unsigned shared_bytes, unsigned seed) {
   grid_blocks = count, block_threads = threads, failure = nullptr;
   drawn.seed(seed);
+  wavefronts[0] = wavefronts[1] = 0;
   landing.clear();
+  reading.clear();
   body = [=] { kernel(values); };
   for (unsigned first = 0; first < count && !failure; first += cluster) {
     begin(first, cluster, threads, shared_bytes);

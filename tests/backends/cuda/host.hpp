@@ -33,6 +33,11 @@ void barrier_init(uint32_t at, uint32_t arrivals);
 void barrier_expect(unsigned rank, uint32_t at, uint32_t bytes);
 void barrier_wait(uint32_t at, uint32_t parity);
 void load(unsigned mask, uint32_t to, const void* map, uint32_t barrier, const int* c, unsigned rank);
+void store(uint32_t from, const void* map, const int* c, unsigned rank);
+void stores_commit();
+void stores_read(unsigned pending);
+void stores_fence();
+void put(uint32_t at, const void* bytes, unsigned width);
 }  // namespace host
 
 struct Dim { unsigned x; };
@@ -149,12 +154,22 @@ static void tile_load_all(uint32_t mask, uint32_t to, const TensorMap* map, uint
   const int at[] = {(int)c...};
   host::load(mask, to, map, barrier, at, sizeof...(C));
 }
+template <typename... C>
+static void tile_store(uint32_t from, const TensorMap* map, C... c) {
+  const int at[] = {(int)c...};
+  host::store(from, map, at, sizeof...(C));
+}
+HOPPER void stores_commit() { host::stores_commit(); }
+HOPPER void stores_fence() { host::stores_fence(); }
+template <int pending> static void stores_read() { host::stores_read(pending); }
+template <typename T> static void put_shared(uint32_t at, T pair) { host::put(at, &pair, sizeof pair); }
 HOPPER uint32_t cluster_rank() { return host::current->rank; }
 HOPPER void cluster_sync() { host::meet_cluster(); }
 HOPPER void barrier_arrive_at(uint32_t rank, uint32_t at) { host::barrier_expect(rank, at, 0); }
 HOPPER void products_fence() {}
 HOPPER void products_commit() {}
 template <int pending> static void products_wait() {}
+template <int count> static void sums_settled(float (&)[count]) {}
 template <int count> static void more_registers() {}
 template <int count> static void fewer_registers() {}
 HOPPER void group_sync(int group, int threads) { host::meet(group, threads); }

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.cuda.emulation import HostKernels, compile_kernels, emulate
+from backends.cuda.emulation import HostKernels, body_of, compile_kernels, emulate
 from backends.cuda.programs import Buffer, aligned, contraction, drawn, permutation
 from cases.case_file import Case, Operands
 from cases.test_cases import CASES, check_result
-from teir.backends.cuda.decision import Decision, with_decision
+from teir.backends.cuda.decision import Decision, decision_of, with_decision
 from teir.backends.cuda.kernel import CudaProgram, Family
-from teir.backends.cuda.plan import plan
+from teir.backends.cuda.plan import plan, problems
+from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.tile_stores import Stores
 from teir.backends.cuda.turn_inputs import turn_inputs
+from teir.backends.cuda.warpgroup import plan_tile
 from teir.dtypes import DataType
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 from teir.ir.evaluate import evaluate
@@ -161,6 +164,9 @@ def product(
     )
 
 
+SYNC_AND_STORE = """    group_sync(1, 256);
+        if (threadIdx.x == 0) {
+          tile_store("""
 BATCHED = {"b": 3, "m": 40, "n": 24, "k": 24}
 SQUARE = {"m": 136, "n": 72, "k": 80}
 FOUR = {"a": 10, "b": 24, "c": 6, "d": 16, "k": 40}
@@ -202,6 +208,25 @@ TURNED = [
 ]
 
 
+PIECES = [
+    ("mk,nk->mn", {"m": 200, "n": 264, "k": 40}, BF16, None, False, (128, 256)),
+    ("mk,nk->mn", {"m": 200, "n": 264, "k": 40}, BF16, FP32, True, (128, 192)),
+    ("mk,nk->mn", {"m": 64, "n": 32, "k": 64}, TF32, None, False, (64, 32)),
+    ("bmk,bnk->bmn", {"b": 2, "m": 72, "n": 128, "k": 24}, FP16, None, False, (64, 64)),
+    ("abk,ck->bac", {"a": 24, "b": 8, "c": 64, "k": 24}, BF16, None, True, (64, 64)),
+]
+"""Products whose tiles are stored in pieces: expression, sizes, types, ReLU, tile."""
+BY_TILES = (3, 4)
+"""The products whose tiles are stored whole."""
+WRONG = {
+    "no fence": ("stores_fence();", ""),
+    "no wait before writing": ("stores_read<1>();", ";"),
+    "no wait at the end": ("stores_read<0>();", ";"),
+    "stored before all have written": (SYNC_AND_STORE, SYNC_AND_STORE.split("\n", 1)[1]),
+    "another pattern": ("put_shared(to + swizzled<128>(", "put_shared(to + swizzled<64>("),
+}
+
+
 DOUBLES = [
     ("mk,nk->mn", {"m": 130, "n": 140, "k": 37}, 128),
     ("km,kn->mn", {"m": 70, "n": 90, "k": 16}, 64),
@@ -220,6 +245,35 @@ def planned_product(number: int) -> Product:
     return product(*PRODUCTS[number][:-1], changed=lambda program: program)
 
 
+def by_registers(program: Program) -> Program:
+    """Asks for the plan it gets anyway, its tiles stored from registers."""
+    found = decision_of(plan(program).program.primitive_table()["gemm"])
+    assert found is not None
+    return with_decision(program, "gemm", replace(found, stores=Stores.REGISTERS))
+
+
+def planned_by_registers(number: int) -> Product:
+    return product(*PRODUCTS[number][:-1], changed=by_registers)
+
+
+def planned_pieces(number: int) -> Product:
+    expression, sizes, data_type, out_type, relu, tile = PIECES[number]
+    asked = Decision(kernel=Family.WARPGROUP, tile=tile, stores=Stores.TILES)
+    changed = partial(with_decision, primitive="gemm", decision=asked)
+    return product(expression, sizes, data_type, out_type, True, relu, changed)
+
+
+def planned_wrongly(wrong: str) -> Product:
+    """The first of the products in pieces, with a part of its text replaced."""
+    found = planned_pieces(0)
+    (kernel,) = found.planned.kernels
+    right, other = WRONG[wrong]
+    assert right in kernel.source
+    body = body_of(kernel)
+    source = kernel.source.removesuffix(body) + body.replace(right, other)
+    return replace(found, planned=replace(found.planned, kernels=(replace(kernel, source=source),)))
+
+
 def planned_cluster(number: int) -> Product:
     expression, sizes, tile = CLUSTERS[number]
     asked = Decision(kernel=Family.WARPGROUP, tile=tile, stages=3, cluster=2)
@@ -235,6 +289,9 @@ def planned_turned(number: int) -> Product:
 def product_kernels() -> HostKernels:
     products = [
         *map(planned_product, range(len(PRODUCTS))),
+        *map(planned_by_registers, BY_TILES),
+        *map(planned_pieces, range(len(PIECES))),
+        *(planned_wrongly(wrong) for wrong in WRONG),
         *map(planned_cluster, range(len(CLUSTERS))),
         *map(planned_turned, range(len(TURNED))),
         *map(planned_double, range(len(DOUBLES))),
@@ -255,18 +312,46 @@ def test_products(number: int, product_kernels: HostKernels) -> None:
     check_product(found, product_kernels)
 
 
+@pytest.mark.parametrize("number", BY_TILES)
+def test_products_stored_by_registers(number: int, product_kernels: HostKernels) -> None:
+    check_product(planned_by_registers(number), product_kernels)
+
+
 def test_every_way_to_store_is_among_the_products() -> None:
-    """Whole sectors by four lanes, pairs, and single columns."""
-    sources = [planned_product(at).planned.kernels[-1].source for at in range(len(PRODUCTS))]
+    """Whole tiles; from registers whole sectors by four lanes, pairs, and single columns."""
+    found = [*map(planned_product, range(len(PRODUCTS))), *map(planned_by_registers, BY_TILES)]
+    sources = [one.planned.kernels[-1].source for one in found]
     ways = [
         (
+            "tile_store(to" in source,
             "from_lane(t" in source,
             "*(Pack<4>*)to0" in source or "*(Pack<8>*)to0" in source,
             "if (right1 != NOWHERE)" in source,
         )
         for source in sources
     ]
-    assert {way.index(True) for way in ways if True in way} == {0, 1, 2}
+    assert {way.index(True) for way in ways if True in way} == {0, 1, 2, 3}
+
+
+@named(PIECES)
+def test_pieces_are_stored(number: int, product_kernels: HostKernels) -> None:
+    """Several pieces of a tile, whole and cut; the planner knows when they lie in all banks."""
+    found = planned_pieces(number)
+    assert "tile_store(to" in found.planned.kernels[-1].source
+    check_product(found, product_kernels)
+    got, ideal = (product_kernels.host.counted(at) for at in (0, 1))
+    rows, columns = PIECES[number][-1]
+    problem = next(iter(problems(found.planned.program)))
+    assert isinstance(problem, ContractionProblem)
+    chosen = plan_tile(problem, rows, columns)
+    assert chosen is not None
+    assert (got == ideal > 0) == (chosen.stores is Stores.TILES) == (number < 4)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_store_is_noticed(wrong: str, product_kernels: HostKernels) -> None:
+    with pytest.raises(AssertionError):
+        check_product(planned_wrongly(wrong), product_kernels)
 
 
 @named(CLUSTERS)

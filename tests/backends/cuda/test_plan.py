@@ -12,6 +12,7 @@ import pytest
 
 from backends.cuda.disassembly import need_compiler
 from backends.cuda.programs import contraction, permutation
+from teir.backends.cuda.boxes import boxes_of
 from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiled import compile_program, read_folder, run, write_folder
 from teir.backends.cuda.compiler import compile_source
@@ -21,9 +22,10 @@ from teir.backends.cuda.emit_warpgroup import emit_warpgroup
 from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, Family, MapParameter
 from teir.backends.cuda.plan import plan
 from teir.backends.cuda.problem import ContractionProblem, recognise
-from teir.backends.cuda.protocol import protocol_of
+from teir.backends.cuda.protocol import protocol_of, store_protocol
+from teir.backends.cuda.tile_stores import Stores
 from teir.backends.cuda.turn_inputs import turn_inputs
-from teir.backends.cuda.warpgroup import WarpgroupPlan, boxes_of, plan_tile
+from teir.backends.cuda.warpgroup import WarpgroupPlan, plan_tile
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.load import loads
@@ -31,6 +33,7 @@ from teir.ir.nodes import Program
 from teir.ir.printing import print_program
 from teir.lower.slots import assign_slots
 from teir.tma.interleave import explore, run_drawn
+from teir.tma.protocol import Arrive, Fence, Protocol, Wait, WaitStores
 
 BF16, FP32 = DataType.BF16, DataType.FP32
 SIZES = {"m": 512, "n": 512, "k": 256}
@@ -55,7 +58,8 @@ def test_decisions_are_written_into_the_program_and_followed() -> None:
     assert '"kernel": "warpgroup"' in print_program(planned.program).text
     again = plan(loads(print_program(planned.program).text))
     assert again.kernels == planned.kernels
-    wanted = Decision(kernel=Family.WARPGROUP, tile=(64, 96, 64), stages=3)
+    stores = Stores.REGISTERS
+    wanted = Decision(kernel=Family.WARPGROUP, tile=(64, 96, 64), stages=3, stores=stores)
     narrow = plan(with_decision(program, "gemm", wanted))
     assert decision_of(narrow.program.primitive_table()["gemm"]) == wanted
     assert "m64n96k16" in narrow.kernels[0].source
@@ -223,6 +227,32 @@ def test_the_barriers_of_the_kernel_are_sound(columns: int, groups: int, cluster
     for seed in range(10):
         protocol = protocol_of(found, found.stages, found.steps * 3, 4 * groups)
         assert run_drawn(protocol, seed).finding is None
+
+
+def without(protocol: Protocol, number: int) -> Protocol:
+    """The protocol without one action of its first role."""
+    first, *others = protocol.roles
+    actions = first.actions[:number] + first.actions[number + 1 :]
+    return replace(protocol, roles=(replace(first, actions=actions), *others))
+
+
+def test_the_stores_of_the_kernel_are_sound() -> None:
+    """Two writers, four pieces, two rooms; what the storing writer does is needed.
+
+    Its wait before it writes is not: it has waited for the stores itself.
+    """
+    protocol = store_protocol(2, 4)
+    explored = explore(protocol, most_states=50_000)
+    assert explored.complete
+    assert explored.finding is None
+    first = protocol.roles[0].actions
+    kinds = (Wait(barrier=0, parity=1), Arrive(barrier=0, expect_bytes=0), Fence())
+    needed = [at for at, one in enumerate(first) if one in kinds]
+    needed += [at for at, one in enumerate(first) if one == WaitStores(pending=2)][2:]
+    for at in needed:
+        assert explore(without(protocol, at), most_states=50_000).finding is not None
+    for seed in range(10):
+        assert run_drawn(store_protocol(8, 9), seed).finding is None
 
 
 def test_a_cluster_that_does_not_wait_for_its_neighbour_is_found_out() -> None:

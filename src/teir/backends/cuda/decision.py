@@ -1,10 +1,12 @@
 """Decisions as metadata: which kernel a primitive gets, and how it is cut.
 
     primitive gemm = Contraction ... with {"cuda": {"kernel": "warpgroup", "tile": [128, 256, 64],
-                                                    "stages": 4, "cluster": 1}}
+                                                    "stages": 4, "cluster": 1,
+                                                    "stores": "tiles"}}
 
 `plan` writes the entry where there is none and follows it where there is one; `teir show` prints
-it. ``tile`` is rows, columns and depth of one stage.
+it. ``tile`` is rows, columns and depth of one stage, ``stores`` how sums reach memory: "tiles" or
+"registers".
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from msgspec.structs import replace
 
 from teir.backends.cuda.kernel import Family
 from teir.backends.cuda.rules import DECISION, blame
+from teir.backends.cuda.tile_stores import Stores
 from teir.errors import Part
 from teir.ir.nodes import Primitive, Program
 
@@ -25,12 +28,16 @@ CUDA = "cuda"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The entry as a value. ``tile`` and ``stages`` may be empty and 0: the kernel's own."""
+    """The entry as a value.
+
+    ``tile``, ``stages`` and ``stores`` may be empty, 0 and None: the kernel's own.
+    """
 
     kernel: Family
     tile: tuple[int, ...] = ()
     stages: int = 0
     cluster: int = 1
+    stores: Stores | None = None
 
     def text(self) -> str:
         """The entry's JSON text."""
@@ -41,6 +48,8 @@ class Decision:
             entry["stages"] = self.stages
         if self.cluster != 1:
             entry["cluster"] = self.cluster
+        if self.stores is not None:
+            entry["stores"] = self.stores.value
         return json.dumps(entry)
 
 
@@ -50,7 +59,7 @@ def decision_of(primitive: Primitive) -> Decision | None:
     if text is None:
         return None
     entry = json.loads(text)
-    known = {"kernel", "tile", "stages", "cluster"}
+    known = {"kernel", "tile", "stages", "cluster", "stores"}
     try:
         if not isinstance(entry, dict) or set(entry) - known:
             raise ValueError(text)
@@ -59,6 +68,7 @@ def decision_of(primitive: Primitive) -> Decision | None:
             tile=tuple(map(_positive, entry.get("tile", ()))),
             stages=_positive(entry["stages"]) if "stages" in entry else 0,
             cluster=_positive(entry.get("cluster", 1)),
+            stores=Stores(entry["stores"]) if "stores" in entry else None,
         )
     except (KeyError, TypeError, ValueError):
         names = ", ".join(family.value for family in Family)

@@ -12,20 +12,23 @@ Barriers are those of `teir.tma.protocol.pipeline`, which the emulator explores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
+from teir.backends.cuda.emit_register_stores import (
+    output_places,
+    register_epilogue,
+    stored_together,
+)
+from teir.backends.cuda.emit_tile_stores import tile_epilogue, tile_store_begin, tile_store_end
 from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
 from teir.backends.cuda.maps import MAP_ALIGNMENT
-from teir.backends.cuda.text import address, block, decode, whole_source
+from teir.backends.cuda.sides import STEP_BYTES, Kind, Side
+from teir.backends.cuda.text import block, decode, whole_source
 from teir.backends.cuda.warpgroup import (
     CONSUMER_REGISTERS,
     GROUP_ROWS,
     GROUP_THREADS,
     PRODUCER_REGISTERS,
-    STEP_BYTES,
-    Kind,
-    Side,
     WarpgroupPlan,
 )
 from teir.dtypes import DataType
@@ -46,10 +49,9 @@ def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
     body = [
         "SHARED(shared);",
         "const u32 first = shared_address(shared);",
-        f"const u32 full = first + {plan.stages * plan.stage_bytes};",
+        f"const u32 full = first + {_barriers_start(plan)};",
         f"const u32 empty = full + {plan.stages * 8};",
-        f"i64* row_place = (i64*)(shared + {plan.stages * (plan.stage_bytes + 16)});",
-        f"i64* column_place = row_place + {plan.left.tile_rows};",
+        *_output_room(plan),
         f"const u32 group = threadIdx.x / {GROUP_THREADS};",
         "if (threadIdx.x == 0) {",
         f"  for (u32 stage = 0; stage < {plan.stages}; ++stage) {{",
@@ -68,14 +70,15 @@ def emit_warpgroup(plan: WarpgroupPlan, name: str) -> CudaKernel:
         *(["cluster_sync();"] if plan.cluster > 1 else []),
     ]
     threads = (plan.groups + 1) * GROUP_THREADS
-    head = f"KERNEL({threads}) {name}(MAP left, MAP right, u8* out) {{"
+    target = "u8* out" if plan.store is None else "MAP out"
+    head = f"KERNEL({threads}) {name}(MAP left, MAP right, {target}) {{"
     text = [*_product_text(plan), head, *block(body), "}"]
-    out = plan.problem.operands[2]
+    pointer = TensorPointer(tensor=plan.problem.operands[2].tensor)
     return CudaKernel(
         name=name,
         family=Family.WARPGROUP,
         source=whole_source("\n".join(text), tiles=True),
-        parameters=(plan.left.map, plan.right.map, TensorPointer(tensor=out.tensor)),
+        parameters=(plan.left.map, plan.right.map, plan.store.map if plan.store else pointer),
         blocks=min(tiles * plan.cluster, MULTIPROCESSORS),
         cluster=plan.cluster,
         threads=threads,
@@ -235,50 +238,33 @@ def _row_digits(side: Side, row: int) -> dict[str, int]:
     return digits
 
 
-def _consumer(plan: WarpgroupPlan, tiles: int) -> list[str]:
-    lines = [f"more_registers<{CONSUMER_REGISTERS}>();"] if plan.threads_and_registers else []
-    threads = plan.groups * GROUP_THREADS
+def _barriers_start(plan: WarpgroupPlan) -> int:
+    """Behind the stages, and behind the pieces of out, which want the alignment of stages."""
+    return plan.stages * plan.stage_bytes + (plan.output_bytes if plan.store else 0)
+
+
+def _output_room(plan: WarpgroupPlan) -> list[str]:
+    if plan.store is not None:
+        return [f"const u32 pieces = first + {plan.stages * plan.stage_bytes};"]
     return [
-        *lines,
-        "const u32 lane = threadIdx.x % 32;",
-        "u32 round = 0;",
-        _tile_loop(plan, tiles),
-        "  {",
-        *block(block(_tile_index(plan))),
-        *block(block(_places(plan))),
-        "  }",
-        f"  group_sync(1, {threads});",
-        f"  float sums[{plan.right.tile_rows // 2}];",
-        *block(_products(plan)),
-        *block(_epilogue(plan)),
-        f"  group_sync(1, {threads});",
-        "}",
+        f"i64* row_place = (i64*)(shared + {plan.stages * (plan.stage_bytes + 16)});",
+        f"i64* column_place = row_place + {plan.left.tile_rows};",
     ]
 
 
-def _places(plan: WarpgroupPlan) -> list[str]:
-    """Fill the tables: bytes of ``out`` for every row and column of the tile, NOWHERE beyond."""
-    axes = plan.problem.axes
-    batch = [(f"c{at}", axes[at].strides[2]) for at in plan.axes_of(Kind.BATCH)]
-    offset = plan.problem.operands[2].offset
-    lines = []
-    threads = plan.groups * GROUP_THREADS
-    for side, table, base in ((plan.left, "row", True), (plan.right, "column", False)):
-        pairs = list(zip(side.rows, side.boxes, strict=True))
-        digits = {f"e{at}": box for at, box in pairs}
-        tests = [f"at < {side.box_rows}u"]
-        tests += [f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs]
-        terms = [(f"(c{at} + e{at})", axes[at].strides[2]) for at, _ in pairs]
-        if base:
-            terms += batch
-        where = address("(i64)0", offset if base else 0, terms)
-        lines += [
-            f"for (u32 at = threadIdx.x; at < {side.tile_rows}u; at += {threads}) {{",
-            *block(decode("at", digits, first_fastest=True, kind="u32")),
-            f"  {table}_place[at] = {' && '.join(tests)} ? {where} : NOWHERE;",
-            "}",
-        ]
-    return lines
+def _consumer(plan: WarpgroupPlan, tiles: int) -> list[str]:
+    lines = [f"more_registers<{CONSUMER_REGISTERS}>();"] if plan.threads_and_registers else []
+    lines += ["const u32 lane = threadIdx.x % 32;", "u32 round = 0;"]
+    head = _tile_loop(plan, tiles)
+    sums = f"float sums[{plan.right.tile_rows // 2}];"
+    if plan.store is not None:
+        body = [sums, *_products(plan), *_tile_index(plan), *tile_epilogue(plan, plan.store)]
+        begin = tile_store_begin(plan, plan.store)
+        return [*lines, *begin, head, *block(body), "}", *tile_store_end()]
+    sync = f"group_sync(1, {plan.groups * GROUP_THREADS});"
+    where = ["{", *block([*_tile_index(plan), *output_places(plan)]), "}"]
+    body = [*where, sync, sums, *_products(plan), *register_epilogue(plan), sync]
+    return [*lines, head, *block(body), "}"]
 
 
 def _products(plan: WarpgroupPlan) -> list[str]:
@@ -311,6 +297,7 @@ def _products(plan: WarpgroupPlan) -> list[str]:
         *block(inner),
         "}",
         "products_wait<0>();",
+        "sums_settled(sums);",
         _release(plan),
     ]
 
@@ -323,109 +310,11 @@ def _release(plan: WarpgroupPlan) -> str:
     return f"if (lane < {plan.cluster}) barrier_arrive_at(lane, {barrier});"
 
 
-def stored_together(plan: WarpgroupPlan) -> int:
-    """Neighbouring columns that are neighbours in ``out`` and stored at once: 4, 2 or 1.
-
-    Four of two bytes each: the four lanes of a row exchange what they hold, and store 32 bytes.
-    """
-    four = plan.problem.from_zero and plan.right.tile_rows % 16 == 0
-    if plan.problem.operands[2].data_type.width == 2 and four and _are_neighbours(plan, 4):
-        return 4
-    return 2 if _are_neighbours(plan, 2) else 1
-
-
-def _are_neighbours(plan: WarpgroupPlan, count: int) -> bool:
-    axes, out = plan.problem.axes, plan.problem.operands[2]
-    if not plan.right.rows or not out.data_type.width <= 4:
-        return False
-    first = plan.right.rows[0]
-    if axes[first].strides[2] != out.data_type.width:
-        return False
-    if axes[first].extent % count or plan.right.boxes[0] % count:
-        return False
-    steps: Sequence[int] = [axis.strides[2] for at, axis in enumerate(axes) if at != first]
-    return all(step % (count * out.data_type.width) == 0 for step in (*steps, out.offset))
-
-
-def _epilogue(plan: WarpgroupPlan) -> list[str]:
-    out = plan.problem.operands[2].data_type
-    kind = out.value
-    if stored_together(plan) == 4:
-        return _sector_epilogue(plan, kind)
-    pairs = stored_together(plan) == 2
-    store = []
-    for c in (0, 1):
-        value = f"sums[j * 4 + h * 2 + {c}]"
-        if not plan.problem.from_zero:
-            value = f"{value} + load_{kind}(to{c})"
-        if plan.problem.relu:
-            value = f"relu({value})"
-        if pairs:
-            store.append(f"store_{kind}(pair.bytes + {c * out.width}, {value});")
-        else:
-            store.append(f"if (right{c} != NOWHERE) store_{kind}(to{c}, {value});")
-    places = [f"const i64 right{c} = column_place[j * 8 + lane % 4 * 2 + {c}];" for c in (0, 1)]
-    pointers = [f"u8* to{c} = out + place + right{c};" for c in (0, 1)]
-    if pairs:
-        size = 2 * out.width
-        store = [
-            "if (right0 != NOWHERE) {",
-            f"  Pack<{size}> pair;",
-            *block(store),
-            f"  *(Pack<{size}>*)to0 = pair;",
-            "}",
-        ]
-    return [
-        '_Pragma("unroll")',
-        "for (u32 h = 0; h < 2; ++h) {",
-        "  const i64 place = row_place[threadIdx.x / 32 * 16 + lane / 4 + h * 8];",
-        "  if (place == NOWHERE) continue;",
-        '  _Pragma("unroll")',
-        f"  for (u32 j = 0; j < {plan.right.tile_rows // 8}; ++j) {{",
-        *block(block([*places, *pointers, *store])),
-        "  }",
-        "}",
-    ]
-
-
-def _sector_epilogue(plan: WarpgroupPlan, kind: str) -> list[str]:
-    """Sixteen columns of two-byte elements at a time, four lanes a row, 32 bytes.
-
-    Lane t holds the pairs of columns 2t of two fragments, and stores the columns 4t to 4t + 3: it
-    gets one pair from a lane that gives its first fragment and one from one that gives its second.
-    """
-    values = [f"sums[(j * 2 + m) * 4 + h * 2 + {c}]" for c in (0, 1)]
-    if plan.problem.relu:
-        values = [f"relu({value})" for value in values]
-    return [
-        "const u32 t = lane % 4, quad = lane - t, late = t / 2;",
-        "const u32 source_a = quad + t % 2 * 2 + late, source_b = quad + t % 2 * 2 + 1 - late;",
-        '_Pragma("unroll")',
-        "for (u32 h = 0; h < 2; ++h) {",
-        "  const i64 place = row_place[threadIdx.x / 32 * 16 + lane / 4 + h * 8];",
-        '  _Pragma("unroll")',
-        f"  for (u32 j = 0; j < {plan.right.tile_rows // 16}; ++j) {{",
-        "    u32 pairs[2];",
-        '    _Pragma("unroll")',
-        "    for (u32 m = 0; m < 2; ++m) {",
-        "      Pack<4> pair;",
-        f"      store_{kind}(pair.bytes, {values[0]});",
-        f"      store_{kind}(pair.bytes + 2, {values[1]});",
-        "      pairs[m] = *(const u32*)&pair;",
-        "    }",
-        "    const u32 a = from_lane(t % 2 ? pairs[1] : pairs[0], source_a);",
-        "    const u32 b = from_lane(t % 2 ? pairs[0] : pairs[1], source_b);",
-        "    const i64 right = column_place[j * 16 + t * 4];",
-        "    if (place != NOWHERE && right != NOWHERE)",
-        "      *(Row<u32, 2>*)(out + place + right) = {{late ? b : a, late ? a : b}};",
-        "  }",
-        "}",
-    ]
-
-
 def warpgroup_alignments(plan: WarpgroupPlan) -> dict[str, int]:
     """What the address of every tensor has to be a multiple of."""
     left, right, out = plan.problem.operands
-    width = out.data_type.width * stored_together(plan)
     needed = {left.tensor: MAP_ALIGNMENT, right.tensor: MAP_ALIGNMENT}
+    if plan.store is not None:
+        return needed | {out.tensor: MAP_ALIGNMENT}
+    width = out.data_type.width * stored_together(plan)
     return needed | {out.tensor: max(width, needed.get(out.tensor, 1))}

@@ -7,7 +7,7 @@ that carries them gets what they say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from teir.backends.cuda.decision import Decision, decision_of, with_decision
@@ -126,12 +126,10 @@ def _first(
     for family in _preferred(problem):
         if wanted is not None and wanted.kernel is not family:
             continue
-        found = _candidate(problem, family, wanted, name)
-        if found is None:
-            continue
-        pairs = found.alignment.items()
-        if all(aligned.get(tensor, DEVICE_ALIGNMENT) >= wide for tensor, wide in pairs):
-            return found
+        for found in _candidates(problem, family, wanted, name):
+            pairs = found.alignment.items()
+            if all(aligned.get(tensor, DEVICE_ALIGNMENT) >= wide for tensor, wide in pairs):
+                return found
     return None
 
 
@@ -145,68 +143,83 @@ def _preferred(problem: Problem) -> tuple[Family, ...]:
             assert_never(problem)
 
 
-def _candidate(
+def _candidates(
     problem: Problem, family: Family, wanted: Decision | None, name: str
-) -> Candidate | None:
+) -> Iterator[Candidate]:
+    """The kernels of a family that do what is wanted, those that ask most of addresses first."""
     match problem, family:
         case MapProblem(), Family.TURN_TILES | Family.TURN:
-            return _turn_candidate(problem, family, name)
+            yield from _turn_candidates(problem, family, name)
         case MapProblem(), Family.MAP:
             decision = Decision(kernel=Family.MAP)
             kernel = emit_map(problem, name)
-            return Candidate(kernel=kernel, decision=decision, alignment=alignments(problem))
+            yield Candidate(kernel=kernel, decision=decision, alignment=alignments(problem))
         case MapProblem(), Family.MAP_TILES:
-            tiles = map_tiles(problem)
-            if tiles is None:
-                return None
-            decision = Decision(kernel=Family.MAP_TILES, tile=(tiles.rows, tiles.columns))
-            kernel = emit_map_tiles(problem, tiles, name)
-            needed = map_tiles_alignments(problem)
-            return Candidate(kernel=kernel, decision=decision, alignment=needed)
+            yield from _map_tiles_candidates(problem, name)
         case ContractionProblem(), Family.WARPGROUP:
-            return _warpgroup_candidate(problem, wanted, name)
+            yield from _warpgroup_candidates(problem, wanted, name)
         case ContractionProblem(), Family.PRODUCT:
-            if wanted is not None and wanted.tile:
-                product = plan_product(problem, wanted.tile[0])
-            else:
-                product = product_plan(problem)
-            if product is None:
-                return None
-            decision = Decision(kernel=Family.PRODUCT, tile=(product.side, product.side))
-            return Candidate(kernel=emit_product(product, name), decision=decision, alignment={})
-        case _:
-            return None
+            yield from _product_candidates(problem, wanted, name)
 
 
-def _turn_candidate(problem: MapProblem, family: Family, name: str) -> Candidate | None:
+def _map_tiles_candidates(problem: MapProblem, name: str) -> Iterator[Candidate]:
+    tiles = map_tiles(problem)
+    if tiles is None:
+        return
+    yield Candidate(
+        kernel=emit_map_tiles(problem, tiles, name),
+        decision=Decision(kernel=Family.MAP_TILES, tile=(tiles.rows, tiles.columns)),
+        alignment=map_tiles_alignments(problem),
+    )
+
+
+def _product_candidates(
+    problem: ContractionProblem, wanted: Decision | None, name: str
+) -> Iterator[Candidate]:
+    if wanted is not None and wanted.tile:
+        product = plan_product(problem, wanted.tile[0])
+    else:
+        product = product_plan(problem)
+    if product is None:
+        return
+    decision = Decision(kernel=Family.PRODUCT, tile=(product.side, product.side))
+    yield Candidate(kernel=emit_product(product, name), decision=decision, alignment={})
+
+
+def _turn_candidates(problem: MapProblem, family: Family, name: str) -> Iterator[Candidate]:
     if not is_plain_copy(problem) or not is_turned(problem):
-        return None
+        return
     if family is Family.TURN:
         decision = Decision(kernel=Family.TURN)
-        return Candidate(kernel=emit_turn(problem, name), decision=decision, alignment={})
+        yield Candidate(kernel=emit_turn(problem, name), decision=decision, alignment={})
+        return
     turn = tile_turn(problem)
     if turn is None:
-        return None
+        return
     source, target = problem.operands
-    return Candidate(
+    yield Candidate(
         kernel=emit_turn_tiles(problem, turn, name),
         decision=Decision(kernel=Family.TURN_TILES),
         alignment={source.tensor: MAP_ALIGNMENT, target.tensor: pairs_alignment(problem)},
     )
 
 
-def _warpgroup_candidate(
+def _warpgroup_candidates(
     problem: ContractionProblem, wanted: Decision | None, name: str
-) -> Candidate | None:
+) -> Iterator[Candidate]:
+    """The tile, and the same one stored by registers, which any address of out allows."""
     if wanted is not None and len(wanted.tile) >= 2:
         rows, columns = wanted.tile[:2]
-        found = plan_tile(problem, rows, columns, wanted.stages, wanted.cluster)
+        found = plan_tile(problem, rows, columns, wanted.stages, wanted.cluster, wanted.stores)
     else:
         found = warpgroup_plan(problem)
     if found is None:
-        return None
-    decision = Decision(
-        kernel=Family.WARPGROUP, tile=found.tile, stages=found.stages, cluster=found.cluster
-    )
-    kernel = emit_warpgroup(found, name)
-    return Candidate(kernel=kernel, decision=decision, alignment=warpgroup_alignments(found))
+        return
+    for stored in dict.fromkeys((found, replace(found, store=None))):
+        if wanted is not None and wanted.stores not in (None, stored.stores):
+            continue
+        yield Candidate(
+            kernel=emit_warpgroup(stored, name),
+            decision=stored.decision,
+            alignment=warpgroup_alignments(stored),
+        )

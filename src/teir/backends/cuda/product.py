@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from teir.backends.cuda.boxes import boxes_of
 from teir.backends.cuda.kernel import MULTIPROCESSORS
 from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.sides import Kind, kinds_of
 from teir.backends.cuda.text import computed
-from teir.backends.cuda.warpgroup import Kind, boxes_of, kinds_of, output_along_columns
+from teir.backends.cuda.warpgroup import output_along_columns
 from teir.dtypes import DataType
 
 SIDE_THREADS = 16

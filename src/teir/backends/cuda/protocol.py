@@ -2,13 +2,28 @@
 
 Without a cluster it is `teir.tma.protocol.pipeline`. In a cluster every block's producer loads its
 rows for itself and its share of the columns for all; a stage is full when all of it has come, and
-is loaded again when the consumers of all blocks have given it back.
+is loaded again when the consumers of all blocks have given it back. `store_protocol` is the
+epilogue by tile stores.
 """
 
 from __future__ import annotations
 
+from teir.backends.cuda.tile_stores import BUFFERS
 from teir.backends.cuda.warpgroup import WarpgroupPlan
-from teir.tma.protocol import Action, Arrive, Load, Protocol, Read, Role, Wait, pipeline
+from teir.tma.protocol import (
+    Action,
+    Arrive,
+    Fence,
+    Load,
+    Protocol,
+    Read,
+    Role,
+    Store,
+    Wait,
+    WaitStores,
+    Write,
+    pipeline,
+)
 
 
 def protocol_of(plan: WarpgroupPlan, stages: int, steps: int, consumers: int) -> Protocol:
@@ -44,6 +59,31 @@ def protocol_of(plan: WarpgroupPlan, stages: int, steps: int, consumers: int) ->
         barrier_arrivals=(full + empty) * blocks,
         buffers=blocks * stages * (1 + blocks),
     )
+
+
+def store_protocol(writers: int, pieces: int) -> Protocol:
+    """The epilogue with so many ``writers`` (warps) and ``pieces`` one after the other.
+
+    Barrier 0 is the one the threads of all consumers meet at. Every writer has a part of each
+    piece's room, and a store of the piece reads all of them.
+    """
+    roles = []
+    for writer in range(writers):
+        actions: list[Action] = []
+        for piece in range(pieces):
+            room = piece % BUFFERS * writers
+            value = f"piece {piece}"
+            if writer == 0:
+                actions.append(WaitStores(pending=(BUFFERS - 1) * writers))
+            actions += [Arrive(barrier=0, expect_bytes=0), Wait(barrier=0, parity=0)]
+            actions += [Write(buffer=room + writer, value=value), Fence()]
+            actions += [Arrive(barrier=0, expect_bytes=0), Wait(barrier=0, parity=1)]
+            if writer == 0:
+                actions += [Store(buffer=room + part, value=value) for part in range(writers)]
+        if writer == 0:
+            actions.append(WaitStores(pending=0))
+        roles.append(Role(name=f"writer {writer}", actions=tuple(actions)))
+    return Protocol(roles=tuple(roles), barrier_arrivals=(writers,), buffers=BUFFERS * writers)
 
 
 def _full(block: int, stage: int, stages: int) -> int:

@@ -23,6 +23,7 @@ from teir.backends.cuda.plan import problems
 from teir.backends.cuda.problem import ContractionProblem
 from teir.backends.cuda.product import product_plans
 from teir.backends.cuda.rules import DENSE, blame
+from teir.backends.cuda.tile_stores import Stores
 from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.backends.cuda.warpgroup import plan_tile, warpgroup_plans
 from teir.errors import Part
@@ -72,25 +73,21 @@ def prepared(program: Program) -> Program:
 def shortlist(problem: ContractionProblem) -> tuple[Decision, ...]:
     """What is tried for a contraction: the quickest by estimate first, at most ten.
 
-    Tiles for warpgroup products, each alone and in clusters of two, then tiles for products by
-    registers; few of the latter where there are any of the former.
+    Tiles for warpgroup products, each alone and in clusters of two, the first also stored in the
+    other way, then tiles for products by registers; few of the latter where there are any of the
+    former.
     """
     return tuple(islice(_decisions(problem), MOST))
 
 
 def _decisions(problem: ContractionProblem) -> Iterator[Decision]:
     plans = list(islice(warpgroup_plans(problem), _TILES))
-    for plan in plans:
-        for cluster in (1, 2):
-            rows, columns, _ = plan.tile
-            found = plan_tile(problem, rows, columns, cluster=cluster)
-            if found is not None:
-                yield Decision(
-                    kernel=Family.WARPGROUP,
-                    tile=found.tile,
-                    stages=found.stages,
-                    cluster=found.cluster,
-                )
+    for at, plan in enumerate(plans):
+        rows, columns, _ = plan.tile
+        found = [plan_tile(problem, rows, columns, cluster=cluster) for cluster in (1, 2)]
+        if at == 0 and plan.stores is Stores.TILES:
+            found.append(plan_tile(problem, rows, columns, stores=Stores.REGISTERS))
+        yield from (one.decision for one in found if one is not None)
     for product in islice(product_plans(problem), 1 if plans else _PRODUCTS):
         yield Decision(kernel=Family.PRODUCT, tile=(product.side, product.side))
 

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from teir.backends.cuda.decision import decision_of
 from teir.backends.cuda.maps import MAP_ALIGNMENT
 from teir.backends.cuda.problem import ContractionProblem, recognise
-from teir.backends.cuda.warpgroup import INPUTS, Kind, kinds_of, warpgroup_plan
+from teir.backends.cuda.sides import Kind, kinds_of
+from teir.backends.cuda.warpgroup import INPUTS, warpgroup_plan
 from teir.ir.check import check
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
 from teir.lower.slots import assign_slots

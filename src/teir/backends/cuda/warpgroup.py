@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import prod
 
-from teir.backends.cuda.kernel import MULTIPROCESSORS, SHARED_LIMIT_BYTES, MapParameter
-from teir.backends.cuda.maps import MapAxis, tensor_map
-from teir.backends.cuda.problem import ContractionProblem, Operand
+from teir.backends.cuda.decision import Decision
+from teir.backends.cuda.kernel import MULTIPROCESSORS, SHARED_LIMIT_BYTES, Family
+from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.sides import Kind, Side, kinds_of, side_of
+from teir.backends.cuda.tile_stores import (
+    BUFFERS,
+    Stores,
+    TileStore,
+    tile_store,
+    writes_without_conflicts,
+)
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
-from teir.tma.operands import Major
 from teir.tma.swizzle import ROW_BYTES, atom_bytes
 
 GROUP_ROWS = 64
-LARGEST_BOX = 256
 GROUP_THREADS = 128
-STEP_BYTES = 32
 STAGE_DEPTH_BYTES = 128
 SWIZZLE_PERIOD = atom_bytes(128)
 MOST_STAGES = 4
@@ -35,84 +39,12 @@ INPUTS = (DataType.BF16, DataType.FP16, DataType.TF32)
 _OUTPUTS = (*INPUTS, DataType.FP32)
 
 
-class Kind(Enum):
-    """What an axis does, by the operands it moves."""
-
-    BATCH = "C"
-    ROW = "M"
-    COLUMN = "N"
-    SUM = "K"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One input: the axes that are its rows, fastest first, with their boxes, and its tile.
-
-    ``span_bytes`` is the swizzle: of a chunk of K where K is contiguous, of rows where they are.
-    A tile of one chunk has ``loads`` instructions, ``load_bytes`` apart. The boxes may hold fewer
-    rows than the tile: the others are never loaded, and nothing of them is stored.
-    """
-
-    operand: Operand
-    at: int
-    major: Major
-    span_bytes: int
-    rows: tuple[int, ...]
-    boxes: tuple[int, ...]
-    tile_rows: int
-    map: MapParameter
-    coordinates: tuple[str, ...]
-    chunk: int
-    shares: int
-    """Into how many loads a tile that is contiguous along K is cut: one per block of a cluster."""
-
-    @property
-    def box_rows(self) -> int:
-        """Rows of the tile that are loaded."""
-        return prod(self.boxes)
-
-    @property
-    def chunk_bytes(self) -> int:
-        return self.tile_rows * self.chunk * self.operand.data_type.width
-
-    @property
-    def loaded_bytes(self) -> int:
-        """Bytes that arrive for one chunk."""
-        return self.box_rows * self.chunk * self.operand.data_type.width
-
-    @property
-    def loads(self) -> int:
-        if self.major is Major.K:
-            return self.shares
-        return self.box_rows * self.operand.data_type.width // self.span_bytes
-
-    @property
-    def load_bytes(self) -> int:
-        return self.loaded_bytes // self.loads
-
-    def descriptor_bits(self) -> int:
-        """The descriptor of the tile without its start address (PTX ISA)."""
-        mode = {128: 1, 64: 2, 32: 3}[self.span_bytes]
-        leading = 16 if self.major is Major.K else self.chunk * self.span_bytes
-        return leading // 16 << 16 | 8 * self.span_bytes // 16 << 32 | mode << 62
-
-    def start_of_rows(self, row: int) -> int:
-        """Bytes from the start of a chunk's tile to row ``row``, a multiple of 64 or the span."""
-        if self.major is Major.K:
-            return row * self.span_bytes
-        per_load = self.span_bytes // self.operand.data_type.width
-        return row // per_load * self.load_bytes
-
-    def start_of_step(self, step: int) -> int:
-        """Bytes to the ``step``-th 32 bytes of K."""
-        if self.major is Major.K:
-            return step * STEP_BYTES
-        return step * (STEP_BYTES // self.operand.data_type.width) * self.span_bytes
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarpgroupPlan:
-    """Everything the emitter needs; ``problem`` has its inputs in the order rows, columns."""
+    """Everything the emitter needs; ``problem`` has its inputs in the order rows, columns.
+
+    ``store`` is None where registers are stored by themselves.
+    """
 
     problem: ContractionProblem
     kinds: tuple[Kind, ...]
@@ -125,6 +57,22 @@ class WarpgroupPlan:
     stages: int
     groups: int
     cluster: int
+    store: TileStore | None
+
+    @property
+    def stores(self) -> Stores:
+        return Stores.REGISTERS if self.store is None else Stores.TILES
+
+    @property
+    def decision(self) -> Decision:
+        """The entry that asks for this plan."""
+        return Decision(
+            kernel=Family.WARPGROUP,
+            tile=self.tile,
+            stages=self.stages,
+            cluster=self.cluster,
+            stores=self.stores,
+        )
 
     @property
     def steps(self) -> int:
@@ -145,12 +93,20 @@ class WarpgroupPlan:
         return self.chunks_per_stage * (self.left.loaded_bytes + self.right.loaded_bytes)
 
     @property
-    def table_bytes(self) -> int:
+    def piece_room(self) -> int:
+        """Bytes from one piece of out in shared memory to the next."""
+        return 0 if self.store is None else _whole_periods(self.store.piece_bytes)
+
+    @property
+    def output_bytes(self) -> int:
+        """Shared memory of the epilogue: pieces of out, or tables of places in it."""
+        if self.store is not None:
+            return BUFFERS * self.piece_room
         return 8 * (self.left.tile_rows + self.right.tile_rows)
 
     @property
     def shared_bytes(self) -> int:
-        return self.stages * (self.stage_bytes + 16) + self.table_bytes
+        return self.stages * (self.stage_bytes + 16) + self.output_bytes
 
     def axes_of(self, kind: Kind) -> tuple[int, ...]:
         return tuple(at for at, one in enumerate(self.kinds) if one is kind)
@@ -190,20 +146,6 @@ def _whole_periods(size_bytes: int) -> int:
 def _tiles(axes: Sequence[TileAxis], side: Side) -> int:
     pairs = zip(side.rows, side.boxes, strict=True)
     return prod(-(-axes[at].extent // box) for at, box in pairs)
-
-
-def kinds_of(problem: ContractionProblem) -> tuple[Kind, ...]:
-    """The kind of every axis."""
-    found = []
-    for axis in problem.axes:
-        left, right, out = axis.strides
-        if not out:
-            found.append(Kind.SUM)
-        elif bool(left) == bool(right):
-            found.append(Kind.BATCH)
-        else:
-            found.append(Kind.ROW if left else Kind.COLUMN)
-    return tuple(found)
 
 
 def warpgroup_plans(problem: ContractionProblem) -> Iterator[WarpgroupPlan]:
@@ -250,13 +192,47 @@ def output_along_columns(problem: ContractionProblem) -> ContractionProblem:
 
 
 def plan_tile(
-    problem: ContractionProblem, rows: int, columns: int, most_stages: int = 0, cluster: int = 1
+    problem: ContractionProblem,
+    rows: int,
+    columns: int,
+    most_stages: int = 0,
+    cluster: int = 1,
+    stores: Stores | None = None,
 ) -> WarpgroupPlan | None:
     """The plan with a tile of ``rows`` x ``columns``; None where there is none.
 
     ``most_stages`` of 0 leaves their number to the room there is. ``cluster`` is 1 or 2: so many
-    blocks, neighbours along M, load the columns they share once.
+    blocks, neighbours along M, load the columns they share once. ``stores`` of None are tile
+    stores where they are possible, meet in no bank and cost no stage.
     """
+    plan = _one_stage(problem, rows, columns, cluster)
+    if plan is None:
+        return None
+    store = tile_store(plan.problem, plan.left, plan.right)
+    by_registers = _with_stages(plan, most_stages)
+    by_tiles = None
+    if store is not None:
+        by_tiles = _with_stages(replace(plan, store=store), most_stages)
+    if stores is not None:
+        return by_tiles if stores is Stores.TILES else by_registers
+    if store is None or by_tiles is None or by_registers is None:
+        return by_registers
+    width = plan.problem.operands[2].data_type.width
+    is_free = writes_without_conflicts(store, plan.left, width)
+    return by_tiles if is_free and by_tiles.stages == by_registers.stages else by_registers
+
+
+def _with_stages(plan: WarpgroupPlan, most: int) -> WarpgroupPlan | None:
+    """``plan`` with as many stages as there is room for, None where that is less than two."""
+    room = SHARED_LIMIT_BYTES - plan.output_bytes
+    stages = min(most or MOST_STAGES, room // (plan.stage_bytes + 16))
+    return replace(plan, stages=stages) if stages >= 2 else None
+
+
+def _one_stage(
+    problem: ContractionProblem, rows: int, columns: int, cluster: int
+) -> WarpgroupPlan | None:
+    """The plan with one stage, stored by registers; None where there is no such tile."""
     problem = output_along_columns(problem)
     if problem.operands[0].data_type not in INPUTS or rows not in (GROUP_ROWS, 2 * GROUP_ROWS):
         return None
@@ -274,13 +250,13 @@ def plan_tile(
         return None
     for at, kind, tile_rows in ((0, Kind.ROW, rows), (1, Kind.COLUMN, columns)):
         shares = cluster if kind is Kind.COLUMN else 1
-        side = _side(problem, kinds, at, kind, tile_rows, chunk_axis, chunk, shares)
+        side = side_of(problem, kinds, at, kind, tile_rows, chunk_axis, chunk, shares)
         if side is None or side.loads % shares:
             return None
         sides.append(side)
     others = [at for at, kind in enumerate(kinds) if kind is Kind.SUM and at != chunk_axis]
     chunks = -(-extent // chunk) * prod(problem.axes[at].extent for at in others)
-    plan = WarpgroupPlan(
+    return WarpgroupPlan(
         problem=problem,
         kinds=kinds,
         left=sides[0],
@@ -292,10 +268,8 @@ def plan_tile(
         stages=1,
         groups=rows // GROUP_ROWS,
         cluster=cluster,
+        store=None,
     )
-    room = SHARED_LIMIT_BYTES - plan.table_bytes
-    stages = min(most_stages or MOST_STAGES, room // (plan.stage_bytes + 16))
-    return replace(plan, stages=stages) if stages >= 2 else None
 
 
 def _chunk_axis(problem: ContractionProblem, kinds: Sequence[Kind]) -> int | None:
@@ -310,116 +284,3 @@ def _chunk_axis(problem: ContractionProblem, kinds: Sequence[Kind]) -> int | Non
     if len(unit) > 1 or not both:
         return None
     return unit[0] if unit else max(both, key=lambda at: problem.axes[at].extent)
-
-
-def _side(
-    problem: ContractionProblem,
-    kinds: Sequence[Kind],
-    at: int,
-    kind: Kind,
-    tile_rows: int,
-    chunk_axis: int,
-    chunk: int,
-    shares: int,
-) -> Side | None:
-    operand, axes = problem.operands[at], problem.axes
-    width = operand.data_type.width
-    rows = [one for one, found in enumerate(kinds) if found is kind]
-    rows.sort(key=lambda one: axes[one].strides[at])
-    is_k = axes[chunk_axis].strides[at] == width
-    is_mn = bool(rows) and axes[rows[0]].strides[at] == width and width == 2
-    if is_k == is_mn:
-        return None
-    unit = axes[rows[0]].extent * width if is_mn else chunk * width
-    span = next((one for one in (32, 64) if unit <= one), ROW_BYTES)
-    least = span // width if is_mn else 1
-    extents = [axes[one].extent for one in rows]
-    boxes = boxes_of(extents, tile_rows, least, exact=shares > 1)
-    if boxes is None:
-        return None
-    boxed = dict(zip(rows, boxes, strict=True)) if is_k else {rows[0]: span // width}
-    if is_k and shares > 1:
-        outer = max((at for at in rows if boxed[at] > 1), key=rows.index, default=rows[-1])
-        # A share is a run of rows, and starts where the pattern of the swizzle does.
-        if boxed[outer] % shares or tile_rows // shares % 8:
-            return None
-        boxed[outer] //= shares
-    boxed[chunk_axis] = chunk
-    found = tensor_map(
-        operand,
-        [
-            MapAxis(name=f"c{one}", extent=axis.extent, stride=axis.strides[at], box=box)
-            for one, axis in enumerate(axes)
-            for box in (boxed.get(one, 1),)
-        ],
-        span,
-    )
-    if found is None:
-        return None
-    return Side(
-        operand=operand,
-        at=at,
-        major=Major.K if is_k else Major.MN,
-        span_bytes=span,
-        rows=tuple(rows),
-        boxes=boxes,
-        tile_rows=tile_rows,
-        map=found[0],
-        coordinates=found[1],
-        chunk=chunk,
-        shares=shares,
-    )
-
-
-def boxes_of(extents: Sequence[int], total: int, least: int, exact: bool) -> tuple[int, ...] | None:
-    """The boxes with the fewest tiles: at most ``total`` elements, or ``exact``ly so many.
-
-    The first is a multiple of ``least``. Where tiles of ``total`` elements are no more, those are
-    taken, of them the ones with the least overhang: 10 x 24 in tiles of 128 is 2 tiles of 5 x 24
-    and not 4 of 8 x 16.
-    """
-    if not extents:
-        return () if total == 1 else None
-    found = [boxes for boxes in _factors(len(extents), total) if max(boxes) <= LARGEST_BOX]
-    if not exact:
-        found += _narrower(extents, total, least)
-    found = [boxes for boxes in found if boxes[0] % least == 0]
-    if not found:
-        return None
-
-    def covered(boxes: tuple[int, ...]) -> tuple[int, bool, int, tuple[int, ...]]:
-        counts = [-(-extent // box) for extent, box in zip(extents, boxes, strict=True)]
-        whole = prod(count * box for count, box in zip(counts, boxes, strict=True))
-        return prod(counts), prod(boxes) < total, whole, tuple(-box for box in boxes)
-
-    return min(found, key=covered)
-
-
-def _factors(parts: int, total: int) -> Iterator[tuple[int, ...]]:
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(1, total + 1):
-        if total % first == 0:
-            for rest in _factors(parts - 1, total // first):
-                yield (first, *rest)
-
-
-def _narrower(extents: Sequence[int], total: int, least: int) -> Iterator[tuple[int, ...]]:
-    """Boxes of at most ``total`` elements, each the smallest for its number of tiles."""
-    extent, *others = extents
-    room = min(total, LARGEST_BOX)
-    if not others:
-        # The widest box, then no wider than its number of tiles needs.
-        count = -(-extent // (room // least * least)) if room >= least else 0
-        if count:
-            yield (_multiple(-(-extent // count), least),)
-        return
-    counts = {-(-extent // box) for box in range(least, room + 1, least)}
-    for box in sorted({_multiple(-(-extent // count), least) for count in counts}):
-        for rest in _narrower(others, total // box, 1):
-            yield (box, *rest)
-
-
-def _multiple(number: int, of: int) -> int:
-    return -(-number // of) * of

@@ -94,6 +94,9 @@ template <typename T> FN T least(T a, T b) { return a != a ? a : b != b ? b : b 
 template <typename T> FN T most(T a, T b) { return a != a ? a : b != b ? b : a < b ? b : a; }
 template <typename T> FN T relu(T a) { return most(a, (T)0); }
 
+// By value: a choice between elements of an array would give it an address, and a place in memory.
+FN float either(bool first, float one, float other) { return first ? one : other; }
+
 template <int size> struct alignas(size) Pack { u8 bytes[size]; };
 
 // Where the byte at ``at`` of a tile lies under a swizzle of ``span`` bytes.

@@ -70,6 +70,43 @@ HOPPER void tile_load(u32 to, const TensorMap* map, u32 barrier, int c0, int c1,
                : "memory");
 }
 
+// Tile stores: what ordinary stores wrote to shared memory, read by the asynchronous proxy.
+#define TILE_STORE "cp.async.bulk.tensor."
+#define TILE_FROM ".global.shared::cta.bulk_group [%0, "
+HOPPER void tile_store(u32 from, const TensorMap* map, int c0) {
+  asm volatile(TILE_STORE "1d" TILE_FROM "{%2}], [%1];" ::"l"(map), "r"(from), "r"(c0) : "memory");
+}
+HOPPER void tile_store(u32 from, const TensorMap* map, int c0, int c1) {
+  asm volatile(TILE_STORE "2d" TILE_FROM "{%2, %3}], [%1];" ::"l"(map), "r"(from), "r"(c0), "r"(c1)
+               : "memory");
+}
+HOPPER void tile_store(u32 from, const TensorMap* map, int c0, int c1, int c2) {
+  asm volatile(TILE_STORE "3d" TILE_FROM "{%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(c0),
+               "r"(c1), "r"(c2)
+               : "memory");
+}
+HOPPER void tile_store(u32 from, const TensorMap* map, int c0, int c1, int c2, int c3) {
+  asm volatile(TILE_STORE "4d" TILE_FROM "{%2, %3, %4, %5}], [%1];" ::"l"(map), "r"(from),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+HOPPER void tile_store(u32 from, const TensorMap* map, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile(TILE_STORE "5d" TILE_FROM "{%2, %3, %4, %5, %6}], [%1];" ::"l"(map), "r"(from),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+               : "memory");
+}
+HOPPER void put_shared(u32 at, Pack<4> pair) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(*(const u32*)&pair) : "memory");
+}
+HOPPER void put_shared(u32 at, Pack<8> pair) {
+  asm volatile("st.shared.b64 [%0], %1;" ::"r"(at), "l"(*(const u64*)&pair) : "memory");
+}
+HOPPER void stores_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+HOPPER void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int pending> HOPPER void stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
 // Clusters: the same tile into every block of the mask, at the same shared address.
 #define INTO_ALL ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
 HOPPER void tile_load_all(u16 mask, u32 to, const TensorMap* map, u32 barrier, int c0, int c1) {
@@ -117,6 +154,11 @@ HOPPER void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "mem
 HOPPER void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> HOPPER void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// Nothing that reads the sums is moved to before this point, where products may still write them.
+template <int count> HOPPER void sums_settled(float (&sums)[count]) {
+  _Pragma("unroll")
+  for (int at = 0; at < count; ++at) asm volatile("" : "+f"(sums[at])::"memory");
 }
 template <int count> HOPPER void more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
