@@ -163,6 +163,8 @@ class LaneBlock:
     Operands: A, B, C. Arguments, in order:
     m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, a_row, b_column, c_row,
     c_column, accumulate (1: start from C, 0: start from zero).
+
+    With ``one_loop`` batch and outer are 1.
     """
 
     in_type: DataType
@@ -170,6 +172,7 @@ class LaneBlock:
     lanes: int
     rows: int
     columns: int
+    one_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,6 +120,7 @@ def _call(
         lanes=full_lanes(isa, tile.in_type, tile.out_type),
         rows=rows.size,
         columns=columns.size,
+        one_loop=len(inside) <= 1,
     )
     still = (TileAxis(1, (0, 0, 0)),) * (LANE_REDUCTIONS - len(inside))
     reduction = [

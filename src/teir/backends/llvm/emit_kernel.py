@@ -252,7 +252,8 @@ def _kernel_words(kernel: Kernel) -> str:
             return _dot_rows_words(kernel)
         case LaneBlock():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}"
+            loops = "_loop" if kernel.one_loop else ""
+            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}{loops}"
         case BatchBlock():
             return _batch_block_words(kernel)
         case RowSweep():

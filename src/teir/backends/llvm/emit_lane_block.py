@@ -99,7 +99,8 @@ class _Body:
             return [widen(text, self.kernel.out_type, self.isa, one, count) for one in stored]
 
         first = emit_when(text, f"{label}_start", counts, zeros, preload)
-        sums = self._reduce(label, _LOOPS, piece, kind, [a, b], first)
+        loops = _LOOPS[-1:] if self.kernel.one_loop else _LOOPS
+        sums = self._reduce(label, loops, piece, kind, [a, b], first)
         for place, total in zip(places, sums, strict=True):
             stored = narrow(text, self.kernel.out_type, self.isa, total, count)
             store(text, piece.lanes[2], place, stored)
