@@ -7,7 +7,7 @@ import pytest
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import WalkedDots, WalkedSum
+from teir.lower.kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.lower.lower import lower
 from teir.lower.usual_walks import WIDTHS, walked_programs
 from teir.target import Isa
@@ -20,7 +20,7 @@ def test_all_their_kernels_walk_fibres(data_type: DataType) -> None:
     for program in programs:
         check(program).raise_if_wrong()
         for kernel in count_calls(lower(program, Isa.AVX512).roots):
-            assert isinstance(kernel, WalkedSum | WalkedDots)
+            assert isinstance(kernel, WalkedSum | WalkedDots | WalkedSampledSum)
 
 
 def test_other_types_have_none() -> None:

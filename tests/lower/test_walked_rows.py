@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from teir.arrays.levels import Format, Level
 from teir.dtypes import DataType
@@ -13,7 +14,7 @@ from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import WalkedDots, WalkedSum
+from teir.lower.kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.lower.lower import lower
 from teir.pipeline.executable import compile_program, default_isa
 from teir.search.sparse.graph import IterationGraph, linear
@@ -27,10 +28,14 @@ WIDTHS = (1, 5, 16, 24, 64, 136)
 
 
 def fibres(draw: np.random.Generator, rows: int, extent: int) -> list[list[int]]:
-    """Sorted coordinates per row; runs of rows have the same, or nearly the same."""
+    """Sorted coordinates per row; runs of rows have the same, or nearly the same.
+
+    Rows are short, or so long on average that equal ones are formed together.
+    """
     made: list[list[int]] = []
+    most = int(draw.choice((6, 60)))
     while len(made) < rows:
-        size = int(draw.integers(0, min(extent, 20) + 1))
+        size = int(draw.integers(0, min(extent, most) + 1))
         fibre = sorted(draw.choice(extent, size, replace=False).tolist())
         made += [fibre] * int(draw.integers(1, 8))
         if fibre:
@@ -97,7 +102,7 @@ def test_rows_of_a_dense_axis(
     seed: int, width: int, rows: int, value: DataType, index: DataType, threads: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    extent = int(draw.integers(1, 60))
+    extent = int(draw.integers(1, 90))
     pos, crd = index_arrays(fibres(draw, rows, extent), index.numpy_dtype())
     extents = {"i": rows, "j": extent, "l": width}
     text = "A[i,l] = B[i,j] * C[j,l]"
@@ -167,7 +172,7 @@ def test_rows_of_dots(
     seed: int, width: int, rows: int, value: DataType, index: DataType, threads: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    extent = int(draw.integers(1, 60))
+    extent = int(draw.integers(1, 90))
     pos, crd = index_arrays(fibres(draw, rows, extent), index.numpy_dtype())
     extents = {"i": rows, "j": extent, "k": width}
     text = "A[i,j] = B[i,j] * C[i,k] * D[j,k]"
@@ -219,26 +224,81 @@ def test_rows_of_two_levels_that_gather_from_afar(empty: bool) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def sampled_program(
+    extents: dict[str, int],
+    scaled: bool,
+    value: DataType = DataType.FP64,
+    index: DataType = DataType.I32,
+) -> Program:
+    """Rows of E scaled with sampled dots of C and D, and with B where ``scaled``."""
+    formats = {"B": Format(levels=(Level.DENSE, Level.COMPRESSED), mode_order=(0, 1))}
+    text = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
+    statement = statement_of(parse_index_notation(text), formats)
+    graph = loopfuse(linear(statement, ("i", "j", "k", "l")), 3, producer_in_left=True, path=())
+    assert isinstance(graph, IterationGraph)
+    program = program_of(graph, extents, data_type=value, index_type=index, name="runs")
+    if scaled:
+        return program
+    primitives = tuple(
+        replace(one, inputs=tuple(name for name in one.inputs if name != "B"))
+        for one in program.primitives
+    )
+    return replace(program, primitives=primitives)
+
+
+@settings(max_examples=16, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    widths=st.tuples(st.sampled_from((2, 5, 16, 24, 32)), st.sampled_from((2, 7, 16, 27, 32))),
+    rows=st.sampled_from((1, 3, 35)),
+    value=st.sampled_from((DataType.FP64, DataType.FP32)),
+    index=st.sampled_from((DataType.I32, DataType.I64)),
+    threads=st.sampled_from((1, 2)),
+    scaled=st.booleans(),
+)
+def test_rows_scaled_with_sampled_dots(
+    seed: int,
+    widths: tuple[int, int],
+    rows: int,
+    value: DataType,
+    index: DataType,
+    threads: int,
+    scaled: bool,
+) -> None:
+    draw = np.random.default_rng(seed)
+    extent = int(draw.integers(1, 90))
+    pos, crd = index_arrays(fibres(draw, rows, extent), index.numpy_dtype())
+    extents = {"i": rows, "j": extent, "k": widths[0], "l": widths[1]}
+    program = sampled_program(extents, scaled, value, index)
+    kernels = {type(one) for one in count_calls(lower(program, Isa.AVX512).roots)}
+    assert kernels == {WalkedSampledSum}
+    shapes = {"C": (rows, widths[0]), "D": (extent, widths[0]), "E": (extent, widths[1])}
+    operands = {"B.pos1": pos, "B.crd1": crd, "B": numbers(draw, (crd.size,), value)}
+    operands |= {name: numbers(draw, shape, value) for name, shape in shapes.items()}
+    operands["A"] = np.full((rows, widths[1]), np.nan, value.numpy_dtype())
+    found = same_bits(program, operands, threads)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos))
+    b, c, d, e = (operands[name].astype(np.float64) for name in "BCDE")
+    factors = (c[row_of] * d[crd]).sum(1) * (b if scaled else 1.0)
+    wanted = np.zeros((rows, widths[1]))
+    np.add.at(wanted, row_of, factors[:, None] * e[crd])
+    np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
+
+
 def lengths(rows: int) -> list[int]:
     """Long, short and empty rows: those beyond the places of a run are walked by themselves."""
     return [(0, 3, 700, 3, 3, 40, 600, 511)[row % 8] for row in range(rows)]
 
 
-@pytest.mark.parametrize(("rows", "width", "threads"), [(40, 24, 2), (9, 7, 1)])
+@pytest.mark.parametrize(("rows", "width", "threads"), [(40, 72, 1), (9, 67, 2)])
 def test_runs_of_whole_rows(rows: int, width: int, threads: int) -> None:
     """What is sampled waits for all rows of a run; then what it scales is added up."""
     draw = np.random.default_rng(rows)
     extent = 900
     lists = [sorted(draw.choice(extent, one, replace=False).tolist()) for one in lengths(rows)]
     pos, crd = index_arrays(lists, np.dtype(np.int32))
-    extents = {"i": rows, "j": extent, "k": width, "l": width}
-    formats = {"B": Format(levels=(Level.DENSE, Level.COMPRESSED), mode_order=(0, 1))}
-    text = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
-    statement = statement_of(parse_index_notation(text), formats)
-    graph = loopfuse(linear(statement, ("i", "j", "k", "l")), 3, producer_in_left=True, path=())
-    assert isinstance(graph, IterationGraph)
-    fp64, i32 = DataType.FP64, DataType.I32
-    program = program_of(graph, extents, data_type=fp64, index_type=i32, name="runs")
+    program = sampled_program({"i": rows, "j": extent, "k": width, "l": width}, True)
+    assert WalkedSampledSum not in map(type, count_calls(lower(program, Isa.AVX512).roots))
     operands = {"B.pos1": pos, "B.crd1": crd, "B": draw.standard_normal(crd.size)}
     operands |= {name: draw.standard_normal((extent, width)) for name in "DE"}
     operands |= {"C": draw.standard_normal((rows, width)), "A": np.full((rows, width), np.nan)}

@@ -351,6 +351,9 @@ class _Machine:
         if kernel.outer is not None:
             above = self.fibre(arrays[-4:-2], kernel.outer, pos_shift)
             pos_shift = 0
+        by_coordinate = (
+            isinstance(kernel, WalkedScatter) and kernel.fibre is Follows.OUTER_COORDINATE
+        )
         return [
             {
                 Follows.NOTHING: 0,
@@ -361,7 +364,9 @@ class _Machine:
             }
             for outer_position, outer_coordinate in above
             for position, coordinate in self.fibre(
-                inner, types, pos_shift + pos_step * outer_position
+                inner,
+                types,
+                pos_shift + pos_step * (outer_coordinate if by_coordinate else outer_position),
             )
         ]
 

@@ -168,12 +168,11 @@ def describe_kernel(kernel: Kernel) -> str:
             )
         case WalkedSampledSum():
             scaled = ", scaled" if kernel.scales else ""
-            aligned = ", in whole lines" if kernel.aligns or kernel.dot_aligns else ""
             fibre = "a fibre" if kernel.rows is None else "the fibre of every row"
             return (
                 f"WalkedSampledSum {kernel.data_type.value} over {fibre}, dots of "
                 f"{kernel.dot_vectors} and sums of {kernel.vectors} vectors of {kernel.lanes}"
-                f"{scaled}{aligned}"
+                f"{scaled}"
             )
         case WalkedScatter():
             inputs = ", ".join(

@@ -34,6 +34,7 @@ from teir.lower.slots import (
 from teir.lower.sparse import fibre_of
 from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
 from teir.lower.walked_rows import rows_of_fibre
+from teir.lower.walked_sampled import lower_walked_sampled_sum
 from teir.target import Isa
 
 
@@ -66,7 +67,10 @@ def lower_fibre(
         if ends is not None:
             leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
             return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
-    return None if zeroed else _lower_runs(halves, dot, fibre, inner, context, from_zero)
+    if zeroed:
+        return None
+    sampled = _lower_sampled(halves, dot, fibre, inner, context, from_zero)
+    return sampled or _lower_runs(halves, dot, fibre, inner, context, from_zero)
 
 
 def _lower_two_levels(
@@ -127,6 +131,23 @@ def _without_zero(node: IterationNode, path: Path, context: Context) -> tuple[It
             left = (*node.children[:place], *node.children[place + 1 :])
             return replace(node, children=left), True
     return node, False
+
+
+def _lower_sampled(
+    halves: Halves,
+    dot: Primitive | None,
+    fibre: Fibre,
+    path: Path,
+    context: Context,
+    from_zero: bool,
+) -> tuple[KernelNode, ...] | None:
+    """Both halves of a sparse loop position by position, the temporary in a register."""
+    consumer = _fibre_leaf(halves.consumer, path, context, accumulate=not from_zero)
+    if dot is None or consumer is None:
+        return None
+    leaf = _any_leaf(dot, path, context, accumulate=False)
+    temporary, chains = context.slots.number[halves.temporary.name], lanes_of(dot) or 1
+    return lower_walked_sampled_sum(leaf, consumer, temporary, fibre, chains, context.isa)
 
 
 def _lower_runs(

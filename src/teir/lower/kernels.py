@@ -373,6 +373,33 @@ class WalkedDots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedSampledSum:
+    """out[m] += sum over p of scale[p] * (sum over k of A[k] * B[crd[p], k]) * D[crd[p], m].
+
+    The positions p are those of a fibre. What stands in brackets is a dot product as in
+    `WalkedDots`, in ``lanes`` chains, of ``dot_vectors`` vectors; with ``dot_masked`` only the
+    first ``dot_last_lanes`` lanes of the last exist. ``vectors`` and ``masked`` say the same of D
+    and out. The scale and the dot product are multiplied first; without ``scales`` there is no
+    scale. All operands are of one type. With ``rows``, whose only input is A, one row of the output
+    after the other.
+
+    Operands: pos, crd, A, B, D, scale (with ``scales``), out. Arguments, in order: dot_last_lanes,
+    last_lanes, accumulate (1: start from the output, 0: from zero), b_stride, d_stride.
+    """
+
+    data_type: DataType
+    pos_type: DataType
+    crd_type: DataType
+    lanes: int
+    dot_vectors: int
+    dot_masked: bool
+    vectors: int
+    masked: bool
+    scales: bool
+    rows: WalkedRows | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedScatter:
     """out[position or coordinate] += product of all inputs, for the stored elements of a fibre.
 
@@ -472,5 +499,6 @@ Kernel = (
     | RunCopy
     | WalkedSum
     | WalkedDots
+    | WalkedSampledSum
     | WalkedScatter
 )

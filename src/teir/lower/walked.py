@@ -19,7 +19,7 @@ from teir.lower.kernel_program import Address, Call, KernelNode, RunLoop, Sparse
 from teir.lower.kernels import Access, Follows, WalkedDots, WalkedInput, WalkedSum
 from teir.target import Isa
 
-LINE_BYTES = 64
+_LINE_BYTES = 64
 _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
@@ -77,9 +77,16 @@ class Fibre:
         own = {step.slot for step in (*self.positions, *self.coordinates)}
         if self.crd.slot in moved or any(slot in moved for slot in own - {self.crd.slot}):
             return None
-        if above.move(self.pos)[0] is not Follows.POSITION:
+        if above.move(self.pos)[0] is Follows.NOTHING:
             return None
         return replace(self, above=above)
+
+    @property
+    def number(self) -> Follows:
+        """What of the level above says which of its fibres this one is."""
+        if self.above is None:
+            return Follows.OUTER_POSITION
+        return _OUTER[self.above.move(self.pos)[0]]
 
     def in_run(self, bounds: Address, kept: int, stride_bytes: int) -> Fibre:
         """A run of the fibre, with a slot that has a place for every position."""
@@ -140,6 +147,8 @@ class Leaf:
 def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
     """Calls of `WalkedSum`; None where the leaf reduces, or the fibre moves what it adds into."""
     if fibre.move(leaf.operands[-1])[0] is not Follows.NOTHING or leaf.in_type.is_complex:
+        return None
+    if fibre.number is not Follows.OUTER_POSITION:
         return None
     if any(not axis.strides[-1] for axis in leaf.axes):
         return None
@@ -304,11 +313,11 @@ def _aligned_input(
 ) -> int | None:
     if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 3:
         return None
-    if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != LINE_BYTES:
+    if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != _LINE_BYTES:
         return None
     for number, one in enumerate(inputs):
         gathers = one.access is Access.UNIT and one.follows is Follows.COORDINATE
-        if gathers and steps[number] % LINE_BYTES == 0:
+        if gathers and steps[number] % _LINE_BYTES == 0:
             return number
     return None
 
@@ -350,7 +359,7 @@ def lower_walked_dots(
     vectors, last = -(-axis.extent // chains), (axis.extent - 1) % chains + 1
     if vectors * chains > _MOST_VECTORS * lanes or (last < chains and isa in (Isa.PLAIN, Isa.NEON)):
         return None
-    line = lanes == chains and lanes * data_type.width == LINE_BYTES and isa.has_masks
+    line = lanes == chains and lanes * data_type.width == _LINE_BYTES and isa.has_masks
     kernel = WalkedDots(
         data_type=data_type,
         pos_type=fibre.pos_type,
@@ -360,7 +369,7 @@ def lower_walked_dots(
         vectors=vectors,
         masked=last < chains,
         scales=len(ends) > 1,
-        aligns=line and last == chains and step % LINE_BYTES == 0 and vectors > 2,
+        aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
         ahead=_AHEAD if lies_far(step, fibre) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)

@@ -263,8 +263,8 @@ def _sampled_with_rows(
 
 
 def _sampled_together(kernel: WalkedSampledSum) -> int:
-    """Rows whose vectors, and the dots of four positions of each, all fit the registers."""
-    each = kernel.dot_vectors + kernel.vectors + kernel.dot_aligns + kernel.aligns + 4
+    """Rows whose vectors all fit the registers."""
+    each = kernel.dot_vectors + kernel.vectors + 2
     return max(1, min(_TOGETHER, _SAMPLED_REGISTERS // each))
 
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_any_order
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Follows, WalkedSampledSum
-from teir.lower.walked import LINE_BYTES, Fibre, Leaf, lies_far
+from teir.lower.walked import Fibre, Leaf, lies_far
 from teir.target import Isa
 
-_MOST_VECTORS = 8
+_MOST_VECTORS = 4
 """Vectors of the fixed row, and of the output."""
-_LEAST_ALIGNED = 3
 
 
 def lower_walked_sampled_sum(
@@ -48,10 +46,6 @@ def lower_walked_sampled_sum(
     lasts = tuple((axis.extent - 1) % lanes + 1 for axis in (k, m))
     if max(sizes) > _MOST_VECTORS or any(lies_far(step, fibre) for step in steps):
         return None
-    aligns = tuple(
-        last == lanes and size >= _LEAST_ALIGNED and _in_lines(step, lanes, data_type)
-        for last, size, step in zip(lasts, sizes, steps, strict=True)
-    )
     kernel = WalkedSampledSum(
         data_type=data_type,
         pos_type=fibre.pos_type,
@@ -59,20 +53,14 @@ def lower_walked_sampled_sum(
         lanes=lanes,
         dot_vectors=sizes[0],
         dot_masked=lasts[0] < lanes,
-        dot_aligns=aligns[0],
         vectors=sizes[1],
         masked=lasts[1] < lanes,
-        aligns=aligns[1],
         scales=scale is not None,
     )
     scales = () if scale is None else (scale,)
     operands = (fibre.pos, fibre.crd, fixed, gathered, row, *scales, consumer.operands[-1])
     arguments = (*lasts, int(consumer.accumulate), *steps)
     return (Call(kernel=kernel, operands=operands, arguments=arguments),)
-
-
-def _in_lines(step: int, lanes: int, data_type: DataType) -> bool:
-    return step % LINE_BYTES == 0 and lanes * data_type.width == LINE_BYTES
 
 
 def _sampled_rows(dot: Leaf, fibre: Fibre) -> tuple[Address, Address, TileAxis] | None:

@@ -15,10 +15,10 @@ from teir.backends.llvm.emit_loops import (
 )
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.dtypes import DataType
-from teir.lower.kernels import WalkedDots, WalkedRows, WalkedSum
+from teir.lower.kernels import WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
 
 LINE_BYTES = 64
-_LEAST_MEAN = 8
+_LEAST_MEAN = 16
 """Stored elements of a row, on average over a call, from which rows are compared."""
 
 
@@ -88,7 +88,11 @@ def emit_rows(
 
 
 def emit_equal_fibres(
-    text: FunctionText, kernel: WalkedSum | WalkedDots, arrays: Sequence[str], left: str, most: int
+    text: FunctionText,
+    kernel: WalkedSum | WalkedDots | WalkedSampledSum,
+    arrays: Sequence[str],
+    left: str,
+    most: int,
 ) -> str:
     """How many rows from this one on have fibres with the same coordinates, up to ``most``.
 
@@ -109,7 +113,7 @@ def emit_equal_fibres(
 
 def _is_equal(
     text: FunctionText,
-    kernel: WalkedSum | WalkedDots,
+    kernel: WalkedSum | WalkedDots | WalkedSampledSum,
     arrays: tuple[str, str],
     fibre: tuple[str, str],
     row: int,
@@ -169,7 +173,10 @@ def _is_equal(
 
 
 def _last_coordinate(
-    text: FunctionText, kernel: WalkedSum | WalkedDots, arrays: tuple[str, str], end: str
+    text: FunctionText,
+    kernel: WalkedSum | WalkedDots | WalkedSampledSum,
+    arrays: tuple[str, str],
+    end: str,
 ) -> str:
     """The coordinate before position ``end``; any number where there is none."""
     pos, crd = arrays

@@ -21,6 +21,10 @@ from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_s
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
+from teir.backends.llvm.emit_walked_sampled_sum import (
+    emit_walked_sampled_sum_body,
+    walked_sampled_sum_arguments,
+)
 from teir.backends.llvm.emit_walked_scatter import (
     emit_walked_scatter_body,
     walked_scatter_arguments,
@@ -52,6 +56,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedSampledSum,
     WalkedScatter,
     WalkedSum,
 )
@@ -92,6 +97,9 @@ def kernel_operands(kernel: Kernel) -> int:
         case WalkedDots():
             above = 0 if kernel.rows is None else kernel.rows.index_arrays
             return above + 5 + int(kernel.scales)
+        case WalkedSampledSum():
+            above = 0 if kernel.rows is None else kernel.rows.index_arrays
+            return above + 6 + int(kernel.scales)
         case WalkedScatter():
             return len(kernel.inputs) + kernel.index_arrays + 1
         case _:
@@ -121,6 +129,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return walked_sum_arguments(kernel)
         case WalkedDots():
             return walked_dots_arguments(kernel)
+        case WalkedSampledSum():
+            return walked_sampled_sum_arguments(kernel)
         case WalkedScatter():
             return walked_scatter_arguments(kernel)
         case TransposeCopy():
@@ -220,6 +230,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_walked_sum_body(kernel, isa, _operand_names(kernel)).text()
         case WalkedDots():
             return emit_walked_dots_body(kernel, isa, _operand_names(kernel)).text()
+        case WalkedSampledSum():
+            return emit_walked_sampled_sum_body(kernel, isa, _operand_names(kernel)).text()
         case WalkedScatter():
             return emit_walked_scatter_body(kernel, isa, _operand_names(kernel)).text()
         case TransposeCopy():
@@ -278,6 +290,8 @@ def _kernel_words(kernel: Kernel) -> str:
             rows += "" if kernel.ahead is None else f"_ahead{kernel.ahead}"
             words = "".join(word for word, on in flags.items() if on)
             return f"walked_dots_{types}_{shape}{words}{rows}".lower()
+        case WalkedSampledSum():
+            return _walked_sampled_words(kernel)
         case WalkedScatter():
             return _walked_scatter_words(kernel)
         case TransposeCopy():
@@ -322,6 +336,19 @@ def _rows_words(rows: WalkedRows) -> str:
     types = "_".join(one.value for one in (rows.bounds, rows.crd) if one is not None)
     moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
     return f"_rows{rows.together}_{types}_{moves}"
+
+
+def _walked_sampled_words(kernel: WalkedSampledSum) -> str:
+    types = "_".join(one.value for one in (kernel.data_type, kernel.pos_type, kernel.crd_type))
+    shape = f"{kernel.dot_vectors}_{kernel.vectors}_lanes{kernel.lanes}"
+    flags = {
+        "_dotmasked": kernel.dot_masked,
+        "_masked": kernel.masked,
+        "_scaled": kernel.scales,
+    }
+    words = "".join(word for word, on in flags.items() if on)
+    rows = "" if kernel.rows is None else _rows_words(kernel.rows)
+    return f"walked_sampled_sum_{types}_{shape}{words}{rows}".lower()
 
 
 def _walked_scatter_words(kernel: WalkedScatter) -> str:

@@ -134,10 +134,11 @@ def _lanes(text: FunctionText, kernel: WalkedDots, isa: Isa) -> list[Lanes]:
 class _Block:
     """Positions whose dots are formed side by side, for each of some rows.
 
-    ``fibre``: first position and number of positions of a row's fibre. ``existing``: how many of
-    the positions there are, None for all.
+    ``label`` tells it from the other blocks of the function. ``fibre``: first position and number
+    of positions of a row's fibre. ``existing``: how many of the positions there are, None for all.
     """
 
+    label: str
     rows: int
     positions: int
     fibre: tuple[str, str]
@@ -177,18 +178,20 @@ class _Body:
         position, left = fibre
         sizes = [size // rows for size in _POSITIONS[: 1 if self.isa.has_masks else None]]
         for size in sizes:
-            step = partial(self._dots, _Block(rows, size, fibre, kept, None))
+            name = f"rows{label}_{size}"
+            step = partial(self._dots, _Block(name, rows, size, fibre, kept, None))
             carried = [Carried("i64", position)]
-            left, (position,) = emit_loop(text, f"rows{label}_{size}", left, size, carried, step)
+            left, (position,) = emit_loop(text, name, left, size, carried, step)
         if self.isa.has_masks:
             least = 0
             for size in sorted({sizes[0] // 2 if rows == 1 else sizes[0], sizes[0]}):
                 more = text.value(f"icmp sgt i64 {left}, {least}")
                 fits = text.value(f"icmp sle i64 {left}, {size}")
                 some = text.value(f"and i1 {more}, {fits}")
-                block = _Block(rows, size, fibre, kept, left)
+                name = f"rest{label}_{size}"
+                block = _Block(name, rows, size, fibre, kept, left)
                 rest = partial(self._rest, block, position)
-                emit_when(text, f"rest{label}_{size}", some, (), rest)
+                emit_when(text, name, some, (), rest)
                 least = size
 
     def _rest(self, block: _Block, position: str) -> Values:
@@ -277,9 +280,14 @@ class _Body:
             place = text.value(f"add i64 {place}, {block.fibre[1]}")
         byte = text.value(f"mul i64 {place}, {data_type.width}")
         out = shift_pointer(text, self.ends[-1], byte)
-        stored = widen(text, data_type, self.isa, load(text, lanes, out), count)
         some = text.value("icmp ne i64 %accumulate, 0")
-        start = text.value(f"select i1 {some}, {kind.kind} {stored}, {kind.kind} zeroinitializer")
+
+        def preload() -> Values:
+            return [widen(text, data_type, self.isa, load(text, lanes, out), count)]
+
+        # Not read where it is not needed: a load would wait for the masked store right before it.
+        label = f"start_{block.label}_{row}_{at}"
+        (start,) = emit_when(text, label, some, [Carried(kind.kind, "zeroinitializer")], preload)
         if self.kernel.scales:
             scales = load(text, lanes, shift_pointer(text, self.ends[0], byte))
             scale = widen(text, data_type, self.isa, scales, count)

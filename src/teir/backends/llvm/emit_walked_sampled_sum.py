@@ -1,0 +1,229 @@
+"""Rows scaled with sampled dot products and added up, the fixed row and the sums in registers.
+
+    for every row, or some whose fibres hold the same coordinates
+      load the fixed row; load the row of the output, or zero
+      for every position: one multiply-add per vector, chains halved to one number, its product
+          with the scale, one multiply-add per vector of the other gathered row
+      store
+
+Positions are taken one by one: the multiply-adds of some of them fill the time the halving of
+others takes, and short fibres leave nothing over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from teir.backends.llvm.emit_fibres import (
+    emit_equal_fibres,
+    emit_fibre,
+    emit_rows,
+    load_index,
+)
+from teir.backends.llvm.emit_halving import emit_halving
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_products import Arithmetic, multiply_add
+from teir.backends.llvm.emit_text import (
+    FunctionText,
+    shift_pointer,
+    shuffle,
+    vector,
+)
+from teir.lower.kernels import Access, Follows, WalkedRows, WalkedSampledSum
+from teir.target import Isa
+
+_ARGUMENTS = ("dot_last_lanes", "last_lanes", "accumulate", "b_stride", "d_stride")
+
+
+def walked_sampled_sum_arguments(kernel: WalkedSampledSum) -> tuple[str, ...]:
+    return _ARGUMENTS if kernel.rows is None else (*_ARGUMENTS, "rows", "pos_row", "c_row", "row0")
+
+
+def emit_walked_sampled_sum_body(
+    kernel: WalkedSampledSum, isa: Isa, operands: Sequence[str]
+) -> FunctionText:
+    """The body of the function for ``operands`` and the arguments of `WalkedSampledSum`."""
+    text = FunctionText()
+    text.label("entry")
+    above = 0 if kernel.rows is None else kernel.rows.index_arrays
+    pos, crd, a, b, d, *ends = operands[above:]
+    dot_last = "%dot_last_lanes" if kernel.dot_masked else None
+    last = "%last_lanes" if kernel.masked else None
+    dot_lanes = _vectors(text, kernel, isa, kernel.dot_vectors, dot_last)
+    lanes = _vectors(text, kernel, isa, kernel.vectors, last)
+    scale = ends[0] if kernel.scales else None
+    body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot_lanes, lanes)
+    if kernel.rows is None:
+        body.emit("", 1)
+    else:
+        _emit_rows(body, kernel.rows, operands[:above])
+    text.effect("ret void")
+    return text
+
+
+def _vectors(
+    text: FunctionText, kernel: WalkedSampledSum, isa: Isa, count: int, last: str | None
+) -> list[Lanes]:
+    """The vectors of a row; of the last one there are ``last`` lanes, None for all."""
+    made = []
+    for number in range(count):
+        existing = last if number == count - 1 else None
+        kind, unit = kernel.data_type, Access.UNIT
+        made.append(lanes_in_memory(text, isa, kind, kernel.lanes, unit, "", existing))
+    return made
+
+
+def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+    text = body.text
+    begin_left = ("0", "%rows")
+    if rows.bounds is not None:
+        begin_left = emit_fibre(text, rows.bounds, bounds[0])
+
+    def form(most: int, row: str, left: str) -> str:
+        here = _at_row(body, rows, bounds, row)
+        if most == 1:
+            here.emit("", 1)
+            return "1"
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
+        for count in range(most, 0, -1):
+            chosen = text.value(f"icmp eq i64 {taken}, {count}")
+            emit_when(text, f"together{count}", chosen, (), partial(_together, here, count))
+        return taken
+
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
+
+
+def _together(body: _Body, count: int) -> Values:
+    body.emit(f"_{count}", count)
+    return []
+
+
+def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _Body:
+    """The body with its pointers moved to a row."""
+    text, index = body.text, {Follows.POSITION: row}
+    if rows.crd is not None:
+        byte = text.value(f"mul i64 {row}, {rows.crd.width}")
+        place = shift_pointer(text, bounds[-1], byte)
+        index[Follows.COORDINATE] = load_index(text, rows.crd, place)
+    moved = []
+    steps = ((body.a, rows.inputs[0], "%row0"), (body.out, rows.output, "%c_row"))
+    for pointer, follows, step in steps:
+        if follows is not Follows.NOTHING:
+            byte = text.value(f"mul i64 {index[follows]}, {step}")
+            pointer = shift_pointer(text, pointer, byte)
+        moved.append(pointer)
+    first = text.value(f"mul i64 {row}, %pos_row")
+    arrays = (shift_pointer(text, body.arrays[0], first), body.arrays[1])
+    return replace(body, arrays=arrays, a=moved[0], out=moved[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body while it is written; ``lanes``: the vectors of the output and of what is added."""
+
+    text: FunctionText
+    kernel: WalkedSampledSum
+    isa: Isa
+    arrays: tuple[str, str]
+    a: str
+    b: str
+    d: str
+    scale: str | None
+    out: str
+    dot_lanes: Sequence[Lanes]
+    lanes: Sequence[Lanes]
+
+    @property
+    def kind(self) -> Arithmetic:
+        return Arithmetic(self.isa, self.kernel.data_type, self.kernel.lanes)
+
+    def emit(self, label: str, rows: int) -> None:
+        """The sums of ``rows`` rows whose fibres hold the same coordinates."""
+        begin, length = emit_fibre(self.text, self.kernel.pos_type, self.arrays[0])
+        fixed = [self._vectors(self.a, "%row0", row, self.dot_lanes) for row in range(rows)]
+        sums = [Carried(self.kind.kind, value) for value in self._start(label, rows)]
+        add = partial(self._add, fixed, length)
+        start = [Carried("i64", begin), *sums]
+        _, (_, *made) = emit_loop(self.text, f"fibre{label}", length, 1, start, add)
+        self._store(made, rows)
+
+    def _vectors(self, start: str, step: str, row: int, lanes: Sequence[Lanes]) -> Values:
+        """The vectors of the row ``row`` rows on."""
+        place = shift_pointer(self.text, start, self._times(step, row))
+        return [self._vector(place, number, one) for number, one in enumerate(lanes)]
+
+    def _vector(self, place: str, number: int, lanes: Lanes) -> str:
+        return load(self.text, lanes, self._beyond(place, number))
+
+    def _beyond(self, place: str, number: int) -> str:
+        """The place so many vectors further on."""
+        return shift_pointer(
+            self.text, place, number * self.kernel.lanes * self.kernel.data_type.width
+        )
+
+    def _times(self, value: str, count: int) -> str | int:
+        if count < 2:
+            return value if count else 0
+        return self.text.value(f"mul i64 {value}, {count}")
+
+    def _start(self, label: str, rows: int) -> Values:
+        """What the sums start from, rows outermost."""
+
+        def preload() -> Values:
+            loaded = (self._vectors(self.out, "%c_row", row, self.lanes) for row in range(rows))
+            return [one for row in loaded for one in row]
+
+        zeros = [Carried(self.kind.kind, "zeroinitializer")] * (rows * len(self.lanes))
+        some = self.text.value("icmp ne i64 %accumulate, 0")
+        return emit_when(self.text, f"preload{label}", some, zeros, preload)
+
+    def _store(self, sums: Values, rows: int) -> None:
+        for row in range(rows):
+            place = shift_pointer(self.text, self.out, self._times("%c_row", row))
+            for number, lanes in enumerate(self.lanes):
+                total = sums[row * len(self.lanes) + number]
+                store(self.text, lanes, self._beyond(place, number), total)
+
+    def _add(self, fixed: Sequence[Sequence[str]], length: str, now: Values) -> Values:
+        """The sums with the products of one position."""
+        text, (position, *sums) = self.text, now
+        byte = text.value(f"mul i64 {position}, {self.kernel.crd_type.width}")
+        stored = shift_pointer(text, self.arrays[1], byte)
+        coordinate = load_index(text, self.kernel.crd_type, stored)
+        sampled, added = (
+            shift_pointer(text, start, text.value(f"mul i64 {coordinate}, {step}"))
+            for start, step in ((self.b, "%b_stride"), (self.d, "%d_stride"))
+        )
+        dots = self._dots(fixed, sampled)
+        factors = [self._factor(row, position, length, dot) for row, dot in enumerate(dots)]
+        for number, lanes in enumerate(self.lanes):
+            loaded = self._vector(added, number, lanes)
+            for row, one in enumerate(factors):
+                which = row * len(self.lanes) + number
+                sums[which] = multiply_add(text, self.kind, one, loaded, sums[which])
+        return [text.value(f"add i64 {position}, 1"), *sums]
+
+    def _dots(self, fixed: Sequence[Sequence[str]], place: str) -> Values:
+        """The dot product of every fixed row with the row at ``place``: vectors of one element."""
+        text, chains = self.text, ["zeroinitializer"] * len(fixed)
+        for number, lanes in enumerate(self.dot_lanes):
+            loaded = self._vector(place, number, lanes)
+            for row, one in enumerate(fixed):
+                chains[row] = multiply_add(text, self.kind, one[number], loaded, chains[row])
+        return [emit_halving(text, self.kind, [[one]], 1)[0].value for one in chains]
+
+    def _factor(self, row: int, position: str, length: str, dot: str) -> str:
+        """A row's dot product times the scale, in every lane."""
+        text, one = self.text, vector(self.kind.element, 1)
+        # The sum of the chains is added to a temporary that begins at zero.
+        factor = text.value(f"fadd {one} {dot}, zeroinitializer")
+        if self.scale is not None:
+            width = self.kernel.data_type.width
+            place = text.value(f"add i64 {position}, {self._times(length, row)}")
+            at = shift_pointer(text, self.scale, text.value(f"mul i64 {place}, {width}"))
+            scale = load(text, Lanes(self.kernel.data_type, 1), at)
+            factor = text.value(f"fmul {one} {scale}, {factor}")
+        return shuffle(text, self.kind.element, 1, factor, "poison", [0] * self.kernel.lanes)
