@@ -25,7 +25,7 @@ def shape_of(text: str, extents: dict[str, int]) -> ProductShape:
 
 
 def test_columns_are_adjacent_in_b_where_the_output_is_small() -> None:
-    extents = {"p": 12, "q": 24, "r": 12, "s": 5, "t": 106, "u": 10}
+    extents = {"p": 12, "q": 24, "r": 12, "s": 5, "t": 106, "u": 4}
     n = shape_of("rstu,tuqp->pqrs", extents).n
     assert n is not None
     assert n.extent == extents["p"]

@@ -107,7 +107,7 @@ def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
 
 def packs_columns(b: Walked, worth: Worth) -> bool:
     """True when the reductions take long strides, or columns meet in a cache set, for many rows."""
-    if b.apart % _PAGE == 0 and b.step <= b.width and b.readers >= worth.readers:
+    if b.apart % _PAGE == 0 and b.step <= b.width and b.readers >= 8 * worth.readers:
         return b.side > _WAYS // 2 and b.depth >= worth.elements
     if b.step <= b.width or b.side * b.depth < worth.elements:
         return False

@@ -27,7 +27,7 @@ from teir.passes.extents import even_block
 from teir.search.machine import Machine
 from teir.search.packing import rows_together
 from teir.search.panel_rows import gains_by_following, panel_of
-from teir.search.reductions import reductions_of
+from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
@@ -98,7 +98,7 @@ class Choice:
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     """What the search takes where nothing has been measured."""
     depth = _depth(shape)
-    k = reductions_of(shape, depth).block
+    k = reduction_blocks(shape).block
     if _is_short(shape, machine):
         return short_choice(shape, depth, machine)
     sharing = sharing_of(shape, machine)
@@ -205,6 +205,11 @@ def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
         if other not in seen:
             seen.add(other)
             yield other
+
+
+def reduction_blocks(shape: ProductShape) -> Reductions:
+    """How the default choice cuts the reductions."""
+    return reductions_of(shape, _depth(shape))
 
 
 def _depth(shape: ProductShape) -> int:

@@ -29,6 +29,7 @@ from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
+from teir.search.turned_products import emit_turned_copy, turned_product
 
 Choose = Callable[[ProductShape, Machine], Choice]
 """Who makes the decisions of a matrix-like step."""
@@ -76,6 +77,10 @@ def emit_step(
             lambda inner: _emit_packed_tile(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
+    across = turned_product(emission, step, shape, machine)
+    if across is not None:
+        body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
+        return body + emit_turned_copy(emission, across, machine)
     moved = relaid(emission, step, shape)
     if moved is None:
         return emit_contraction(emission, shape, machine, choose(shape, machine))

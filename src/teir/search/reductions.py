@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from teir.passes.extents import even_block
-from teir.search.shape import ProductShape
+from teir.search.shape import PIECE_BYTES, ProductShape
 from teir.search.step import Span
 
 _INSIDE = 3
@@ -48,7 +48,24 @@ def reductions_of(shape: ProductShape, depth: int) -> Reductions:
     if not axes or room < 2 or len(inside) == _INSIDE:
         return Reductions(tuple(axes), None, 1, tuple(inside))
     size = even_block(axes[-1].extent, room)
+    if inside:
+        size = _in_pieces(size, room, axes[-1], shape)
     if inside and size == 1:
         return Reductions(tuple(axes), None, 1, tuple(inside))
     cut = axes.pop()
     return Reductions(tuple(axes), cut, size, tuple(inside))
+
+
+def _in_pieces(size: int, room: int, axis: Span, shape: ProductShape) -> int:
+    """``size`` in pieces, or half pieces, of A where it is adjacent along ``axis``.
+
+    At most half more than ``room``. In longer runs the ends hardly matter.
+    """
+    width = shape.a.data_type.width
+    if axis.stride(shape.a.name) != width or size * width >= 2 * PIECE_BYTES:
+        return size
+    for piece in (PIECE_BYTES // width, PIECE_BYTES // width // 2):
+        whole = max(1, (size + piece // 2) // piece) * piece
+        if 2 * whole <= 3 * room and whole < axis.extent:
+            return whole
+    return size

@@ -30,16 +30,21 @@ class Relaid(msgspec.Struct, frozen=True):
     product: Step
 
 
+def is_relaid(step: Step, shape: ProductShape) -> bool:
+    """True where the operands lie across each other, and moving B pays."""
+    if not _lie_across(shape) or shape.rows < _FEWEST_ROWS:
+        return False
+    return _elements(step, shape.a) >= _elements(step, shape.b)
+
+
 def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None:
     """The step in two; None where B is as good as it lies."""
-    if not _lie_across(shape) or shape.rows < _FEWEST_ROWS:
+    if not is_relaid(step, shape):
         return None
     b = shape.b
     # An axis on which B repeats gets no place in the copy, which would leave it unwritten.
-    across = [axis for axis in outermost_first(shape.k, shape.a) if axis.stride(b.name)]
+    across = [axis for axis in outermost_first(step.reductions, shape.a) if axis.stride(b.name)]
     free = [axis for axis in (*shape.c, *shape.n_outer, *some(shape.n)) if axis.stride(b.name)]
-    if _elements(step, shape.a) < _elements(step, b):
-        return None
     target = Tensor(name=emission.name(f"{b.name}_relaid"), data_type=b.data_type)
     strides: dict[int, int] = {}
     stride = target.data_type.width

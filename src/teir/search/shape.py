@@ -11,8 +11,13 @@ from collections.abc import Sequence
 import msgspec
 
 from teir.ir.nodes import Tensor
+from teir.passes.cache_blocks import reduction_depth
 from teir.search.step import Span, Step
 
+PIECE_BYTES = 64
+"""Bytes of what lies together in A that a block of reductions holds at least."""
+_RUN_BYTES = 640
+"""Bytes of B that lie together below which reading it in place is slow."""
 _NEAR_BYTES = 512 << 10
 """An output so small stays in the second cache: its columns may lie far apart."""
 
@@ -69,7 +74,7 @@ def product_shape(step: Step) -> ProductShape | None:
         m_outer=outermost_first([axis for axis in m_axes if axis is not m], out),
         n=n,
         n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
-        k=_reduction_order(step.reductions, a, b),
+        k=_in_lines(_reduction_order(step.reductions, a, b), a, out),
     )
 
 
@@ -97,6 +102,26 @@ def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, 
         return (not near_b, not near_a, axis.stride(a.name) + axis.stride(b.name))
 
     return tuple(sorted(axes, key=far, reverse=True))
+
+
+def _in_lines(k: tuple[Span, ...], a: Tensor, out: Tensor) -> tuple[Span, ...]:
+    """Cut the innermost sum where a block of it would hold short pieces of the lines of A.
+
+    A is adjacent along another axis: a block of both reads whole lines of A and runs of B.
+    """
+    width = a.data_type.width
+    if len(k) < 2 or k[-1].stride(a.name) == width or k[-2].stride(a.name) != width:
+        return k
+    depth = reduction_depth(out.data_type.accumulator)
+    for pieces in (PIECE_BYTES // width, PIECE_BYTES // width // 2):
+        pieces = min(k[-2].extent, pieces)
+        if 2 * pieces * k[-1].extent <= 3 * depth:
+            return k
+        run = max(run for run in range(1, depth // pieces + 1) if k[-1].extent % run == 0)
+        if run * width >= _RUN_BYTES:
+            outer, inside = k[-1].split(run)
+            return (outer, *k[:-1], inside)
+    return k
 
 
 def extent_of(axes: Sequence[Span]) -> int:

@@ -1,0 +1,136 @@
+"""Products whose lanes run along the other operand: a large A is read in place, results turned.
+
+    T[rows of A, columns of B] = product with the lanes of B;  out = T permuted
+
+Lanes that lie far apart in A mean packing all of A, which is read once more than the product needs.
+Where the results are few beside A, it is cheaper to pack B instead, let its indices carry the
+lanes, and move the results once more. The sum over K is one chain per result either way.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from teir.ir.nodes import Tensor
+from teir.search.choice import reduction_blocks, wants_packed_a, wants_packed_b
+from teir.search.elementwise import emit_copy
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.relaid import is_relaid
+from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape, some
+from teir.search.step import Span, Step, normalise
+
+_LINE = 64
+_GAIN = 2
+"""Elements whose copies are spared, by those that are copied instead, from which turning pays.
+
+The copy of the results waits for the product; those of operands overlap it a little.
+"""
+_FEWEST_VECTORS = 4
+"""Vectors of lanes of B from which register blocks are as good as those of A."""
+_FILLED = 0.9
+"""The share of lanes that must be filled."""
+
+
+class TurnedProduct(msgspec.Struct, frozen=True):
+    """The product into scratch, its shape, and the copy of the results to where they belong."""
+
+    product: Step
+    shape: ProductShape
+    scratch: Tensor
+    copy: Step
+
+
+def turned_product(
+    emission: Emission, step: Step, shape: ProductShape, machine: Machine
+) -> TurnedProduct | None:
+    """The step with the lanes along B; None where A carries them as well."""
+    out, width = shape.out, shape.out.data_type.width
+    if shape.c or shape.n is None or shape.m is None or out.data_type.accumulator.width > width:
+        return None
+    if not wants_packed_a(shape, reduction_blocks(shape).block, machine):
+        return None
+    lanes = machine.lanes(width)
+    vectors = -(-shape.columns // lanes)
+    if vectors < _FEWEST_VECTORS or shape.columns < _FILLED * vectors * lanes:
+        return None
+    results = shape.rows * shape.columns
+    before = _copied(step, shape, machine)
+    if before < _GAIN * results:
+        return None
+    turned = _turned(emission, step, shape)
+    if not _is_read_along(turned.shape):
+        return None
+    if before < _GAIN * (results + _copied(turned.product, turned.shape, machine)):
+        return None
+    return turned
+
+
+def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -> Body:
+    """The copy of the results, and the scratch the product needs on the node around both."""
+    body = emit_copy(emission, one.copy, machine)
+    return Body(body.nodes, (*body.scratch, one.scratch))
+
+
+def _is_read_along(shape: ProductShape) -> bool:
+    """True where the broadcast operand is adjacent along the innermost sum, or is packed."""
+    k = reduction_blocks(shape).block
+    near = bool(k) and k[-1].stride(shape.b.name) <= shape.b.data_type.width
+    return near or wants_packed_b(shape, k)
+
+
+def _copied(step: Step, shape: ProductShape, machine: Machine) -> int:
+    """Elements of operands that are copied before the product of ``shape``."""
+    k = reduction_blocks(shape).block
+    copied = 0
+    if wants_packed_a(shape, k, machine):
+        copied += _elements(step, shape.a)
+    if wants_packed_b(shape, k):
+        copied += _elements(step, shape.b)
+    if is_relaid(step, shape):
+        copied += _elements(step, shape.b)
+    return copied
+
+
+def _elements(step: Step, tensor: Tensor) -> int:
+    return extent_of([axis for axis in step.axes if axis.stride(tensor.name)])
+
+
+def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduct:
+    """Rows of the scratch as A lies, each a run of columns as B lies."""
+    out = shape.out
+    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
+    strides: dict[int, int] = {}
+    stride = scratch.data_type.width
+    for axis in reversed(outermost_first((*shape.n_outer, *some(shape.n)), shape.b)):
+        strides[id(axis)] = stride
+        stride *= axis.extent
+    # Rows a line apart at least: page-sized rows would share the sets of a cache.
+    stride = -(-stride // _LINE) * _LINE + _LINE
+    for axis in reversed(outermost_first((*shape.m_outer, *some(shape.m)), shape.a)):
+        strides[id(axis)] = stride
+        stride *= axis.extent
+    axes = tuple(
+        _instead(axis, out.name, scratch.name, strides.get(id(axis))) for axis in step.axes
+    )
+    product = normalise(Step(step.inputs, scratch, axes))
+    moved = [axis for axis in step.axes if id(axis) in strides]
+    copied = tuple(_both(axis, out.name, scratch.name, strides[id(axis)]) for axis in moved)
+    turned = product_shape(product)
+    assert turned is not None
+    return TurnedProduct(product, turned, scratch, normalise(Step((scratch,), out, copied)))
+
+
+def _instead(axis: Span, out: str, scratch: str, stride: int | None) -> Span:
+    """The axis on the scratch where it was on the output."""
+    strides = {name: value for name, value in axis.strides.items() if name != out}
+    offsets = {name: value for name, value in axis.offsets.items() if name != out}
+    if stride is not None:
+        strides[scratch] = stride
+    return Span(axis.label, axis.extent, strides, offsets)
+
+
+def _both(axis: Span, out: str, scratch: str, stride: int) -> Span:
+    """The axis on the scratch and on the output alone."""
+    offsets = {name: value for name, value in axis.offsets.items() if name == out}
+    return Span(axis.label, axis.extent, {scratch: stride, out: axis.stride(out)}, offsets)

@@ -1,0 +1,118 @@
+"""Products whose lanes run along the smaller operand, and blocks that hold whole lines of A."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from teir.dtypes import DataType
+from teir.expr.parsing import parse_subscripts
+from teir.ir.check import check
+from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Operation, Program, Tensor
+from teir.ir.printing import print_program
+from teir.pipeline.problem import contiguous, state_problem
+from teir.search.choice import reduction_blocks
+from teir.search.machine import Machine
+from teir.search.shape import product_shape
+from teir.search.step import Span, Step
+from teir.search.tree import contraction_program
+
+NARROW = Machine(vector_bytes=16, l1_bytes=4096, l2_bytes=2**16, threads=1, threaded_work=2**10)
+EXTENTS = {"n": 16, "p": 4, "q": 4, "s": 48, "r": 3, "x": 8, "y": 12}
+TURNED = ("syx,nyx->ns", "rsyx,pqyx->pqrs", "syx,yxn->ns", "sryx,qpxy->pqrs", "nyx,syx->ns")
+
+
+def shapes_of(text: str, extents: dict[str, int]) -> list[tuple[int, ...]]:
+    return [tuple(extents[index] for index in term) for term in text.split("->")[0].split(",")]
+
+
+def program_of(text: str, extents: dict[str, int], threads: int, data_type: DataType) -> Program:
+    types = tuple(contiguous(data_type, shape) for shape in shapes_of(text, extents))
+    problem = state_problem(parse_subscripts(text), types, None, None)
+    assert problem.contraction is not None
+    machine = replace(NARROW, threads=threads)
+    return contraction_program(problem.contraction, ((0, 1),), machine).program
+
+
+def is_turned(program: Program) -> bool:
+    return any(
+        one.operation is Operation.COPY and "turned" in one.inputs[0] for one in program.primitives
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED)
+def test_turned_products_mean_what_numpy_computes(text: str, threads: int) -> None:
+    program = program_of(text, EXTENTS, threads, DataType.FP64)
+    assert is_turned(program)
+    assert check(program).ok, print_program(program).text
+    draw = np.random.default_rng(3)
+    first, second = (
+        draw.integers(-2, 3, shape).astype(np.float64) for shape in shapes_of(text, EXTENTS)
+    )
+    expected = np.einsum(text, first, second)
+    out = np.full(expected.shape, 7.0)
+    evaluate(program, {"in0": first, "in1": second, "out": out})
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_threads_do_not_decide_the_order_of_the_sum() -> None:
+    one, two = (program_of(TURNED[0], EXTENTS, threads, DataType.FP64) for threads in (1, 2))
+    assert is_turned(one)
+    assert is_turned(two)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "data_type"),
+    [
+        ("ysx,nyx->ns", {"x": 1, "y": 96}, DataType.FP64),
+        ("syx,nyx->ns", {"n": 64}, DataType.FP64),
+        ("syx,nyx->ns", {"n": 5}, DataType.FP64),
+        ("syx,nyx->ns", {"x": 2, "y": 2}, DataType.FP64),
+        ("cysx,cnyx->cns", {"c": 2}, DataType.FP64),
+        ("syx,nyx->ns", {}, DataType.FP16),
+    ],
+)
+def test_products_whose_results_are_many_or_whose_lanes_are_near_stay(
+    text: str, changed: dict[str, int], data_type: DataType
+) -> None:
+    """Lanes of A adjacent; as many columns as rows; too few; short sums; a batch; narrow sums."""
+    assert not is_turned(program_of(text, EXTENTS | changed, 1, data_type))
+
+
+def across(x: int, y: int) -> Step:
+    """A[s, y, x] and B[n, x, y] with their results; FP64."""
+    a, b, out = (Tensor(name=name, data_type=DataType.FP64) for name in ("a", "b", "out"))
+    return Step(
+        (a, b),
+        out,
+        (
+            Span("s", 96, {"a": 8 * x * y, "out": 8}, {}),
+            Span("n", 24, {"b": 8 * x * y, "out": 768}, {}),
+            Span("x", x, {"a": 8, "b": 8 * y}, {}),
+            Span("y", y, {"a": 8 * x, "b": 8}, {}),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "order", "block"),
+    [
+        (40, 60, [("x", 40), ("y", 60)], [8, 60]),
+        (40, 120, [("x", 40), ("y", 120)], [4, 120]),
+        (40, 200, [("y", 2), ("x", 40), ("y", 100)], [4, 100]),
+        (40, 211, [("x", 40), ("y", 211)], [2, 211]),
+        (3, 120, [("x", 3), ("y", 120)], [3, 120]),
+    ],
+)
+def test_blocks_hold_lines_of_a_and_runs_of_b(
+    x: int, y: int, order: list[tuple[str, int]], block: list[int]
+) -> None:
+    """Rooms of 512 products: lines are 8 elements; half a line is better than short runs of B."""
+    shape = product_shape(across(x, y))
+    assert shape is not None
+    assert [(axis.label, axis.extent) for axis in shape.k] == order
+    assert [axis.extent for axis in reduction_blocks(shape).block] == block
