@@ -34,6 +34,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedSampledSum,
     WalkedScatter,
     WalkedSum,
 )
@@ -109,6 +110,9 @@ def _steps(call: Call) -> float:
             return 4 * (1 + rows * columns / kernel.lanes)
         case WalkedSum():
             steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
+            return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
+        case WalkedSampledSum():
+            steps = _USUAL_FIBRE * (4 + 2 * kernel.dot_vectors + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedScatter():
             return _USUAL_FIBRE * (1 + kernel.vectors)

@@ -49,6 +49,7 @@ from teir.lower.kernels import (
     TransposeCopy,
     WalkedDots,
     WalkedRows,
+    WalkedSampledSum,
     WalkedScatter,
     WalkedSum,
 )
@@ -212,6 +213,8 @@ class _Machine:
                 self.walked_sum(call.kernel, call)
             case WalkedDots():
                 self.walked_dots(call.kernel, call)
+            case WalkedSampledSum():
+                self.walked_sampled_sum(call.kernel, call)
             case WalkedScatter():
                 self.walked_scatter(call.kernel, call)
             case TransposeCopy():
@@ -461,6 +464,57 @@ class _Machine:
             scale = self.tile(call, before + 4, dtype, (), place)
             factors = (scale.reshape(1), np.asarray(dot, dtype).reshape(1))
             out[...] = contract(factors, start, kernel.data_type)
+
+    def walked_sampled_sum(self, kernel: WalkedSampledSum, call: Call) -> None:
+        if kernel.rows is None:
+            self.walked_sampled_row(kernel, call, 0, (0, 0))
+            return
+        number, pos_row, c_row, a_row = call.arguments[5:]
+        for index in self.rows(kernel.rows, call, number):
+            shifts = (index[kernel.rows.inputs[0]] * a_row, index[kernel.rows.output] * c_row)
+            self.walked_sampled_row(kernel, call, index[Follows.POSITION] * pos_row, shifts)
+
+    def walked_sampled_row(
+        self, kernel: WalkedSampledSum, call: Call, pos_shift: int, shifts: tuple[int, int]
+    ) -> None:
+        """One row of a `WalkedSampledSum`: pos, A and the output shifted by so many bytes."""
+        dot_last, last, accumulate, *strides = call.arguments[:5]
+        before = 0 if kernel.rows is None else kernel.rows.index_arrays
+        dtype, lanes = kernel.data_type.numpy_dtype(), kernel.lanes
+        sizes = (
+            (kernel.dot_vectors - 1) * lanes + (dot_last if kernel.dot_masked else lanes),
+            (kernel.vectors - 1) * lanes + (last if kernel.masked else lanes),
+        )
+        a = self.tile(call, before + 2, dtype, ((sizes[0], dtype.itemsize),), shifts[0])
+        factors: list[list[Tile]] = [[], [], []]
+        types = (kernel.pos_type, kernel.crd_type)
+        for position, coordinate in self.fibre(call.operands[before:][:2], types, pos_shift):
+            b, d = (
+                self.tile(
+                    call,
+                    before + 3 + place,
+                    dtype,
+                    ((sizes[place], dtype.itemsize),),
+                    coordinate * strides[place],
+                )
+                for place in (0, 1)
+            )
+            dot = np.zeros((), dtype) + contract(
+                (a, b), np.zeros((), dtype), kernel.data_type, kernel.lanes
+            )
+            place = position * dtype.itemsize
+            if kernel.scales:
+                scale = self.tile(call, before + 5, dtype, (), place)
+                factors[0].append(np.broadcast_to(scale, d.shape))
+            factors[1].append(np.broadcast_to(np.asarray(dot, dtype), d.shape))
+            factors[2].append(d)
+        row = ((sizes[1], dtype.itemsize),)
+        output = self.tile(call, len(call.operands) - 1, dtype, row, shifts[1])
+        inputs = tuple(
+            np.stack(each, -1) if each else np.zeros((sizes[1], 0), dtype)
+            for each in factors[0 if kernel.scales else 1 :]
+        )
+        self.accumulate(kernel.data_type, kernel.data_type, inputs, output, accumulate)
 
     def lane_block(self, kernel: LaneBlock, call: Call) -> None:
         m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]

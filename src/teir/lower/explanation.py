@@ -33,6 +33,7 @@ from teir.lower.kernels import (
     RunCopy,
     TransposeCopy,
     WalkedDots,
+    WalkedSampledSum,
     WalkedScatter,
     WalkedSum,
 )
@@ -164,6 +165,14 @@ def describe_kernel(kernel: Kernel) -> str:
             return (
                 f"WalkedDots {kernel.data_type.value} over {fibre}, {kernel.vectors} vectors of "
                 f"{kernel.lanes} ({kernel.chains} chains{scaled}{aligned})"
+            )
+        case WalkedSampledSum():
+            scaled = ", scaled" if kernel.scales else ""
+            fibre = "a fibre" if kernel.rows is None else "the fibre of every row"
+            return (
+                f"WalkedSampledSum {kernel.data_type.value} over {fibre}, dots of "
+                f"{kernel.dot_vectors} and sums of {kernel.vectors} vectors of {kernel.lanes}"
+                f"{scaled}"
             )
         case WalkedScatter():
             inputs = ", ".join(

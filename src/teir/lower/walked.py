@@ -296,13 +296,13 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
     if fibre.above is not None and fibre.above.move(fibre.pos)[1] != fibre.pos_type.width:
         return False
     return any(
-        _lies_far(step, fibre)
+        lies_far(step, fibre)
         for one, step in zip(inputs, steps, strict=True)
         if one.access is Access.UNIT and one.follows is Follows.COORDINATE
     )
 
 
-def _lies_far(step: int, fibre: Fibre) -> bool:
+def lies_far(step: int, fibre: Fibre) -> bool:
     is_scattered = fibre.is_deep and step <= _SHORT_ROW_BYTES
     least = _FAR_BYTES if is_scattered else _FARTHER_BYTES
     return step * fibre.extent >= least
@@ -370,7 +370,7 @@ def lower_walked_dots(
         masked=last < chains,
         scales=len(ends) > 1,
         aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
-        ahead=_AHEAD if _lies_far(step, fibre) else None,
+        ahead=_AHEAD if lies_far(step, fibre) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)
     arguments = (last, int(dot.accumulate), step)

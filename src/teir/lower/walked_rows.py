@@ -27,7 +27,14 @@ from teir.lower.kernel_program import (
     SparseLoop,
     Step,
 )
-from teir.lower.kernels import Access, Follows, WalkedDots, WalkedRows, WalkedSum
+from teir.lower.kernels import (
+    Access,
+    Follows,
+    WalkedDots,
+    WalkedRows,
+    WalkedSampledSum,
+    WalkedSum,
+)
 from teir.target import Isa
 
 _MOST_ROWS = 64
@@ -36,6 +43,7 @@ _LEAST_SHARES = 16
 _MOST_ROWS_OF_LOOP = 4096
 _TOGETHER = 3
 _DOTS_TOGETHER = 2
+_SAMPLED_REGISTERS = 30
 _LINE_BYTES = 64
 _Moves = Mapping[int, tuple[Follows, int]]
 
@@ -92,7 +100,7 @@ def rows_of_fibre(loop: SparseLoop, isa: Isa) -> tuple[KernelNode, ...] | None:
         if made is None:
             return None
         kernel = made.kernel
-        assert isinstance(kernel, WalkedSum | WalkedDots)
+        assert isinstance(kernel, WalkedSum | WalkedDots | WalkedSampledSum)
         assert kernel.rows is not None
         uses = Follows.COORDINATE in (*kernel.rows.inputs, kernel.rows.output)
         crd_type = walk.crd_type if uses else None
@@ -192,6 +200,8 @@ def _call_with_rows(node: KernelNode, moves: _Moves, rows: int, isa: Isa) -> Cal
             return _sum_with_rows(node, kernel, moves, rows, isa)
         case Call(kernel=WalkedDots(rows=None) as kernel):
             return _dots_with_rows(node, kernel, moves, rows, isa)
+        case Call(kernel=WalkedSampledSum(rows=None) as kernel):
+            return _sampled_with_rows(node, kernel, moves, rows, isa)
         case _:
             return None
 
@@ -221,6 +231,41 @@ def _dots_with_rows(
         operands=node.operands,
         arguments=(*node.arguments, rows, pos_row, 0, a_row, 0),
     )
+
+
+def _sampled_with_rows(
+    node: Call, kernel: WalkedSampledSum, moves: _Moves, rows: int, isa: Isa
+) -> Call | None:
+    pos, crd, a, *others, output = node.operands
+    if any(one.slot in moves for one in (crd, *others)):
+        return None
+    if any(one.slot == output.slot for one in (pos, crd, a, *others)):
+        return None
+    (follows, pos_row), (a_follows, a_row) = _move(moves, pos), _move(moves, a)
+    out_follows, c_row = _move(moves, output)
+    last = node.arguments[1] if kernel.masked else kernel.lanes
+    row = ((kernel.vectors - 1) * kernel.lanes + last) * kernel.data_type.width
+    if follows is not Follows.POSITION or c_row < row:
+        return None
+    has_groups = isa.has_masks and rows and pos_row == kernel.pos_type.width
+    rows_value = WalkedRows(
+        bounds=None,
+        crd=None,
+        inputs=(a_follows,),
+        output=out_follows,
+        together=_sampled_together(kernel) if has_groups else 1,
+    )
+    return Call(
+        kernel=replace(kernel, rows=rows_value),
+        operands=node.operands,
+        arguments=(*node.arguments, rows, pos_row, c_row, a_row),
+    )
+
+
+def _sampled_together(kernel: WalkedSampledSum) -> int:
+    """Rows whose vectors all fit the registers."""
+    each = kernel.dot_vectors + kernel.vectors + 2
+    return max(1, min(_TOGETHER, _SAMPLED_REGISTERS // each))
 
 
 def _sum_with_rows(
