@@ -91,6 +91,23 @@ def test_the_kernel_made_for_the_shape_is_called(
     assert any(isinstance(one, kernel) for one in called), called
 
 
+@pytest.mark.parametrize(
+    ("text", "row"), [("ik,k->i", 300), ("ik,ik->i", 300), ("ik->i", 300), ("ik,i->k", 300)]
+)
+@pytest.mark.parametrize(("rows", "is_far"), [(30_000, True), (1000, False)])
+def test_short_rows_from_memory_are_read_one_after_the_other(
+    text: str, row: int, rows: int, is_far: bool
+) -> None:
+    extents = {"i": rows, "k": row}
+    terms = text.partition("->")[0].split(",")
+    shapes = tuple(tuple(extents[index] for index in term) for term in terms)
+    program = program_of(text, shapes, 1, DataType.FP32)
+    called = count_calls(lower(program, Isa.AVX512).roots)
+    at_once = [one.rows for one in called if isinstance(one, (DotRows, RowSweep))]
+    assert at_once
+    assert all((one == 1) == is_far for one in at_once)
+
+
 @pytest.mark.parametrize("text", ["k,k->", "ik,ik->", "ik,k->i", "ik,ki->"])
 def test_lanes_do_not_depend_on_threads_or_machine(text: str) -> None:
     shapes = tuple((300,) * len(term) for term in text.partition("->")[0].split(","))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order, wrap_in_loops
@@ -15,6 +16,10 @@ from teir.target import Isa
 _ACCUMULATORS = 8
 """Accumulators of one block: chains enough to hide the latency of the fused multiply-add."""
 _MOST_ROWS = 4
+_STREAMED_BYTES = 16 << 20
+_SHORTEST_STREAMED_ROW_BYTES = 256
+"""Rows that come from memory are read one after the other: rows of a page read side by side are
+more than the hardware prefetchers follow, at half the bandwidth."""
 
 
 def lower_dot_rows(
@@ -37,6 +42,8 @@ def lower_dot_rows(
     rows = max(free, key=_row_worth, default=nothing)
     lanes = min(chains, full_lanes(isa, *types))
     in_type, out_type = types
+    streamed = _streamed_bytes(rows, reductions, in_type.width)
+    at_once = 1 if streamed >= _STREAMED_BYTES else _rows_at_once(rows.extent, chains // lanes)
     kernel = DotRows(
         in_type=in_type,
         out_type=out_type,
@@ -44,7 +51,7 @@ def lower_dot_rows(
         reductions=len(reductions),
         chains=chains,
         lanes=lanes,
-        rows=_rows_at_once(rows.extent, chains // lanes),
+        rows=at_once,
         accesses=tuple(access(stride, in_type.width) for stride in reductions[-1].strides[:-1]),
         shared=tuple(stride == 0 for stride in rows.strides[:-1]),
         out_access=access(rows.strides[-1] or out_type.width, out_type.width),
@@ -68,6 +75,14 @@ def _reductions(axes: list[TileAxis], chains: int, inputs: int) -> list[TileAxis
     if axes[-1].extent % chains == 0:
         return fuse_adjacent(axes)
     return [*fuse_adjacent(axes[:-1]), axes[-1]]
+
+
+def _streamed_bytes(rows: TileAxis, reductions: Sequence[TileAxis], width: int) -> int:
+    """Bytes of the inputs that move from row to row, where rows are not too short to matter."""
+    row_bytes = width * prod(axis.extent for axis in reductions)
+    moving = sum(1 for stride in rows.strides[:-1] if stride)
+    is_short = row_bytes < _SHORTEST_STREAMED_ROW_BYTES
+    return 0 if is_short else moving * rows.extent * row_bytes
 
 
 def _row_worth(axis: TileAxis) -> tuple[bool, int]:

@@ -23,6 +23,9 @@ _ROWS = 6
 _PAIRS = 3
 """Rows at a time, alone and with rows of factors: all compete for a cache of eight ways."""
 _LONG_ROW_BYTES = 8192
+_STREAMED_BYTES = 16 << 20
+"""A matrix that comes from memory: short rows are then read one after the other, because rows of a
+page read side by side are more than the hardware prefetchers follow, at half the bandwidth."""
 _SHORTEST_ROW_BYTES = 1024
 
 
@@ -73,6 +76,13 @@ def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
     return TileAxis(axis.extent, (second, first, output)) if swapped else axis
 
 
+def _rows_at_once(axes: SweepAxes, width: int) -> int:
+    row_bytes = axes.row.extent * width
+    if row_bytes <= _LONG_ROW_BYTES and row_bytes * axes.k.extent >= _STREAMED_BYTES:
+        return 1
+    return _ROWS if axes.b_access is Access.BROADCAST else _PAIRS
+
+
 def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[KernelNode, ...]:
     """`RowSweep` calls, in a loop over runs of the row that leave room in the first cache."""
     first, second, output = tile.operands
@@ -80,7 +90,7 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
     kernel = RowSweep(
         data_type=tile.in_type,
         lanes=full_lanes(isa, tile.in_type, tile.out_type),
-        rows=_ROWS if axes.b_access is Access.BROADCAST else _PAIRS,
+        rows=_rows_at_once(axes, tile.in_type.width),
         b_access=axes.b_access,
     )
     slots = [address.slot for address in operands]
