@@ -66,7 +66,7 @@ def assemble(
     fibres = None if terms is None else row_patterns(terms, prefix, extents, threads)
     if fibres is not None:
         stored = levels_of(fibres, sizes, fmt.levels[: len(prefix)])
-        return _zeros(output, fmt, stored, extents, dtype)
+        return zeros_of(output, fmt, stored, extents, dtype)
     patterns = [pattern_of(factors, prefix, extents, threads) for factors in products]
     columns = [
         np.concatenate([np.zeros(0, np.int64), *(pattern.columns[place] for pattern in patterns)])
@@ -75,10 +75,10 @@ def assemble(
     count = columns[0].size if columns else 0
     kept, marks = sorted_sums(columns, np.zeros(count, np.int8), sizes)
     stored, _ = compress(kept, marks, sizes, fmt.levels[: len(prefix)])
-    return _zeros(output, fmt, stored, extents, dtype)
+    return zeros_of(output, fmt, stored, extents, dtype)
 
 
-def _zeros(
+def zeros_of(
     output: tuple[str, ...],
     fmt: Format,
     prefix: Stored,

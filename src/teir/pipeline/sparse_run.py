@@ -16,12 +16,13 @@ from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
-from teir.pipeline.assemble import assemble
+from teir.pipeline.assemble import assemble, zeros_of
 from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
+from teir.pipeline.sparse_sharing import shared_factor, shared_levels
 from teir.pipeline.sparse_terms import Factor, Term, term_of
 from teir.search.sparse.row_program import MINUS
 
@@ -54,7 +55,8 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
         terms.append((term, product.is_negative))
     live = [pair for pair in terms if not _is_empty(pair[0])]
     name = assignment.text or str(assignment)
-    if problem.has_sparse_result and live:
+    alone = shared_factor(live[0][0]) if problem.has_sparse_result and len(live) == 1 else None
+    if problem.has_sparse_result and live and alone is None:
         index_type = _index_type([term for term, _ in live])
         rows = scheduled_rows(live, problem.computed_type, index_type, problem.threads, name)
         if rows is not None:
@@ -65,7 +67,10 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
         if not _is_empty(term):
             title = name if len(terms) == 1 else f"{name} #{number + 1}"
             index_type = _index_type([term])
-            chosen = scheduled(term, problem.computed_type, index_type, problem.threads, title)
+            shares = None if alone is None else alone.access.tensor
+            chosen = scheduled(
+                term, problem.computed_type, index_type, problem.threads, title, shares
+            )
         step = Step(terms=((term, is_negative),), scheduled=chosen, is_negative=is_negative)
         made.append(step)
     return made
@@ -148,6 +153,16 @@ def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
 
 def pattern_of(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     """A result with the levels these products give it."""
+    shared = _shared(steps)
+    if shared is not None:
+        levels = shared_levels(shared, problem.output_format.sparse_prefix)
+        return zeros_of(
+            problem.assignment.output.indices,
+            problem.output_format,
+            levels,
+            problem.extents,
+            problem.computed_type.numpy_dtype(),
+        )
     products = [
         [
             (factor.access.indices, factor.stored)
@@ -167,15 +182,29 @@ def pattern_of(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     )
 
 
+def _shared(steps: Sequence[Step]) -> Sparse | None:
+    """The operand whose index arrays are the result's too."""
+    for step in steps:
+        shares = None if step.scheduled is None else step.scheduled.shares
+        for factor in step.factors if shares is not None else ():
+            if factor.access.tensor == shares:
+                return factor.stored
+    return None
+
+
 def arrays_of(step: Step, program: Program, output: Sequence[Array]) -> list[Array]:
-    """The arrays of a program's tensors in their order, the output's last; copies where needed."""
+    """The arrays of a program's tensors in their order, the output's last; copies where needed.
+
+    Of an output that shares its index arrays with an input, the program has the values only.
+    """
     given = [array for factor in step.factors for array in flat_arrays(factor.held.array)]
     if any(tensor.name == MINUS for tensor in program.tensors):
         given.append(np.full(1, -1.0))
     dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
+    own = output[: len(dtypes) - len(given)]
     return [
         array if array.dtype == dtype else array.astype(dtype)
-        for array, dtype in zip((*given, *output), dtypes, strict=True)
+        for array, dtype in zip((*given, *own), dtypes, strict=True)
     ]
 
 

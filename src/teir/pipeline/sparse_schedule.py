@@ -51,23 +51,34 @@ class Scheduled:
     """What tuning remembers it by; None where there is nothing to choose from."""
     record: SparseRecord | None = None
     """The measurements it was chosen by."""
+    shares: str | None = None
+    """The input whose index arrays are the result's too."""
     ranking: Problem | None = None
     """What the schedules were ranked for; None where there is one only."""
 
 
 def scheduled(
-    term: Term, data_type: DataType, index_type: DataType, threads: int, name: str
+    term: Term,
+    data_type: DataType,
+    index_type: DataType,
+    threads: int,
+    name: str,
+    shares: str | None = None,
 ) -> Scheduled:
-    """The schedule of ``term``, compiled; kept by statement, types, extents and size class."""
+    """The schedule of ``term``, compiled; kept by statement, types, extents and size class.
+
+    ``shares`` names an input whose index arrays are those of a sparse result too.
+    """
     types = (data_type, index_type)
     problem = sparse_key(term.statement, term.extents, fibre_lengths(term), types, threads)
     record = sparse_records().find(problem)
     sizes = tuple(term.extents.items())
-    key = (term.statement, sizes, problem, name, None if record is None else record.schedule)
+    wish = None if record is None else record.schedule
+    key = (term.statement, sizes, problem, name, shares, wish)
     made = current().once("sparse schedules", dict[object, Scheduled])
     known = made.get(key)
     if known is None:
-        known = _scheduled(term, problem, record, name)
+        known = _scheduled(term, problem, record, name, shares)
         while len(made) >= _MOST_COMPILED:
             made.pop(next(iter(made)), None)
         made[key] = known
@@ -97,17 +108,20 @@ def scheduled_rows(
     return made.get(key)
 
 
-def _scheduled(term: Term, problem: SparseKey, record: SparseRecord | None, name: str) -> Scheduled:
+def _scheduled(
+    term: Term, problem: SparseKey, record: SparseRecord | None, name: str, shares: str | None
+) -> Scheduled:
     data_type = DataType(problem.data_type)
     graphs = _graphs(term, data_type)
     wanted = None if record is None else record.schedule
     graph = next((one for one in graphs if str(one) == wanted), graphs[0])
     return replace(
-        _compiled(_program(term, graph, problem, name), problem.threads),
+        _compiled(_program(term, graph, problem, name, shares), problem.threads),
         graph=graph,
         choices=len(graphs),
         problem=problem if len(graphs) > 1 else None,
         record=record if str(graph) == wanted else None,
+        shares=shares,
         ranking=_ranking(term, data_type) if len(graphs) > 1 else None,
     )
 
@@ -119,19 +133,23 @@ def alternatives(
     for graph in _graphs(term, DataType(problem.data_type)):
         if graph == chosen.graph or (wanted is not None and str(graph) not in wanted):
             continue
-        program = _program(term, graph, problem, chosen.executable.program.name)
+        name = chosen.executable.program.name
+        program = _program(term, graph, problem, name, chosen.shares)
         executable = _compiled(program, problem.threads).executable
         if isinstance(executable, Executable):
             yield graph, executable
 
 
-def _program(term: Term, graph: IterationGraph, problem: SparseKey, name: str) -> Program:
+def _program(
+    term: Term, graph: IterationGraph, problem: SparseKey, name: str, shares: str | None
+) -> Program:
     program = program_of(
         graph,
         term.extents,
         data_type=DataType(problem.data_type),
         index_type=DataType(problem.index_type),
         name=name,
+        shares=shares,
     )
     return with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
 

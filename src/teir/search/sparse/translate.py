@@ -341,7 +341,9 @@ class _Translation:
     def _axis(self, index: str, walked: tuple[str, ...]) -> Axis:
         """The axis over ``index``, or over the coordinates that all tensors of ``walked`` store."""
         if self._shares is not None:
-            walked = tuple(one for one in walked if one != self._statement.output.tensor)
+            output = self._statement.output.tensor
+            shared = (self._shares if one == output else one for one in walked)
+            walked = tuple(dict.fromkeys(shared))
         name = ".".join((index, *walked))
         if name not in self._axes:
             segments, positions = [], {}
