@@ -60,7 +60,7 @@ def test_there_is_nothing_to_try_for_a_copy() -> None:
 
 @pytest.mark.parametrize("data_type", [kind for kind in DataType if not kind.is_index])
 def test_drawn_numbers_are_operands(data_type: DataType) -> None:
-    bound = bind_device_array("in0", DeviceNumbers(1 << 20, 5, data_type), data_type)
+    bound = bind_device_array("in0", DeviceNumbers(1 << 20, 5, data_type), data_type, 0)
     assert (bound.address, bound.after_bytes) == (1 << 20, 5 * data_type.width)
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -20,7 +20,7 @@ from teir.arrays.operand import BoundOperand
 from teir.backends.cuda import driver as cuda
 from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiler import Compiled, compile_source
-from teir.backends.cuda.device_arrays import bind_device_array
+from teir.backends.cuda.device_arrays import LEGACY_STREAM, bound_operands, producing_stream
 from teir.backends.cuda.kernel import (
     Arena,
     ArenaPointer,
@@ -38,8 +38,8 @@ from teir.ir.load import load, save
 from teir.ir.nodes import Program
 from teir.passes.fuse_remainders import fuse_remainders
 
-BOUNDED_WAITS = "-DTEIR_BOUNDED_WAITS=100000000"
-"""Compiler option of debug kernels: a barrier that never completes ends in a trap."""
+BOUNDED_WAITS = "-DTEIR_BOUNDED_WAITS=4000000000ull"
+"""Compiler option of debug kernels: a barrier that takes 4 s (in nanoseconds) ends in a trap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,10 +70,16 @@ def _compiled(planned: CudaProgram, debug: bool) -> tuple[Compiled, ...]:
     options = (BOUNDED_WAITS,) if debug else ()
     for kernel in planned.kernels:
         check_budget(kernel)
-    code = tuple(compile_source(one.source, one.name, options) for one in planned.kernels)
+    code = tuple(_compiled_once(one.source, one.name, options) for one in planned.kernels)
     for kernel, compiled in zip(planned.kernels, code, strict=True):
         check_launch(kernel, compiled.registers)
     return code
+
+
+@lru_cache(maxsize=256)
+def _compiled_once(source: str, name: str, options: tuple[str, ...]) -> Compiled:
+    """`compile_source`, remembered: calls whose addresses want other kernels compile them once."""
+    return compile_source(source, name, options)
 
 
 def write_folder(compiled: CompiledProgram, folder: Path) -> tuple[Path, ...]:
@@ -133,22 +139,22 @@ def run(compiled: CompiledProgram, operands: Mapping[str, Any], stream: int = 0)
     """Run on arrays in GPU memory, in place, in the order of ``stream`` (a CUstream as integer).
 
     Returns as soon as everything is on the stream. Where an address is aligned to less than a
-    kernel needs, the program is planned and compiled again for it. Raises TeirError.
+    kernel needs, the program is planned and compiled again for it. Arrays that name the stream of
+    their last work (CuPy's) are waited for. Raises TeirError.
     """
     driver = cuda.find_driver()
-    program = compiled.planned.program
-    bound = {
-        tensor.name: bind_device_array(tensor.name, operands[tensor.name], tensor.data_type)
-        for tensor in program.tensors
-        if tensor.name in operands
-    }
+    bound = bound_operands(compiled.planned.program, operands, stream)
     check_operands(compiled.proof, bound).raise_if_wrong()
     devices = {name: cuda.device_of(driver, one.address) for name, one in bound.items()}
     if len(set(devices.values())) > 1:
         refuse(DEVICE_ARRAY, "operands", "one device", str(devices))
     fitting = _fitting(compiled, bound)
     device = min(devices.values(), default=0)
+    producers = dict.fromkeys(producing_stream(operands[name]) for name in bound)
     with cuda.on_device(driver, device):
+        for producer in producers:
+            if producer is not None and producer != (stream or LEGACY_STREAM):
+                cuda.wait_for_stream(driver, stream, producer)
         _run_kernels(driver, fitting, bound, device, stream)
 
 

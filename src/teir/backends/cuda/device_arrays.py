@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 from teir.arrays.operand import BoundOperand
 from teir.backends.cuda.rules import DEVICE_ARRAY, refuse
 from teir.dtypes import DataType
+from teir.ir.nodes import Program
 
 _CUDA_DEVICES = (2, 13)
 """DLPack device types: CUDA, CUDA managed."""
+LEGACY_STREAM = 1
+"""The default stream as DLPack and the CUDA array interface say it; 0 is not allowed there."""
 _DLPACK_CODES = {"FP": 2, "TF": 2, "BF": 4, "C1": 5, "C6": 5}
 
 
-def bind_device_array(name: str, value: Any, data_type: DataType) -> BoundOperand:
+def bind_device_array(name: str, value: Any, data_type: DataType, stream: int) -> BoundOperand:
     """``value`` as the operand ``name``: the whole array, its first byte the base address.
 
-    Raises TeirError (TEIR726) for arrays elsewhere, of another type, with gaps or off their
-    elements' alignment.
+    Who speaks DLPack is told that ``stream`` (a CUstream as integer) will use the array, and orders
+    it after its own work. Raises TeirError (TEIR726) for arrays elsewhere, of another type, with
+    gaps or off their elements' alignment.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -33,9 +37,33 @@ def bind_device_array(name: str, value: Any, data_type: DataType) -> BoundOperan
     if hasattr(value, "__cuda_array_interface__"):
         return _interface_operand(name, value, data_type)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        return _dlpack_operand(name, value, data_type)
+        return _dlpack_operand(name, value, data_type, stream)
     found = f"a value of type {type(value).__name__}"
     return refuse(DEVICE_ARRAY, name, "an array in GPU memory", found)
+
+
+def bound_operands(
+    program: Program, operands: Mapping[str, Any], stream: int
+) -> dict[str, BoundOperand]:
+    """`bind_device_array` for every tensor of ``program`` that ``operands`` names."""
+    return {
+        tensor.name: bind_device_array(tensor.name, operands[tensor.name], tensor.data_type, stream)
+        for tensor in program.tensors
+        if tensor.name in operands
+    }
+
+
+def producing_stream(value: Any) -> int | None:
+    """The stream on which work on ``value`` may still be under way, where its interface says one.
+
+    The CUDA array interface leaves it to the consumer to wait for that stream (version 3).
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return None
+    interface = getattr(value, "__cuda_array_interface__", None)
+    stream = None if interface is None else interface.get("stream")
+    return None if stream is None else int(stream)
 
 
 def _operand(
@@ -99,11 +127,11 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def _dlpack_operand(name: str, value: Any, data_type: DataType) -> BoundOperand:
+def _dlpack_operand(name: str, value: Any, data_type: DataType, stream: int) -> BoundOperand:
     kind = int(value.__dlpack_device__()[0])
     if kind not in _CUDA_DEVICES:
         refuse(DEVICE_ARRAY, name, "an array in GPU memory", f"DLPack device type {kind}")
-    capsule = value.__dlpack__()
+    capsule = value.__dlpack__(stream=stream or LEGACY_STREAM)
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents

@@ -22,6 +22,7 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
 _DYNAMIC_SHARED_SIZE = 8
 _DEVICE_ORDINAL = 9
 _CLUSTER_DIMENSION = 4
+_NO_TIMING = 2
 _MAP_BYTES = 128
 _TYPES = {
     ElementType.U8: 0,
@@ -254,6 +255,17 @@ def device_milliseconds(driver: Driver, stream: int, work: Callable[[], object])
     finally:
         for event in (begin, end):
             driver.call("cuEventDestroy_v2", event)
+
+
+def wait_for_stream(driver: Driver, stream: int, other: int) -> None:
+    """What comes on ``stream`` from now on waits for what is on ``other``."""
+    event = ctypes.c_void_p()
+    driver.call("cuEventCreate", ctypes.byref(event), _NO_TIMING)
+    try:
+        driver.call("cuEventRecord", event, ctypes.c_void_p(other))
+        driver.call("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
+    finally:
+        driver.call("cuEventDestroy_v2", event)
 
 
 def synchronise(driver: Driver, stream: int) -> None:

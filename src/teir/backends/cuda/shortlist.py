@@ -18,6 +18,7 @@ from typing import Any
 from teir.backends.cuda import driver as cuda
 from teir.backends.cuda.compiled import CompiledProgram, compile_program, run
 from teir.backends.cuda.decision import Decision, with_decision
+from teir.backends.cuda.device_arrays import bound_operands
 from teir.backends.cuda.kernel import Family
 from teir.backends.cuda.plan import problems
 from teir.backends.cuda.problem import ContractionProblem
@@ -122,10 +123,12 @@ def tune_on_device(program: Program, operands: Mapping[str, Any], stream: int = 
     TeirError (TEIR721) at once where there is no GPU.
     """
     driver = cuda.find_driver()
+    bound = bound_operands(program, operands, stream)
+    devices = [cuda.device_of(driver, one.address) for one in bound.values()]
 
     def measure(programs: Sequence[CompiledProgram]) -> Sequence[float]:
         times: list[list[float]] = [[] for _ in programs]
-        with cuda.on_device(driver, _device(driver, operands)):
+        with cuda.on_device(driver, min(devices, default=0)):
             for at in range(WARMING + ROUNDS):
                 for number, one in enumerate(programs):
                     work = partial(run, one, operands, stream)
@@ -135,16 +138,3 @@ def tune_on_device(program: Program, operands: Mapping[str, Any], stream: int = 
         return [statistics.median(each) for each in times]
 
     return tune(program, measure)
-
-
-def _device(driver: cuda.Driver, operands: Mapping[str, Any]) -> int:
-    """The device of the operands: that of any of them, for `run` asks whether they agree."""
-    addresses = (_address(value) for value in operands.values())
-    return next((cuda.device_of(driver, one) for one in addresses if one), 0)
-
-
-def _address(value: Any) -> int:
-    interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is not None:
-        return int(interface["data"][0])
-    return int(value.data_ptr()) if hasattr(value, "data_ptr") else 0

@@ -28,11 +28,16 @@ HOPPER bool barrier_passed(u32 barrier, u32 parity) {
       : "memory");
   return passed != 0;
 }
+HOPPER u64 nanoseconds() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
 HOPPER void barrier_wait(u32 barrier, u32 parity) {
-#ifdef TEIR_BOUNDED_WAITS
-  for (u32 tries = 0; tries < TEIR_BOUNDED_WAITS; ++tries)
-    if (barrier_passed(barrier, parity)) return;
-  asm volatile("trap;");
+#ifdef TEIR_BOUNDED_WAITS  // nanoseconds
+  const u64 begin = nanoseconds();
+  while (!barrier_passed(barrier, parity))
+    if (nanoseconds() - begin > TEIR_BOUNDED_WAITS) asm volatile("trap;");
 #else
   while (!barrier_passed(barrier, parity)) {
   }
