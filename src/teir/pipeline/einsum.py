@@ -99,10 +99,11 @@ def einsum(
                 plan = callable_plan(plan)
                 kept_plans().keep(tuple(key), plan)
             return plan.call_planned(operands, out)
-    if out_levels is None and dtype is None and not tune and type(subscripts) is str:
+    is_text = out_levels is None or type(out_levels) is str
+    if is_text and dtype is None and not tune and type(subscripts) is str:
         usual = _usual(optimize, memory_limit, deterministic)
         if all(usual.values()) and (threads is None or type(threads) is int):
-            result = sparse_calls().run((subscripts, threads), operands, out)
+            result = sparse_calls().run((subscripts, threads, out_levels), operands, out)
             if result is not NotImplemented:
                 return result
     if takes_sparse(subscripts, operands, out_levels):

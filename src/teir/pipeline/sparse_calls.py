@@ -17,10 +17,11 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
-from teir.backends.llvm.index_check import Check, index_check
-from teir.pipeline.executable import Executable, default_isa
+from teir.pipeline.executable import Executable
+from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_results import KnownResult, result_of
 from teir.pipeline.sparse_run import Step, flat_arrays
 from teir.pipeline.sparse_terms import Factor
 
@@ -28,21 +29,6 @@ MOST_CALLS = 16
 """Known calls of a plan, and of einsum; the oldest go first."""
 
 _ndarray = np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """Index arrays that others can write."""
-
-    pos: Array
-    crd: Array
-    fibres: int
-    extent: int
-    check: Check
-
-    def is_walkable(self) -> bool:
-        pos, crd = self.pos.__array_interface__["data"][0], self.crd.__array_interface__["data"][0]
-        return not self.check(pos, self.fibres, crd, self.crd.size, self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +52,7 @@ class KnownCall:
     given: tuple[tuple[int, int], ...]
     """(place among the arguments, number of the operand) of dense operands."""
     rows: tuple[_Rows, ...]
-    looked: tuple[_Looked, ...]
+    looked: tuple[Looked, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -97,14 +83,16 @@ class KnownCall:
 class SparseCalls:
     """Calls by what was asked for and the identity of the sparse operands."""
 
-    entries: dict[Hashable, KnownCall] = field(default_factory=dict)
+    entries: dict[Hashable, KnownCall | KnownResult] = field(default_factory=dict)
 
     def run(self, asked: Hashable, operands: Sequence[Any], out: Any) -> Any:
         """The result of a call seen before; NotImplemented for others."""
         call = self.entries.get((asked, *map(_identity, operands)))
         return NotImplemented if call is None else call.run(operands, out)
 
-    def keep(self, asked: Hashable, operands: Sequence[Any], call: KnownCall | None) -> None:
+    def keep(
+        self, asked: Hashable, operands: Sequence[Any], call: KnownCall | KnownResult | None
+    ) -> None:
         """Know this call as long as its operands live."""
         if call is None:
             return
@@ -128,9 +116,11 @@ def call_of(
     operands: Sequence[Any],
     held: Mapping[str, Held],
     steps: Sequence[Step],
-) -> KnownCall | None:
+) -> KnownCall | KnownResult | None:
     """The call for operands that were just computed with; None where each call needs more."""
-    if problem.has_sparse_result or problem.assignment.accumulates or len(steps) != 1:
+    if problem.has_sparse_result:
+        return result_of(problem, operands, held, steps)
+    if problem.assignment.accumulates or len(steps) != 1:
         return None
     (step,) = steps
     if step.is_negative or step.scheduled is None:
@@ -159,7 +149,8 @@ class _Arguments:
         self._fixed: list[Any] = []
         self._given: list[tuple[int, int]] = []
         self._rows: list[_Rows] = []
-        self._looked: list[_Looked] = []
+        self._looked: list[Looked] = []
+        self._walked: list[Any] = []
         self._sources: dict[int, weakref.ref[Any]] = {}
 
     def number(self, tensor: str) -> int:
@@ -200,14 +191,9 @@ class _Arguments:
             self._rows.append(rows)
         elif stored is not operand:
             return False
-        fibres = 1
-        for extent, level in zip(stored.level_extents, stored.stored, strict=True):
-            if level is None:
-                fibres *= extent
-                continue
-            check = index_check(default_isa(), level.pos.dtype.itemsize)
-            self._looked.append(_Looked(level.pos, level.crd, fibres, extent, check))
-            fibres = level.crd.size
+        if all(one is not operand for one in self._walked):
+            self._walked.append(operand)
+            self._looked += looked_at(stored)
         return True
 
     def call(self) -> KnownCall | None:

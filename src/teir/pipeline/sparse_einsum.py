@@ -51,14 +51,14 @@ def sparse_einsum(
         tune_sparse(problem, held)
     steps = steps_of(problem, held)
     result = run_steps(problem, held, steps, out)
-    if asked is not None and out_levels is None and dtype is None:
+    if asked is not None and dtype is None:
         call = call_of(problem, operands, held, steps)
-        sparse_calls().keep((asked, threads), operands, call)
+        sparse_calls().keep((asked, threads, out_levels), operands, call)
     return result
 
 
 def sparse_calls() -> SparseCalls:
-    """Calls of einsum with sparse operands, by (text, threads), of the default types."""
+    """Calls of einsum with sparse operands, by (text, threads, levels), of the default types."""
     return current().once("sparse calls", SparseCalls)
 
 

@@ -39,6 +39,7 @@ MOST_CONVERSIONS = 64
 class Held:
     """An operand that can be computed with, and what the caller gave."""
 
+    name: str
     array: Sparse | Array
     source: Any
     is_torch: bool
@@ -65,13 +66,13 @@ def hold(name: str, value: Any) -> Held:
         array = view.array
         if array is None:
             array = torch_values(value)
-        return Held(array=array, source=value, is_torch=is_torch)
+        return Held(name=name, array=array, source=value, is_torch=is_torch)
     made = _shared(name, value)
     if made is not None:
-        return Held(array=made, source=value, is_torch=is_torch)
+        return Held(name=name, array=made, source=value, is_torch=is_torch)
     kind = type(value).__name__
     made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True))
-    return Held(array=made, source=value, is_torch=is_torch, notes=(note,))
+    return Held(name=name, array=made, source=value, is_torch=is_torch, notes=(note,))
 
 
 def _shared(name: str, value: Any) -> Sparse | None:

@@ -96,7 +96,7 @@ def run_steps(
     if problem.assignment.accumulates and target is None:
         refuse(SPARSE_OUT, "out", "the array that += adds into", "none")
     if problem.has_sparse_result:
-        return _run_sparse(problem, steps)
+        return run_sparse(problem, steps)
     whole = _run_dense(problem, steps, None if problem.assignment.accumulates else target)
     if target is not None:
         if problem.assignment.accumulates:
@@ -128,7 +128,7 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
     return np.zeros(shape, compute) if total is None else total
 
 
-def _run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
+def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     """The pattern first, then every term into it."""
     compute = problem.computed_type.numpy_dtype()
     live = [step for step in steps if step.scheduled is not None]

@@ -1,0 +1,39 @@
+"""Index arrays that others can write: compiled code looks at them before every use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.arrays.sparse import Sparse
+from teir.backends.llvm.index_check import Check, index_check
+from teir.pipeline.executable import default_isa
+from teir.pipeline.sparse_operands import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The index arrays of one level."""
+
+    pos: Array
+    crd: Array
+    fibres: int
+    extent: int
+    check: Check
+
+    def is_walkable(self) -> bool:
+        pos, crd = self.pos.__array_interface__["data"][0], self.crd.__array_interface__["data"][0]
+        return not self.check(pos, self.fibres, crd, self.crd.size, self.extent)
+
+
+def looked_at(stored: Sparse) -> tuple[Looked, ...]:
+    """What has to be looked at of every compressed level."""
+    made = []
+    fibres = 1
+    for extent, level in zip(stored.level_extents, stored.stored, strict=True):
+        if level is None:
+            fibres *= extent
+            continue
+        check = index_check(default_isa(), level.pos.dtype.itemsize)
+        made.append(Looked(level.pos, level.crd, fibres, extent, check))
+        fibres = level.crd.size
+    return tuple(made)

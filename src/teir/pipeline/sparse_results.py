@@ -1,0 +1,177 @@
+"""Calls with sparse results on operands seen before: straight to the pattern and the programs.
+
+As `teir.pipeline.sparse_calls`: sparse operands are known by identity, index arrays that others can
+write are looked at again at every call, dense operands may be other arrays of the same type, shape
+and strides. What was planned is kept without the operands themselves, and forgotten with them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.sparse import Sparse
+from teir.pipeline.sparse_looks import Looked, looked_at
+from teir.pipeline.sparse_operands import Array, Held
+from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_run import Step, run_sparse
+from teir.pipeline.sparse_terms import Factor
+
+_ndarray = np.ndarray
+_PARTS = ("data", "indptr", "indices")
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A matrix of another library: its parts, which have to be those seen."""
+
+    operand: int
+    shape: tuple[int, ...]
+    parts: tuple[Array, ...]
+
+    def is_as_seen(self, value: Any) -> bool:
+        found = zip(_PARTS, self.parts, strict=True)
+        return value.shape == self.shape and all(getattr(value, n) is part for n, part in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dense:
+    """A dense operand: what has to be the same."""
+
+    operand: int
+    tensor: str
+    seen: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownResult:
+    """The steps for some operands."""
+
+    problem: SparseProblem
+    steps: tuple[Step, ...]
+    sources: tuple[tuple[int, weakref.ref[Any]], ...]
+    matrices: tuple[_Matrix, ...]
+    dense: tuple[_Dense, ...]
+    looked: tuple[Looked, ...]
+
+    def run(self, operands: Sequence[Any], out: Any) -> Any:
+        """The result; NotImplemented where something is not as it was."""
+        if out is not None:
+            return NotImplemented
+        for number, source in self.sources:
+            if source() is not operands[number]:
+                return NotImplemented
+        for matrix in self.matrices:
+            if not matrix.is_as_seen(operands[matrix.operand]):
+                return NotImplemented
+        given: dict[str, Array] = {}
+        for one in self.dense:
+            if _seen(operands[one.operand]) != one.seen:
+                return NotImplemented
+            given[one.tensor] = operands[one.operand]
+        for looked in self.looked:
+            if not looked.is_walkable():
+                return NotImplemented
+        steps = [_with(step, given) for step in self.steps] if given else self.steps
+        return run_sparse(self.problem, steps)
+
+
+def result_of(
+    problem: SparseProblem,
+    operands: Sequence[Any],
+    held: Mapping[str, Held],
+    steps: Sequence[Step],
+) -> KnownResult | None:
+    """What to do with these operands again; None where each call has to convert them."""
+    if not problem.has_sparse_result or problem.assignment.accumulates:
+        return None
+    sources: list[tuple[int, weakref.ref[Any]]] = []
+    matrices: list[_Matrix] = []
+    dense: list[_Dense] = []
+    looked: dict[int, tuple[Looked, ...]] = {}
+    for number, ((name, one), operand) in enumerate(zip(held.items(), operands, strict=True)):
+        if type(operand) is _ndarray:
+            if not _is_direct(name, operand, steps):
+                return None
+            dense.append(_Dense(number, name, _seen(operand)))
+            continue
+        if isinstance(operand, Sparse):
+            if not operand.is_frozen and one.array is not operand:
+                return None
+        else:
+            if one.notes or not isinstance(one.array, Sparse):
+                return None
+            parts = tuple(getattr(operand, name, None) for name in _PARTS)
+            arrays = tuple(part for part in parts if isinstance(part, _ndarray))
+            if len(arrays) < len(parts):
+                return None
+            matrices.append(_Matrix(number, tuple(operand.shape), arrays))
+        sources.append((number, weakref.ref(operand)))
+        assert isinstance(one.array, Sparse)
+        if not one.array.is_frozen:
+            if any(_is_converted(factor, one.array) for factor in _factors(name, steps)):
+                return None
+            looked[id(operand)] = looked_at(one.array)
+    return KnownResult(
+        problem=problem,
+        steps=tuple(_kept(step) for step in steps),
+        sources=tuple(sources),
+        matrices=tuple(matrices),
+        dense=tuple(dense),
+        looked=tuple(one for several in looked.values() for one in several),
+    )
+
+
+def _seen(operand: Any) -> tuple[Any, ...]:
+    if type(operand) is not _ndarray:
+        return ()
+    return operand.dtype, operand.shape, operand.strides
+
+
+def _factors(name: str, steps: Sequence[Step]) -> list[Factor]:
+    """The factors of all steps that are one operand."""
+    return [factor for step in steps for factor in step.factors if factor.held.name == name]
+
+
+def _is_converted(factor: Factor, array: Sparse) -> bool:
+    return factor.held.array is not array
+
+
+def _is_direct(name: str, operand: Array, steps: Sequence[Step]) -> bool:
+    """True where every factor reads the operand's own memory, all of it as it lies."""
+    return all(
+        isinstance(factor.held.array, _ndarray)
+        and factor.held.array.__array_interface__ == operand.__array_interface__
+        for factor in _factors(name, steps)
+    )
+
+
+def _kept(step: Step) -> Step:
+    """Without what the caller gave, so that it can go."""
+    terms = tuple(
+        (replace(term, factors=tuple(_without_source(one) for one in term.factors)), minus)
+        for term, minus in step.terms
+    )
+    return replace(step, terms=terms)
+
+
+def _without_source(factor: Factor) -> Factor:
+    return replace(factor, held=replace(factor.held, source=None))
+
+
+def _with(step: Step, given: Mapping[str, Array]) -> Step:
+    """With other dense operands."""
+    terms = tuple(
+        (replace(term, factors=tuple(_given(one, given) for one in term.factors)), minus)
+        for term, minus in step.terms
+    )
+    return replace(step, terms=terms)
+
+
+def _given(factor: Factor, given: Mapping[str, Array]) -> Factor:
+    array = given.get(factor.held.name)
+    return factor if array is None else factor.with_array(array)
