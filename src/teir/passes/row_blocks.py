@@ -10,7 +10,7 @@ one after the other for several iterations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -202,21 +202,39 @@ class _Blocking:
             self._root,
             name=self._fresh(outer.name),
             axis=outer.name,
-            children=tuple(self._child(child, inner, renamed) for child in self._root.children),
+            children=tuple(self._child(nodes, inner, renamed) for nodes in self._grouped()),
             scratch=tuple(replace(kept[old], name=new) for old, new in renamed.items()),
         )
 
-    def _child(self, node: Node, inner: Axis, renamed: Mapping[str, str]) -> Node:
-        """A child for all rows of a block."""
-        if isinstance(node, InvocationNode):
-            primitive = _for_rows(_renamed(self._old[node.primitive], renamed), inner)
-            return self._invocation(node, primitive)
-        return IterationNode(
-            name=self._fresh(inner.name),
-            axis=inner.name,
-            policy=Policy.SEQUENTIAL,
-            children=(self._copy(node, renamed),),
-        )
+    def _grouped(self) -> Iterator[tuple[Node, ...]]:
+        """The root's children; a Zero with the loops that add into what it clears."""
+        left = list(self._root.children)
+        while left:
+            node = left.pop(0)
+            if isinstance(node, InvocationNode) and left and self._clears(node, left[0]):
+                yield node, left.pop(0)
+            else:
+                yield (node,)
+
+    def _clears(self, node: InvocationNode, following: Node) -> bool:
+        zero = self._old[node.primitive]
+        if zero.operation is not Operation.ZERO or isinstance(following, InvocationNode):
+            return False
+        return zero.output in {self._old[one].output for one in _used_primitives(following)}
+
+    def _child(self, nodes: tuple[Node, ...], inner: Axis, renamed: Mapping[str, str]) -> Node:
+        """Children for all rows of a block."""
+        match nodes:
+            case (InvocationNode() as node,):
+                primitive = _for_rows(_renamed(self._old[node.primitive], renamed), inner)
+                return self._invocation(node, primitive)
+            case _:
+                return IterationNode(
+                    name=self._fresh(inner.name),
+                    axis=inner.name,
+                    policy=Policy.SEQUENTIAL,
+                    children=tuple(self._copy(node, renamed) for node in nodes),
+                )
 
     def _copy(self, node: Node, renamed: Mapping[str, str]) -> Node:
         if isinstance(node, InvocationNode):

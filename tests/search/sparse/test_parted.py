@@ -22,6 +22,8 @@ PRODUCTS = [
     "ij,ia,ja,jb,ic,jc,bd->id",
     "ij,i,j,a,b,ab->ia",
     "ij,jk,kl,lm,mi->",
+    "ij,ik,jk,jl,lm->m",
+    "ij,jk,ik,il,lm->mi",
 ]
 
 
@@ -62,11 +64,19 @@ def problem(text: str) -> Problem:
     return Problem(statement=statement, symbols=symbols, element_bytes=8, cache_bytes=32e6)
 
 
-def test_a_small_matrix_is_applied_to_the_rows_of_what_is_stored_before() -> None:
+def test_a_small_matrix_is_applied_row_by_row_to_what_is_stored_before() -> None:
     best = ranked(problem("ij,ik,jk,jl,lm->im"))[0].candidate.graph
     assert isinstance(best.root, Branch)
-    assert best.root.temporary.indices == ("i", "l")
-    assert "i, j'" in str(best)
+    assert best.root.loops == ("i",)
+    assert best.root.temporary.indices == ("l",)
+    assert best.root.producer.loops == ("j",)
+
+
+def test_rows_that_a_result_sums_over_are_stored_first() -> None:
+    for one in ranked(problem("ij,ik,jk,jl,lm->m")):
+        root = one.candidate.graph.root
+        assert isinstance(root, Branch)
+        assert root.loops == () or root.temporary.indices == ()
 
 
 @pytest.mark.parametrize("text", PRODUCTS[:4])

@@ -17,7 +17,7 @@ from math import prod
 from teir.arrays.levels import dense_format
 from teir.expr.index_notation import Access
 from teir.search.sparse.cost import FIBRE
-from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches
+from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches, sparse_loops
 from teir.search.sparse.statement import Statement, first_order
 
 MOST_FACTORS = 4
@@ -63,7 +63,7 @@ def parted(
             producer=_renamed(producer.root, used),
             consumer=_renamed(consumer.root, used),
         )
-        yield IterationGraph(statement=statement, root=root)
+        yield IterationGraph(statement=statement, root=_joined(statement, root))
 
 
 def _parts(
@@ -174,6 +174,49 @@ def _reading(node: Node, old: str, new: Access) -> Node:
                 producer=_reading(node.producer, old, new),
                 consumer=_reading(node.consumer, old, new),
             )
+
+
+def _joined(statement: Statement, branch: Branch) -> Branch:
+    """Row by row of the temporary, where both halves can go along the rows of the result.
+
+    < P[i,l]; i, j: P[i,l] += .., i, l: .. P[i,l] >   ->   i < P[l]; j: P[l] += .., l: .. P[l] >
+    """
+    producer, consumer, temporary = branch.producer, branch.consumer, branch.temporary
+    first = producer.loops[:1]
+    if not first or first[0] not in temporary.indices:
+        return branch
+    (row,) = first
+    if row not in statement.output.indices:
+        return branch
+    if any(row in statement.compressed_indices(one.tensor) for one in statement.accesses):
+        return branch
+    is_free = isinstance(consumer, Nest) and not sparse_loops(statement, consumer)
+    if row not in consumer.loops or not (is_free or consumer.loops[0] == row):
+        return branch
+    rows = replace(temporary, indices=_without(temporary.indices, row), columns=())
+    below = (
+        replace(one, loops=_without(one.loops, row))
+        for one in (_by_row(producer, rows), _by_row(consumer, rows))
+    )
+    return Branch(loops=first, temporary=rows, producer=next(below), consumer=next(below))
+
+
+def _by_row(node: Node, rows: Access) -> Node:
+    """With ``rows`` in place of the temporary of its name."""
+
+    def of(access: Access) -> Access:
+        return rows if access.tensor == rows.tensor else access
+
+    match node:
+        case Nest():
+            return replace(node, output=of(node.output), inputs=tuple(map(of, node.inputs)))
+        case Branch():
+            producer, consumer = _by_row(node.producer, rows), _by_row(node.consumer, rows)
+            return replace(node, producer=producer, consumer=consumer)
+
+
+def _without(indices: tuple[str, ...], index: str) -> tuple[str, ...]:
+    return tuple(one for one in indices if one != index)
 
 
 def _fresh(statement: Statement) -> str:
