@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.evaluate import evaluate
@@ -330,6 +331,41 @@ def test_transposing_copy_takes_the_transposing_kernel() -> None:
     assert isinstance(call, Call)
     assert call.kernel == TransposeCopy(element_bytes=4, lanes=8)
     same_as_evaluated(subject, Isa.AVX512, {"in0": 300, "out": 300})
+
+
+def test_packing_reads_whole_rows_where_its_panels_are_whole_lines() -> None:
+    """64 rows of 3 panels, read row by row; panels of 24 bytes are written one after the other."""
+    for lanes, inner in ((16, "p"), (6, "k")):
+        width, row = 4 * lanes, 4 * lanes * 3
+        axes = (
+            axis("k", 64, in0=row + 4, packed=width),
+            axis("p", 3, in0=width, packed=64 * width),
+            axis("m", lanes, in0=4, packed=4),
+        )
+        copy = Primitive(
+            name="copy",
+            operation=Operation.COPY,
+            inputs=("in0",),
+            output="packed",
+            m=("k", "p", "m"),
+        )
+        back = Primitive(
+            name="back", operation=Operation.COPY, inputs=("packed",), output="out", m=("o",)
+        )
+        every = axis("o", 64 * 3 * lanes, packed=4, out=4)
+        subject = replace(
+            program(DataType.FP32, "in0 out", (*axes, every), (copy, back), leaf("copy")),
+            scratch=(Tensor(name="packed", data_type=DataType.FP32),),
+            roots=(leaf("copy"), leaf("back")),
+        )
+        loop = lower(subject, Isa.AVX512).roots[0]
+        assert isinstance(loop, Loop)
+        (call,) = loop.body
+        assert isinstance(call, Call)
+        rows = {"p": 3, "k": 64}
+        assert call.arguments[:2] == (lanes, rows[inner])
+        assert loop.extent == 64 * 3 // rows[inner]
+        same_as_evaluated(subject, Isa.AVX512, {"in0": 64 * (3 * lanes + 1), "out": 192 * lanes})
 
 
 def test_rows_that_follow_each_other_fuse_into_one() -> None:

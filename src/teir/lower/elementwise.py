@@ -15,6 +15,7 @@ from teir.target import Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
 """Tiles from here on are written past the caches in pieces long enough to pay."""
+_LINE_BYTES = 64
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 
@@ -29,6 +30,7 @@ def lower_elementwise(
     room: Address | None = None,
     streams: bool = False,
     brings: bool = False,
+    follows_input: bool = False,
 ) -> tuple[KernelNode, ...]:
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
@@ -36,7 +38,9 @@ def lower_elementwise(
     ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
     ``room``: scratch for the kernels of large permutations; without it they are not called.
     ``streams``: the output is better written past the caches. ``brings``: the inputs are far, and
-    what the next iterations around read lies right behind.
+    what the next iterations around read lies right behind. ``follows_input``: the input is farther
+    than the output, so it is read in the order it lies in, unless lines of the output would be
+    written in parts that come apart.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(data_type.width for data_type in types)
@@ -53,13 +57,21 @@ def lower_elementwise(
     if transposing is not None:
         along_input, along_output = transposing
         call = _transpose_call(along_input, along_output, operands, widths[0], isa)
-        rest = [axis for axis in moving if axis not in transposing]
+        rest = _ordered([axis for axis in moving if axis not in transposing], follows_input)
         return wrap_in_loops(rest, slots, (call,))
     lane_axis = _lane_axis(moving, widths)
-    rest = [axis for axis in moving if axis is not lane_axis]
+    is_lines = lane_axis.extent * widths[-1] % _LINE_BYTES == 0
+    rest = _ordered([axis for axis in moving if axis is not lane_axis], follows_input and is_lines)
     row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
     call = _call(operation, lane_axis, row_axis, operands, types, isa, brings)
     return wrap_in_loops(rest, slots, (call,))
+
+
+def _ordered(axes: list[TileAxis], follows_input: bool) -> list[TileAxis]:
+    """The outermost first; axes come in the order of the output."""
+    if not follows_input:
+        return axes
+    return sorted(axes, key=lambda axis: axis.strides[0], reverse=True)
 
 
 def _call(

@@ -276,6 +276,7 @@ def _lower_invocation(
             room=Address(slot=context.accumulator.slot, offset_bytes=0),
             streams=memory_hints(primitive).streams,
             brings=bool(memory_hints(primitive).prefetched),
+            follows_input=_packs(primitive, context),
         )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)
@@ -288,6 +289,15 @@ def _lower_invocation(
     tile = replace(tile, flushes=flushes_subnormals(primitive))
     wide = context.accumulator if needs_accumulator(tile) else None
     return lower_contraction(tile, context.isa, wide)
+
+
+def _packs(primitive: Primitive, context: Context) -> bool:
+    """True for a copy from a caller's buffer to scratch, which is near."""
+    if primitive.operation is not Operation.COPY:
+        return False
+    slots, number = context.slots.slots, context.slots.number
+    source, target = (slots[number[name]].storage for name in primitive.operands)
+    return source is Storage.OPERAND and target is not Storage.OPERAND
 
 
 def _tile_hints(primitive: Primitive) -> TileHints:
