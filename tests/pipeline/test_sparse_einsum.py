@@ -107,6 +107,15 @@ def test_dense_index_notation_takes_long_names() -> None:
     np.testing.assert_array_equal(got, C @ integers(5, 4))
 
 
+def test_scalars_of_tensors_have_no_axis() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(B)
+    for operand in (tensor.to_sparse_csr(), tensor.to_sparse()):
+        found = teir.einsum("ij->", operand)
+        assert found.shape == ()
+        assert float(found) == B.sum()
+
+
 def test_intersections() -> None:
     other = scipy_sparse.csr_array(integers(6, 8, seed=4, density=0.5))
     assert teir.einsum("ij,ij->", CSR, other) == (B * other.toarray()).sum()

@@ -256,5 +256,5 @@ def _in_kind(result: Array, held: Mapping[str, Held]) -> Any:
 
         if result.dtype.name == "bfloat16":
             return torch.from_numpy(result.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(np.ascontiguousarray(result))
+        return torch.from_numpy(np.asarray(result, order="C"))
     return result[()] if result.ndim == 0 else result
