@@ -15,6 +15,7 @@ from teir.errors import TeirError
 from teir.expr.evaluate import evaluate_einsum
 from teir.expr.parsing import parse_subscripts
 from teir.ir.accuracy import PASS, error_bound, error_ratio
+from teir.pipeline.executable import Form
 from teir.pipeline.rules import EINSUM_RULES
 
 
@@ -770,3 +771,18 @@ def test_plans_and_reports_are_shown_in_a_line() -> None:
     assert teir.loads(str(plan.program)) == plan.program
     nothing = teir.plan("ij->i", (3, 0))
     assert repr(nothing) == "<Plan 'ij->i': float64 (3, 0) -> float64 (3,), zeros, 1 thread(s)>"
+
+
+@pytest.mark.parametrize("shape", [(1003, 300), (70, 5000), (4999, 901), (4200, 100)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_sums_over_rows_are_one_chain_in_whichever_runs(shape: tuple[int, int], dtype: str) -> None:
+    """Sums in runs of rows, by the size of the matrix, have the bits of adding row after row."""
+    rows = np.random.default_rng(3).standard_normal(shape).astype("float32").astype(dtype)
+    expected = np.zeros(shape[1], dtype)
+    for row in rows:
+        expected += row
+    for form in Form:
+        program = teir.plan("ij->j", rows, threads=1).program
+        result = np.full_like(expected, 7)
+        teir.compile(program, threads=1, form=form).run({"in0": rows, "out": result})
+        np.testing.assert_array_equal(result, expected)

@@ -15,6 +15,15 @@ from teir.target import Isa
 SUM_REDUCTIONS = 2
 """Reduction loops inside a ProductSum: k, batch."""
 
+_LARGE_BYTES = 1 << 18
+"""Inputs that pieces of the lane axis should not walk through one after the other."""
+_STREAMED_BYTES = 16 << 20
+"""Inputs that come from memory."""
+_SHORT_ROW_BYTES = range(512, 8193)
+_ROWS = 8
+"""Terms of the sum taken together: as many streams as the hardware prefetchers follow, where each
+has pages of its own; of short rows, which share pages, they follow one."""
+
 
 def lower_product_sum(
     tile: ContractionTile, isa: Isa, accumulator: Accumulator | None
@@ -31,9 +40,55 @@ def lower_product_sum(
     inside, outside = reductions[-SUM_REDUCTIONS:], reductions[:-SUM_REDUCTIONS]
     if accumulator is None or not outside:
         accumulate = not (tile.from_zero and not outside)
-        call = _product_sum(tile, lane_axis, inside, tile.operands, tile.out_type, accumulate, isa)
-        return wrap_in_loops([*loops, *outside], tile.slots, (call,))
+        calls = _in_runs(tile, lane_axis, inside, accumulate, isa)
+        return wrap_in_loops([*loops, *outside], tile.slots, calls)
     return _product_sum_wide(tile, isa, accumulator, lane_axis, loops, inside, outside)
+
+
+def _in_runs(
+    tile: ContractionTile,
+    lane_axis: TileAxis,
+    inside: list[TileAxis],
+    accumulate: bool,
+    isa: Isa,
+) -> tuple[KernelNode, ...]:
+    """The sum in runs of its terms, each along the whole lane axis; one run where that is as good.
+
+    The output holds the sums between runs, so it must be as wide as they are.
+    """
+    batch, k = inside
+    run = _run(tile, lane_axis, batch, k)
+
+    def call(start: int, extent: int, accumulate: bool) -> Call:
+        near = tuple(
+            Address(slot=address.slot, offset_bytes=address.offset_bytes + start * stride)
+            for address, stride in zip(tile.operands, k.strides, strict=True)
+        )
+        terms = [batch, TileAxis(extent, k.strides)]
+        return _product_sum(tile, lane_axis, terms, near, tile.out_type, accumulate, isa)
+
+    if 2 * run > k.extent:
+        return (call(0, k.extent, accumulate),)
+    runs, left = divmod(k.extent, run)
+    steps = TileAxis(runs - 1, tuple(run * stride for stride in k.strides))
+    nodes: list[KernelNode] = [call(0, run, accumulate)]
+    nodes += wrap_in_loops([steps], tile.slots, (call(run, run, True),))
+    if left:
+        nodes.append(call(runs * run, left, True))
+    return tuple(nodes)
+
+
+def _run(tile: ContractionTile, lane_axis: TileAxis, batch: TileAxis, k: TileAxis) -> int:
+    """Terms of one run."""
+    pairs = zip(lane_axis.strides[:-1], k.strides[:-1], tile.widths[:-1], strict=True)
+    moving = [width for lane, term, width in pairs if lane == width and term]
+    row_bytes = lane_axis.extent * sum(moving)
+    is_wide = tile.out_type.accumulator is tile.out_type and lane_axis.strides[-1] != 0
+    if batch.extent > 1 or not is_wide or row_bytes * k.extent < _LARGE_BYTES:
+        return k.extent
+    if row_bytes * k.extent >= _STREAMED_BYTES and row_bytes in _SHORT_ROW_BYTES:
+        return 1
+    return _ROWS if row_bytes >= _SHORT_ROW_BYTES.start else k.extent
 
 
 def _product_sum_wide(
