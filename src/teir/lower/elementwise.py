@@ -16,6 +16,10 @@ from teir.target import Isa
 _STREAMED_TILE_BYTES = 96 << 10
 """Tiles from here on are written past the caches in pieces long enough to pay."""
 _LINE_BYTES = 64
+_FAR_BYTES = 1 << 20
+_FAR_VECTOR_BYTES = 32
+"""Vectors of tiles that no second cache holds: arrays seldom begin with a line, and stores of half
+a line cross into the next one half as often."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 
@@ -88,12 +92,22 @@ def _call(
         operation=operation,
         in_type=types[0],
         out_type=types[-1],
-        lanes=max(1, isa.vector_bytes // max(widths)),
+        lanes=max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths)),
         accesses=accesses(lane_axis, widths),
         brings=brings and operation is Operation.COPY,
     )
     arguments = (lane_axis.extent, row_axis.extent, *lane_axis.strides, *row_axis.strides)
     return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+
+def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int], isa: Isa) -> int:
+    """Bytes of one vector of the widest operand."""
+    tile_bytes = sum(
+        width * prod(axis.extent for axis in (lane_axis, row_axis) if axis.strides[number])
+        for number, width in enumerate(widths)
+    )
+    is_far = len(widths) > 2 and min(widths) >= 4 and tile_bytes > _FAR_BYTES
+    return min(isa.vector_bytes, _FAR_VECTOR_BYTES) if is_far else isa.vector_bytes
 
 
 def accesses(axis: TileAxis, widths: Sequence[int]) -> tuple[Access, ...]:

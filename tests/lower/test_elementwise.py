@@ -1,0 +1,37 @@
+"""Vectors of element-wise kernels: half a line each where the second cache does not hold a tile."""
+
+from __future__ import annotations
+
+import pytest
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation
+from teir.lower.axes import TileAxis
+from teir.lower.elementwise import lower_elementwise
+from teir.lower.kernel_program import Address, Call
+from teir.lower.kernels import Elementwise
+from teir.target import Isa
+
+
+def vector_bytes(elements: int, data_type: DataType, inputs: int, isa: Isa) -> int:
+    operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(inputs + 1))
+    operation = Operation.MUL if inputs == 2 else Operation.RELU
+    axis = TileAxis(elements, (data_type.width,) * (inputs + 1))
+    types = (data_type,) * (inputs + 1)
+    (call,) = lower_elementwise(operation, [axis], operands, types, isa)
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, Elementwise)
+    return call.kernel.lanes * data_type.width
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_products_of_large_arrays_take_half_a_line_at_a_time(data_type: DataType) -> None:
+    some = (1 << 20) // (3 * data_type.width)
+    assert vector_bytes(some, data_type, 2, Isa.AVX512) == 64
+    assert vector_bytes(some + 1, data_type, 2, Isa.AVX512) == 32
+    assert vector_bytes(some + 1, data_type, 2, Isa.AVX2) == 32
+
+
+def test_other_large_arrays_take_whole_lines() -> None:
+    assert vector_bytes(1 << 22, DataType.BF16, 2, Isa.AVX512) == 64
+    assert vector_bytes(1 << 22, DataType.FP32, 1, Isa.AVX512) == 64
