@@ -1,0 +1,179 @@
+"""The meaning of kernels over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from teir.ir.nodes import Operation
+from teir.ir.tile_arithmetic import combine, convert
+from teir.lower.evaluate_memory import Memory, accumulate_products
+from teir.lower.kernel_program import (
+    Call,
+)
+from teir.lower.kernels import (
+    Access,
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    LaneBlock,
+    PanelBlock,
+    PermuteCopy,
+    ProductSum,
+    RowSweep,
+    RunCopy,
+    TransposeCopy,
+)
+
+
+def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
+    k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:9]
+    b_n, c_n, accumulate, last_lanes, a_m, c_m = call.arguments[9:15]
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
+    c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m
+    last = last_lanes if kernel.masked else kernel.lanes
+    rows = (kernel.vectors - 1) * kernel.lanes + last
+    columns = kernel.columns * (call.arguments[-1] if kernel.repeats else 1)
+    depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
+    depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
+    a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
+    b = memory.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
+    c = memory.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
+    ends = (kernel.in_type, kernel.out_type)
+    accumulate_products(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
+
+
+def panel_block(memory: Memory, kernel: PanelBlock, call: Call) -> None:
+    k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _, _ = call.arguments
+    dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
+    b_n = dtype.itemsize if kernel.adjacent_columns else b_n
+    run_rows = kernel.rows // kernel.runs
+    step = dtype.itemsize
+    in_runs = ((kernel.runs, run_rows * step), (run_rows, step), (columns, 0))
+    a = memory.tile(call, 0, dtype, (*in_runs, (k, a_k)))
+    b = memory.tile(call, 1, dtype, ((kernel.runs, 0), (run_rows, 0), (columns, b_n), (k, b_k)))
+    c = memory.tile(call, 2, dtype, ((kernel.runs, c_run), (run_rows, step), (columns, c_n)))
+    accumulate_products(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
+
+
+def product_sum(memory: Memory, kernel: ProductSum, call: Call) -> None:
+    count = kernel.inputs
+    m, k, batch, accumulate = call.arguments[:4]
+    lanes = call.arguments[4 : 5 + count]
+    k_strides = call.arguments[5 + count : 5 + 2 * count]
+    batch_strides = call.arguments[5 + 2 * count :]
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    inputs = tuple(
+        memory.tile(call, number, in_type, ((m, along_m), (batch, along_batch), (k, along_k)))
+        for number, (along_m, along_k, along_batch) in enumerate(
+            zip(lanes[:-1], k_strides, batch_strides, strict=True)
+        )
+    )
+    output = memory.tile(call, count, out_type, ((m, lanes[-1]),))
+    accumulate_products(kernel.in_type, kernel.out_type, inputs, output, accumulate)
+
+
+def batch_block(memory: Memory, kernel: BatchBlock, call: Call) -> None:
+    batch, a_batch, b_batch, c_batch, last_lanes = call.arguments
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    last = last_lanes if kernel.masked else kernel.lanes
+    rows, columns = (kernel.vectors - 1) * kernel.lanes + last, kernel.columns
+    along_a = ((columns, 0), (rows, in_type.itemsize), (kernel.depth, kernel.a_k))
+    along_b = ((columns, kernel.b_n), (rows, 0), (kernel.depth, kernel.b_k))
+    along_c = ((columns, kernel.c_n), (rows, out_type.itemsize))
+    a = memory.tile(call, 0, in_type, ((batch, a_batch), *along_a))
+    b = memory.tile(call, 1, in_type, ((batch, b_batch), *along_b))
+    c = memory.tile(call, 2, out_type, ((batch, c_batch), *along_c))
+    accumulate_products(kernel.in_type, kernel.out_type, (a, b), c, int(not kernel.from_zero))
+
+
+def row_sweep(memory: Memory, kernel: RowSweep, call: Call) -> None:
+    m, k, a_k, b_k, accumulate = call.arguments
+    dtype = kernel.data_type.numpy_dtype()
+    a = memory.tile(call, 0, dtype, ((m, dtype.itemsize), (k, a_k)))
+    b_m = dtype.itemsize if kernel.b_access is Access.UNIT else 0
+    b = memory.tile(call, 1, dtype, ((m, b_m), (k, b_k)))
+    c = memory.tile(call, 2, dtype, ((m, dtype.itemsize),))
+    accumulate_products(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
+
+
+def lane_block(memory: Memory, kernel: LaneBlock, call: Call) -> None:
+    m, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:10]
+    a_row, b_column, c_row, c_column, accumulate = call.arguments[10:]
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    rows, columns, lanes = kernel.rows, kernel.columns, (m, in_type.itemsize)
+    depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
+    depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
+    a = memory.tile(call, 0, in_type, ((rows, a_row), (columns, 0), lanes, *depth_a))
+    b = memory.tile(call, 1, in_type, ((rows, 0), (columns, b_column), lanes, *depth_b))
+    adjacent = (m, out_type.itemsize)
+    c = memory.tile(call, 2, out_type, ((rows, c_row), (columns, c_column), adjacent))
+    accumulate_products(kernel.in_type, kernel.out_type, (a, b), c, accumulate)
+
+
+def dot_rows(memory: Memory, kernel: DotRows, call: Call) -> None:
+    count, depth = kernel.inputs, kernel.reductions
+    m, accumulate = call.arguments[:2]
+    extents, strides = call.arguments[2 : 2 + depth], call.arguments[2 + depth :]
+    along_m, along_k = strides[: count + 1], strides[count + 1 :]
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    inputs = tuple(
+        memory.tile(
+            call,
+            number,
+            in_type,
+            ((m, along_m[number]), *zip(extents, along_k[number::count], strict=True)),
+        )
+        for number in range(count)
+    )
+    output = memory.tile(call, count, out_type, ((m, along_m[-1]),))
+    accumulate_products(kernel.in_type, kernel.out_type, inputs, output, accumulate, kernel.chains)
+
+
+def elementwise(memory: Memory, kernel: Elementwise, call: Call) -> None:
+    operands = 1 if kernel.operation is Operation.ZERO else len(call.operands)
+    m, n = call.arguments[:2]
+    along_m, along_n = call.arguments[2 : 2 + operands], call.arguments[2 + operands :]
+    types = [kernel.in_type] * (operands - 1) + [kernel.out_type]
+    tiles = [
+        memory.tile(call, number, types[number].numpy_dtype(), ((m, row), (n, column)))
+        for number, (row, column) in enumerate(zip(along_m, along_n, strict=True))
+    ]
+    if kernel.operation is Operation.ZERO:
+        tiles[-1][...] = 0
+        return
+    wide = tuple(tile.astype(kernel.in_type.accumulator.numpy_dtype()) for tile in tiles[:-1])
+    inputs = tuple(tiles[:-1]) if kernel.operation is Operation.COPY else wide
+    tiles[-1][...] = convert(combine(kernel.operation, inputs), kernel.out_type)
+
+
+def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
+    m, n, in_n, out_m = call.arguments
+    element = np.dtype(f"V{kernel.element_bytes}")
+    source = memory.tile(call, 0, element, ((m, kernel.element_bytes), (n, in_n)))
+    target = memory.tile(call, 1, element, ((m, out_m), (n, kernel.element_bytes)))
+    target[...] = source
+
+
+def permute_copy(memory: Memory, kernel: PermuteCopy | RunCopy, call: Call, run: int) -> None:
+    rows, rows_in, columns, columns_out = (call.arguments[at : at + 3] for at in (0, 3, 6, 9))
+    outer, outer_in, outer_out = (call.arguments[at : at + 2] for at in (12, 14, 16))
+    unit_bytes = run * kernel.element_bytes
+    element = np.dtype(f"V{unit_bytes}")
+    rows_out = _adjacent(rows, unit_bytes)
+    columns_in = _adjacent(columns, unit_bytes)
+    extents = (*outer, *columns, *rows)
+    source_strides = (*outer_in, *columns_in, *rows_in)
+    target_strides = (*outer_out, *columns_out, *rows_out)
+    source = memory.tile(call, 0, element, tuple(zip(extents, source_strides, strict=True)))
+    target = memory.tile(call, 1, element, tuple(zip(extents, target_strides, strict=True)))
+    target[...] = source
+
+
+def _adjacent(extents: Sequence[int], width: int) -> tuple[int, ...]:
+    """The strides of axes that walk memory element by element, the first axis fastest."""
+    return tuple(width * prod(extents[:axis]) for axis in range(len(extents)))
