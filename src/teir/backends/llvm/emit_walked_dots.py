@@ -59,25 +59,35 @@ def emit_walked_dots_body(kernel: WalkedDots, isa: Isa, operands: Sequence[str])
     text.label("entry")
     above = 0 if kernel.rows is None else kernel.rows.index_arrays
     pos, crd, a, b, *ends = operands[above:]
-    lanes = _lanes(text, kernel, isa)
-    if kernel.aligns:
-        inside, lanes = line_lanes(text, kernel.data_type, kernel.lanes, kernel.vectors, b)
-        back = text.value(f"sub i64 0, {inside}")
-        a, b = shift_pointer(text, a, back), shift_pointer(text, b, back)
     last = ""
     if kernel.ahead is not None:
         end = emit_end_of_rows(text, kernel.rows, operands)
         last = text.value(f"sub i64 {emit_start(text, kernel.pos_type, pos, end)}, 1")
-    body = _Body(text, kernel, isa, (pos, crd), a, b, ends, lanes, last)
+    shared = _Body(text, kernel, isa, (pos, crd), a, b, ends, _lanes(text, kernel, isa), last)
+    body = _in_lines(shared) if kernel.aligns else shared
     if kernel.rows is None:
         body.emit("", 1)
     else:
-        _emit_rows(body, kernel.rows, operands[:above])
+        _emit_rows(body, shared, kernel.rows, operands[:above])
     text.effect("ret void")
     return text
 
 
-def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+def _in_lines(body: _Body) -> _Body:
+    """The body with gathered rows read in whole cache lines."""
+    text, kernel = body.text, body.kernel
+    inside, lanes = line_lanes(text, kernel.data_type, kernel.lanes, kernel.vectors, body.b)
+    back = text.value(f"sub i64 0, {inside}")
+    a, b = shift_pointer(text, body.a, back), shift_pointer(text, body.b, back)
+    return replace(body, a=a, b=b, lanes=lanes)
+
+
+def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+    """One row after the other; some at once where their fibres hold the same coordinates.
+
+    Where the fixed rows stay in registers, reading a vector for several rows takes less time than
+    its multiply-adds: ``shared`` has the fewest vectors there can be.
+    """
     text = body.text
     begin, left = "0", "%rows"
     if rows.bounds is not None:
@@ -91,7 +101,9 @@ def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            emit_when(text, f"together{count}", chosen, (), partial(_of_rows, here, count))
+            is_kept = 1 < count <= _MOST_KEPT // len(shared.lanes)
+            formed = _at_row(shared, rows, bounds, row) if is_kept else here
+            emit_when(text, f"together{count}", chosen, (), partial(_of_rows, formed, count))
         return taken
 
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
@@ -169,6 +181,7 @@ class _Body:
         """The dots of ``rows`` rows whose fibres hold the same coordinates."""
         text = self.text
         fibre = emit_fibre(text, self.kernel.pos_type, self.arrays[0])
+        sizes = [size // rows for size in _POSITIONS[: 1 if self.isa.has_masks else None]]
         kept: list[list[str]] = []
         if rows * len(self.lanes) <= _MOST_KEPT:
             kept = [
@@ -176,7 +189,6 @@ class _Body:
                 for row in range(rows)
             ]
         position, left = fibre
-        sizes = [size // rows for size in _POSITIONS[: 1 if self.isa.has_masks else None]]
         for size in sizes:
             name = f"rows{label}_{size}"
             step = partial(self._dots, _Block(name, rows, size, fibre, kept, None))

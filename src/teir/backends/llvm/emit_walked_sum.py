@@ -60,16 +60,17 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     text = FunctionText()
     text.label("entry")
     pointers = dict(enumerate(operands[kernel.index_arrays :]))
-    vectors = _vectors(text, kernel, isa, pointers)
+    vectors = _vectors(text, kernel, isa)
     above = 0 if kernel.rows is None else kernel.rows.index_arrays
     columns = {number: f"%column{number}" for number in range(len(kernel.inputs))}
     arrays = operands[above : kernel.index_arrays]
     last = {} if kernel.ahead is None else _last_positions(text, kernel, operands)
-    body = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
+    shared = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
+    body = shared if kernel.aligns is None else _in_lines(shared, kernel.aligns)
     if kernel.rows is None:
         body.sum("")
     else:
-        _emit_rows(body, kernel.rows, operands[:above])
+        _emit_rows(body, shared, kernel.rows, operands[:above])
     text.effect("ret void")
     return text
 
@@ -89,8 +90,12 @@ def _last_positions(
     return last
 
 
-def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
-    """One row after the other; some at once where their fibres hold the same coordinates."""
+def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+    """One row after the other; some at once where their fibres hold the same coordinates.
+
+    ``shared`` forms those: reading a vector for several rows takes less time than its
+    multiply-adds, so it has the fewest vectors there can be.
+    """
     text = body.text
     begin, left = "0", "%rows"
     if rows.bounds is not None:
@@ -104,7 +109,8 @@ def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            emit_when(text, f"together{count}", chosen, (), partial(_sums, here, rows, count))
+            formed = here if count == 1 else _at_row(shared, rows, bounds, row)
+            emit_when(text, f"together{count}", chosen, (), partial(_sums, formed, rows, count))
         return taken
 
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
@@ -163,22 +169,24 @@ def _sums(body: _Body, rows: WalkedRows, count: int) -> Values:
     return []
 
 
-def _vectors(
-    text: FunctionText, kernel: WalkedSum, isa: Isa, pointers: dict[int, str]
-) -> list[tuple[int, Lanes, Lanes]]:
-    """Number, input and output lanes of every vector; moves the pointers of rows to their lines."""
-    if kernel.aligns is None:
-        existing = "%last_lanes" if kernel.masked else None
-        pairs = []
-        for number in range(kernel.vectors):
-            left = existing if number == kernel.vectors - 1 else None
-            pair = tuple(
-                lanes_in_memory(text, isa, data_type, kernel.lanes, Access.UNIT, "", left)
-                for data_type in (kernel.in_type, kernel.out_type)
-            )
-            pairs.append((number, pair[0], pair[1]))
-        return pairs
-    row = pointers[kernel.aligns]
+def _vectors(text: FunctionText, kernel: WalkedSum, isa: Isa) -> list[tuple[int, Lanes, Lanes]]:
+    """Number, input and output lanes of every vector."""
+    existing = "%last_lanes" if kernel.masked else None
+    pairs = []
+    for number in range(kernel.vectors):
+        left = existing if number == kernel.vectors - 1 else None
+        pair = tuple(
+            lanes_in_memory(text, isa, data_type, kernel.lanes, Access.UNIT, "", left)
+            for data_type in (kernel.in_type, kernel.out_type)
+        )
+        pairs.append((number, pair[0], pair[1]))
+    return pairs
+
+
+def _in_lines(body: _Body, aligned: int) -> _Body:
+    """The body with rows moved to where the line of the input ``aligned`` begins."""
+    text, kernel, pointers = body.text, body.kernel, dict(body.pointers)
+    row = pointers[aligned]
     inside, lanes = line_lanes(text, kernel.in_type, kernel.lanes, kernel.vectors, row)
     back = text.value(f"sub i64 0, {inside}")
     for number, one in enumerate(kernel.inputs):
@@ -186,7 +194,8 @@ def _vectors(
             pointers[number] = shift_pointer(text, pointers[number], back)
     output = len(kernel.inputs)
     pointers[output] = shift_pointer(text, pointers[output], back)
-    return [(number, one, one) for number, one in enumerate(lanes)]
+    vectors = [(number, one, one) for number, one in enumerate(lanes)]
+    return replace(body, pointers=pointers, vectors=vectors)
 
 
 @dataclass(frozen=True, slots=True)
