@@ -99,3 +99,11 @@ def test_a_sum_is_refused(teir: Teir) -> None:
     done = teir("schedules", "A[i] = B[i,j] * C[j] + D[i]", "--format", "B:ds")
     assert done.code == 2
     assert "TEIR661" in done.err
+
+
+def test_scalar_factors(teir: Teir) -> None:
+    assert teir("schedules", "A[k] = B * C[j,k] * D[j]").code == 0
+    done = teir("schedules", "A = B * C * D")
+    assert done.code == 2
+    assert "TEIR661" in done.err
+    assert "scalars alone" in done.err

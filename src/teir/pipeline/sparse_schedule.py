@@ -172,7 +172,7 @@ def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
         graph = workspace_graph(statement)
         assert graph is not None
         return (graph,)
-    if len(statement.inputs) == 1:
+    if len(statement.inputs) == 1 or not statement.indices:
         order = first_order(statement)
         assert order is not None
         return (linear(statement, order),)

@@ -115,10 +115,15 @@ class LoopTrees:
                 yield Found(tree, ordered, pipeline, max(len(order), below), rank)
 
     def first_halves(self, pipeline: Unfused) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Loop depth and rank of the first schedule of both halves; None beyond the rank limit."""
+        """Loop depth and rank of the first schedule of both halves.
+
+        None beyond the rank limit, and where a half is a product of scalars, which has no loop.
+        """
         if pipeline.temporary_rank > LARGEST_RANK:
             return None
         left, right = self.trees(pipeline.left), self.trees(pipeline.right)
+        if not left or not right:
+            return None
         one, other = next(iter(left.items())), next(iter(right.items()))
         return (self._depths[one[0]], one[1]), (self._depths[other[0]], other[1])
 

@@ -13,8 +13,8 @@ from teir.expr.index_notation_check import sole_product
 
 SCHEDULED = Rule(
     code="TEIR661",
-    sentence="What is scheduled is one product of tensors, each with different indices, none used "
-    "twice; a sum is scheduled term by term.",
+    sentence="What is scheduled is one product of tensors, not all of them scalars, each with "
+    "different indices, none used twice; a sum is scheduled term by term.",
     source="docs/sparse-scheduling.md, what is scheduled",
 )
 FORMAT_RANK = Rule(
@@ -104,6 +104,8 @@ def statement_of(assignment: Assignment, formats: Mapping[str, Format]) -> State
     product = sole_product(assignment)
     if product is None:
         raise _refusal(SCHEDULED, str(assignment), "one product", "a sum or a difference")
+    if not assignment.indices:
+        raise _refusal(SCHEDULED, str(assignment), "a product with an index", "scalars alone")
     accesses = (assignment.output, *product.factors)
     names = [access.tensor for access in accesses]
     for place, access in enumerate(accesses):

@@ -1,0 +1,44 @@
+"""Random sums of products in index notation against the dense meaning; scalars among them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import teir
+from teir.soak.index_notation_cases import notation_case
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_random_sums_of_products(block: int) -> None:
+    for number in range(8 * block, 8 * block + 8):
+        case = notation_case(number)
+        text = str(case.assignment)
+        threads = 1 + number % 2
+        found = teir.einsum(text, *case.operands, out_levels=case.out_levels, threads=threads)
+        if isinstance(found, teir.Sparse):
+            assert case.out_levels is not None
+            found = found.to_dense()
+        np.testing.assert_array_equal(found, case.expected, f"{number}: {text}")
+
+
+@pytest.mark.parametrize(
+    "text", ["A[k] = b * C[j,k] * D[j]", "A[k] = C[j,k] * b * c", "A = b * c * d", "A = b * c"]
+)
+def test_factors_without_indices(text: str) -> None:
+    arrays = {
+        "C": np.arange(6.0).reshape(2, 3),
+        "D": np.array([2.0, -1.0]),
+        "b": np.float64(3),
+        "c": np.float64(-2),
+        "d": np.float64(5),
+    }
+    names = [name for name in sorted(arrays, key=text.find) if name in text.split("=")[1]]
+    dense = {
+        "A[k] = b * C[j,k] * D[j]": 3 * arrays["D"] @ arrays["C"],
+        "A[k] = C[j,k] * b * c": -6 * arrays["C"].sum(0),
+        "A = b * c * d": -30.0,
+        "A = b * c": -6.0,
+    }
+    found = teir.einsum(text, *(arrays[name] for name in names))
+    np.testing.assert_array_equal(found, dense[text])
