@@ -24,11 +24,14 @@ from cases import tccg
 from teir.backends.cuda.compiled import CompiledProgram, compile_program, run
 from teir.backends.cuda.decision import Decision, with_decision
 from teir.backends.cuda.kernel import Family
+from teir.backends.cuda.tile_stores import Stores
 from teir.ir.nodes import Program
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent / "tests"
 ROUNDS = 15
+SPIN_CYCLES = 2_000_000
+"""About a millisecond."""
 TORCH = {"BF16": "bfloat16", "FP16": "float16", "FP32": "float32", "TF32": "float32"}
 TORCH["FP64"] = "float64"
 TOLERANCE = {"BF16": 2e-2, "FP16": 4e-3, "TF32": 4e-3, "FP32": 1e-4, "FP64": 1e-12}
@@ -56,7 +59,10 @@ def drawn(shape: Sequence[int], kind: str) -> Any:
 
 
 def median_ms(run_once: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """Device times of both, interleaved, after three rounds of each."""
+    """Device times of both, interleaved, after three rounds of each.
+
+    The device is kept busy until the call is on the stream: what this process does is not timed.
+    """
     import torch
 
     times: tuple[list[float], list[float]] = ([], [])
@@ -66,6 +72,7 @@ def median_ms(run_once: Callable[[], object], peer: Callable[[], object]) -> tup
     for _ in range(ROUNDS):
         for at, call in enumerate((run_once, peer)):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(SPIN_CYCLES)
             begin.record()
             call()
             end.record()
@@ -91,8 +98,9 @@ def product_item(
     sizes: Mapping[str, int],
     kind: str,
     decision: Decision | None = None,
+    debug: bool = False,
 ) -> Item:
-    """A contraction beside torch.einsum."""
+    """A contraction beside torch.einsum; ``debug``: a wait that does not end traps."""
 
     def program() -> Program:
         plain = product_program(expression, sizes, kind)
@@ -105,7 +113,7 @@ def product_item(
         inputs, out_indices = expression.split("->")
         left, right = (drawn([sizes[i] for i in one], kind) for one in inputs.split(","))
         out = torch.zeros([sizes[i] for i in out_indices], device="cuda").to(left.dtype)
-        compiled = compile_program(program())
+        compiled = compile_program(program(), debug=debug)
         operands = {"in0": left, "in1": right, "out": out}
         run(compiled, operands, stream())
         expected = torch.einsum(expression, left, right)
@@ -181,13 +189,27 @@ FAMILIES = (
     ("mk,kn->mn", {"m": 130, "n": 72, "k": 35}, "FP64"),
     ("mk,kn->mn", {"m": 2048, "n": 2048, "k": 2048}, "FP64"),
 )
+ASKED = (
+    ("stored by tiles", Decision(kernel=Family.WARPGROUP, tile=(128, 256), stores=Stores.TILES)),
+    (
+        "stored by registers",
+        Decision(kernel=Family.WARPGROUP, tile=(128, 256), stores=Stores.REGISTERS),
+    ),
+    ("in clusters", Decision(kernel=Family.WARPGROUP, tile=(128, 128), cluster=2)),
+)
 COPIES = (((70, 96), (1, 0)), ((13, 17, 5), (2, 0, 1)), ((8, 12, 64), (1, 0, 2)))
 
 
 def family_items() -> list[Item]:
     products = [
-        product_item(f"{expression} {kind} {sizes['k']}", expression, sizes, kind)
+        product_item(f"{expression} {kind} {sizes['k']}", expression, sizes, kind, debug=True)
         for expression, sizes, kind in FAMILIES
+    ]
+    sizes = {"m": 700, "n": 520, "k": 328}
+    products += [
+        product_item(f"mk,nk->mn {kind} {name}", "mk,nk->mn", sizes, kind, decision, debug=True)
+        for name, decision in ASKED
+        for kind in ("BF16", "TF32")
     ]
     copies = [
         copy_item(f"{shape} {order} {kind}", shape, order, kind)
@@ -275,6 +297,9 @@ def gemm_items() -> list[Item]:
                 asked = Decision(kernel=Family.WARPGROUP, tile=(128, columns), cluster=2)
                 name = f"{expression} {size} columns {columns} cluster 2"
                 items.append(product_item(name, expression, sizes, "BF16", asked))
+            asked = Decision(kernel=Family.WARPGROUP, tile=(128, 256), stores=Stores.REGISTERS)
+            name = f"{expression} {size} stored by registers"
+            items.append(product_item(name, expression, sizes, "BF16", asked))
     return items
 
 

@@ -148,13 +148,14 @@ Result cuLaunchKernelEx(const Config* config, Handle function, void** parameters
             one->value.cluster.z);
   }
   fprintf(log_file(), "], \"parameters\": [");
-  for (unsigned at = 0; kinds[at]; ++at) {
+  const char* letters = strcmp(names[(intptr_t)function], "spin") ? kinds : "p";
+  for (unsigned at = 0; letters[at]; ++at) {
     fputs(at ? ", " : "", log_file());
     Map map;
     Address pointer;
-    memcpy(&map, parameters[at], kinds[at] == 'm' ? sizeof map : 0);
-    memcpy(&pointer, parameters[at], kinds[at] == 'p' ? sizeof pointer : 0);
-    if (kinds[at] == 'p') fprintf(log_file(), "%llu", pointer);
+    memcpy(&map, parameters[at], letters[at] == 'm' ? sizeof map : 0);
+    memcpy(&pointer, parameters[at], letters[at] == 'p' ? sizeof pointer : 0);
+    if (letters[at] == 'p') fprintf(log_file(), "%llu", pointer);
     else if ((uintptr_t)parameters[at] % 64 || strcmp(map.magic, "teirmap")) return INVALID_VALUE;
     else fprintf(log_file(), "\"map %d\"", map.number);
   }

@@ -143,8 +143,11 @@ def test_tuning_from_file_to_folder(ran: Run) -> None:
     tuned, answer = found.answers
     trials = tuned["trials"]
     assert len(trials) >= 2
-    launches = [one["function"] for one in found.named("launch")]
-    assert launches == list(range(1, len(trials) + 1)) * 14
+    measured = [one["call"] for one in found.named("record", "launch")]
+    assert measured == ["launch", "record", "launch", "record"] * (14 * len(trials))
+    spins, launches = (found.named("launch")[first::2] for first in (0, 1))
+    assert {(one["name"], *one["parameters"]) for one in spins} == {("spin", 500_000)}
+    assert [one["function"] for one in launches] == list(range(2, len(trials) + 2)) * 14
     times = [trial["milliseconds"] for trial in trials]
     assert times == sorted(times, reverse=True)
     assert len(found.named("event")) == len(found.named("destroy")) == 2 * len(launches)

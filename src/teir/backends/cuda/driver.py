@@ -239,12 +239,19 @@ def copy_in(driver: Driver, address: int, content: bytes, stream: int) -> None:
     synchronise(driver, stream)
 
 
-def device_milliseconds(driver: Driver, stream: int, work: Callable[[], object]) -> float:
-    """How long the device takes for what ``work`` puts on ``stream``, by events."""
+def device_milliseconds(
+    driver: Driver, stream: int, ahead: Callable[[], object], work: Callable[[], object]
+) -> float:
+    """How long the device takes for what ``work`` puts on ``stream``, by events.
+
+    ``ahead`` keeps the device busy until all of that is on the stream: else the time of this
+    process between the launches would be counted too.
+    """
     begin, end = ctypes.c_void_p(), ctypes.c_void_p()
     for event in (begin, end):
         driver.call("cuEventCreate", ctypes.byref(event), 0)
     try:
+        ahead()
         driver.call("cuEventRecord", begin, ctypes.c_void_p(stream))
         work()
         driver.call("cuEventRecord", end, ctypes.c_void_p(stream))

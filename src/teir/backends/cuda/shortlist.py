@@ -24,6 +24,7 @@ from teir.backends.cuda.plan import problems
 from teir.backends.cuda.problem import ContractionProblem
 from teir.backends.cuda.product import product_plans
 from teir.backends.cuda.rules import DENSE, blame
+from teir.backends.cuda.spin import load_spin
 from teir.backends.cuda.tile_stores import Stores
 from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.backends.cuda.warpgroup import plan_tile, warpgroup_plans
@@ -129,10 +130,11 @@ def tune_on_device(program: Program, operands: Mapping[str, Any], stream: int = 
     def measure(programs: Sequence[CompiledProgram]) -> Sequence[float]:
         times: list[list[float]] = [[] for _ in programs]
         with cuda.on_device(driver, min(devices, default=0)):
+            ahead = load_spin(driver, stream)
             for at in range(WARMING + ROUNDS):
                 for number, one in enumerate(programs):
                     work = partial(run, one, operands, stream)
-                    taken = cuda.device_milliseconds(driver, stream, work)
+                    taken = cuda.device_milliseconds(driver, stream, ahead, work)
                     if at >= WARMING:
                         times[number].append(taken)
         return [statistics.median(each) for each in times]
