@@ -19,6 +19,19 @@ def test_an_expression_is_run_and_compared(teir: Teir) -> None:
     assert "compared with NumPy: OK" in done.out
 
 
+@pytest.mark.parametrize("command", ["einsum", "bench"])
+def test_a_result_without_axes_is_timed(teir: Teir, command: str) -> None:
+    done = teir(command, "a,a->", "--sizes", "a=40", "--dtype", "C64")
+    assert done.code == 0, done.err
+
+
+def test_missing_and_unknown_indices_are_named(teir: Teir) -> None:
+    done = teir("einsum", "ab,bc->ac", "--sizes", "a=4")
+    assert "found none for b, c" in done.err
+    done = teir("einsum", "ab,bc->ac", "--sizes", "a=4,b=5,c=6,z=7,y=8")
+    assert "expected indices of the expression (a, b, c), found z, y" in done.err
+
+
 @pytest.mark.parametrize("data_type", ["FP64", "tf32", "BF16", "FP16", "C64", "C128"])
 def test_every_type(teir: Teir, data_type: str) -> None:
     done = teir("einsum", "ab,bc->ac", *SIZES, "--compare", "--json", "--dtype", data_type)

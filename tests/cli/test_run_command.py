@@ -132,6 +132,18 @@ def test_unusable_operands_exit_2(teir: Teir, product: Path, tmp_path: Path) -> 
     assert done.err.startswith("TEIR803")
 
 
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk", b"\x93NUMPY"])
+def test_a_file_of_another_kind_is_said_to_be_one(
+    teir: Teir, product: Path, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(content)
+    done = teir("run", product, "--operand", f"in0={path}", "--random")
+    assert done.code == 2
+    assert done.err.startswith("TEIR803")
+    assert "pickle" not in done.err.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("axes", "shape"),
     [

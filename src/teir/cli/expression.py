@@ -109,7 +109,7 @@ def _expression_job(
 
     def ready(seed: int) -> Callable[[], object]:
         arrays = draw_operands(shapes, data_type, seed)
-        out = made(*arrays)
+        out = np.asarray(made(*arrays))
         return lambda: made(*arrays, out=out)
 
     return Job(made.program, count, made.explain, ready)
@@ -154,10 +154,12 @@ def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[i
     missing = [index for index in used if index not in extents]
     if missing:
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
-        refuse(SIZES, "--sizes", "an extent for every index", f"none for {missing}", hint)
+        refuse(
+            SIZES, "--sizes", "an extent for every index", f"none for {', '.join(missing)}", hint
+        )
     extra = [index for index in extents if index not in used]
     if extra:
-        refuse(SIZES, "--sizes", f"indices of the expression ({''.join(used)})", f"{extra}")
+        refuse(SIZES, "--sizes", f"indices of the expression ({', '.join(used)})", ", ".join(extra))
     return [tuple(extents[index] for index in term.symbols) for term in subscripts.inputs]
 
 

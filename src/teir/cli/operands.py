@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from teir.ir.check import Need, Report
 from teir.ir.nodes import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_ARCHIVE = b"PK"
+"""How an archive of arrays (.npz) begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +121,12 @@ def read_array(path: Path, data_type: DataType) -> Array:
     """
     try:
         with path.open("rb") as file:
+            begin = file.read(len(np.lib.format.MAGIC_PREFIX))
+            if begin != np.lib.format.MAGIC_PREFIX and not begin.startswith(_ARCHIVE):
+                refuse(ARRAY_FILE, str(path), "a .npy file", f"a file that begins with {begin!r}")
+            file.seek(0)
             array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         refuse(ARRAY_FILE, str(path), "a .npy file", reason.splitlines()[0])
     if not isinstance(array, np.ndarray):

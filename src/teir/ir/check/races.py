@@ -255,23 +255,23 @@ def _report(group: _Touched, write: Access, other: Access, meeting: _Meeting) ->
     there = here - meeting.difference
     writer = group.writes[write]
     if other in group.writes:
-        partner = f"node {group.writes[other]} writes"
+        partner = f"node {group.writes[other]} writing"
     else:
-        partner = f"node {group.reads[other]} reads"
-    where = "may be the same byte"
+        partner = f"node {group.reads[other]} reading"
+    where = "what may be one byte"
     if meeting.inner is not None:
         byte = write.begin + axis.strides[group.tensor] * here + meeting.inner
         for step, is_first in write.above | other.above:
             if not is_first:
                 byte += _axis(step).strides[group.tensor] * (_axis(step).extent - 1)
-        where = f"is byte {byte}"
+        where = f"byte {byte}"
     return blame(
         NO_RACE,
         Part.NODE,
         group.node.node.name,
         f"iterations that touch {group.tensor} apart",
-        f"what node {writer} writes at {axis.name}={here} and {partner} at {axis.name}={there} "
-        f"{where} of {group.tensor}",
+        f"node {writer} writing {where} of {group.tensor} at {axis.name}={here} and {partner} "
+        f"it at {axis.name}={there}",
         _REMEDY,
     )
 
