@@ -22,3 +22,10 @@ def test_columns_that_share_sets_of_the_first_cache_are_few(
 def test_no_block_has_more_columns_than_its_sets_hold() -> None:
     blocking = choose_blocking(8, 96, 64, Isa.AVX512, DataType.FP64, DataType.FP64, 12)
     assert max(cut.size for cut in blocking.columns) <= 12
+
+
+def test_few_products_take_tall_blocks_of_some_columns() -> None:
+    """Runs of C that are written once for three products are long: fewer lines are crossed."""
+    short = choose_blocking(121, 113, 3, Isa.AVX512, DataType.FP32, DataType.FP32)
+    assert [cut.size for cut in short.rows] == [4]
+    assert min(cut.size for cut in short.columns) >= 2

@@ -14,7 +14,7 @@ from math import gcd
 import msgspec
 
 from teir.dtypes import DataType
-from teir.lower.block_shapes import block_shapes
+from teir.lower.block_shapes import block_shapes, holds_depth
 from teir.target import Isa
 
 _CHAINS = 8
@@ -28,6 +28,12 @@ are, the less of the next block fits into the processor's queues.
 """
 _NEAR_BYTES = 24 << 10
 """Tiles up to this size stay in the first-level cache while their blocks run."""
+_RUN_COST = 0.5
+_LONG_RUN = 5
+_SOME_COLUMNS = 3
+"""Where few products make a result, the runs of C that blocks read and write cost: each crosses one
+more line. Runs of so many vectors are long enough, and gain nothing where a block has fewer
+columns."""
 _PAIR_COLUMN = 2.4
 """Multiply-adds in whose time two factors of BF16 meet and are spread (`flushes`)."""
 _PAGE_BYTES = 4096
@@ -103,6 +109,9 @@ def choose_blocking(
         cost = _cost(vectors, columns, height, width, depth, _PAIR_COLUMN if flushes else 1.0)
         if streams:
             cost += _traffic(tile, height * lanes, width)
+        if holds_depth(1, 1, depth):
+            run = min(height, _LONG_RUN if width >= _SOME_COLUMNS else 1)
+            cost += _RUN_COST * columns * -(-vectors // run)
         if best is None or cost < best[0]:
             best = (cost, height, width)
     assert best is not None
