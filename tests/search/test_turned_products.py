@@ -59,6 +59,20 @@ def test_turned_products_mean_what_numpy_computes(text: str, threads: int) -> No
     np.testing.assert_array_equal(out, expected)
 
 
+def test_results_of_narrow_types_are_rounded_once_and_then_moved() -> None:
+    """Half the elements of a sum in FP16 would not pay for moving results twice."""
+    program = program_of(TURNED[0], EXTENTS | {"x": 16}, 1, DataType.FP16)
+    assert is_turned(program)
+    assert check(program).ok, print_program(program).text
+    draw = np.random.default_rng(5)
+    shapes = shapes_of(TURNED[0], EXTENTS | {"x": 16})
+    first, second = (draw.integers(-2, 3, shape).astype(np.float16) for shape in shapes)
+    expected = np.einsum(TURNED[0], first.astype(np.float32), second.astype(np.float32))
+    out = np.full(expected.shape, 7, np.float16)
+    evaluate(program, {"in0": first, "in1": second, "out": out})
+    np.testing.assert_array_equal(out, expected.astype(np.float16))
+
+
 def test_threads_do_not_decide_the_order_of_the_sum() -> None:
     one, two = (program_of(TURNED[0], EXTENTS, threads, DataType.FP64) for threads in (1, 2))
     assert is_turned(one)
@@ -79,7 +93,7 @@ def test_threads_do_not_decide_the_order_of_the_sum() -> None:
 def test_products_whose_results_are_many_or_whose_lanes_are_near_stay(
     text: str, changed: dict[str, int], data_type: DataType
 ) -> None:
-    """Lanes of A adjacent; as many columns as rows; too few; short sums; a batch; narrow sums."""
+    """Lanes of A adjacent; as many columns as rows; too few; short sums; a batch; rounded."""
     assert not is_turned(program_of(text, EXTENTS | changed, 1, data_type))
 
 

@@ -17,7 +17,10 @@ _PAIR_COLUMN = 2.4
 
 
 def panel_of(shape: ProductShape, machine: Machine) -> int:
-    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste."""
+    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste.
+
+    Where both do as well, the one that leaves a higher last panel.
+    """
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
     if shape.m is not None:
@@ -26,7 +29,12 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
             return count * rows
     if rows <= 4 * lanes:
         return rows
-    return min((3 * lanes, 4 * lanes), key=lambda panel: -rows % panel)
+
+    def cost(panel: int) -> tuple[int, int]:
+        """What is wasted, then how low the last panel is."""
+        return -rows % panel, -(rows % panel)
+
+    return min((3 * lanes, 4 * lanes), key=cost)
 
 
 def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:

@@ -26,6 +26,8 @@ _GAIN = 2
 
 The copy of the results waits for the product; those of operands overlap it a little.
 """
+_ROUNDED = 2
+"""Copies of results that are rounded on their way."""
 _FEWEST_VECTORS = 4
 """Vectors of lanes of B from which register blocks are as good as those of A."""
 _FILLED = 0.9
@@ -46,15 +48,17 @@ def turned_product(
 ) -> TurnedProduct | None:
     """The step with the lanes along B; None where A carries them as well."""
     out, width = shape.out, shape.out.data_type.width
-    if shape.c or shape.n is None or shape.m is None or out.data_type.accumulator.width > width:
+    if shape.c or shape.n is None or shape.m is None:
         return None
     if not wants_packed_a(shape, reduction_blocks(shape).block, machine):
         return None
-    lanes = machine.lanes(width)
+    lanes = machine.lanes(out.data_type.accumulator.width)
     vectors = -(-shape.columns // lanes)
     if vectors < _FEWEST_VECTORS or shape.columns < _FILLED * vectors * lanes:
         return None
     results = shape.rows * shape.columns
+    if out.data_type.accumulator.width > width:
+        results *= _ROUNDED
     before = _copied(step, shape, machine)
     if before < _GAIN * results:
         return None
