@@ -38,6 +38,8 @@ _BYTE = 0.08
 _UPDATE = 4
 """Bytes moved for one byte of a result that is read and written again."""
 _VECTOR_BYTES = 64
+_BLOCK = 24
+"""Vectors of the register block of a kernel that walks fibres; it walks them once for each."""
 _SECOND_CACHE = 1 << 20
 _FUSED_LEVELS = 2
 
@@ -150,8 +152,10 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
     visits = place.times
     nanoseconds = 0.0
     calls = visits
+    steps = 0.0
     for number, index in enumerate(outer):
         visits *= problem.length(index, walked)
+        steps += visits if number >= kept - fused else 0.0
         if number < kept - fused:
             calls = visits
             nanoseconds += _VISIT * visits if index in walked else 2.0 * visits
@@ -161,6 +165,9 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
     elements = prod(problem.symbols[index] for index in inner)
     is_gather = fused > 0 or place.is_half or place.walked > 0
     nanoseconds += _GATHER * visits if is_gather else 0.0
+    if is_gather and len(inner) > 1 and not blocks:
+        again = max(0.0, elements / problem.lanes / _BLOCK - 1.0)
+        nanoseconds += _GATHER * again * (steps or visits)
     vector = _vector(nest, inner)
     if vector is None:
         rate = _SCALAR
