@@ -198,7 +198,7 @@ CIRCULAR = {"stages": 4, "warp_specialised": True}
         ({"broadcast_axes": [0], "parallel": {"0": "Bulk", "1": "Bulk"}}, "TEIR941"),
         ({"parallel": {"0": "Vectorize", "1": "Bulk"}}, "TEIR942"),
         ({"parallel": {"0": "TIDx", "1": "Bulk"}, "circular_buffer": CIRCULAR}, "TEIR943"),
-        ({"parallel": {"1": "Bulk"}, "threads": 16}, "TEIR944"),
+        ({"parallel": {"1": "Bulk"}, "threads": 31}, "TEIR944"),
         ({"parallel": {"0": "TIDx", "1": "TIDx"}}, "TEIR945"),
         ({"instruction": "bulk", "parallel": {"0": "Bulk", "1": "Bulk"}}, "TEIR950"),
         ({"instruction": "bulk", "parallel": {"1": "Bulk"}, "circular_buffer": None}, "TEIR954"),
@@ -207,6 +207,10 @@ CIRCULAR = {"stages": 4, "warp_specialised": True}
 def test_loops_the_consumer_may_not_have(fields: dict[str, Any], code: str) -> None:
     shape = {"shape": [8, 32]} | ({"circular_buffer": CIRCULAR} if code == "TEIR950" else {})
     assert codes(report(**{**shape, **fields})) == [code]
+
+
+def test_thirty_two_threads_elect_one() -> None:
+    assert not report(shape=[8, 32], parallel={"1": "Bulk"}, threads=32).refusals
 
 
 def test_an_iter_domain_of_no_kind_is_refused() -> None:

@@ -125,6 +125,15 @@ def test_rows_are_free_and_shared_words_count_once() -> None:
     assert matrix_wavefronts(np.arange(8) * 128) == Wavefronts(got=8, ideal=1)
 
 
+def test_lanes_of_different_phases_do_not_meet() -> None:
+    """Eight lanes at 16 bytes, sixteen at 8: each phase collides in banks of its own."""
+    lane = np.arange(32)
+    by_sixteen = lane % 8 * 128 + lane // 8 * 16
+    assert wavefronts(by_sixteen, 16) == Wavefronts(got=32, ideal=4)
+    assert wavefronts(lane % 16 * 128 + lane // 16 * 8, 8) == Wavefronts(got=32, ideal=2)
+    assert wavefronts(np.zeros(32, dtype=np.int64), 16) == Wavefronts(got=4, ideal=4)
+
+
 def test_sectors_of_global_accesses() -> None:
     assert sectors(np.arange(32) * 4, 4) == Wavefronts(got=4, ideal=4)
     assert sectors(np.arange(32) * 128, 4) == Wavefronts(got=32, ideal=4)
