@@ -143,6 +143,7 @@ HOPPER u32 cluster_rank() {
   return rank;
 }
 HOPPER void cluster_sync() {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");  // lanes that worked alone come back
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
