@@ -47,7 +47,7 @@ DRIVER_CALL = Rule(
 DECISION = Rule(
     code="TEIR728",
     sentence='The metadata entry "cuda" names a kernel that computes the primitive, with its '
-    "tile, stages and cluster.",
+    "tile, stages, cluster and stores.",
     source=_PAGE,
 )
 
