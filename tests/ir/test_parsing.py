@@ -59,10 +59,11 @@ tensor axis: FP32
 axis over = 2: tensor 4
 axis if = 2: axis 4
 primitive primitive = Copy(tensor -> axis; M=[over], N=[if])
+primitive over = Zero(axis; M=[over], N=[if])
 parallel parallel over over
   sequential: primitive if first(over)
   scratch: primitive
-tensor: primitive
+tensor: over
 axis: primitive
 """
     assert print_program(parse_program(text)).text == text
@@ -109,7 +110,7 @@ def test_metadata_may_be_followed_by_a_comment() -> None:
         (" first(a)", "^", "TEIR157"),
         ("  move: move if", "  move ^if", "TEIR113"),
         ("sequential a over a", "sequential a ^in a", "TEIR113"),
-        ("sequential a over a", "serial ^a over a", "TEIR113"),
+        ("sequential a over a", "^serial a over a", "TEIR113"),
         ("over a", "over ^c", "TEIR135"),
     ],
 )

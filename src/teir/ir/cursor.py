@@ -80,6 +80,11 @@ class Cursor:
         return self._tokens[self._at + 1] if self.token else ""
 
     @property
+    def token_after_next(self) -> str:
+        """The token two places on; empty beyond the end."""
+        return self._tokens[self._at + 2] if self.following else ""
+
+    @property
     def is_name(self) -> bool:
         """Whether a plain name stands at the cursor."""
         return self.token[:1] in _NAME_STARTS

@@ -223,6 +223,8 @@ def read_node(cursor: Cursor, references: References) -> NodeLine:
     policy = _policy(cursor)
     if policy is not None:
         cursor.step()
+    elif cursor.following != ":" and cursor.token_after_next == "over":
+        raise cursor.error("`sequential` or `parallel`")
     index = cursor.index
     name = cursor.name("a node: `name: primitive`, or `sequential` or `parallel` `name over axis`")
     cursor.expect(":" if policy is None else "over")
