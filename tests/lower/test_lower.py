@@ -250,6 +250,40 @@ def test_streams_of_rows_in_several_blocks(rows: int) -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 3 * rows, "in1": 12, "out": 4 * rows})
 
 
+@pytest.mark.parametrize(("columns_apart", "joins"), [(96, True), (100, False)])
+def test_a_loop_around_a_short_block_is_one_call(columns_apart: int, joins: bool) -> None:
+    axes = (
+        axis("p", 3, in1=96, out=2 * columns_apart),
+        axis("r", 2, in0=96, out=1024),
+        axis("m", 24, in0=4, out=4),
+        axis("n", 2, in1=4, out=columns_apart),
+        axis("k", 12, in0=192, in1=8),
+    )
+    streamed = Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=("r", "m"),
+        n=("n",),
+        k=("k",),
+        metadata=(("prefetch", '["out"]'), ("stream", "true")),
+    )
+    zeroed = Primitive(
+        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("r", "m"), n=("n",)
+    )
+    inside = (leaf("zero"), leaf("gemm"))
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zeroed, streamed), loop("p", *inside))
+    (call,) = lower(subject, Isa.AVX512).roots
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, PanelBlock)
+    assert call.kernel.repeats
+    assert call.kernel.staggers
+    assert (call.kernel.joins, call.kernel.claims) == (joins, not joins)
+    assert call.arguments[-3:] == (3, 96, 2 * columns_apart)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 576, "in1": 72, "out": 512})
+
+
 def test_few_rows_take_an_exact_vector() -> None:
     subject = matrix_product(DataType.FP32, (8, 6, 8, 1), False, False)
     (call,) = calls(lower(subject, Isa.AVX512).roots)

@@ -88,7 +88,8 @@ def _steps(call: Call) -> float:
             blocks = call.arguments[-1] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
         case PanelBlock():
-            return kernel.vectors * kernel.columns * (2 + call.arguments[0])
+            blocks = call.arguments[-3] if kernel.repeats else 1
+            return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case ProductSum():
             rows, depth, batch = call.arguments[:3]
             return kernel.inputs * (2 + rows * depth * batch / kernel.lanes)

@@ -48,15 +48,18 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
 
 
 def panel_block(memory: Memory, kernel: PanelBlock, call: Call) -> None:
-    k, a_k, b_k, b_n, c_n, c_run, accumulate, _, _, _ = call.arguments
+    k, a_k, b_k, b_n, c_n, c_run, accumulate = call.arguments[:7]
+    blocks, b_block, c_block = call.arguments[10:] if kernel.repeats else (1, 0, 0)
     dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
     b_n = dtype.itemsize if kernel.adjacent_columns else b_n
     run_rows = kernel.rows // kernel.runs
     step = dtype.itemsize
-    in_runs = ((kernel.runs, run_rows * step), (run_rows, step), (columns, 0))
-    a = memory.tile(call, 0, dtype, (*in_runs, (k, a_k)))
-    b = memory.tile(call, 1, dtype, ((kernel.runs, 0), (run_rows, 0), (columns, b_n), (k, b_k)))
-    c = memory.tile(call, 2, dtype, ((kernel.runs, c_run), (run_rows, step), (columns, c_n)))
+    a_rows = ((kernel.runs, run_rows * step), (run_rows, step))
+    b_rows = ((kernel.runs, 0), (run_rows, 0))
+    c_rows = ((kernel.runs, c_run), (run_rows, step))
+    a = memory.tile(call, 0, dtype, ((blocks, 0), *a_rows, (columns, 0), (k, a_k)))
+    b = memory.tile(call, 1, dtype, ((blocks, b_block), *b_rows, (columns, b_n), (k, b_k)))
+    c = memory.tile(call, 2, dtype, ((blocks, c_block), *c_rows, (columns, c_n)))
     accumulate_products(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
 
 

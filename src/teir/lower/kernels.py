@@ -82,7 +82,12 @@ class PanelBlock:
     ``streams``: C is written past the caches where its place allows. ``brings``: A is asked for
     ``a_ahead`` bytes beyond what is read, ``brings_b``: B ``b_ahead`` bytes. ``claims``: C is asked
     for ``c_ahead`` bytes beyond what is written, unless it is written past the caches. None of them
-    changes a value, and the addresses need not exist.
+    changes a value, and the addresses need not exist. ``staggers``: the last steps are done for one
+    column after the other, so that columns are stored while others are formed; k is at least 4.
+
+    With ``repeats`` there are three arguments more, blocks, b_block and c_block: so many blocks are
+    formed with the same A, so many bytes apart. ``joins``: columns are dense, and a run of one
+    block follows that of the block before in C.
 
     Operands: A, B, C. Arguments, in order:
     k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, b_ahead,
@@ -101,6 +106,9 @@ class PanelBlock:
     brings: bool
     brings_b: bool
     claims: bool
+    staggers: bool = False
+    repeats: bool = False
+    joins: bool = False
 
     @property
     def rows(self) -> int:

@@ -64,6 +64,7 @@ from teir.lower.kernel_program import (
     inner_nodes,
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
+from teir.lower.panels import blocks_of_loop
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
@@ -212,7 +213,8 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         index=context.index_cells.get(axis.name),
         body=body,
     )
-    return rows_of_loop(loop, context.isa) or (loop,)
+    blocks = blocks_of_loop(loop)
+    return (blocks,) if blocks is not None else rows_of_loop(loop, context.isa) or (loop,)
 
 
 def _lower_sparse(

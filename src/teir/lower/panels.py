@@ -8,6 +8,7 @@ about memory. One reduction loop, FP32 and FP64.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from math import gcd
 
@@ -19,7 +20,7 @@ from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm import GemmAxes
-from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
 from teir.target import Isa
 
@@ -31,6 +32,13 @@ _TALLEST = 3
 _LONG = (6, 9)
 """Vectors of a block whose columns are written past the caches: long runs of whole lines."""
 _REGISTERS = 32
+_STAGGERED = range(8, 129)
+"""Products per result with which storing a block is a noticeable part of its time.
+
+Not where A comes from memory: it is read once more for the last steps, column after column.
+"""
+_LONGEST_CALL = 1 << 26
+"""Products of one call, which nothing can interrupt."""
 _STILL = TileAxis(1, (0, 0, 0))
 
 
@@ -120,12 +128,37 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     return wrap_in_loops(axes.loops, slots, inner)
 
 
+def blocks_of_loop(loop: Loop) -> Call | None:
+    """The one call that does what a loop around a short block does; None for other loops.
+
+    The processor begins the products of a block while it stores the one before, which no call
+    between them holds up.
+    """
+    if len(loop.body) != 1 or loop.index is not None:
+        return None
+    (call,) = loop.body
+    if not isinstance(call, Call) or not isinstance(call.kernel, PanelBlock):
+        return None
+    kernel, steps = call.kernel, {step.slot: step.stride_bytes for step in loop.steps}
+    a, b, c = (steps.get(address.slot, 0) for address in call.operands)
+    work = loop.extent * kernel.rows * kernel.columns * call.arguments[0]
+    if a or not c or kernel.repeats or not kernel.staggers or work > _LONGEST_CALL:
+        return None
+    joins = kernel.streams and kernel.dense_columns and c == kernel.columns * call.arguments[4]
+    whole = replace(kernel, repeats=True, joins=joins, claims=kernel.claims and not joins)
+    return msgspec.structs.replace(
+        call, kernel=whole, arguments=(*call.arguments, loop.extent, b, c)
+    )
+
+
 def _loop(
     axis: TileAxis, operands: tuple[Address, ...], body: tuple[KernelNode, ...]
 ) -> tuple[KernelNode, ...]:
     if axis.extent == 1:
         return body
-    return wrap_in_loops((axis,), [address.slot for address in operands], body)
+    (loop,) = wrap_in_loops((axis,), [address.slot for address in operands], body)
+    assert isinstance(loop, Loop)
+    return (blocks_of_loop(loop) or loop,)
 
 
 class _Cut(msgspec.Struct, frozen=True):
@@ -193,6 +226,7 @@ def _call(
     )
     a_place, b_place = (1, 0) if axes.swapped else (0, 1)
     ahead, asked = tile.ahead, tile.hints.prefetched
+    streams = tile.hints.streams and tile.from_zero
     height = (rows.size - 1) * lanes + rows.last_lanes
     kernel = PanelBlock(
         data_type=tile.in_type,
@@ -203,10 +237,11 @@ def _call(
         runs=axes.run.extent,
         adjacent_columns=columns.size == 1 or axes.columns.strides[1] == width,
         dense_columns=axes.columns.strides[2] == height // axes.run.extent * width,
-        streams=tile.hints.streams and tile.from_zero,
+        streams=streams,
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
         brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=asked[2] and ahead[2] != 0,
+        staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
     )
     arguments = (
         axes.k.extent,

@@ -53,6 +53,7 @@ def _all() -> Iterator[Special]:
         for is_dense in (False, True):
             columns = "dense" if is_dense else "apart"
             yield _special(f"runs of rows, columns {columns}", kind, _runs, is_dense)
+            yield _special(f"blocks past the caches, columns {columns}", kind, _blocks, is_dense)
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
@@ -116,6 +117,25 @@ axis n = {n}: in1 {w}, out {c_n}
 axis k = {k}: in0 {(m * runs + _GAP) * w}, in1 {(n + _GAP) * w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m, q], N=[n], K=[k])
 do_gemm: gemm
+"""
+
+
+def _blocks(remainder: int, kind: DataType, is_dense: bool) -> str:
+    """Blocks of few columns, one after the other; rows in halves of a vector, two of them in A."""
+    w, m, n, k = kind.width, 32 // kind.width * (1 + remainder % 19), 2, 9
+    runs = 2 if remainder % 2 == 0 else 1
+    c_n = m * w if is_dense else (m + _GAP) * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {n * k * w}, out {n * c_n}
+axis m = {m}: in0 {w}, out {w}
+axis q = {runs}: in0 {m * w}, out {3 * n * c_n + remainder % 2 * 64}
+axis n = {n}: in1 {w}, out {c_n}
+axis k = {k}: in0 {m * runs * w}, in1 {n * w}
+primitive zero = Zero(out; M=[m, q], N=[n])
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m, q], N=[n], K=[k]) \
+with {{"prefetch": ["out"], "stream": true}}
+sequential loop over p
+  do_zero: zero
+  do_gemm: gemm
 """
 
 

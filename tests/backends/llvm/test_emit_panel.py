@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -51,6 +52,9 @@ def panel(
         brings="brings" in flags,
         brings_b="bringsb" in flags,
         claims="claims" in flags,
+        staggers="staggers" in flags,
+        repeats="repeats" in flags,
+        joins="joins" in flags,
     )
 
 
@@ -69,6 +73,17 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 3, 2, flags="streams dense"),
         panel(data_type, isa, 3, 4, runs=4, flags="claims"),
         panel(data_type, isa, 1, 6, runs=2, flags="adjacent"),
+        panel(data_type, isa, 2, 5, narrower=2, flags="brings bringsb staggers"),
+        panel(data_type, isa, 2, 3, narrower=2, flags="adjacent streams claims staggers"),
+        panel(data_type, isa, 3, 4, runs=2, flags="streams dense claims staggers"),
+        panel(data_type, isa, 3, 2, runs=2, flags="adjacent streams brings staggers"),
+        panel(data_type, isa, 9, 2, flags="streams adjacent claims staggers"),
+        panel(data_type, isa, 6, 3, flags="streams staggers"),
+        panel(data_type, isa, 3, 4, runs=2, flags="adjacent dense streams staggers repeats joins"),
+        panel(data_type, isa, 3, 4, runs=2, flags="dense streams claims staggers repeats"),
+        panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats"),
+        panel(data_type, isa, 3, 2, flags="adjacent dense streams repeats joins"),
+        panel(data_type, isa, 1, 6, flags="repeats"),
     ]
 
 
@@ -78,39 +93,62 @@ def test_block_is_exact_and_stays_inside(isa: Isa, data_type: DataType) -> None:
     random = np.random.default_rng(5)
     kernels = blocks_to_run(data_type, isa)
     compiled = Compiled(kernels, isa)
-    width = data_type.width
-    for kernel in kernels:
-        run_rows = kernel.rows // kernel.runs
-        for edge in Edge:
-            for k in (0, 1, 3, 4, 9):
-                for gap_bytes in (0, width, 32, 64):
-                    accumulate = int(random.integers(2))
-                    c_run = run_rows * width + gap_bytes
-                    c_n = c_run * kernel.runs + gap_bytes
-                    if kernel.dense_columns:
-                        c_n = run_rows * width
-                        c_run = c_n * kernel.columns + gap_bytes
-                    b_n = width if kernel.adjacent_columns else 3 * width
-                    b_k = b_n * kernel.columns
-                    a_axes = ((k, kernel.rows * width), (kernel.rows, width))
-                    b_axes = ((k, b_k), (kernel.columns, b_n))
-                    c_axes = ((kernel.columns, c_n), (kernel.runs, c_run), (run_rows, width))
-                    memory = []
-                    for axes in (a_axes, b_axes, c_axes):
-                        size = sum((extent - 1) * stride for extent, stride in axes) + width
-                        guarded = Guarded(max(size, width), edge)
-                        guarded.bytes[:] = 0xFF
-                        view = strided(guarded.bytes, data_type, 0, axes)
-                        view[...] = small_integers(random, view.shape, data_type)
-                        memory.append((guarded, view))
-                    (a, a_view), (b, b_view), (c, c_view) = memory
-                    start = c_view.copy() if accumulate else np.zeros_like(c_view)
-                    product = np.einsum("km,kn->nm", a_view, b_view).reshape(c_view.shape)
-                    expected = c.bytes.copy()
-                    strided(expected, data_type, 0, c_axes)[...] = start + product
-                    arguments = (k, a_axes[0][1], b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7)
-                    compiled.call(kernel, arguments, [one.address for one in (a, b, c)])
-                    np.testing.assert_array_equal(c.bytes, expected, str((kernel, k, gap_bytes)))
+    for kernel, edge in product(kernels, Edge):
+        for k in (4, 5, 8, 9) if kernel.staggers else (0, 1, 3, 4, 9):
+            for gap_bytes in (0, data_type.width, 32, 64):
+                for ahead_bytes in (0, 16) if kernel.streams else (0,):
+                    _run(compiled, kernel, edge, k, gap_bytes, ahead_bytes, random)
+
+
+def _run(
+    compiled: Compiled,
+    kernel: PanelBlock,
+    edge: Edge,
+    k: int,
+    gap_bytes: int,
+    ahead_bytes: int,
+    random: np.random.Generator,
+) -> None:
+    """One call on operands at forbidden pages; C begins ``ahead_bytes`` later than its memory."""
+    data_type, width = kernel.data_type, kernel.data_type.width
+    run_rows = kernel.rows // kernel.runs
+    accumulate, blocks = int(random.integers(2)), 3 if kernel.repeats else 1
+    c_run = run_rows * width + gap_bytes
+    c_n = c_run * kernel.runs + gap_bytes
+    c_block = c_n * kernel.columns + gap_bytes
+    if kernel.dense_columns:
+        c_n = run_rows * width
+        c_block = c_n * kernel.columns + (0 if kernel.joins else gap_bytes)
+        c_run = c_block * blocks + gap_bytes
+    b_n = width if kernel.adjacent_columns else 3 * width
+    b_k = b_n * kernel.columns
+    b_block = b_k * k + gap_bytes
+    a_axes = ((k, kernel.rows * width), (kernel.rows, width))
+    b_axes = ((blocks, b_block), (k, b_k), (kernel.columns, b_n))
+    c_axes = (
+        (blocks, c_block),
+        (kernel.columns, c_n),
+        (kernel.runs, c_run),
+        (run_rows, width),
+    )
+    memory = []
+    for axes, begin in ((a_axes, 0), (b_axes, 0), (c_axes, ahead_bytes)):
+        size = begin + sum((extent - 1) * stride for extent, stride in axes) + width
+        guarded = Guarded(max(size, width), edge)
+        guarded.bytes[:] = 0xFF
+        view = strided(guarded.bytes, data_type, begin, axes)
+        view[...] = small_integers(random, view.shape, data_type)
+        memory.append((guarded, view))
+    (a, a_view), (b, b_view), (c, c_view) = memory
+    start = c_view.copy() if accumulate else np.zeros_like(c_view)
+    sums = np.einsum("km,bkn->bnm", a_view, b_view).reshape(c_view.shape)
+    expected = c.bytes.copy()
+    strided(expected, data_type, ahead_bytes, c_axes)[...] = start + sums
+    arguments = [k, a_axes[0][1], b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7]
+    if kernel.repeats:
+        arguments += [blocks, b_block, c_block]
+    compiled.call(kernel, arguments, [a.address, b.address, c.address + ahead_bytes])
+    np.testing.assert_array_equal(c.bytes, expected, str((kernel, k, gap_bytes)))
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -120,7 +158,7 @@ def test_no_vector_register_goes_to_the_stack(data_type: DataType) -> None:
     widest = dict(block_shapes(Isa.AVX512, data_type, data_type))
     for vectors, columns in widest.items():
         for narrower in (1, 2):
-            for flags in ("adjacent", "streams claims", "brings bringsb"):
+            for flags in ("adjacent", "streams claims", "brings bringsb", "streams staggers"):
                 kernel = panel(
                     data_type, Isa.AVX512, vectors, columns, narrower=narrower, flags=flags
                 )

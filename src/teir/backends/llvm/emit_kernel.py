@@ -15,7 +15,7 @@ from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elem
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
 from teir.backends.llvm.emit_gemm_block import gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
-from teir.backends.llvm.emit_panel import PANEL_ARGUMENTS, emit_panel_body
+from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
@@ -112,7 +112,7 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
         case GemmBlock():
             return gemm_arguments(kernel)
         case PanelBlock():
-            return PANEL_ARGUMENTS
+            return panel_arguments(kernel)
         case ProductSum():
             return product_sum_arguments(kernel)
         case DotRows():
@@ -374,6 +374,9 @@ def _panel_words(kernel: PanelBlock) -> str:
         "_brings": kernel.brings,
         "_bringsb": kernel.brings_b,
         "_claims": kernel.claims,
+        "_staggers": kernel.staggers,
+        "_repeats": kernel.repeats,
+        "_joins": kernel.joins,
     }
     asked = "".join(word for word, is_set in flags.items() if is_set)
     return f"panel_{kernel.data_type.value}_{vectors}_runs{kernel.runs}{asked}".lower()

@@ -1,24 +1,25 @@
 """The register block of panels: exact vectors, rows of C in runs, stores past the caches.
 
-    loop:    k left >= 4 -> four steps -> loop
-             k left >= 1 -> one step -> loop
+    loop:    k left >= 4 + late -> four steps -> loop
+             k left > late -> one step -> loop
              else store
 
-A block of C is stored in the largest pieces its runs and its address allow: past the caches only
-in pieces that begin at a multiple of their own size, which is looked at when the block runs.
+Where a block staggers, its four last steps are late: they are done for some vectors of a column
+after the others, and what is finished is stored while the products of the others go on. A burst of
+stores at the end would keep the multipliers waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_numbers import computed_number
-from teir.backends.llvm.emit_panel_lines import PanelLines
+from teir.backends.llvm.emit_panel_lines import NATURAL_BYTES, PanelLines, SumOf
+from teir.backends.llvm.emit_panel_load import lanes_of, load_column
+from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     FunctionText,
-    constants,
     shift_pointer,
     splat,
     vector,
@@ -26,27 +27,19 @@ from teir.backends.llvm.emit_text import (
 from teir.lower.kernels import PanelBlock
 from teir.target import Isa
 
-PANEL_ARGUMENTS = (
+_ARGUMENTS = (
     "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
 )  # fmt: skip
 
+LATE_STEPS = 4
+"""Steps that a block does last, vectors of one column after the other, where it staggers."""
+_LATE_VECTORS = 4
 _STEPS = 4
 _LINE_BYTES = 64
 _COLUMNS_PER_BASE = 4
 """Columns 0 to 3 are one base plus 0, 1, 2 or 3 times the column stride."""
 
 Sums = list[list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """``count`` lanes of a vector from ``lane`` on, which lie at ``row`` of ``run`` in C."""
-
-    vector: int
-    lane: int
-    count: int
-    run: int
-    row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +50,10 @@ class _State:
     b: tuple[str, ...]
     k_left: str
     sums: Sums
+
+
+def panel_arguments(kernel: PanelBlock) -> tuple[str, ...]:
+    return (*_ARGUMENTS, "blocks", "b_block", "c_block") if kernel.repeats else _ARGUMENTS
 
 
 def emit_panel_body(kernel: PanelBlock, isa: Isa) -> FunctionText:
@@ -77,8 +74,7 @@ class _Panel:
         return self.kernel.data_type.width
 
     def lanes(self, number: int) -> int:
-        kernel = self.kernel
-        return kernel.last_lanes if number == kernel.vectors - 1 else kernel.lanes
+        return lanes_of(self.kernel, number)
 
     def kind(self, number: int) -> str:
         return vector(self.element, self.lanes(number))
@@ -94,30 +90,76 @@ class _Panel:
     @property
     def _entry(self) -> str:
         """The block before the loop or the loading of C."""
-        return "begin" if self.kernel.streams and self.kernel.claims else "entry"
+        if self.kernel.streams and self.kernel.claims:
+            return "begin"
+        return "block" if self.kernel.repeats else "entry"
+
+    @property
+    def _b(self) -> str:
+        return "%block_b" if self.kernel.repeats else "%B"
+
+    @property
+    def _c(self) -> str:
+        return "%block_c" if self.kernel.repeats else "%C"
 
     def emit(self) -> None:
         text = self.text
         text.label("entry")
+        if self.kernel.repeats:
+            self._begin_blocks()
         columns = self._columns_of_c()
         bases = self._bases_of_b()
-        fits = self._alignment() if self.kernel.streams else None
+        fits = self._fits() if self.kernel.streams else None
+        self._define_late(fits)
         if self.kernel.claims:
             self._claim_unless(fits, columns)
         fresh = text.value("icmp eq i64 %accumulate, 0")
         text.effect(f"br i1 {fresh}, label %loop, label %preload")
         text.label("preload")
-        first = [self._load_column(place) for place in columns]
+        first = [load_column(text, self.kernel, runs) for runs in columns]
         text.effect("br label %loop")
         self._emit_loop(bases, first, columns, fits)
+        if self.kernel.repeats:
+            self._end_block()
+
+    def _begin_blocks(self) -> None:
+        text = self.text
+        if self.kernel.joins:
+            kind = vector(self.element, self.kernel.lanes)
+            text.define(
+                "%carried",
+                f"alloca [{self.kernel.runs} x {kind}], align {self.kernel.lanes * self.width}",
+            )
+        text.effect("br label %block")
+        text.label("block")
+        for name, kind, first in (
+            ("b", "ptr", "%B"),
+            ("c", "ptr", "%C"),
+            ("left", "i64", "%blocks"),
+        ):
+            following = f"[ %next_{name}, %next_block ]"
+            text.define(f"%block_{name}", f"phi {kind} [ {first}, %entry ], {following}")
+
+    def _end_block(self) -> None:
+        text = self.text
+        text.label("next_block")
+        text.define("%next_b", "getelementptr i8, ptr %block_b, i64 %b_block")
+        text.define("%next_c", "getelementptr i8, ptr %block_c, i64 %c_block")
+        text.define("%next_left", "sub i64 %block_left, 1")
+        text.define("%more_blocks", "icmp sgt i64 %next_left, 0")
+        text.effect("br i1 %more_blocks, label %block, label %exit")
+        text.label("exit")
+        text.effect("ret void")
 
     def _columns_of_c(self) -> list[tuple[str, ...]]:
         """For every column the places of its runs."""
         found = []
         for column in range(self.kernel.columns):
-            place = "%C"
+            place = self._c
             if column:
-                place = shift_pointer(self.text, "%C", self.text.value(f"mul i64 %c_n, {column}"))
+                place = shift_pointer(
+                    self.text, self._c, self.text.value(f"mul i64 %c_n, {column}")
+                )
             runs = [place]
             for _ in range(1, self.kernel.runs):
                 runs.append(shift_pointer(self.text, runs[-1], "%c_run"))
@@ -126,8 +168,8 @@ class _Panel:
 
     def _bases_of_b(self) -> tuple[str, ...]:
         if self.kernel.adjacent_columns:
-            return ("%B",)
-        bases = ["%B"]
+            return (self._b,)
+        bases = [self._b]
         if self.kernel.columns > 2:
             self.text.define("%b_n2", "shl i64 %b_n, 1")
         if self.kernel.columns > 3:
@@ -145,18 +187,22 @@ class _Panel:
         steps: tuple[str | int, ...] = (0, "%b_n", "%b_n2", "%b_n3")
         return shift_pointer(self.text, bases[base], steps[left])
 
-    def _alignment(self) -> tuple[str, str]:
-        """True where all pieces of whole vectors, and of half vectors, begin at their size."""
-        text = self.text
-        steps = text.value("or i64 %c_n, %c_run") if self.kernel.runs > 1 else "%c_n"
-        start = text.value("ptrtoint ptr %C to i64")
-        places = text.value(f"or i64 {start}, {steps}")
-        whole = self.kernel.lanes * self.width
-        fits = []
-        for size in (whole, whole // 2):
-            rest = text.value(f"and i64 {places}, {size - 1}")
-            fits.append(text.value(f"icmp eq i64 {rest}, 0"))
-        return fits[0], fits[1]
+    def _fits(self) -> tuple[str, str]:
+        """What the two best ways to store need; see `PanelStore`."""
+        lines = self._lines
+        if not lines.exist:
+            return pieces_fit(self.text, self.kernel, self._c)
+        return lines.begin_at(0), lines.begin_at(NATURAL_BYTES)
+
+    def _define_late(self, fits: tuple[str, str] | None) -> None:
+        """%late: steps left when the block is stored, where it is stored in one of those ways."""
+        text, late = self.text, LATE_STEPS if self.kernel.staggers else 0
+        if late and fits is not None and self._lines.exist:
+            either = text.value(f"or i1 {fits[0]}, {fits[1]}")
+            text.define("%late", f"select i1 {either}, i64 {late}, i64 0")
+        else:
+            text.define("%late", f"add i64 {late}, 0")
+        text.define("%many_left", f"add i64 %late, {_STEPS}")
 
     def _claim_unless(self, fits: tuple[str, str] | None, columns: list[tuple[str, ...]]) -> None:
         """Ask for the lines a later block writes, so that its stores find them near."""
@@ -196,106 +242,6 @@ class _Panel:
             f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 2, i32 1)"
         )
 
-    # Loading and storing blocks of C.
-
-    def _pieces(self, largest: int) -> Iterator[_Piece]:
-        """The lanes in powers of two of at most ``largest`` that cross no end of a run."""
-        run_rows = self.kernel.rows // self.kernel.runs
-        for number in range(self.kernel.vectors):
-            start, lane, end = number * self.kernel.lanes, 0, self.lanes(number)
-            while lane < end:
-                run, row = divmod(start + lane, run_rows)
-                count = min(end - lane, run_rows - row, largest)
-                count = 1 << (count.bit_length() - 1)
-                yield _Piece(number, lane, count, run, row)
-                lane += count
-
-    def _load_column(self, runs: tuple[str, ...]) -> list[str]:
-        text = self.text
-        vectors: list[str] = []
-        for piece in self._pieces(self.kernel.lanes):
-            total = self.lanes(piece.vector)
-            kind = vector(self.element, piece.count)
-            place = shift_pointer(text, runs[piece.run], piece.row * self.width)
-            part = text.value(f"load {kind}, ptr {place}, align {self.width}")
-            if piece.count < total:
-                part = self._widened(part, piece, total)
-            if piece.lane == 0:
-                vectors.append(part)
-            else:
-                chosen = [
-                    total + lane if piece.lane <= lane < piece.lane + piece.count else lane
-                    for lane in range(total)
-                ]
-                vectors[-1] = self._shuffled(vectors[-1], part, total, chosen)
-        return vectors
-
-    def _widened(self, part: str, piece: _Piece, total: int) -> str:
-        """The loaded lanes at their places in a whole vector; the others hold anything."""
-        inside = range(piece.lane, piece.lane + piece.count)
-        chosen = [lane - piece.lane if lane in inside else 0 for lane in range(total)]
-        return self._shuffled(part, "poison", piece.count, chosen)
-
-    def _shuffled(self, left: str, right: str, count: int, chosen: list[int]) -> str:
-        kind = vector(self.element, count)
-        pattern = f"<{len(chosen)} x i32> {constants('i32', chosen)}"
-        return self.text.value(f"shufflevector {kind} {left}, {kind} {right}, {pattern}")
-
-    def _store(
-        self, sums: Sums, columns: list[tuple[str, ...]], fits: tuple[str, str] | None
-    ) -> None:
-        text, lanes = self.text, self.kernel.lanes
-        text.label("finish")
-        if fits is not None and self._lines.exist:
-            text.effect(f"br i1 {fits[0]}, label %whole, label %not_whole")
-            text.label("whole")
-            self._store_pieces(sums, columns, lanes, aligned=True)
-            text.effect("ret void")
-            text.label("not_whole")
-            start = text.value("ptrtoint ptr %C to i64")
-            odd = text.value(f"and i64 {start}, {self.width - 1}")
-            on_elements = text.value(f"icmp eq i64 {odd}, 0")
-            text.effect(f"br i1 {on_elements}, label %lines, label %any")
-            text.label("lines")
-            for place, sources in self._lines.segments(columns):
-                self._lines.store(place, self._lines.chunks(sums, sources))
-            text.effect("ret void")
-            text.label("any")
-        elif fits is not None:
-            text.effect(f"br i1 {fits[0]}, label %whole, label %not_whole")
-            text.label("whole")
-            self._store_pieces(sums, columns, lanes, aligned=True)
-            text.effect("ret void")
-            text.label("not_whole")
-            text.effect(f"br i1 {fits[1]}, label %half, label %any")
-            text.label("half")
-            self._store_pieces(sums, columns, lanes // 2, aligned=True)
-            text.effect("ret void")
-            text.label("any")
-        self._store_pieces(sums, columns, lanes, aligned=False)
-        text.effect("ret void")
-
-    def _store_pieces(
-        self, sums: Sums, columns: list[tuple[str, ...]], largest: int, aligned: bool
-    ) -> None:
-        text = self.text
-        pieces = tuple(self._pieces(largest))
-        for rows, runs in zip(sums, columns, strict=True):
-            for piece in pieces:
-                value, total = rows[piece.vector], self.lanes(piece.vector)
-                if piece.count < total:
-                    chosen = list(range(piece.lane, piece.lane + piece.count))
-                    value = self._shuffled(value, "poison", total, chosen)
-                kind = vector(self.element, piece.count)
-                offset = piece.row * self.width
-                place = shift_pointer(text, runs[piece.run], offset)
-                size = piece.count * self.width
-                if aligned and offset % size == 0 and size >= 16:
-                    how = f"align {size}, !nontemporal !{{i32 1}}"
-                else:
-                    how = f"align {self.width}"
-                text.effect(f"store {kind} {value}, ptr {place}, {how}")
-
     # The loop over k.
 
     def _emit_loop(
@@ -314,10 +260,12 @@ class _Panel:
         )
         many = self._steps(state, "many", _STEPS)
         text.label("few")
-        done = text.value(f"icmp eq i64 {state.k_left}, 0")
+        done = text.value(f"icmp eq i64 {state.k_left}, %late")
         text.effect(f"br i1 {done}, label %finish, label %one")
         one = self._steps(state, "one", 1)
-        self._store(state.sums, columns, fits)
+        text.label("finish")
+        store = PanelStore(text, self.kernel, self.isa, columns, fits)
+        store.emit(lambda late: self._sums_at_end(state, late))
         self._head(state, bases, first, many, one)
 
     def _head(
@@ -339,8 +287,43 @@ class _Panel:
                 f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources
             )
             text.define(name, f"phi {kind} {incoming}")
-        enough = text.value(f"icmp sge i64 {state.k_left}, {_STEPS}")
+        enough = text.value(f"icmp sge i64 {state.k_left}, %many_left")
         text.effect(f"br i1 {enough}, label %many, label %few")
+
+    def _sums_at_end(self, state: _State, late: bool) -> SumOf:
+        """The sums a store writes; late steps are done where the first of a group is asked for."""
+        if not self.kernel.staggers or not late:
+            return lambda column, number: state.sums[column][number]
+        found: dict[tuple[int, int], str] = {}
+
+        def sum_of(column: int, number: int) -> str:
+            if (column, number) not in found:
+                group = self._group(number)
+                sums = self._late_steps(state, column, group)
+                found.update(zip(((column, one) for one in group), sums, strict=True))
+            return found[column, number]
+
+        return sum_of
+
+    def _group(self, number: int) -> range:
+        """The vectors of a column whose late steps are done together."""
+        vectors = self.kernel.vectors
+        size = vectors if vectors <= _LATE_VECTORS else 3
+        start = number // size * size
+        return range(start, min(start + size, vectors))
+
+    def _late_steps(self, state: _State, column: int, group: range) -> list[str]:
+        text, a, b = self.text, state.a, state.b
+        sums = [state.sums[column][number] for number in group]
+        for step in range(LATE_STEPS):
+            if step:
+                a = shift_pointer(text, a, "%a_k")
+                b = tuple(shift_pointer(text, base, "%b_k") for base in b)
+            if column == 0:
+                self._bring_a(a, group)
+            factors = self._factors(a, group)
+            sums = self._add_products(factors, self._place_in_b(b, column), group, sums)
+        return sums
 
     def _steps(self, state: _State, label: str, steps: int) -> _State:
         text = self.text
@@ -359,35 +342,49 @@ class _Panel:
         return _State(a, b, left, sums)
 
     def _step(self, a: str, b: tuple[str, ...], sums: Sums) -> Sums:
-        text, kernel = self.text, self.kernel
-        if kernel.brings:
-            ahead = shift_pointer(text, a, "%a_ahead")
-            for line in range(0, kernel.rows * self.width, _LINE_BYTES):
-                self._prefetch(shift_pointer(text, ahead, line), write=False)
-        factors = []
-        for number in range(kernel.vectors):
-            place = shift_pointer(text, a, number * kernel.lanes * self.width)
-            factors.append(text.value(f"load {self.kind(number)}, ptr {place}, align {self.width}"))
+        kernel = self.kernel
+        every = range(kernel.vectors)
+        self._bring_a(a, every)
+        factors = self._factors(a, every)
+        return [
+            self._add_products(factors, self._place_in_b(b, column), every, rows)
+            for column, rows in enumerate(sums)
+        ]
+
+    def _bring_a(self, a: str, numbers: range) -> None:
+        if not self.kernel.brings:
+            return
+        ahead, vector_bytes = (
+            shift_pointer(self.text, a, "%a_ahead"),
+            self.kernel.lanes * self.width,
+        )
+        end = min(numbers.stop * vector_bytes, self.kernel.rows * self.width)
+        for line in range(numbers.start * vector_bytes, end, _LINE_BYTES):
+            self._prefetch(shift_pointer(self.text, ahead, line), write=False)
+
+    def _factors(self, a: str, numbers: range) -> list[str]:
+        """The vectors of A of one step."""
+        text, found = self.text, []
+        for number in numbers:
+            place = shift_pointer(text, a, number * self.kernel.lanes * self.width)
+            found.append(text.value(f"load {self.kind(number)}, ptr {place}, align {self.width}"))
+        return found
+
+    def _add_products(
+        self, factors: list[str], place: str, numbers: range, sums: list[str]
+    ) -> list[str]:
+        """One step of a column, whose factor of B lies at ``place``."""
+        text = self.text
+        scalar = text.value(f"load {self.element}, ptr {place}, align {self.width}")
+        scales = {
+            lanes: splat(text, self.element, scalar, lanes)
+            for lanes in dict.fromkeys(map(self.lanes, numbers))
+        }
         following = []
-        for column, rows in enumerate(sums):
-            place = self._place_in_b(b, column)
-            scalar = text.value(f"load {self.element}, ptr {place}, align {self.width}")
-            scales = {
-                lanes: splat(text, self.element, scalar, lanes)
-                for lanes in dict.fromkeys(map(self.lanes, range(kernel.vectors)))
-            }
-            following.append(
-                [
-                    multiply_add(
-                        text,
-                        Arithmetic(self.isa, kernel.data_type, self.lanes(number)),
-                        factor,
-                        scales[self.lanes(number)],
-                        row,
-                    )
-                    for number, (factor, row) in enumerate(zip(factors, rows, strict=True))
-                ]
-            )
+        for number, factor, row in zip(numbers, factors, sums, strict=True):
+            lanes = self.lanes(number)
+            kind = Arithmetic(self.isa, self.kernel.data_type, lanes)
+            following.append(multiply_add(text, kind, factor, scales[lanes], row))
         return following
 
 
