@@ -146,11 +146,10 @@ def _lanes(text: FunctionText, kernel: WalkedDots, isa: Isa) -> list[Lanes]:
 class _Block:
     """Positions whose dots are formed side by side, for each of some rows.
 
-    ``label`` tells it from the other blocks of the function. ``fibre``: first position and number
-    of positions of a row's fibre. ``existing``: how many of the positions there are, None for all.
+    ``fibre``: first position and number of positions of a row's fibre. ``existing``: how many of
+    the positions there are, None for all.
     """
 
-    label: str
     rows: int
     positions: int
     fibre: tuple[str, str]
@@ -191,7 +190,7 @@ class _Body:
         position, left = fibre
         for size in sizes:
             name = f"rows{label}_{size}"
-            step = partial(self._dots, _Block(name, rows, size, fibre, kept, None))
+            step = partial(self._dots, _Block(rows, size, fibre, kept, None))
             carried = [Carried("i64", position)]
             left, (position,) = emit_loop(text, name, left, size, carried, step)
         if self.isa.has_masks:
@@ -201,7 +200,7 @@ class _Body:
                 fits = text.value(f"icmp sle i64 {left}, {size}")
                 some = text.value(f"and i1 {more}, {fits}")
                 name = f"rest{label}_{size}"
-                block = _Block(name, rows, size, fibre, kept, left)
+                block = _Block(rows, size, fibre, kept, left)
                 rest = partial(self._rest, block, position)
                 emit_when(text, name, some, (), rest)
                 least = size
@@ -292,14 +291,10 @@ class _Body:
             place = text.value(f"add i64 {place}, {block.fibre[1]}")
         byte = text.value(f"mul i64 {place}, {data_type.width}")
         out = shift_pointer(text, self.ends[-1], byte)
+        # Without a branch: what other rows need would be put off until after it, and spilled.
+        stored = widen(text, data_type, self.isa, load(text, lanes, out), count)
         some = text.value("icmp ne i64 %accumulate, 0")
-
-        def preload() -> Values:
-            return [widen(text, data_type, self.isa, load(text, lanes, out), count)]
-
-        # Not read where it is not needed: a load would wait for the masked store right before it.
-        label = f"start_{block.label}_{row}_{at}"
-        (start,) = emit_when(text, label, some, [Carried(kind.kind, "zeroinitializer")], preload)
+        start = text.value(f"select i1 {some}, {kind.kind} {stored}, {kind.kind} zeroinitializer")
         if self.kernel.scales:
             scales = load(text, lanes, shift_pointer(text, self.ends[0], byte))
             scale = widen(text, data_type, self.isa, scales, count)
