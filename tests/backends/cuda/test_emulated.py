@@ -213,9 +213,13 @@ PIECES = [
     ("mk,nk->mn", {"m": 200, "n": 264, "k": 40}, BF16, FP32, True, (128, 192)),
     ("mk,nk->mn", {"m": 64, "n": 32, "k": 64}, TF32, None, False, (64, 32)),
     ("bmk,bnk->bmn", {"b": 2, "m": 72, "n": 128, "k": 24}, FP16, None, False, (64, 64)),
-    ("abk,ck->bac", {"a": 24, "b": 8, "c": 64, "k": 24}, BF16, None, True, (64, 64)),
+    ("mk,cdk->cmd", {"m": 72, "c": 6, "d": 32, "k": 24}, BF16, None, False, (64, 128)),
+    ("abk,ck->bac", {"a": 24, "b": 10, "c": 64, "k": 24}, BF16, None, True, (128, 64)),
 ]
-"""Products whose tiles are stored in pieces: expression, sizes, types, ReLU, tile."""
+"""Products whose tiles are stored in pieces: expression, sizes, types, ReLU, tile.
+
+Columns over two axes; and, last, boxes of 10 x 12 rows whose order in the output is another.
+"""
 BY_TILES = (3, 4)
 """The products whose tiles are stored whole."""
 WRONG = {
@@ -345,7 +349,7 @@ def test_pieces_are_stored(number: int, product_kernels: HostKernels) -> None:
     assert isinstance(problem, ContractionProblem)
     chosen = plan_tile(problem, rows, columns)
     assert chosen is not None
-    assert (got == ideal > 0) == (chosen.stores is Stores.TILES) == (number < 4)
+    assert (got == ideal > 0) == (chosen.stores is Stores.TILES) == (number < 5)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
