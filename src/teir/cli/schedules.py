@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from math import log10
 from typing import Annotated
 
 import typer
@@ -120,6 +121,8 @@ def parse_formats(texts: Sequence[str]) -> dict[str, Format]:
         name, colon, rest = text.partition(":")
         if not colon:
             refuse(SCHEDULE_OPTION, "--format", "NAME:LEVELS", repr(text))
+        if name.strip() in formats:
+            refuse(SCHEDULE_OPTION, "--format", f"one format of {name.strip()}", "two")
         formats[name.strip()] = parse_format(rest, f"--format {name}")
     return formats
 
@@ -129,6 +132,8 @@ def parse_symbols(texts: Sequence[str]) -> dict[str, float]:
     sizes: dict[str, float] = {}
     for entry in ",".join(texts).split(","):
         name, equals, number = entry.partition("=")
+        if name.strip() in sizes:
+            refuse(SCHEDULE_OPTION, "--sizes", f"one value of {name.strip()}", "two")
         try:
             sizes[name.strip()] = float(number)
         except ValueError:
@@ -219,7 +224,10 @@ def _draw(found: Schedules, request: Request, file: str) -> None:
         x, y = points[found.frontier.index(found.chosen)]
         axes.scatter([x], [y], s=90, facecolors="none", edgecolors="C3", label="chosen")
     axes.axvline(request.memory_bytes, color="0.6", linewidth=1, label="half the cache")
+    largest = max([*(x for x, _ in points), request.memory_bytes])
     axes.set_xscale("symlog", linthresh=64)
+    axes.set_xlim(-16, 4 * largest)
+    axes.set_xticks([0, *(10.0**power for power in range(2, 2 + int(log10(4 * largest)), 2))])
     axes.set_yscale("log")
     axes.set_xlabel("temporaries, bytes")
     axes.set_ylabel("iterations")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import inf
 from typing import assert_never
 
 from teir.errors import ArgumentPlace, Finding, TeirError
@@ -30,7 +31,7 @@ from teir.search.sparse.candidate import (
     pareto,
 )
 from teir.search.sparse.constraints import Known, known_of, symbols_of
-from teir.search.sparse.cost import Cost, Sum, costing_of, value
+from teir.search.sparse.cost import FIBRE, Cost, Sum, costing_of, value
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
 from teir.search.sparse.generation import space_of
 from teir.search.sparse.graph import IterationGraph
@@ -42,8 +43,8 @@ from teir.search.sparse.statement import Statement
 
 SIZES = ErrorRule(
     code="TEIR669",
-    sentence="Sizes give every index an extent and every compressed index a mean fibre length: "
-    "i=1000,j=1000,jpos=3.5.",
+    sentence="Sizes give every index an extent and every compressed index a mean fibre length that "
+    "is no longer, and nothing else: i=1000,j=1000,jpos=3.5.",
     source="docs/sparse-scheduling.md, sizes",
 )
 
@@ -126,14 +127,22 @@ def _sizes(statement: Statement, request: Request) -> Sizes | None:
         return None
     symbols = symbols_of(statement)
     findings = [
-        Finding(
-            rule=SIZES,
-            place=ArgumentPlace(name="sizes"),
-            expected=f"a value above 0 for {symbol}",
-            found=str(request.sizes.get(symbol, "none")),
-        )
-        for symbol in symbols
-        if not request.sizes.get(symbol, 0) > 0
+        *(
+            _size_finding(f"a value above 0 for {symbol}", request.sizes.get(symbol, "none"))
+            for symbol in symbols
+            if not 0 < request.sizes.get(symbol, 0) < inf
+        ),
+        *(
+            _size_finding(f"at most {request.sizes[index]:g} for {symbol}", request.sizes[symbol])
+            for symbol in symbols
+            if (index := symbol.removesuffix(FIBRE)) != symbol
+            and request.sizes.get(symbol, 0) > request.sizes.get(index, inf)
+        ),
+        *(
+            _size_finding(f"values for {', '.join(symbols)}", symbol)
+            for symbol in request.sizes
+            if symbol not in symbols
+        ),
     ]
     if findings:
         raise TeirError(tuple(findings))
@@ -142,6 +151,11 @@ def _sizes(statement: Statement, request: Request) -> Sizes | None:
         element_bytes=request.element_bytes,
         memory_bytes=request.memory_bytes,
     )
+
+
+def _size_finding(expected: str, found: object) -> Finding:
+    place = ArgumentPlace(name="sizes")
+    return Finding(rule=SIZES, place=place, expected=expected, found=str(found))
 
 
 def _by_paper(statement: Statement, request: Request, known: Known, advance: Advance) -> Schedules:
