@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from teir.backends.llvm.emit_text import FunctionText, repeated, vector
+from teir.backends.llvm.emit_text import FunctionText, repeated, shuffle, vector
 from teir.dtypes import DataType
 from teir.target import Isa
 
@@ -158,12 +158,22 @@ def _widen_bf16(text: FunctionText, stored: str, count: int) -> str:
 
 
 def _narrow_bf16(text: FunctionText, computed: str, count: int) -> str:
-    bits = _bits(text, computed, count)
-    rounded = _round_bits_to_even(text, bits, count, dropped=16)
+    bits, ints = _bits(text, computed, count), vector("i32", count)
+    if count == 1:
+        rounded = _round_bits_to_even(text, bits, count, dropped=16)
+    else:
+        # A test and a masked constant are two operations less than the last kept bit shifted down.
+        last_kept = _compare(text, "ne", _integer(text, "and", bits, count, 1 << 16), count, 0)
+        half, below = (repeated("i32", count, value) for value in (1 << 15, (1 << 15) - 1))
+        carry = _choose(text, last_kept, half, below, "i32", count)
+        rounded = text.value(f"add {ints} {bits}, {carry}")
     quiet = _integer(text, "or", bits, count, 1 << 22)
     kept = _keep_nan(text, computed, quiet, rounded, count, "i32")
-    high = _integer(text, "lshr", kept, count, 16)
-    return text.value(f"trunc {vector('i32', count)} {high} to {vector('i16', count)}")
+    if count == 1:
+        high = _integer(text, "lshr", kept, count, 16)
+        return text.value(f"trunc {ints} {high} to {vector('i16', count)}")
+    halves = text.value(f"bitcast {ints} {kept} to {vector('i16', 2 * count)}")
+    return shuffle(text, "i16", 2 * count, halves, "poison", range(1, 2 * count, 2))
 
 
 def _widen_fp16_by_integers(text: FunctionText, stored: str, count: int) -> str:
