@@ -57,6 +57,13 @@ def test_the_shipped_matrix_is_a_stiffness_matrix() -> None:
     assert np.allclose(modes @ modes.T, np.eye(MODES), atol=1e-12)
 
 
+@pytest.mark.parametrize("command", [(), ("cuda",)])
+def test_the_list_of_commands_cuts_no_sentence_short(teir: Teir, command: tuple[str, ...]) -> None:
+    listed = teir(*command, "--help").out.partition("Commands:\n")[2].splitlines()
+    assert listed
+    assert all(line.endswith(".") and "..." not in line for line in listed)
+
+
 def test_info(teir: Teir) -> None:
     done = teir("info", "--json")
     assert done.code == 0, done.err

@@ -69,7 +69,7 @@ def compile_file(
     say(f"wrote {out}")
 
 
-@cuda.command("tune")
+@cuda.command("tune", short_help="On a GPU: measure the best decisions per contraction.")
 def tune_file(
     file: ProgramFile,
     out: Annotated[

@@ -63,25 +63,25 @@ def _options(
     del version
 
 
-for _name, _command in (
-    ("check", check),
-    ("show", show),
-    ("run", run_file),
-    ("einsum", einsum),
-    ("explain", explain),
-    ("optimize", optimize),
-    ("bench", bench),
-    ("compare", compare),
-    ("demo", demo),
-    ("schedules", schedules),
-    ("info", info),
-    ("tune", tune),
-    ("warm", warm),
-    ("soak", soak),
-    ("tma", tma),
+for _name, _command, _summary in (
+    ("check", check, "Check a program: every rule, then the proofs of safety."),
+    ("show", show, "Show a program as text, tables, loops, records or a figure."),
+    ("run", run_file, "Run a program."),
+    ("einsum", einsum, "Plan, run and time an expression."),
+    ("explain", explain, "Show what runs, with which kernels, and why."),
+    ("optimize", optimize, "Show a program after every optimisation pass."),
+    ("bench", bench, "Time a program or an expression beside the peak."),
+    ("compare", compare, "Time an expression here and in other libraries."),
+    ("demo", demo, "Run every example, checked and measured."),
+    ("schedules", schedules, "Count, prune and choose schedules of a sparse product."),
+    ("info", info, "Show the machine, its peaks, the limits and versions."),
+    ("tune", tune, "Measure promising programs and remember the fastest."),
+    ("warm", warm, "Compile the usual kernels into the cache."),
+    ("soak", soak, "Run random and hostile programs in child processes."),
+    ("tma", tma, "Infer tensor maps of tile loads and walk their tiles."),
 ):
-    app.command(_name)(_command)
-app.add_typer(cuda)
+    app.command(_name, short_help=_summary)(_command)
+app.add_typer(cuda, short_help="Compile programs for Hopper GPUs, and tune them on one.")
 
 
 def run(arguments: Sequence[str]) -> int:
