@@ -90,7 +90,8 @@ def zeros_of(
     stored = (*prefix, *(None for _ in extents_of_levels[len(prefix) :]))
     positions = _positions(stored, extents_of_levels)
     shape = tuple(extents[index] for index in output)
-    return owned(shape, fmt, stored, np.zeros(positions, dtype))
+    # One zero for all: whoever computes the values has memory for them.
+    return owned(shape, fmt, stored, np.broadcast_to(np.zeros((), dtype), (positions,)))
 
 
 def _positions(stored: Sequence[Any], extents: Sequence[int]) -> int:

@@ -41,6 +41,8 @@ MOST_COLUMNS = 1 << 28
 """Columns that are marked, a byte each per thread; wider products are sorted."""
 _PAIRS = 1 << 20
 """Pairs looked at by one call."""
+_SHARED = 1 << 18
+"""Pairs from which on threads are worth starting."""
 _MOST_ROOMS = 8
 _KEPT_COLUMNS = 1 << 24
 """Columns whose marks are kept for the next product."""
@@ -213,7 +215,7 @@ class _Work:
         tasks = [
             (range(first, last), int(pairs[last] - pairs[first])) for first, last in pairwise(rows)
         ]
-        if threads > 1 and len(tasks) > 1:
+        if threads > 1 and len(tasks) > 1 and total >= _SHARED:
             with ThreadPoolExecutor(threads) as pool:
                 return list(pool.map(self._part, tasks))
         return list(map(self._part, tasks)) or [np.zeros(0, self.dtype)]
