@@ -9,10 +9,14 @@ from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.ir.nodes import Operation, Program
 from teir.lower.kernel_program import Call, KernelNode
 from teir.soak.kernel_programs import Family, family_program, kernel_families
-from teir.soak.operands import differences, draw_images, tight_images
+from teir.soak.operands import Image, differences, draw_images, tight_images
 from teir.soak.pages import on_guarded_pages
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
 from teir.soak.special_programs import Special, special_program, special_programs
+from teir.soak.stored_images import stored_images
+from teir.soak.walked_programs import Scatter, Walk, walk_program, walks
+
+_LARGEST = 3
 
 Case = Family | Special
 """What gives a program for every remainder."""
@@ -34,24 +38,26 @@ def case_program(case: Case, remainder: int) -> Program:
             assert_never(case)
 
 
+def pressed_cases() -> tuple[Case | Walk | Scatter, ...]:
+    """What is run between inaccessible pages: all of them, and programs that walk fibres."""
+    return (*kernel_cases(), *walks())
+
+
 def kernel_items() -> int:
     """The number of items: cases times instruction sets."""
-    return len(kernel_cases()) * len(host_variants())
+    return len(pressed_cases()) * len(host_variants())
 
 
 def press_one(item: int, remainders: int) -> dict[str, Any]:
     """Run one case on one instruction set with 1 to ``remainders`` elements, at both ends."""
     variants = host_variants()
     isa = variants[item % len(variants)]
-    case = kernel_cases()[item // len(variants)]
-    divides = isinstance(case, Family) and case.operation is Operation.DIV
-    divisors = frozenset({"in1"} if divides else ())
+    case = pressed_cases()[item // len(variants)]
     symbols: set[str] = set()
     wrong: list[str] = []
     runs = 0
     for remainder in range(1, remainders + 1):
-        program = case_program(case, remainder)
-        images = tight_images(draw_images(program, remainder, 3, divisors), program)
+        program, images = _program_and_images(case, remainder)
         expected = evaluated(program, images)
         executable = compiled(program, isa, 1)
         calls = _calls(executable.kernel_program.roots)
@@ -65,6 +71,23 @@ def press_one(item: int, remainders: int) -> dict[str, Any]:
                 for text in differences(ours, expected)
             ]
     return {"kernels": sorted(symbols), "runs": runs, "wrong": wrong[:3]}
+
+
+def _program_and_images(
+    case: Case | Walk | Scatter, remainder: int
+) -> tuple[Program, dict[str, Image]]:
+    match case:
+        case Walk() | Scatter():
+            program = walk_program(case, remainder)
+            return program, stored_images(program, remainder, _LARGEST)
+        case Family() | Special():
+            divides = isinstance(case, Family) and case.operation is Operation.DIV
+            divisors = frozenset({"in1"} if divides else ())
+            program = case_program(case, remainder)
+            drawn = draw_images(program, remainder, _LARGEST, divisors)
+            return program, tight_images(drawn, program)
+        case _:
+            assert_never(case)
 
 
 def _calls(nodes: Iterable[KernelNode]) -> Iterator[Call]:
