@@ -89,3 +89,18 @@ def test_low_panels_of_pairs_are_put_together() -> None:
     program, _ = program_of("trus,pqtu->pqrs", wide, USUAL, DataType.BF16)
     assert lanes_of(program) == {64}
     assert lanes_of(program_of("trus,pqtu->pqrs", wide, USUAL)[0]) == {32}
+
+
+@pytest.mark.parametrize(
+    ("rows", "data_type", "expected"),
+    [
+        (288, DataType.FP32, {48}),
+        (288, DataType.BF16, {64, 32}),
+        (260, DataType.BF16, {48, 20}),
+    ],
+)
+def test_narrow_types_take_fewer_panels_unless_the_last_is_low(
+    rows: int, data_type: DataType, expected: set[int]
+) -> None:
+    extents = {"m": rows, "n": 288, "k": 24}
+    assert lanes_of(program_of("mk,nk->nm", extents, USUAL, data_type)[0]) == expected

@@ -19,7 +19,8 @@ _PAIR_COLUMN = 2.4
 def panel_of(shape: ProductShape, machine: Machine) -> int:
     """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste.
 
-    Where both do as well, the one that leaves a higher last panel.
+    Where both do as well, the one that leaves a higher last panel. Of BF16 fewer panels,
+    in each of which every column waits for its factors; one lower than a vector waits longest.
     """
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
@@ -30,9 +31,13 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
     if rows <= 4 * lanes:
         return rows
 
-    def cost(panel: int) -> tuple[int, int]:
-        """What is wasted, then how low the last panel is."""
-        return -rows % panel, -(rows % panel)
+    is_pairs = shape.a.data_type is DataType.BF16
+
+    def cost(panel: int) -> tuple[int, int, int]:
+        """What waiting takes, what is wasted, then how low the last panel is."""
+        is_low = 0 < rows % panel < lanes
+        waits = -(-rows // panel) + 2 * is_low if is_pairs else 0
+        return waits, -rows % panel, -(rows % panel)
 
     return min((3 * lanes, 4 * lanes), key=cost)
 
