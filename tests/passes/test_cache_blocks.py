@@ -36,8 +36,10 @@ def test_a_panel_is_four_vectors() -> None:
 def test_blocks_hold_at_least_a_panel_and_a_few_columns() -> None:
     assert most_rows(10 * L2, 64, L2) == 64
     assert most_rows(3200, 64, L2) == 655
-    assert most_columns(10 * L2, L2) == FEWEST_COLUMNS
-    assert most_columns(1024, L2) == 256
+    assert most_columns(100, 10 * L2, L2) == FEWEST_COLUMNS
+    assert most_columns(1000, 1024, L2) == 256
+    assert most_columns(513, 1024, L2) == 256
+    assert most_columns(512, 1024, L2) == 512
 
 
 @pytest.mark.parametrize("leading", [4096, 8192, 65536])

@@ -197,8 +197,9 @@ def _tiles(
     if columns:
         widest = max(columns, key=lambda name: draft.axes[name].extent)
         others = extent_of(draft, columns) // draft.axes[widest].extent
-        largest = most_columns(step * others, facts.l2_bytes)
-        cuts.append((widest, even_block(draft.axes[widest].extent, largest)))
+        extent = draft.axes[widest].extent
+        largest = most_columns(extent, step * others, facts.l2_bytes)
+        cuts.append((widest, even_block(extent, largest)))
     if rows and _will_be_packed(draft, facts, primitive, depth):
         cuts.append((rows[0], panel))
     return tuple(cuts)

@@ -50,8 +50,10 @@ def most_rows(row_bytes: int, panel: int, l2_bytes: int) -> int:
     return max(panel, 2 * l2_bytes // row_bytes)
 
 
-def most_columns(column_bytes: int, l2_bytes: int) -> int:
-    """Columns that a quarter of the second cache holds."""
+def most_columns(columns: int, column_bytes: int, l2_bytes: int) -> int:
+    """All columns where half of the second cache holds them: A is walked once. Else a quarter."""
+    if columns * column_bytes <= l2_bytes // 2:
+        return columns
     return max(FEWEST_COLUMNS, l2_bytes // 4 // column_bytes)
 
 

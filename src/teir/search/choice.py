@@ -350,11 +350,11 @@ def _row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine
 def _column_block(
     shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine
 ) -> int:
-    """Columns of B that a quarter of L2 holds; fewer where threads share them."""
+    """Columns of B that stay in L2; fewer where threads share them."""
     if shape.n is None:
         return 1
     step_bytes = extent_of(k) * shape.b.data_type.width
-    largest = most_columns(step_bytes, machine.l2_bytes)
+    largest = most_columns(shape.n.extent, step_bytes, machine.l2_bytes)
     if sharing is Sharing.COLUMNS:
         shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
         largest = min(largest, max(FEWEST_COLUMNS, shape.n.extent // shares))
