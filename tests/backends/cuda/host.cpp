@@ -1,8 +1,8 @@
 // What a kernel on the host runs on: fibers, barriers, tile loads. The kernel sees ``host.hpp``.
 //
-// Fibers are switched at barriers and waits only, in drawn order. Tile loads land later, in drawn
-// order, and tile stores read later; what nobody fenced may not be stored. Shared memory is
-// poisoned. When nobody can go on, the run fails.
+// Fibers are switched at barriers and waits only, in drawn order. Tile loads land at once or later,
+// in drawn order, and tile stores read at once or later; what nobody fenced may not be stored.
+// Shared memory is poisoned. When nobody can go on, the run fails.
 
 #include "host.hpp"
 
@@ -167,14 +167,16 @@ static void land(Block& owner, uint32_t to, const Described& one, const int* c) 
 }
 static void load_into(Block* owner, uint32_t to, const Described& one, uint32_t barrier,
                       std::vector<int> c) {
-  landing.push_back([=] {
+  auto lands = [=] {
     land(*owner, to, one, c.data());
     long long bytes = one.width;
     for (uint32_t d = 0; d < one.rank; ++d) bytes *= one.box[d];
     Barrier& mine = barrier_of(*owner, barrier);
     mine.pending -= bytes;
     advance(mine);
-  });
+  };
+  if (drawn() % 4) landing.push_back(lands);
+  else lands();
 }
 void load(unsigned mask, uint32_t to, const void* map, uint32_t barrier, const int* c,
           unsigned rank) {

@@ -71,10 +71,52 @@ PERMUTATIONS = [
 ]
 
 
+LONG_TURN = ((12, 8, 16, 20), (3, 1, 0, 2), FP32)
+"""Six tiles per block, two more than there are stages."""
+WRONG_TURNS = {
+    "loads before all have read": (
+        "    __syncthreads();\n    const i64 ahead",
+        "    const i64 ahead",
+    ),
+    "another parity": ("step / 4 % 2);", "step / 4 % 2 ^ 1);"),
+    "too few bytes": (
+        "barrier_expect(full + stage * 8, ",
+        "barrier_expect(full + stage * 8, -128 + ",
+    ),
+    "never loads ahead": ("ahead < 96ll", "false"),
+}
+
+
+def with_text(planned: CudaProgram, right: str, other: str) -> CudaProgram:
+    """The program with a part of its only kernel's text replaced."""
+    (kernel,) = planned.kernels
+    body = body_of(kernel)
+    assert right in body
+    source = kernel.source.removesuffix(body) + body.replace(right, other)
+    return replace(planned, kernels=(replace(kernel, source=source),))
+
+
+def wrong_turn(wrong: str) -> CudaProgram:
+    return with_text(plan(permutation(*LONG_TURN)[0]), *WRONG_TURNS[wrong])
+
+
+@pytest.mark.parametrize("wrong", WRONG_TURNS)
+def test_a_wrong_turn_is_noticed(wrong: str, permutation_kernels: HostKernels) -> None:
+    program, room = permutation(*LONG_TURN)
+    source = drawn(room, FP32, 3)
+    found, expected = aligned(room, FP32), aligned(room, FP32)
+    evaluate(program, {"in0": source, "out": expected})
+    try:
+        emulate(wrong_turn(wrong), {"in0": source, "out": found}, permutation_kernels)
+    except AssertionError:
+        return
+    assert found.tobytes() != expected.tobytes()
+
+
 @pytest.fixture(scope="module")
 def permutation_kernels() -> HostKernels:
     programs = (permutation(*drawn[:4])[0] for drawn in PERMUTATIONS)
-    return compile_kernels(map(plan, programs))
+    return compile_kernels([*map(plan, programs), *map(wrong_turn, WRONG_TURNS)])
 
 
 @pytest.mark.parametrize(("shape", "order", "data_type", "pad", "family"), PERMUTATIONS)
@@ -270,12 +312,7 @@ def planned_pieces(number: int) -> Product:
 def planned_wrongly(wrong: str) -> Product:
     """The first of the products in pieces, with a part of its text replaced."""
     found = planned_pieces(0)
-    (kernel,) = found.planned.kernels
-    right, other = WRONG[wrong]
-    assert right in kernel.source
-    body = body_of(kernel)
-    source = kernel.source.removesuffix(body) + body.replace(right, other)
-    return replace(found, planned=replace(found.planned, kernels=(replace(kernel, source=source),)))
+    return replace(found, planned=with_text(found.planned, *WRONG[wrong]))
 
 
 def planned_cluster(number: int) -> Product:
