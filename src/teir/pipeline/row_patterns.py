@@ -22,7 +22,6 @@ from teir.arrays.levels import Level
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_storage import Compressed, Stored, compress, expand, index_type
 from teir.backends.llvm.fibre_unions import (
-    LINE,
     ROOM,
     FibreUnions,
     Term,
@@ -30,6 +29,7 @@ from teir.backends.llvm.fibre_unions import (
     fibre_unions,
     marks_for,
 )
+from teir.backends.llvm.fibre_words import LINE
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_operands import Array
 from teir.runtime.runtime import current

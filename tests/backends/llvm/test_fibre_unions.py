@@ -49,11 +49,13 @@ def test_unions_of_rows(isa: Isa, dtype: type[Any], columns: int) -> None:
             np.unique(np.concatenate([NOTHING, *(right[int(j)] for j in row)])) for row in left
         ]
         both = [np.intersect1d(x, y) for x, y in zip(more, other, strict=True)]
+        either = [np.union1d(x, y) for x, y in zip(more, other, strict=True)]
         whole = [np.union1d(x, y) for x, y in zip(products, more, strict=True)]
         for chosen, expected in (
             (terms[:1], products),
             (terms[1:2], more),
             (terms[2:], both),
+            ([terms[1], Term(TermKind.FIBRE, d, None)], either),
             (terms, whole),
         ):
             counts, marks = np.zeros(30, np.int64), marks_for(columns)

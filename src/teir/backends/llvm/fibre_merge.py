@@ -1,0 +1,160 @@
+"""LLVM IR that writes the columns of a union or an intersection of two fibres without marks."""
+
+from __future__ import annotations
+
+from teir.backends.llvm.fibre_words import TERM_WORDS, index_text
+
+_MERGED = 48
+"""Coordinates of two fibres together up to which they are merged; longer ones are marked."""
+
+
+def merge_text(width: int) -> str:
+    """Short fibres of two, merged straight into the columns: those of a union, or of both.
+
+    The way is 1 for the union of two fibres, 2 for what two store, 0 for anything else; the number
+    of columns is -1 where a union is too long for this to be the fastest. No step is guessed:
+    every one takes the lesser coordinate, and moves on in either fibre that has it. Of long fibres
+    the shorter one is marked and the other one looks its coordinates up, a step at a time too.
+    """
+    element = f"i{8 * width}"
+    rest = "\n".join(_rest_of(fibre, place, end, width) for fibre, place, end in _FIBRES)
+    return f"""
+define internal i64 @teir_way(ptr %terms, i64 %count) nounwind {{
+entry:
+  %kind = load i64, ptr %terms, align 8
+  switch i64 %count, label %neither [ i64 1, label %one  i64 2, label %two ]
+one:
+  %is.both = icmp eq i64 %kind, 2
+  %both = select i1 %is.both, i64 2, i64 0
+  ret i64 %both
+two:
+  %other.at = getelementptr i8, ptr %terms, i64 {8 * TERM_WORDS}
+  %other = load i64, ptr %other.at, align 8
+  %kinds = or i64 %kind, %other
+  %are.fibres = icmp eq i64 %kinds, 0
+  %union = zext i1 %are.fibres to i64
+  ret i64 %union
+neither:
+  ret i64 0
+}}
+define internal i64 @teir_merge(ptr %terms, i64 %way, i64 %r, ptr %out, ptr %marks) nounwind {{
+entry:
+  %is.union = icmp eq i64 %way, 1
+  %second = select i1 %is.union, i64 {8 * (TERM_WORDS + 1)}, i64 32
+  %pos.at = getelementptr i8, ptr %terms, i64 8
+  %other.at = getelementptr i8, ptr %terms, i64 %second
+  %pos = load ptr, ptr %pos.at, align 8
+  %other.pos = load ptr, ptr %other.at, align 8
+  %crd.at = getelementptr i8, ptr %pos.at, i64 8
+  %other.crd.at = getelementptr i8, ptr %other.at, i64 8
+  %crd = load ptr, ptr %crd.at, align 8
+  %other = load ptr, ptr %other.crd.at, align 8
+  %r.next = add i64 %r, 1
+{index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
+        index_text("f", "%other.pos", "%r", width)
+    }{index_text("g", "%other.pos", "%r.next", width)}  %length = sub i64 %e, %b
+  %other.length = sub i64 %g, %f
+  %whole = add i64 %length, %other.length
+  %is.short = icmp ule i64 %whole, {_MERGED}
+  br i1 %is.short, label %step, label %long
+long:
+  br i1 %is.union, label %neither, label %probe.begin
+neither:
+  ret i64 -1
+probe.begin:
+  %left.short = icmp sle i64 %length, %other.length
+  %few = select i1 %left.short, ptr %crd, ptr %other
+  %few.begin = select i1 %left.short, i64 %b, i64 %f
+  %few.end = select i1 %left.short, i64 %e, i64 %g
+  %many = select i1 %left.short, ptr %other, ptr %crd
+  %many.begin = select i1 %left.short, i64 %f, i64 %b
+  %many.end = select i1 %left.short, i64 %g, i64 %e
+  br label %set
+set:
+  %s = phi i64 [ %few.begin, %probe.begin ], [ %s.next, %set.take ]
+  %s.some = icmp slt i64 %s, %few.end
+  br i1 %s.some, label %set.take, label %probe
+set.take:
+{index_text("u", "%few", "%s", width)}  %set.at = getelementptr i8, ptr %marks, i64 %u
+  store i8 1, ptr %set.at
+  %s.next = add i64 %s, 1
+  br label %set
+probe:
+  %t = phi i64 [ %many.begin, %set ], [ %t.next, %probe.take ]
+  %m = phi i64 [ 0, %set ], [ %m.next, %probe.take ]
+  %t.some = icmp slt i64 %t, %many.end
+  br i1 %t.some, label %probe.take, label %clear
+probe.take:
+{index_text("v", "%many", "%t", width)}  %probe.at = getelementptr i8, ptr %marks, i64 %v
+  %hit = load i8, ptr %probe.at
+  %found.at = getelementptr {element}, ptr %out, i64 %m
+  store {element} %v.short, ptr %found.at, align 1
+  %hits = zext i8 %hit to i64
+  %m.next = add i64 %m, %hits
+  %t.next = add i64 %t, 1
+  br label %probe
+clear:
+  %c = phi i64 [ %few.begin, %probe ], [ %c.next, %clear.take ]
+  %c.some = icmp slt i64 %c, %few.end
+  br i1 %c.some, label %clear.take, label %probed
+clear.take:
+{index_text("w", "%few", "%c", width)}  %clear.at = getelementptr i8, ptr %marks, i64 %w
+  store i8 0, ptr %clear.at
+  %c.next = add i64 %c, 1
+  br label %clear
+probed:
+  ret i64 %m
+step:
+  %p = phi i64 [ %b, %entry ], [ %p.next, %take ]
+  %q = phi i64 [ %f, %entry ], [ %q.next, %take ]
+  %n = phi i64 [ 0, %entry ], [ %n.next, %take ]
+  %p.some = icmp slt i64 %p, %e
+  %q.some = icmp slt i64 %q, %g
+  %some = and i1 %p.some, %q.some
+  br i1 %some, label %take, label %over
+take:
+{index_text("x", "%crd", "%p", width)}{index_text("y", "%other", "%q", width)}
+  %x.first = icmp sle i64 %x, %y
+  %y.first = icmp sle i64 %y, %x
+  %same = and i1 %x.first, %y.first
+  %least = select i1 %x.first, {element} %x.short, {element} %y.short
+  %put = getelementptr {element}, ptr %out, i64 %n
+  store {element} %least, ptr %put, align 1
+  %taken = or i1 %is.union, %same
+  %p.step = zext i1 %x.first to i64
+  %q.step = zext i1 %y.first to i64
+  %n.step = zext i1 %taken to i64
+  %p.next = add i64 %p, %p.step
+  %q.next = add i64 %q, %q.step
+  %n.next = add i64 %n, %n.step
+  br label %step
+over:
+  br i1 %is.union, label %left, label %done
+{rest}
+done:
+  %total = phi i64 [ %n, %over ], [ %right.n, %right ]
+  ret i64 %total
+}}"""
+
+
+_FIBRES = (("left", "p", "e"), ("right", "q", "g"))
+
+
+def _rest_of(label: str, place: str, end: str, width: int) -> str:
+    """What is left of one fibre after the other has ended."""
+    element = f"i{8 * width}"
+    is_left = label == "left"
+    before, array, after = ("over", "%crd", "right") if is_left else ("left", "%other", "done")
+    count = "%n" if is_left else "%left.n"
+    return f"""{label}:
+  %{label}.at = phi i64 [ %{place}, %{before} ], [ %{label}.next, %{label}.take ]
+  %{label}.n = phi i64 [ {count}, %{before} ], [ %{label}.more, %{label}.take ]
+  %{label}.some = icmp slt i64 %{label}.at, %{end}
+  br i1 %{label}.some, label %{label}.take, label %{after}
+{label}.take:
+{index_text(f"{label}.crd", array, f"%{label}.at", width)}
+  %{label}.put = getelementptr {element}, ptr %out, i64 %{label}.n
+  store {element} %{label}.crd.short, ptr %{label}.put, align 1
+  %{label}.next = add i64 %{label}.at, 1
+  %{label}.more = add i64 %{label}.n, 1
+  br label %{label}"""

@@ -1,0 +1,27 @@
+"""Pieces of LLVM IR that walks fibres of index arrays; their sizes."""
+
+from __future__ import annotations
+
+LINE = 64
+"""Columns of a line, and lines looked at together."""
+TERM_WORDS = 8
+"""Words of a term's record: kind, pos, crd and repeats of either level, one word to spare."""
+
+
+def index_text(name: str, array: str, place: str, width: int) -> str:
+    """``%name``: the index at a place of an array, as i64."""
+    element = f"i{8 * width}"
+    loaded = f"""  %{name}.at = getelementptr {element}, ptr {array}, i64 {place}
+  %{name}.short = load {element}, ptr %{name}.at, align 1
+"""
+    wide = "add i64 %{0}.short, 0" if width == 8 else "sext i32 %{0}.short to i64"
+    return loaded + f"  %{name} = {wide.format(name)}\n"
+
+
+def words_text(base: str, names: tuple[str, ...]) -> str:
+    """The words of a record: the first as a number, ``%kind.word``, the others as pointers."""
+    lines = [f"  %{names[0]}.word = load i64, ptr %{base}, align 8"]
+    for number, name in enumerate(names[1:], 1):
+        lines.append(f"  %{name}.at = getelementptr i8, ptr %{base}, i64 {8 * number}")
+        lines.append(f"  %{name} = load ptr, ptr %{name}.at, align 8")
+    return "\n".join(lines)
