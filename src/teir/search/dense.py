@@ -19,6 +19,7 @@ from teir.search.choice import Choice, Packing, default_choice, shares_batch, sh
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
+from teir.search.few_dots import emit_few_dots, is_few_dots
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
@@ -67,6 +68,8 @@ def emit_step(
         return emit_small_batch(emission, shape, machine)
     if is_sweep(shape):
         return emit_sweep(emission, shape, machine)
+    if is_few_dots(shape):
+        return emit_few_dots(emission, shape, machine)
     tile = output_tile(step, machine)
     if tile is not None:
         return emit_through_tile(

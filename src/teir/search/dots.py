@@ -25,7 +25,7 @@ from teir.search.step import Span, Step
 
 LONG_LANES_BYTES = 256
 """Accumulators of one sum that stands alone: four of the widest vectors."""
-_ROW_LANES_BYTES = 128
+ROW_LANES_BYTES = 128
 """Accumulators of one sum of many, which are formed side by side."""
 _LONG = 2**16
 """Products from which a sum that stands alone is formed in pieces."""
@@ -158,7 +158,7 @@ def _sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
 
 
 def _lanes(dots: Dots) -> int:
-    limit = _ROW_LANES_BYTES if dots.free else LONG_LANES_BYTES
+    limit = ROW_LANES_BYTES if dots.free else LONG_LANES_BYTES
     return lane_count(limit, dots.step.output.data_type, dots.along)
 
 

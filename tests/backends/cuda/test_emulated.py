@@ -251,7 +251,7 @@ TURNED = [
 
 
 PIECES = [
-    ("mk,nk->mn", {"m": 200, "n": 264, "k": 40}, BF16, None, False, (128, 256)),
+    ("mk,nk->mn", {"m": 200, "n": 264, "k": 296}, BF16, None, False, (128, 256)),
     ("mk,nk->mn", {"m": 200, "n": 264, "k": 40}, BF16, FP32, True, (128, 192)),
     ("mk,nk->mn", {"m": 64, "n": 32, "k": 64}, TF32, None, False, (64, 32)),
     ("bmk,bnk->bmn", {"b": 2, "m": 72, "n": 128, "k": 24}, FP16, None, False, (64, 64)),
@@ -269,6 +269,9 @@ WRONG = {
     "no wait before writing": ("stores_read<1>();", ";"),
     "no wait at the end": ("stores_read<0>();", ";"),
     "stored before all have written": (SYNC_AND_STORE, SYNC_AND_STORE.split("\n", 1)[1]),
+    "no wait for room": ("barrier_wait(empty + stage * 8, (round / 2 & 1) ^ 1);", ""),
+    "no wait for a stage": ("barrier_wait(full + stage * 8, round / 2 & 1);", ""),
+    "one stage too many": ("const u32 stage = round % 2;", "const u32 stage = round % 3;"),
     "another pattern": ("put_shared(to + swizzled<128>(", "put_shared(to + swizzled<64>("),
 }
 
@@ -304,7 +307,7 @@ def planned_by_registers(number: int) -> Product:
 
 def planned_pieces(number: int) -> Product:
     expression, sizes, data_type, out_type, relu, tile = PIECES[number]
-    asked = Decision(kernel=Family.WARPGROUP, tile=tile, stores=Stores.TILES)
+    asked = Decision(kernel=Family.WARPGROUP, tile=tile, stages=2, stores=Stores.TILES)
     changed = partial(with_decision, primitive="gemm", decision=asked)
     return product(expression, sizes, data_type, out_type, True, relu, changed)
 
@@ -384,7 +387,7 @@ def test_pieces_are_stored(number: int, product_kernels: HostKernels) -> None:
     rows, columns = PIECES[number][-1]
     problem = next(iter(problems(found.planned.program)))
     assert isinstance(problem, ContractionProblem)
-    chosen = plan_tile(problem, rows, columns)
+    chosen = plan_tile(problem, rows, columns, most_stages=2)
     assert chosen is not None
     assert (got == ideal > 0) == (chosen.stores is Stores.TILES) == (number < 5)
 

@@ -1,0 +1,66 @@
+"""Very few rows of BF16 become dots, whose lanes depend on nothing but the extents."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import teir
+from search.test_small_products import program_of
+from teir.dtypes import DataType
+from teir.ir.lanes import lanes_of
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import DotRows
+from teir.lower.lower import lower
+from teir.target import Isa
+
+FEW = (
+    ("ik,kj->ij", (97, 300), (300, 4)),
+    ("ik,kj->ij", (97, 300), (300, 2)),
+    ("ik,jk->ij", (97, 300), (3, 300)),
+    ("kj,ik->ij", (300, 3), (97, 300)),
+)
+OTHERS = (
+    ("ik,kj->ij", (97, 300), (300, 5)),
+    ("ik,kj->ij", (97, 200), (200, 4)),
+    ("ik,kj->ij", (50, 300), (300, 4)),
+    ("ki,kj->ij", (300, 97), (300, 4)),
+    ("bik,bkj->bij", (3, 97, 300), (3, 300, 4)),
+)
+
+
+def has_dots(text: str, shapes: tuple[tuple[int, ...], ...], threads: int, of: DataType) -> bool:
+    program = program_of(text, shapes, threads, of)
+    called = count_calls(lower(program, Isa.AVX512).roots)
+    return any(isinstance(kernel, DotRows) for kernel in called)
+
+
+@pytest.mark.parametrize(("text", "first", "second"), FEW)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_rows_are_dots_of_the_same_lanes(
+    text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int
+) -> None:
+    assert has_dots(text, (first, second), threads, DataType.BF16)
+    assert not has_dots(text, (first, second), threads, DataType.FP32)
+    program = program_of(text, (first, second), threads, DataType.BF16)
+    assert {lanes_of(one) for one in program.primitives if one.k} == {32}
+
+
+@pytest.mark.parametrize(("text", "first", "second"), OTHERS)
+def test_other_products_keep_their_register_blocks(
+    text: str, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    assert not has_dots(text, (first, second), 1, DataType.BF16)
+
+
+@pytest.mark.parametrize(("text", "first", "second"), FEW)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_right(
+    text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int
+) -> None:
+    random = np.random.default_rng(3)
+    a, b = (random.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in (first, second))
+    wanted = np.einsum(text, a.astype(np.float32), b.astype(np.float32)).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(teir.einsum(text, a, b, threads=threads), wanted)
+    np.testing.assert_array_equal(teir.einsum(text, a, b[::-1][::-1], threads=threads), wanted)
