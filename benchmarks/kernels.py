@@ -28,8 +28,9 @@ from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.block_shapes import block_shapes
-from teir.lower.kernels import Access, Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
 from teir.target import Isa
 
 _REPEAT = """

@@ -7,6 +7,7 @@ import pytest
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
+from teir.lower.access import Access
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, describe_kernel, explain_lowering
 from teir.lower.kernel_program import (
@@ -20,7 +21,7 @@ from teir.lower.kernel_program import (
     KernelProgram,
     Loop,
 )
-from teir.lower.kernels import Access, Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
 from teir.lower.lower import lower
 from teir.target import Isa
 

@@ -22,9 +22,10 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
+from teir.lower.access import Access
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
-from teir.lower.kernels import Access, Elementwise, GemmBlock, PanelBlock, ProductSum, TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, PanelBlock, ProductSum, TransposeCopy
 from teir.lower.lower import lower
 from teir.target import Isa
 

@@ -13,8 +13,8 @@ from teir.ir.load import loads
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, KernelNode, SparseLoop, inner_nodes
-from teir.lower.kernels import Follows, WalkedScatter
 from teir.lower.lower import lower
+from teir.lower.walked_kernels import Follows, WalkedScatter
 from teir.pipeline.executable import compile_program
 from teir.target import Isa
 

@@ -7,9 +7,9 @@ import pytest
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.lower.lower import lower
 from teir.lower.usual_walks import WIDTHS, walked_programs
+from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.target import Isa
 
 

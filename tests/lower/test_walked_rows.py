@@ -14,8 +14,8 @@ from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.lower.lower import lower
+from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedSum
 from teir.pipeline.executable import compile_program, default_isa
 from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.moves import loopfuse

@@ -9,17 +9,9 @@ import pytest
 
 from teir.backends.llvm.native import program_kernels
 from teir.ir.check import check
-from teir.lower.kernels import (
-    BatchBlock,
-    DotRows,
-    Elementwise,
-    GemmBlock,
-    Kernel,
-    PanelBlock,
-    WalkedScatter,
-    WalkedSum,
-)
+from teir.lower.kernels import BatchBlock, DotRows, Elementwise, GemmBlock, Kernel, PanelBlock
 from teir.lower.lower import lower
+from teir.lower.walked_kernels import WalkedScatter, WalkedSum
 from teir.soak.kernel_pages import kernel_cases, press_one
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.running import host_variants

@@ -7,9 +7,10 @@ from math import prod
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Access, Elementwise, TransposeCopy
+from teir.lower.kernels import Elementwise, TransposeCopy
 from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
 from teir.target import Isa
 

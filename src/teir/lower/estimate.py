@@ -32,6 +32,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+)
+from teir.lower.walked_kernels import (
     WalkedDots,
     WalkedRows,
     WalkedSampledSum,

@@ -44,11 +44,8 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
-    WalkedDots,
-    WalkedSampledSum,
-    WalkedScatter,
-    WalkedSum,
 )
+from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedScatter, WalkedSum
 
 POISON = 0xFF
 

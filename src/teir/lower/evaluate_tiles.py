@@ -9,12 +9,12 @@ import numpy as np
 
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import combine, convert
+from teir.lower.access import Access
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
     Call,
 )
 from teir.lower.kernels import (
-    Access,
     BatchBlock,
     DotRows,
     Elementwise,

@@ -8,13 +8,13 @@ import numpy as np
 
 from teir.dtypes import DataType
 from teir.ir.tile_arithmetic import Tile, contract
+from teir.lower.access import Access
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
     Address,
     Call,
 )
-from teir.lower.kernels import (
-    Access,
+from teir.lower.walked_kernels import (
     Follows,
     WalkedDots,
     WalkedRows,

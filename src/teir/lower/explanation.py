@@ -32,12 +32,9 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
-    WalkedDots,
-    WalkedSampledSum,
-    WalkedScatter,
-    WalkedSum,
 )
 from teir.lower.parameters import contraction_parameters
+from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedScatter, WalkedSum
 from teir.lower.work import program_work
 
 

@@ -12,13 +12,14 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.block_shapes import holds_depth
 from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Access, GemmBlock
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import access, accesses, lower_elementwise
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Access, ProductSum
+from teir.lower.kernels import ProductSum
 from teir.target import Isa
 
 SUM_REDUCTIONS = 2

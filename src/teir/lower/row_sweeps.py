@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Access, RowSweep
+from teir.lower.kernels import RowSweep
 from teir.target import Isa
 
 _LARGE_BYTES = 1 << 19

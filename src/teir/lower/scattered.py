@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from teir.ir.nodes import Axis, Operation, Primitive
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Access, Follows, WalkedInput, WalkedScatter
 from teir.lower.walked import Fibre, Leaf
+from teir.lower.walked_kernels import Follows, WalkedInput, WalkedScatter
 from teir.target import Isa
 
 _MOST_VECTORS = 16

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from teir.dtypes import DataType
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode, RunLoop, SparseLoop, Step, Walk
-from teir.lower.kernels import Access, Follows, WalkedDots, WalkedInput, WalkedSum
+from teir.lower.walked_kernels import Follows, WalkedDots, WalkedInput, WalkedSum
 from teir.target import Isa
 
 _LINE_BYTES = 64

@@ -15,6 +15,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from teir.dtypes import DataType
+from teir.lower.access import Access
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -27,14 +28,7 @@ from teir.lower.kernel_program import (
     SparseLoop,
     Step,
 )
-from teir.lower.kernels import (
-    Access,
-    Follows,
-    WalkedDots,
-    WalkedRows,
-    WalkedSampledSum,
-    WalkedSum,
-)
+from teir.lower.walked_kernels import Follows, WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
 from teir.target import Isa
 
 _MOST_ROWS = 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -16,7 +17,7 @@ from teir.lower.kernel_program import (
     Step,
     Storage,
 )
-from teir.lower.kernels import Access, Elementwise, ProductSum
+from teir.lower.kernels import Elementwise, ProductSum
 
 WIDTH = 4
 

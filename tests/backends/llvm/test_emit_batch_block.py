@@ -18,7 +18,8 @@ from backends.llvm.kernel_calls import (
     strided,
 )
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, BatchBlock, GemmBlock
+from teir.lower.access import Access
+from teir.lower.kernels import BatchBlock, GemmBlock
 from teir.target import Isa
 
 PAIRS = (

@@ -20,7 +20,8 @@ from backends.llvm.kernel_calls import (
 )
 from teir.dtypes import DataType
 from teir.ir.tile_arithmetic import contract
-from teir.lower.kernels import Access, DotRows
+from teir.lower.access import Access
+from teir.lower.kernels import DotRows
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

@@ -13,7 +13,8 @@ from backends.llvm.kernel_calls import HERE, TYPES, Compiled, Edge, Guarded, sma
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
-from teir.lower.kernels import Access, Elementwise
+from teir.lower.access import Access
+from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

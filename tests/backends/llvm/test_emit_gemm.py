@@ -22,8 +22,9 @@ from backends.llvm.kernel_calls import (
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.ir.tile_arithmetic import contract
+from teir.lower.access import Access
 from teir.lower.block_shapes import block_shapes, holds_depth
-from teir.lower.kernels import Access, GemmBlock
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

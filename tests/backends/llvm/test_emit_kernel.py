@@ -23,14 +23,8 @@ from teir.backends.llvm.emit_kernel import (
 )
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
-from teir.lower.kernels import (
-    Access,
-    Elementwise,
-    GemmBlock,
-    Kernel,
-    ProductSum,
-    TransposeCopy,
-)
+from teir.lower.access import Access
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

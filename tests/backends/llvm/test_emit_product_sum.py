@@ -16,7 +16,8 @@ from backends.llvm.kernel_calls import (
     strided,
 )
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, GemmBlock, ProductSum
+from teir.lower.access import Access
+from teir.lower.kernels import GemmBlock, ProductSum
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

@@ -15,7 +15,8 @@ from backends.llvm.kernel_calls import (
     strided,
 )
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, ProductSum, RowSweep
+from teir.lower.access import Access
+from teir.lower.kernels import ProductSum, RowSweep
 from teir.target import Isa
 
 TYPES = (DataType.FP64, DataType.FP32, DataType.TF32, DataType.C64, DataType.C128)

@@ -32,7 +32,8 @@ from teir.backends.llvm.emit_products import (
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, BatchBlock
+from teir.lower.access import Access
+from teir.lower.kernels import BatchBlock
 from teir.target import Isa
 
 BATCH_BLOCK_ARGUMENTS = ("batch", "a_batch", "b_batch", "c_batch", "last_lanes")

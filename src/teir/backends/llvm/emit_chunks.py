@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
-from teir.lower.kernels import Access
+from teir.lower.access import Access
 from teir.target import Isa
 
 

@@ -33,7 +33,8 @@ from teir.backends.llvm.emit_text import (
     splat,
     vector,
 )
-from teir.lower.kernels import Access, DotRows
+from teir.lower.access import Access
+from teir.lower.kernels import DotRows
 from teir.target import Isa
 
 

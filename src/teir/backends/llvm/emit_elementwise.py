@@ -8,7 +8,8 @@ from teir.backends.llvm.emit_lanes import load, store
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
-from teir.lower.kernels import Access, Elementwise
+from teir.lower.access import Access
+from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 _NARROW = (DataType.BF16, DataType.FP16)

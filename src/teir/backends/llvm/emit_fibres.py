@@ -15,7 +15,7 @@ from teir.backends.llvm.emit_loops import (
 )
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.dtypes import DataType
-from teir.lower.kernels import WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
+from teir.lower.walked_kernels import WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
 
 LINE_BYTES = 64
 _LEAST_MEAN = 16

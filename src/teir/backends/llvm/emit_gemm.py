@@ -31,7 +31,8 @@ from teir.backends.llvm.emit_numbers import (
     computed_number,
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
-from teir.lower.kernels import Access, GemmBlock
+from teir.lower.access import Access
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 _LARGE_BLOCK = 16

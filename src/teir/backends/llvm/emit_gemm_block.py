@@ -19,7 +19,8 @@ from teir.backends.llvm.emit_products import Arithmetic
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.layout import argument_bytes
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, GemmBlock
+from teir.lower.access import Access
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 COLUMNS_PER_BASE = 9

@@ -39,12 +39,11 @@ from teir.backends.llvm.layout import (
     operand_offset_bytes,
     operand_slot_bytes,
 )
+from teir.lower.access import Access
 from teir.lower.kernels import (
-    Access,
     BatchBlock,
     DotRows,
     Elementwise,
-    Follows,
     GemmBlock,
     Kernel,
     LaneBlock,
@@ -54,6 +53,9 @@ from teir.lower.kernels import (
     RowSweep,
     RunCopy,
     TransposeCopy,
+)
+from teir.lower.walked_kernels import (
+    Follows,
     WalkedDots,
     WalkedRows,
     WalkedSampledSum,

@@ -22,7 +22,8 @@ from teir.backends.llvm.emit_numbers import (
 )
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.lower.kernels import Access, LaneBlock
+from teir.lower.access import Access
+from teir.lower.kernels import LaneBlock
 from teir.target import Isa
 
 LANE_BLOCK_ARGUMENTS = (

@@ -22,7 +22,7 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.dtypes import DataType
-from teir.lower.kernels import Access
+from teir.lower.access import Access
 from teir.target import Isa
 
 

@@ -19,7 +19,8 @@ from teir.backends.llvm.compile_ir import machine_for
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, splat
 from teir.dtypes import DataType
-from teir.lower.kernels import Access, GemmBlock
+from teir.lower.access import Access
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 ROWS = 16

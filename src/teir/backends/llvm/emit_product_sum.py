@@ -15,7 +15,8 @@ from teir.backends.llvm.emit_numbers import (
 )
 from teir.backends.llvm.emit_products import Arithmetic, add_all
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.lower.kernels import Access, ProductSum
+from teir.lower.access import Access
+from teir.lower.kernels import ProductSum
 from teir.target import Isa
 
 _VECTORS_AT_ONCE = 4

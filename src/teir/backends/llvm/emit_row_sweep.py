@@ -26,7 +26,8 @@ from teir.backends.llvm.emit_products import (
     load_scale,
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle
-from teir.lower.kernels import Access, RowSweep
+from teir.lower.access import Access
+from teir.lower.kernels import RowSweep
 from teir.target import Isa
 
 ROW_SWEEP_ARGUMENTS = ("m", "k", "a_k", "b_k", "accumulate")

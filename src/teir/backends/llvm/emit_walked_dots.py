@@ -37,7 +37,8 @@ from teir.backends.llvm.emit_text import (
     splat,
     vector,
 )
-from teir.lower.kernels import Access, Follows, WalkedDots, WalkedRows
+from teir.lower.access import Access
+from teir.lower.walked_kernels import Follows, WalkedDots, WalkedRows
 from teir.target import Isa
 
 _ARGUMENTS = ("last_lanes", "accumulate", "b_stride")

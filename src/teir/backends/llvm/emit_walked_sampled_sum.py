@@ -32,7 +32,8 @@ from teir.backends.llvm.emit_text import (
     shuffle,
     vector,
 )
-from teir.lower.kernels import Access, Follows, WalkedRows, WalkedSampledSum
+from teir.lower.access import Access
+from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSampledSum
 from teir.target import Isa
 
 _ARGUMENTS = ("dot_last_lanes", "last_lanes", "accumulate", "b_stride", "d_stride")

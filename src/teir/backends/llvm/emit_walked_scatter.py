@@ -17,7 +17,8 @@ from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
 from teir.backends.llvm.emit_numbers import numbers_per_element
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.lower.kernels import Access, Follows, WalkedScatter
+from teir.lower.access import Access
+from teir.lower.walked_kernels import Follows, WalkedScatter
 from teir.target import Isa
 
 _AT_ONCE = 4

@@ -33,12 +33,8 @@ from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_f
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
-from teir.lower.kernels import (
-    Access,
-    Follows,
-    WalkedRows,
-    WalkedSum,
-)
+from teir.lower.access import Access
+from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSum
 from teir.target import Isa
 
 _MOST_TOGETHER = 9
