@@ -104,3 +104,9 @@ def test_narrow_types_take_fewer_panels_unless_the_last_is_low(
 ) -> None:
     extents = {"m": rows, "n": 288, "k": 24}
     assert lanes_of(program_of("mk,nk->nm", extents, USUAL, data_type)[0]) == expected
+
+
+def test_short_sums_of_operands_near_the_second_cache_make_long_panels() -> None:
+    for columns, expected in ((6912, {72}), (20000, {24})):
+        extents = {"m": 288, "n": columns, "k": 24}
+        assert lanes_of(program_of("mk,nk->nm", extents, USUAL, DataType.FP64)[0]) == expected

@@ -35,6 +35,8 @@ _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
 _BEYOND_L2 = 4
 """Sizes of the second cache from which an operand counts as streaming by."""
+_NEAR = 2
+"""Sizes of the second cache up to which two operands may be walked in the order of the output."""
 _FEW_COLUMNS = 64
 _PANELS_OF_A_RUN = 4
 """Panels side by side where A comes from memory: longer runs are read and written faster."""
@@ -163,7 +165,7 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     if shape.out.data_type.accumulator.width > width:
         return False
     out_bytes = shape.rows * shape.columns * width
-    near = (shape.rows + shape.columns) * depth * width <= machine.l2_bytes
+    near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
     return depth <= _SHORT_DEPTH and out_bytes >= 2 * machine.l2_bytes and near
 
 
