@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from teir.backends.llvm.call_ir import CALL
-from teir.backends.llvm.entry import METH_FASTCALL, MethodDefinition, new_function
+from teir.backends.llvm.entry import MethodDefinition, entry_record, new_function
 from teir.backends.llvm.library import code_library
 from teir.runtime import runtime
 from teir.target import Isa
 
-_METH_KEYWORDS = 0x02
+_METH_VARARGS_KEYWORDS = 0x01 | 0x02
 _OUT = sys.intern("out")
 
 
@@ -26,8 +26,8 @@ def bind_call(
     the entry point declines, is a call of ``otherwise`` with the same arguments.
     """
     function = code_library(runtime.current(), isa).control()[CALL]
-    flags = METH_FASTCALL | _METH_KEYWORDS
-    definition = MethodDefinition(b"call", function, flags, b"Run the compiled program.")
-    capsule = entry.__self__  # type: ignore[attr-defined]
-    record = array("q", (arrays, id(capsule), id(_OUT), id(otherwise)))
+    definition = MethodDefinition(
+        b"call", function, _METH_VARARGS_KEYWORDS, b"Run the compiled program."
+    )
+    record = array("q", (arrays, entry_record(entry), id(_OUT), id(otherwise)))
     return new_function(definition, record, (entry, otherwise))

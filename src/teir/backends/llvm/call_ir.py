@@ -1,19 +1,25 @@
 """The code of a plan called as ``plan(a, b, out=c)``: no frame of Python on the way.
 
-``teir_call`` has the signature of a METH_FASTCALL | METH_KEYWORDS function. Where one argument more
-than the inputs is given, by the keyword ``out``, it hands all of them to the entry point and gives
-``out`` back. Every other call, and every one that the entry point declines, goes to a function of
-Python with the same arguments: the one that allocates, explains and raises.
+``teir_call`` is a METH_VARARGS | METH_KEYWORDS function: through the call slot of a
+type the interpreter hands a tuple and a dictionary over, which any other signature would have it
+unpack again. Where one argument more than the inputs is given, by the keyword ``out``, it hands
+all of them to the entry point and gives ``out`` back. Every other call, and every one that the
+entry point declines, goes to a function of Python with the same arguments: the one that allocates,
+explains and raises.
 
     record   byte 0   inputs and outputs together
-             byte 8   the capsule of the entry point
+             byte 8   the record of the entry point
              byte 16  the word "out", as the interpreter holds it in code
              byte 24  the function of Python
 """
 
 from __future__ import annotations
 
-from teir.backends.llvm.entry_ir import ENTRY, NONE_BYTES, PYTHON_TABLE, python_function
+from teir.backends.llvm.entry_ir import (
+    MOST_OPERANDS,
+    RUN_ENTRY,
+    python_function,
+)
 
 CALL = "teir_call"
 
@@ -24,50 +30,65 @@ def emit_call() -> str:
 
 
 _CALL_TEXT = f"""
-define ptr @{CALL}(ptr %self, ptr %arguments, i64 %given, ptr %names) nounwind {{
+define ptr @{CALL}(ptr %self, ptr %given, ptr %named) nounwind {{
 entry:
+  %arguments = alloca [{MOST_OPERANDS} x ptr], align 16
 {python_function("PyCapsule_GetPointer")}
   %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
-  %has_names = icmp ne ptr %names, null
+  %has_names = icmp ne ptr %named, null
   br i1 %has_names, label %count_test, label %otherwise
 count_test:
+{python_function("PyTuple_Size")}
+  %count = call i64 %PyTuple_Size(ptr %given)
   %wanted = load i64, ptr %record
-  %all = add i64 %given, 1
+  %all = add i64 %count, 1
   %count_fits = icmp eq i64 %all, %wanted
   br i1 %count_fits, label %names_test, label %otherwise
 names_test:
-{python_function("PyTuple_Size")}
-  %name_count = call i64 %PyTuple_Size(ptr %names)
+{python_function("PyDict_Size")}
+  %name_count = call i64 %PyDict_Size(ptr %named)
   %one_name = icmp eq i64 %name_count, 1
   br i1 %one_name, label %name_test, label %otherwise
 name_test:
-{python_function("PyTuple_GetItem")}
-  %name = call ptr %PyTuple_GetItem(ptr %names, i64 0)
+{python_function("PyDict_GetItemWithError")}
   %out_name_at = getelementptr i8, ptr %record, i64 16
   %out_name = load ptr, ptr %out_name_at
-  %is_out = icmp eq ptr %name, %out_name
-  br i1 %is_out, label %run, label %otherwise
+  %out = call ptr %PyDict_GetItemWithError(ptr %named, ptr %out_name)
+  %is_out = icmp ne ptr %out, null
+  br i1 %is_out, label %take_out, label %another_name
+another_name:
+{python_function("PyErr_Clear")}
+  call void %PyErr_Clear()
+  br label %otherwise
+take_out:
+{python_function("PyTuple_GetItem")}
+  %out_at = getelementptr ptr, ptr %arguments, i64 %count
+  store ptr %out, ptr %out_at
+  br label %take_test
+take_test:
+  %taken = phi i64 [ 0, %take_out ], [ %taken_next, %take ]
+  %more = icmp slt i64 %taken, %count
+  br i1 %more, label %take, label %run
+take:
+  %argument = call ptr %PyTuple_GetItem(ptr %given, i64 %taken)
+  %argument_at = getelementptr ptr, ptr %arguments, i64 %taken
+  store ptr %argument, ptr %argument_at
+  %taken_next = add i64 %taken, 1
+  br label %take_test
 run:
-  %entry_self_at = getelementptr i8, ptr %record, i64 8
-  %entry_self = load ptr, ptr %entry_self_at
-  %answer = call ptr @{ENTRY}(ptr %entry_self, ptr %arguments, i64 %wanted)
-{python_function("Py_DecRef")}
-  call void %Py_DecRef(ptr %answer)
-  %none_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {NONE_BYTES}
-  %none = load ptr, ptr %none_at
-  %has_run = icmp eq ptr %answer, %none
+  %entry_record_at = getelementptr i8, ptr %record, i64 8
+  %entry_record = load ptr, ptr %entry_record_at
+  %has_run = call i1 @{RUN_ENTRY}(ptr %entry_record, ptr %arguments, i64 %wanted)
   br i1 %has_run, label %done, label %otherwise
 done:
-  %out_at = getelementptr ptr, ptr %arguments, i64 %given
-  %out = load ptr, ptr %out_at
 {python_function("Py_IncRef")}
   call void %Py_IncRef(ptr %out)
   ret ptr %out
 otherwise:
-{python_function("PyObject_Vectorcall")}
+{python_function("PyObject_Call")}
   %function_at = getelementptr i8, ptr %record, i64 24
   %function = load ptr, ptr %function_at
-  %result = call ptr %PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %given, ptr %names)
+  %result = call ptr %PyObject_Call(ptr %function, ptr %given, ptr %named)
   ret ptr %result
 }}
 """

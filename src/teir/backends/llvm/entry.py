@@ -189,19 +189,30 @@ def new_function(
 
     As its module it holds everything its code points to: ``owners``, the record, the definition.
     """
-    new_capsule, new_function = runtime.current().once("python constructors", _constructors)
+    new_capsule, new_function, _ = runtime.current().once("python constructors", _constructors)
     capsule = new_capsule(record.buffer_info()[0], None, None)
     kept = (definition, record, owners)
     function: Callable[..., Any] = new_function(ctypes.addressof(definition), capsule, kept)
     return function
 
 
-def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """PyCapsule_New and PyCFunction_NewEx; making their types costs more than a call."""
+def entry_record(entry: Callable[..., Any]) -> int:
+    """The address of the record of a function made by `new_function`; it lives as long as that."""
+    *_, pointer = runtime.current().once("python constructors", _constructors)
+    record: int = pointer(entry.__self__, None)  # type: ignore[attr-defined]
+    return record
+
+
+def _constructors() -> tuple[Callable[..., Any], ...]:
+    """PyCapsule_New, PyCFunction_NewEx and PyCapsule_GetPointer; making their types costs more
+    than a call."""
     capsule = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
     )(("PyCapsule_New", ctypes.pythonapi))
     function = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
     )(("PyCFunction_NewEx", ctypes.pythonapi))
-    return capsule, function
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    return capsule, function, pointer

@@ -36,6 +36,8 @@ from teir.backends.llvm.nest import RUN
 from teir.backends.llvm.pool_ir import WORKERS_BYTES
 
 ENTRY = "teir_entry"
+RUN_ENTRY = "teir_run_entry"
+"""``i1 (ptr record, ptr arguments, i64 given)``: whether they were as expected, and it ran."""
 PYTHON_TABLE = "teir_python"
 ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
 
@@ -47,10 +49,11 @@ PYTHON_FUNCTIONS = (
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
     "Py_IncRef",
-    "Py_DecRef",
     "PyTuple_Size",
     "PyTuple_GetItem",
-    "PyObject_Vectorcall",
+    "PyDict_Size",
+    "PyDict_GetItemWithError",
+    "PyObject_Call",
 )
 """The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
 
@@ -95,12 +98,22 @@ def python_function(name: str) -> str:
 
 _ENTRY_TEXT = f"""
 define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
+{python_function("PyCapsule_GetPointer")}
+{python_function("Py_IncRef")}
+  %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
+  %has_run = call i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given)
+  %answer_byte = select i1 %has_run, i64 {NONE_BYTES}, i64 {NONE_BYTES + 8}
+  %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
+  %result = load ptr, ptr %result_at
+  call void %Py_IncRef(ptr %result)
+  ret ptr %result
+}}
+
+define internal i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given) nounwind {{
 entry:
   %views = alloca [{MOST_OPERANDS * _VIEW_BYTES} x i8], align 16
-{python_function("PyCapsule_GetPointer")}
 {python_function("PyObject_GetBuffer")}
 {python_function("PyBuffer_Release")}
-  %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
   %wanted = load i64, ptr %record
   %count_fits = icmp eq i64 %given, %wanted
   br i1 %count_fits, label %pool_test, label %unexpected
@@ -337,7 +350,7 @@ written_done:
   br i1 %more_written, label %written_test, label %claim
 
 claim:
-  %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 seq_cst seq_cst
+  %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 acquire monotonic
   %claimed = extractvalue {{ i32, i1 }} %claim_swap, 1
   br i1 %claimed, label %count_run, label %release_unexpected
 count_run:
@@ -349,7 +362,7 @@ count_run:
   %pays = icmp eq i64 %left_next, 0
   br i1 %pays, label %ask, label %place
 ask:
-  store atomic i32 0, ptr %busy_at seq_cst, align 4
+  store atomic i32 0, ptr %busy_at release, align 4
   br label %release_unexpected
 place:
   %placed = phi i64 [ 0, %count_run ], [ %placed_next, %place ]
@@ -382,27 +395,27 @@ run_unlocked:
   call void %PyEval_RestoreThread(ptr %thread)
   br label %finish
 finish:
-  store atomic i32 0, ptr %busy_at seq_cst, align 4
+  store atomic i32 0, ptr %busy_at release, align 4
   br label %release
 release:
-  %released = phi i64 [ 0, %finish ], [ %released_next, %release ]
+  %released = phi i64 [ 0, %finish ], [ %released_next, %release_done ]
   %released_byte = mul i64 %released, {_VIEW_BYTES}
   %released_view = getelementptr i8, ptr %views, i64 %released_byte
+  %released_owner_at = getelementptr i8, ptr %released_view, i64 8
+  %released_owner = load ptr, ptr %released_owner_at
+  %is_held = icmp ne ptr %released_owner, null
+  br i1 %is_held, label %release_one, label %release_done
+release_one:
   call void %PyBuffer_Release(ptr %released_view)
+  br label %release_done
+release_done:
   %released_next = add i64 %released, 1
   %more_releases = icmp slt i64 %released_next, %wanted
   br i1 %more_releases, label %release, label %answer
 
 answer:
-  br label %return
+  ret i1 true
 unexpected:
-  br label %return
-return:
-  %answer_byte = phi i64 [ {NONE_BYTES}, %answer ], [ {NONE_BYTES + 8}, %unexpected ]
-  %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
-  %result = load ptr, ptr %result_at
-{python_function("Py_IncRef")}
-  call void %Py_IncRef(ptr %result)
-  ret ptr %result
+  ret i1 false
 }}
 """
