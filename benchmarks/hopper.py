@@ -44,6 +44,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 from hopper_parts import PARTS, Item  # noqa: E402
 
 from teir.backends.cuda.compiled import compile_program  # noqa: E402
+from teir.backends.cuda.compiler import compile_source  # noqa: E402
 from teir.backends.cuda.driver import find_driver  # noqa: E402
 from teir.errors import TeirError  # noqa: E402
 
@@ -117,12 +118,13 @@ def run_items(items: Sequence[Item], dry_run: bool) -> None:
 def prepared(item: Item) -> Facts:
     """The kernels of an item, compiled."""
     compiled = [compile_program(program) for program in item.programs()]
+    probes = [compile_source(source, "probe") for source in item.sources()]
+    code = [*(one for each in compiled for one in each.code), *probes]
+    names = [one.family.value for each in compiled for one in each.planned.kernels]
     return {
-        "kernels": [one.family.value for each in compiled for one in each.planned.kernels],
-        "cubin_bytes": [len(one.cubin) for each in compiled for one in each.code],
-        "spilled_bytes": max(
-            (one.spilled_bytes for each in compiled for one in each.code), default=0
-        ),
+        "kernels": names + ["probe"] * len(probes),
+        "cubin_bytes": [len(one.cubin) for one in code],
+        "spilled_bytes": max((one.spilled_bytes for one in code), default=0),
     }
 
 

@@ -1,6 +1,7 @@
 """What is run on the day a Hopper GPU is at hand: parts in the order of importance, item by item.
 
-An item has a name, the programs it compiles (all that a dry run does) and what measures it.
+An item has a name, the programs and sources it compiles (all that a dry run does) and what measures
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hopper_probes import Facts, bytes_counted, facts, strides_followed, tf32_rounding
+from hopper_probes import (
+    BEYOND,
+    Facts,
+    bytes_counted,
+    facts,
+    probe_sources,
+    strides_followed,
+    tf32_program,
+    tf32_rounding,
+)
 from hopper_programs import copy_program, product_program
 
 from cases import tccg
@@ -40,11 +50,12 @@ TOLERANCE = {"BF16": 2e-2, "FP16": 4e-3, "TF32": 4e-3, "FP32": 1e-4, "FP64": 1e-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """``programs`` needs no GPU, ``measure`` does."""
+    """``programs`` and ``sources`` (of kernels named probe) need no GPU, ``measure`` does."""
 
     name: str
     programs: Callable[[], Sequence[Program]]
     measure: Callable[[], Facts]
+    sources: Callable[[], Sequence[str]] = tuple
 
 
 def _nothing() -> Sequence[Program]:
@@ -169,14 +180,25 @@ def fact_items() -> list[Item]:
 
 def probe_items() -> list[Item]:
     counted = [
-        Item(name=f"a barrier counts {one}", programs=_nothing, measure=partial(bytes_counted, one))
+        Item(
+            name=f"a barrier counts {one}",
+            programs=_nothing,
+            measure=partial(bytes_counted, one),
+            sources=partial(probe_sources, BEYOND),
+        )
         for one in ("whole tiles", "elements in bounds")
     ]
     followed = [
-        Item(name=one, programs=_nothing, measure=partial(strides_followed, one))
+        Item(
+            name=one,
+            programs=_nothing,
+            measure=partial(strides_followed, one),
+            sources=partial(probe_sources, one),
+        )
         for one in ("descending strides", "equal strides", "a stride of zero")
     ]
-    return [*counted, *followed, Item(name="tf32", programs=_nothing, measure=tf32_rounding)]
+    rounded = Item(name="tf32", programs=lambda: (tf32_program(),), measure=tf32_rounding)
+    return [*counted, *followed, rounded]
 
 
 FAMILIES = (

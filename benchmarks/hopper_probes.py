@@ -23,6 +23,7 @@ from teir.backends.cuda.driver import (
 )
 from teir.backends.cuda.text import whole_source
 from teir.errors import TeirError
+from teir.ir.nodes import Program
 from teir.tma.element_types import ElementType
 from teir.tma.tensor_map import Fill, TensorMap
 
@@ -45,12 +46,13 @@ def tensor_map(
     )
 
 
+BEYOND = "a box beyond its dimension"
 MAPS = {
     "ascending strides": tensor_map((32, 8, 4), (128, 1024), (32, 8, 4)),
     "descending strides": tensor_map((32, 8, 4), (1024, 128), (32, 4, 4)),
     "equal strides": tensor_map((32, 8, 4), (128, 128), (32, 8, 4)),
     "a stride of zero": tensor_map((32, 8), (0,), (32, 8)),
-    "a box beyond its dimension": tensor_map((20, 3), (80,), (32, 8)),
+    BEYOND: tensor_map((20, 3), (80,), (32, 8)),
     "a box narrower than its swizzle": tensor_map((32, 8), (128,), (16, 8), 128),
 }
 
@@ -89,8 +91,9 @@ KERNEL(32) probe(MAP map, u8* out, u32 expected) {
     barrier_expect(barrier, expected);
     tile_load(first, &map, barrier, COORDINATES);
   }
+  const u64 begin = nanoseconds();
   u32 passed = 0;
-  for (u32 tries = 0; tries < 100000u && !passed; ++tries) passed = barrier_passed(barrier, 0);
+  while (!passed && nanoseconds() - begin < 100000000ull) passed = barrier_passed(barrier, 0);
   __syncthreads();
   for (u32 at = threadIdx.x; at < 8192; at += 32) ((u32*)out)[at] = ((u32*)shared)[at];
   if (threadIdx.x == 0) ((u32*)out)[8192] = passed;
@@ -102,6 +105,11 @@ def probe_source(coordinates: Sequence[int]) -> str:
     """The kernel that loads one tile and copies shared memory out."""
     body = PROBE.replace("COORDINATES", ", ".join(map(str, coordinates)))
     return whole_source(body, tiles=True)
+
+
+def probe_sources(name: str) -> Sequence[str]:
+    """What is compiled to load by the map ``name``."""
+    return (probe_source((0,) * MAPS[name].rank),)
 
 
 def load_once(described: TensorMap, coordinates: Sequence[int], expected: int) -> Any:
@@ -131,7 +139,7 @@ def load_once(described: TensorMap, coordinates: Sequence[int], expected: int) -
 
 def bytes_counted(expected: str) -> Facts:
     """Does a barrier pass when it expects whole tiles, or only the elements in bounds?"""
-    beyond = MAPS["a box beyond its dimension"]
+    beyond = MAPS[BEYOND]
     size = {"whole tiles": beyond.tile_bytes, "elements in bounds": 20 * 3 * 4}[expected]
     return {"passes": bool(load_once(beyond, (0, 0), size)[-1])}
 
@@ -155,16 +163,19 @@ def agrees(words: Any, described: TensorMap) -> bool:
     return bool(words[-1]) and np.array_equal(words[: wanted.size].view(np.float32), wanted)
 
 
+def tf32_program() -> Program:
+    return product_program("mk,nk->mn", {"m": 64, "n": 64, "k": 32}, "TF32")
+
+
 def tf32_rounding() -> Facts:
     """Products of 1 + 3 * 2^-12, which truncation makes 1 and rounding 1 + 2^-10."""
     import torch
 
-    program = product_program("mk,nk->mn", {"m": 64, "n": 64, "k": 32}, "TF32")
     left = torch.zeros(64, 32, device="cuda")
     left[:, 0] = 1 + 3 * 2.0**-12
     right = torch.ones(64, 32, device="cuda")
     out = torch.zeros(64, 64, device="cuda")
-    run(compile_program(program), {"in0": left, "in1": right, "out": out})
+    run(compile_program(tf32_program()), {"in0": left, "in1": right, "out": out})
     torch.cuda.synchronize()
     value = float(out[0, 0])
     return {"tf32": {1.0: "truncated", 1 + 2.0**-10: "rounded"}.get(value, repr(value))}

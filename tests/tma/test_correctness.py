@@ -59,12 +59,13 @@ def test_theorem_against_brute_force(box: int) -> None:
             assert impossible == (stride < box < size and box % stride != 0)
 
 
-def test_random_schedules() -> None:
-    """Descriptor walk equals schedule walk; `teir tma --draws 2000` is the long run."""
-    measured = measure_soundness(compared=150, seed=11)
+@pytest.mark.parametrize("seed", range(8))
+def test_random_schedules(seed: int) -> None:
+    """2,000 schedules in all, whose descriptor walk equals the schedule walk."""
+    measured = measure_soundness(compared=250, seed=seed)
     assert measured.wrong == ()
-    assert measured.compared == 150
-    assert measured.elements > 10_000
+    assert measured.compared == 250
+    assert measured.elements > 100_000
     assert all(count > 0 for kind, count in measured.classes if kind.value != "unachievable")
 
 

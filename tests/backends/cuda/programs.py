@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -56,6 +57,40 @@ def permutation(
     rows += [f"{'  ' * at}parallel a{at} over a{at}" for at in range(rank - 1)]
     rows.append(f"{'  ' * (rank - 1)}copy: copy")
     return loads("\n".join(rows) + "\n"), room
+
+
+def sum_by_tiles(
+    random_: random.Random, most: int, most_units: int
+) -> tuple[Program, dict[str, int]]:
+    """A sum whose inputs come by tile loads, and the elements of each tensor.
+
+    Up to four axes, of at most ``most`` elements but the last, which has up to ``most_units`` of 16
+    bytes; in0 has gaps, in1 may lack the first axis.
+    """
+    kinds = (DataType.FP32, DataType.FP64, DataType.BF16, DataType.FP16)
+    data_type = random_.choice(kinds)
+    shape = [random_.randint(2, most) for _ in range(random_.choice((1, 2, 3)))]
+    shape.append(random_.randint(1, most_units) * 16 // data_type.width)
+    steps = dict.fromkeys(("in0", "in1", "out"), 1)
+    axes = []
+    for axis in reversed(range(len(shape))):
+        moved = ["in0", "out"] if axis == 0 and random_.random() < 0.4 else list(steps)
+        moves = ", ".join(f"{one} {steps[one] * data_type.width}" for one in moved)
+        axes.append(f"axis a{axis} = {shape[axis]}: {moves}")
+        pad = random_.choice((0, 16)) // data_type.width
+        for one in moved:
+            steps[one] = steps[one] * shape[axis] + (pad if one == "in0" else 0)
+    inner = ", ".join(f"a{axis}" for axis in range(1, len(shape)))
+    rows = [
+        'teir 1 "sum"',
+        *(f"tensor {one}: {data_type.value}" for one in steps),
+        *axes,
+        f"primitive sum = Add (in0, in1 -> out; M=[{inner}], N=[])"
+        ' with {"cuda": {"kernel": "map-tiles"}}',
+        "parallel a0 over a0",
+        "  sum: sum",
+    ]
+    return loads("\n".join(rows) + "\n"), steps
 
 
 def strides_of(indices: str, sizes: Mapping[str, int], width: int) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from backends.cuda.disassembly import disassemble, need_compiler
 from backends.cuda.emulation import body_of
-from backends.cuda.programs import contraction, permutation
+from backends.cuda.programs import contraction, permutation, sum_by_tiles
 from teir.backends.cuda.budget import check_budget, check_launch
 from teir.backends.cuda.compiler import compile_source, compile_with_nvcc
 from teir.backends.cuda.decision import Decision, with_decision
@@ -66,9 +66,13 @@ DRAWS: dict[Family, Callable[[random.Random], Program]] = {
     Family.MAP: copied,
     Family.TURN: lambda random_: turned(random_, 1),
     Family.TURN_TILES: lambda random_: turned(random_, 8),
+    Family.MAP_TILES: lambda random_: sum_by_tiles(random_, 20, 40)[0],
     Family.PRODUCT: lambda random_: product(random_, (FP32, FP64), 1),
     Family.WARPGROUP: lambda random_: product(random_, (BF16, FP16, TF32), 8),
 }
+
+
+assert set(DRAWS) == set(Family)
 
 
 def drawn_kernels(family: Family, count: int) -> list[CudaKernel]:
@@ -121,6 +125,7 @@ WANTED = {
     Family.TURN_TILES: ("UTMALDG", "SYNCS", "LDS.128"),
     Family.TURN: ("LDS", "STS"),
     Family.MAP: ("LDG", "STG"),
+    Family.MAP_TILES: ("UTMALDG", "SYNCS", "LDS", "STG"),
     Family.PRODUCT: ("LDS", "BAR.SYNC"),
     Family.WARPGROUP: ("UTMALDG", "HGMMA.64x", "SYNCS"),
 }
@@ -173,6 +178,20 @@ def test_large_products_stored_by_registers(data_type: DataType, tmp_path: Path)
     assert "UTMASTG" not in text
     assert "STG.E.64" in text
     assert ("SHFL.IDX" in text) == (data_type is not TF32)
+    assert SERIALISED not in compiled.log
+
+
+@pytest.mark.parametrize("expression", ["mk,nk->mn", "mk,kn->mn"])
+def test_clusters_load_columns_once(expression: str, tmp_path: Path) -> None:
+    need_compiler()
+    program = contraction(expression, dict.fromkeys("mnk", 4096), BF16)[0]
+    asked = Decision(kernel=Family.WARPGROUP, tile=(128, 256), cluster=2)
+    (kernel,) = plan(with_decision(program, "gemm", asked)).kernels
+    compiled = compile_source(kernel.source, kernel.name)
+    assert compiled.spilled_bytes == 0
+    text = disassemble(compiled.cubin, tmp_path)
+    assert "UTMALDG.2D.MULTICAST" in text
+    assert "UCGABAR_WAIT" in text
     assert SERIALISED not in compiled.log
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,14 @@ import numpy as np
 import pytest
 
 from backends.cuda.emulation import HostKernels, body_of, compile_kernels, emulate
-from backends.cuda.programs import Buffer, aligned, contraction, drawn, permutation
+from backends.cuda.programs import (
+    Buffer,
+    aligned,
+    contraction,
+    drawn,
+    permutation,
+    sum_by_tiles,
+)
 from cases.case_file import Case, Operands
 from cases.test_cases import CASES, check_result
 from teir.backends.cuda.decision import Decision, decision_of, with_decision
@@ -136,6 +144,27 @@ def test_permutations(
     emulate(planned, {"in0": source, "out": found}, permutation_kernels)
     evaluate(program, {"in0": source, "out": expected})
     assert found.tobytes() == expected.tobytes()
+
+
+SUMS = [sum_by_tiles(random.Random(seed), 5, 9) for seed in range(8)]
+
+
+@pytest.fixture(scope="module")
+def sum_kernels() -> HostKernels:
+    return compile_kernels(plan(program) for program, _ in SUMS)
+
+
+@pytest.mark.parametrize("number", range(len(SUMS)))
+def test_sums_by_tiles(number: int, sum_kernels: HostKernels) -> None:
+    program, counts = SUMS[number]
+    planned = plan(program)
+    assert [kernel.family for kernel in planned.kernels] == [Family.MAP_TILES]
+    kind = program.tensors[0].data_type
+    found = {name: drawn(count, kind, 5) for name, count in counts.items()}
+    expected = {name: array.copy() for name, array in found.items()}
+    evaluate(program, expected)
+    emulate(planned, found, sum_kernels)
+    assert found["out"].tobytes() == expected["out"].tobytes()
 
 
 DRAWN = 12

@@ -41,12 +41,14 @@ def test_every_item_has_a_plan() -> None:
                 assert plan(program).kernels, item.name
 
 
-def test_the_probe_compiles() -> None:
+def test_the_probes_compile() -> None:
     need_compiler()
-    from hopper_probes import MAPS, probe_source
+    from hopper_parts import PARTS
 
-    for rank in {described.rank for described in MAPS.values()}:
-        assert compile_source(probe_source((0,) * rank), "probe").cubin
+    sources = {source for item in PARTS["probes"]() for source in item.sources()}
+    assert len(sources) == 2
+    for source in sources:
+        assert compile_source(source, "probe").cubin
 
 
 def test_a_dry_run_needs_no_gpu(tmp_path: Path) -> None:

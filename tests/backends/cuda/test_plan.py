@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -370,6 +371,16 @@ def test_the_compilers_words_are_shown() -> None:
         compile_source("this is no program", "broken")
     assert code_of(error) == "TEIR724"
     assert "error" in error.value.findings[0].found
+
+
+def test_without_a_compiler_it_is_said_where_one_comes_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("teir.backends.cuda.compiler.nvrtc_path", lambda: None)
+    monkeypatch.setattr("shutil.which", {}.get)
+    with pytest.raises(TeirError, match=re.escape("teir[cuda]")) as error:
+        compile_source("", "kernel")
+    assert code_of(error) == "TEIR722"
 
 
 @pytest.mark.parametrize(
