@@ -26,8 +26,8 @@ def emit_run_block(text: FunctionText, kernel: RunCopy) -> None:
     width, lanes = kernel.element_bytes, kernel.lanes
     kind = vector("i8", lanes * width)
     emit_block_start(text)
-    text.label("block_begin")
-    for line in f"""
+    text.write(f"""
+block_begin:
 %row_bytes = mul i64 %tile_columns, %unit_bytes
 %next_block_row = call i64 @llvm.smin.i64(i64 %row_block, i64 %next_last_block)
 %next_cell = getelementptr i64, ptr %next_row_table, i64 %next_block_row
@@ -77,5 +77,4 @@ copied_run:
 %run_into_next = getelementptr i8, ptr %run_into, i64 %pitch_bytes
 %more_runs = icmp slt i64 %copy_column_next, %tile_columns
 br i1 %more_runs, label %copy_run, label %transposed
-""".strip().splitlines():
-        text.label(line[:-1]) if line.endswith(":") else text.effect(line)
+""")

@@ -57,7 +57,7 @@ def emit_offset_table(
     text.effect(f"%{name}_count = mul i64 %{name}_plane, %{extent}2")
     text.effect(f"br label %{name}_entry")
     text.label(f"{name}_entry")
-    for line in f"""
+    text.write(f"""
 %{name}_n = phi i64 [ 0, %{before} ], [ %{name}_n_next, %{name}_entry ]
 %{name}_i = phi i64 [ 0, %{before} ], [ %{name}_i_next, %{name}_entry ]
 %{name}_j = phi i64 [ 0, %{before} ], [ %{name}_j_next, %{name}_entry ]
@@ -81,8 +81,7 @@ store i64 %{name}_offset, ptr %{name}_cell
 %{name}_k_next = add i64 %{name}_k, %{name}_j_carry
 %{name}_more = icmp slt i64 %{name}_n_next, %{name}_count
 br i1 %{name}_more, label %{name}_entry, label %{following}
-""".strip().splitlines():
-        text.effect(line)
+""")
 
 
 def emit_stream_mode(text: FunctionText, element_bytes: int, strides: Sequence[str]) -> None:
@@ -109,17 +108,16 @@ def emit_pieces(text: FunctionText, stream: Stream) -> None:
     """
     width = stream.element_bytes
     per_piece = PIECE_LINES * LINE_BYTES // width
-    text.label("transposed")
-    for line in """
+    text.write("""
+transposed:
 %piece_reach = add i64 %piece, %share
 %piece_end = call i64 @llvm.smin.i64(i64 %piece_reach, i64 %pieces)
 %any_left = icmp slt i64 %piece, %piece_end
 %any = and i1 %any_left, %has_last
 br i1 %any, label %piece_start, label %block_done
-""".strip().splitlines():
-        text.effect(line)
-    text.label("piece_start")
-    for line in f"""
+""")
+    text.write(f"""
+piece_start:
 %p = phi i64 [ %piece, %transposed ], [ %p_next, %piece_done ]
 %s = phi i64 [ %segment, %transposed ], [ %s_next, %piece_done ]
 %q = phi i64 [ %segment_piece, %transposed ], [ %q_next, %piece_done ]
@@ -149,11 +147,10 @@ br i1 %any, label %piece_start, label %block_done
 %piece_from = getelementptr i8, ptr %read_at, i64 %in_scratch
 %out_bytes = mul i64 %from_element, {width}
 %piece_to = getelementptr i8, ptr %s_out, i64 %out_bytes
-""".strip().splitlines():
-        text.effect(line)
+""")
     _emit_piece(text, stream, "piece_done")
-    text.label("piece_done")
-    for line in """
+    text.write("""
+piece_done:
 %p_next = add i64 %p, 1
 %q_up = add i64 %q, 1
 %q_ends = icmp eq i64 %q_up, %segment_pieces
@@ -162,10 +159,9 @@ br i1 %any, label %piece_start, label %block_done
 %s_next = add i64 %s, %q_carry
 %more_pieces = icmp slt i64 %p_next, %piece_end
 br i1 %more_pieces, label %piece_start, label %block_done
-""".strip().splitlines():
-        text.effect(line)
-    text.label("block_done")
-    for line in """
+""")
+    text.write("""
+block_done:
 %piece_now = phi i64 [ %piece, %transposed ], [ %p_next, %piece_done ]
 %segment_now = phi i64 [ %segment, %transposed ], [ %s_next, %piece_done ]
 %segment_piece_now = phi i64 [ %segment_piece, %transposed ], [ %q_next, %piece_done ]
@@ -177,8 +173,7 @@ br i1 %more_pieces, label %piece_start, label %block_done
 %b_next = add i64 %b, 1
 %more_blocks = icmp slt i64 %b_next, %blocks
 br i1 %more_blocks, label %block, label %tile_done
-""".strip().splitlines():
-        text.effect(line)
+""")
 
 
 def _to_line(end: str, width: int) -> str:

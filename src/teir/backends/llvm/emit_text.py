@@ -41,6 +41,11 @@ class FunctionText:
         """Start the basic block ``name``."""
         self._lines.append(f"{name}:")
 
+    def write(self, lines: str) -> None:
+        """Append instructions that name their values; one that ends in a colon starts a block."""
+        for line in lines.strip().splitlines():
+            self._lines.append(line if line.endswith(":") else f"  {line}")
+
     def text(self) -> str:
         return "\n".join(self._lines)
 
