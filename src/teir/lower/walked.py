@@ -24,11 +24,12 @@ _LINE_BYTES = 64
 _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
-_AHEAD = 8
+_AHEAD = 16
 _FAR_BYTES = 3 << 20
 _FARTHER_BYTES = 14 << 20
 _SHORT_ROW_BYTES = 512
-"""Operands of this size are gathered ahead; smaller ones lie near, and asking for them costs.
+"""Operands of this size are gathered ahead, into the second cache: more lines can be on their way
+there than to the first. Smaller ones lie near, and asking for them costs.
 
 Of long rows the hardware fetches most by itself. Neighbouring rows of a matrix often gather the
 same; fibres of deeper levels, which are many more, seldom do.

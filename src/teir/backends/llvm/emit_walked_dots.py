@@ -254,7 +254,7 @@ class _Body:
         row_bytes = len(self.lanes) * self.kernel.lanes * self.kernel.data_type.width
         for line in range(0, row_bytes, LINE_BYTES):
             at = shift_pointer(text, place, line)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+            text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
 
     def _row(self, block: _Block, position: str, number: int) -> str:
         """Where the gathered row of a position lies; beyond the last that of the last."""

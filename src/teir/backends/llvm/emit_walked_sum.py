@@ -318,7 +318,7 @@ class _Body:
         row_bytes = len(self.vectors) * self.kernel.lanes * self.kernel.in_type.width
         for number, line in product_of(rows, range(0, row_bytes, LINE_BYTES)):
             place = shift_pointer(text, places[number], line)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
 
     def _order(self) -> list[int]:
         """The sums, those after one another that share what takes most registers."""
