@@ -9,7 +9,7 @@ from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
 from teir.lower.estimate import estimate_seconds
-from teir.lower.explanation import count_calls, describe_kernel, explain_lowering
+from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -21,6 +21,7 @@ from teir.lower.kernel_program import (
     KernelProgram,
     Loop,
 )
+from teir.lower.kernel_text import describe_kernel
 from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
 from teir.lower.lower import lower
 from teir.target import Isa

@@ -1,0 +1,184 @@
+"""A kernel in one line: shape of its block, types, how it reaches memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from teir.lower.access import Access
+from teir.lower.kernels import (
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    LaneBlock,
+    PanelBlock,
+    PermuteCopy,
+    ProductSum,
+    RowSweep,
+    RunCopy,
+    TransposeCopy,
+)
+from teir.lower.walked_kernels import (
+    WalkedDots,
+    WalkedInput,
+    WalkedRows,
+    WalkedSampledSum,
+    WalkedScatter,
+    WalkedSum,
+)
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """``GemmBlock FP32 64×6 (4 vectors of 16 × 6 columns; A unit, C unit)`` and the like."""
+    match kernel:
+        case GemmBlock() | PanelBlock():
+            return _register_block(kernel)
+        case ProductSum() | DotRows() | RowSweep() | Elementwise():
+            return _row_kernel(kernel)
+        case BatchBlock() | LaneBlock():
+            return _batch_kernel(kernel)
+        case TransposeCopy() | PermuteCopy() | RunCopy():
+            return _copy(kernel)
+        case WalkedSum() | WalkedDots() | WalkedSampledSum() | WalkedScatter():
+            return _walk(kernel)
+        case _:
+            assert_never(kernel)
+
+
+def _register_block(kernel: GemmBlock | PanelBlock) -> str:
+    match kernel:
+        case GemmBlock():
+            access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
+            flags = _set(("masked", kernel.masked), ("brings A", kernel.brings))
+            return (
+                f"GemmBlock {kernel.in_type.value} {_rows(kernel)}×{kernel.columns} "
+                f"({kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} columns; "
+                f"{', '.join((access, *flags))})"
+            )
+        case PanelBlock():
+            vectors = f"{kernel.vectors} vectors of {kernel.lanes}"
+            vectors += " in runs" if kernel.runs > 1 else ""
+            flags = _set(
+                ("streams", kernel.streams),
+                ("brings A", kernel.brings),
+                ("brings B", kernel.brings_b),
+                ("claims C", kernel.claims),
+            )
+            return (
+                f"PanelBlock {kernel.data_type.value} {kernel.rows}×{kernel.columns} "
+                f"({', '.join((vectors, *flags))})"
+            )
+        case _:
+            assert_never(kernel)
+
+
+def _row_kernel(kernel: ProductSum | DotRows | RowSweep | Elementwise) -> str:
+    match kernel:
+        case ProductSum():
+            return (
+                f"ProductSum {kernel.in_type.value} of {kernel.inputs} "
+                f"{'input' if kernel.inputs == 1 else 'inputs'} "
+                f"({kernel.lanes} lanes; {_named(kernel.accesses)})"
+            )
+        case DotRows():
+            return (
+                f"DotRows {kernel.in_type.value} {kernel.rows} at once "
+                f"({kernel.chains} chains in vectors of {kernel.lanes}; {_named(kernel.accesses)})"
+            )
+        case RowSweep():
+            return f"RowSweep {kernel.data_type.value} {kernel.rows} rows ({kernel.lanes} lanes)"
+        case Elementwise():
+            types = kernel.out_type.value
+            if kernel.in_type is not kernel.out_type:
+                types = f"{kernel.in_type.value} to {types}"
+            asks = "; asks ahead" if kernel.brings else ""
+            lanes = f"{kernel.lanes} lanes; {_named(kernel.accesses)}{asks}"
+            return f"{kernel.operation.value} {types} ({lanes})"
+        case _:
+            assert_never(kernel)
+
+
+def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
+    match kernel:
+        case BatchBlock():
+            return (
+                f"BatchBlock {kernel.in_type.value} "
+                f"{_rows(kernel)}×{kernel.columns}×{kernel.depth} "
+                f"({kernel.vectors} vectors of {kernel.lanes})"
+            )
+        case LaneBlock():
+            return (
+                f"LaneBlock {kernel.in_type.value} {kernel.rows}×{kernel.columns} "
+                f"({kernel.lanes} lanes)"
+            )
+        case _:
+            assert_never(kernel)
+
+
+def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy) -> str:
+    square = f"{kernel.lanes}×{kernel.lanes} in registers"
+    match kernel:
+        case TransposeCopy():
+            name, how = "TransposeCopy", square
+        case PermuteCopy():
+            name, how = "PermuteCopy", f"{square}, tiles written in lines"
+        case RunCopy():
+            name, how = "RunCopy", f"vectors of {kernel.lanes}, tiles written in lines"
+        case _:
+            assert_never(kernel)
+    return f"{name} of {kernel.element_bytes}-byte elements ({how})"
+
+
+def _walk(kernel: WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter) -> str:
+    match kernel:
+        case WalkedSum():
+            notes = (_inputs(kernel.inputs), *_set(("in whole lines", kernel.aligns is not None)))
+            return (
+                f"WalkedSum {kernel.in_type.value} over {_fibres(kernel.rows)}, "
+                f"{kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} "
+                f"({', '.join(notes)})"
+            )
+        case WalkedDots():
+            flags = _set(("scaled", kernel.scales), ("in whole lines", kernel.aligns))
+            return (
+                f"WalkedDots {kernel.data_type.value} over {_fibres(kernel.rows)}, "
+                f"{kernel.vectors} vectors of {kernel.lanes} "
+                f"({', '.join((f'{kernel.chains} chains', *flags))})"
+            )
+        case WalkedSampledSum():
+            sums = f"sums of {kernel.vectors} vectors of {kernel.lanes}"
+            return (
+                f"WalkedSampledSum {kernel.data_type.value} over {_fibres(kernel.rows)}, dots of "
+                f"{kernel.dot_vectors} and {', '.join((sums, *_set(('scaled', kernel.scales))))}"
+            )
+        case WalkedScatter():
+            verb = "adds" if kernel.accumulates else "stores"
+            return (
+                f"WalkedScatter {kernel.data_type.value} {verb} by {kernel.output.value}, "
+                f"{kernel.vectors} vectors of {kernel.lanes} ({_inputs(kernel.inputs) or 'zeros'})"
+            )
+        case _:
+            assert_never(kernel)
+
+
+def _rows(kernel: GemmBlock | BatchBlock) -> str:
+    """Rows of a block; ``32-`` where the last vector is not full."""
+    return f"{kernel.vectors * kernel.lanes}" + ("-" if kernel.masked else "")
+
+
+def _set(*flags: tuple[str, bool]) -> tuple[str, ...]:
+    return tuple(word for word, is_set in flags if is_set)
+
+
+def _named(accesses: Iterable[Access]) -> str:
+    return ", ".join(access.value for access in accesses)
+
+
+def _inputs(inputs: Iterable[WalkedInput]) -> str:
+    return ", ".join(f"{one.access.value} by {one.follows.value}" for one in inputs)
+
+
+def _fibres(rows: WalkedRows | None) -> str:
+    return "a fibre" if rows is None else "the fibre of every row"
