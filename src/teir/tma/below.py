@@ -50,11 +50,7 @@ def beside_tiles(inferred: Inferred) -> frozenset[IterDomain]:
     positions = bulk_positions(inferred.transfer, len(domains.loop))
     found = {domains.loop[at] for at in positions}
     for expression in reversed(domains.loop_expressions):
-        outputs = outputs_of(expression)
-        if is_trivial(expression):
-            kept = {domains.original(one) for one in inputs_of(expression)}
-            outputs = tuple(one for one in outputs if domains.original(one) in kept)
-        if all(one in found for one in outputs):
+        if all(one in found for one in outputs_of(expression)):
             found |= set(inputs_of(expression))
     return frozenset(found - _inside_tiles(inferred))
 
