@@ -221,6 +221,38 @@ def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 480, "in1": 15, "out": 1024})
 
 
+@pytest.mark.parametrize(("turns", "ahead"), [(4, 1 << 16), (16, 4096)])
+def test_what_is_asked_for_lies_in_the_next_turn_of_a_loop_that_is_not_soon_over(
+    turns: int, ahead: int
+) -> None:
+    axes = (
+        axis("p", 12, in0=1 << 16, out=1 << 16),
+        axis("q", turns, in0=4096, out=4096),
+        axis("m", 32, in0=4, out=4),
+        axis("n", 4, in1=4, out=128),
+        axis("k", 5, in0=128, in1=16),
+    )
+    gemm = Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=("m",),
+        n=("n",),
+        k=("k",),
+        metadata=(("prefetch", '["in0"]'),),
+    )
+    zero = Primitive(
+        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("m",), n=("n",)
+    )
+    tile = loop("p", loop("q", leaf("zero"), leaf("gemm")))
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), tile)
+    (call,) = calls(lower(subject, Isa.AVX512).roots)
+    assert isinstance(call.kernel, PanelBlock)
+    assert call.kernel.brings
+    assert call.arguments[7] == ahead
+
+
 @pytest.mark.parametrize("rows", [48, 64, 72, 144, 168])
 def test_streams_of_rows_in_several_blocks(rows: int) -> None:
     """Columns follow one another in the tile, but not in each of its blocks."""

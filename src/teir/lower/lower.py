@@ -74,6 +74,9 @@ from teir.lower.sparse import last_cell, sparse_loop
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
+_SHORT_LOOP = 8
+"""Turns of a loop whose last one, for which the wrong lines are asked for, counts."""
+
 
 def lower(program: Program, isa: Isa) -> KernelProgram:
     """The kernel program of a checked program for one instruction set.
@@ -310,8 +313,22 @@ def _tile_hints(primitive: Primitive) -> TileHints:
 
 
 def _distances_to_next_tile(primitive: Primitive, path: Path) -> tuple[int, ...]:
-    """How far each operand moves from one tile to the next, in bytes."""
-    inner = next((axis for axis in reversed(path.axes) if axis.extent > 1), None)
-    if inner is None or inner.is_sparse:
+    """How far each operand moves from one tile to the next, in bytes.
+
+    Inputs that are asked for: where the innermost loop is soon over, to the next tile of the loop
+    around it. What is asked for in the last turn of a loop is not what comes next.
+    """
+    loops = [axis for axis in path.axes if axis.extent > 1]
+    if not loops or loops[-1].is_sparse:
         return (0,) * len(primitive.operands)
-    return tuple(inner.strides[name] for name in primitive.operands)
+    inner, asked = loops[-1], memory_hints(primitive).prefetched
+
+    def moves(name: str) -> int:
+        if len(loops) > 1 and name in asked and name in primitive.inputs:
+            around = loops[-2]
+            is_soon_over = inner.extent <= _SHORT_LOOP < around.extent
+            if is_soon_over and not around.is_sparse and around.strides[name]:
+                return around.strides[name]
+        return inner.strides[name]
+
+    return tuple(moves(name) for name in primitive.operands)
