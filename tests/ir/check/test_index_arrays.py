@@ -122,6 +122,44 @@ def test_fibres_of_a_stored_level(code: str | None, p2: list[int], c2: list[int]
         assert (report.needs["B"].low, report.needs["B"].high) == (0, 24)
 
 
+def test_fibres_that_begin_later_need_only_their_own_bounds() -> None:
+    """The outer level walks positions 1 and 2: only fibres 1 and 2 of the inner level are read."""
+    program = parse_program(TWO_LEVELS)
+    bounds = np.array([0, 0, 2, 3], np.int32)
+    arrays: dict[str, np.ndarray] = {"p1": np.array([1, 3], np.int32), "p2": bounds[1:]}
+    arrays |= {"c1": np.array([9, 1, 5], np.int32), "c2": np.array([1, 4, 0], np.int32)}
+    arrays |= {"B": np.zeros(3), "x": np.zeros(5), "out": np.zeros(1)}
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: bind_operand(name, one, kinds[name], True) for name, one in arrays.items()}
+    report = check(parse_program(TWO_LEVELS.replace("p2 4;", "p2 4 - 4;")), operands)
+    assert report.ok, report.findings
+    assert (report.needs["B"].low, report.needs["B"].high) == (0, 24)
+    assert [one.code for one in check(program, operands).findings] == ["TEIR410"]
+
+
+def test_one_axis_walked_twice_visits_the_positions_of_both_walks() -> None:
+    """Rows 0 and 1 by one loop, row 2 by another: three stored values are needed, not two."""
+    text = SPMV.replace("axis j", "axis last = 1: Bp 4 + 8, out 8 + 16\naxis j")
+    text = (
+        text.replace("i = 3", "i = 2")
+        + """parallel last_rows over last
+  sequential last_row over j
+    add_last: dot
+"""
+    )
+    assert checked([0, 1, 2, 3], [1, 4, 0], text=text).ok
+    report = checked([0, 1, 2, 3], [1, 4, 0], stored=2, text=text)
+    assert [finding.code for finding in report.findings] == ["TEIR402"]
+
+
+def test_an_empty_segment_may_overlap_the_next_one() -> None:
+    """Every row has its bounds by itself: row 0 from 3 to 3, row 1 from 1 to 2."""
+    text = SPMV.replace("i = 3: Bp 4", "i = 2: Bp 8")
+    (finding,) = checked([3, 3, 1, 2], [0, 1, 2], text=text).findings
+    assert finding.code == "TEIR411"
+    assert finding.found == "the segment at byte 0 of Bp overlaps the next one"
+
+
 def test_empty_rows_pass() -> None:
     assert checked([0, 0, 0, 0], []).ok
 
@@ -182,11 +220,20 @@ def test_one_segment_for_all_iterations_is_a_race() -> None:
     assert [finding.code for finding in report.findings] == ["TEIR403"]
 
 
-@pytest.mark.parametrize(("step", "found"), [(8, ["TEIR403"]), (16, [])])
-def test_positions_closer_than_a_tile_are_a_race(step: int, found: list[str]) -> None:
-    """Tiles of two elements: 8 bytes apart, the last tile of a row meets the next row's first."""
+@pytest.mark.parametrize(
+    ("tile", "step", "found"),
+    [
+        (2, 8, ["TEIR403"]),
+        (2, 16, []),
+        (4, 16, ["TEIR403"]),
+        (4, 24, ["TEIR403"]),
+        (4, 32, []),
+    ],
+)
+def test_positions_closer_than_a_tile_are_a_race(tile: int, step: int, found: list[str]) -> None:
+    """Tiles of some elements: closer together, the last tile of a row meets the next row's first."""
     text = SDDMM.format(pos=4).replace("out 8", f"out {step}")
-    text = text.replace("axis k", "axis m = 2: C 256, out 8\naxis k").replace("M=[]", "M=[m]")
+    text = text.replace("axis k", f"axis m = {tile}: C 256, out 8\naxis k").replace("M=[]", "M=[m]")
     assert [finding.code for finding in check(parse_program(text)).findings] == found
 
 

@@ -1,0 +1,45 @@
+"""What is said of a race: the two iterations, and the byte both touch."""
+
+from __future__ import annotations
+
+from teir.ir.check import check
+from teir.ir.parsing import parse_program
+
+TILES = """teir 1 "tiles of two elements, one element apart"
+tensor in0: FP64
+tensor out: FP64
+axis i = 4: in0 16, out 8 + 32
+axis m = 2: in0 8, out 8
+primitive copy = Copy(in0 -> out; M=[m], N=[])
+parallel tiles over i
+  one: copy
+"""
+
+
+def found_of(text: str) -> str:
+    (finding,) = check(parse_program(text)).findings
+    assert finding.code == "TEIR403"
+    return finding.found
+
+
+def test_the_byte_is_the_one_both_iterations_write() -> None:
+    assert found_of(TILES) == (
+        "node one writing byte 40 of out at i=1 and node one writing it at i=0"
+    )
+
+
+def test_two_nodes_meet_at_a_byte_of_both() -> None:
+    text = """teir 1 "an iteration reads what the next one writes"
+tensor out: FP32
+axis p = 4: out 4
+axis m = 4: out 16
+axis back = 1: out 0 - 4
+primitive one = Zero(out; M=[m], N=[])
+primitive clip = ReLU(out -> out; M=[m, back], N=[])
+parallel columns over p
+  zero: one
+  relu: clip
+"""
+    assert found_of(text) == (
+        "node zero writing byte 12 of out at p=3 and node relu writing it at p=0"
+    )
