@@ -10,11 +10,15 @@ The proofs are made only for a program whose structure is right: there is one fi
     teir.ir.check.initialised                                 (c) scratch written first, TEIR406
     teir.ir.check.overlap                                     (d) operands apart, TEIR407
     teir.ir.check.index_arrays                                bound index arrays, TEIR410 to 414
+
+Programs that are plainly right, as most are, are shown so by `teir.ir.check.plain` in one pass; the
+rules and proofs above look at all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 import msgspec
 
@@ -27,6 +31,7 @@ from teir.ir.check.initialised import INITIALISED_RULES, scratch_written_first
 from teir.ir.check.names import NAME_RULES
 from teir.ir.check.overlap import OVERLAP_RULES, overlaps
 from teir.ir.check.paths import PATH_RULES
+from teir.ir.check.plain import plain_needs
 from teir.ir.check.primitives import PRIMITIVE_RULES
 from teir.ir.check.races import RACE_RULES, STEPS, races, tiles_once
 from teir.ir.check.report import Need as Need
@@ -57,15 +62,18 @@ RULES: tuple[Rule, ...] = (
 """Every rule of this package, for the documentation; those of operands are in `teir.arrays`."""
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """A checked program and what was found on the way; operands can be checked against it.
+class Details(msgspec.Struct, frozen=True):
+    """What the proofs of operands start from; ``hulls`` is None where the structure is wrong."""
 
-    ``hulls`` is None where the structure of the program is wrong.
-    """
-
-    report: Report
     resolved: Resolved
     hulls: bounds.Hulls | None
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """A checked program; ``details`` is what operands are checked against, the same each time."""
+
+    report: Report
+    details: Callable[[], Details]
 
 
 def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Report:
@@ -83,12 +91,19 @@ def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
 
     Of ``operands`` only the index arrays of sparse axes are looked at.
     """
+    needs = plain_needs(program)
+    if needs is not None:
+        return Proof(Report(program, (), needs), cache(partial(_plain_details, program)))
+    return prove_by_rules(program, operands)
+
+
+def prove_by_rules(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Proof:
+    """As `prove`, by the rules and proofs one after the other, whatever the program."""
     resolved = resolve(program)
     findings = _broken(resolved, LIMIT_RULES) or _broken(resolved, STRUCTURE_RULES)
     if findings:
-        return Proof(
-            Report(program, on_the_printed_program(resolved, findings), {}), resolved, None
-        )
+        blamed = on_the_printed_program(resolved, findings)
+        return _proof(Report(program, blamed, {}), resolved, None)
     positions: bounds.Positions | None = None
     if operands is not None and resolved.sparse:
         findings, positions = positions_of(resolved, operands)
@@ -97,12 +112,23 @@ def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
     findings += tiles_once(resolved, Budget(STEPS))
     findings += races(resolved, Budget(STEPS))
     findings += scratch_written_first(resolved, Budget(STEPS))
-    return Proof(_report(resolved, found, findings), resolved, found)
+    return _proof(_report(resolved, found, findings), resolved, found)
+
+
+def _proof(report: Report, resolved: Resolved, found: bounds.Hulls | None) -> Proof:
+    details = Details(resolved, found)
+    return Proof(report, lambda: details)
+
+
+def _plain_details(program: Program) -> Details:
+    resolved = resolve(program)
+    return Details(resolved, bounds.hulls(resolved))
 
 
 def check_operands(proof: Proof, operands: Mapping[str, BoundOperand]) -> Report:
     """The findings of ``proof`` and those that ``operands`` add."""
-    resolved, found = proof.resolved, proof.hulls
+    details = proof.details()
+    resolved, found = details.resolved, details.hulls
     if found is None:
         return proof.report
     findings = bounds.operands_known(resolved, operands)

@@ -127,7 +127,7 @@ def input_counts(resolved: Resolved) -> list[Finding]:
     findings = []
     for primitive in resolved.program.primitives:
         count = len(primitive.inputs)
-        expected = _expected_inputs(primitive.operation, count)
+        expected = expected_inputs(primitive.operation, count)
         if expected is not None:
             findings.append(
                 blame(INPUT_COUNT, Part.PRIMITIVE, primitive.name, expected, f"{count}")
@@ -135,7 +135,7 @@ def input_counts(resolved: Resolved) -> list[Finding]:
     return findings
 
 
-def _expected_inputs(operation: Operation, count: int) -> str | None:
+def expected_inputs(operation: Operation, count: int) -> str | None:
     """What was expected, None where ``count`` inputs are right."""
     if operation is Operation.CONTRACTION:
         return None if count >= 1 else "one or more inputs"
@@ -165,7 +165,7 @@ def operand_types(resolved: Resolved) -> list[Finding]:
     findings = []
     for primitive in resolved.program.primitives:
         types = _types(resolved, primitive)
-        if types is None or _types_fit(primitive.operation, types):
+        if types is None or types_fit(primitive.operation, types):
             continue
         names = ", ".join(data_type.value for data_type in types[:-1])
         found = f"{names} -> {types[-1].value}"
@@ -186,7 +186,8 @@ def _types(resolved: Resolved, primitive: Primitive) -> list[DataType] | None:
     return types
 
 
-def _types_fit(operation: Operation, types: list[DataType]) -> bool:
+def types_fit(operation: Operation, types: list[DataType]) -> bool:
+    """The rule about the types of the inputs and the output, in this order."""
     output = types[-1]
     if types.count(output) == len(types):
         return True
@@ -209,10 +210,14 @@ def ordered_types(resolved: Resolved) -> list[Finding]:
             f"{primitive.output} of type {tensors[primitive.output].data_type.value}",
         )
         for primitive in resolved.program.primitives
-        if primitive.operation in _ORDERED
-        and primitive.output in tensors
-        and tensors[primitive.output].data_type in _COMPLEX
+        if primitive.output in tensors
+        and lacks_order(primitive.operation, tensors[primitive.output].data_type)
     ]
+
+
+def lacks_order(operation: Operation, data_type: DataType) -> bool:
+    """True where an operation compares numbers of a type that has no order."""
+    return operation in _ORDERED and data_type in _COMPLEX
 
 
 def numbers(resolved: Resolved) -> list[Finding]:

@@ -1,0 +1,92 @@
+"""The one pass over plain programs: it agrees with the rules, and takes what the search emits."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+import teir
+from teir.ir.check import prove, prove_by_rules
+from teir.ir.check.plain import plain_needs
+from teir.ir.nodes import InvocationNode, IterationNode, Node, Policy, Program
+from teir.soak.draws import DrawInt, chance, seeded
+from teir.soak.mutants import draw_mutant
+from teir.soak.programs import draw_program
+
+PROGRAMS = 500
+EXPRESSIONS = (
+    ("ab,bc->ac", (128, 96), (96, 80)),
+    ("abc,dcb->ad", (40, 30, 20), (50, 20, 30)),
+    ("abcd,ebad->ce", (8, 12, 10, 16), (9, 12, 8, 16)),
+    ("ij,jk,kl->il", (30, 40), (40, 50), (50, 20)),
+    ("abc->cab", (20, 30, 40)),
+    ("nab,nbc->nac", (6, 14, 15), (6, 15, 13)),
+)
+
+
+def _is_agreed(program: Program) -> bool:
+    """Whether the program is plain; what the pass says is what the rules say."""
+    needs = plain_needs(program)
+    if needs is not None:
+        report = prove_by_rules(program).report
+        assert report.findings == (), f"{report.findings[0]}\n{program}"
+        assert needs == report.needs, str(program)
+    return needs is not None
+
+
+def _parallel(draw: DrawInt, node: Node) -> Node:
+    if isinstance(node, InvocationNode):
+        return node
+    policy = Policy.PARALLEL if chance(draw, 50) else node.policy
+    children = tuple(_parallel(draw, child) for child in node.children)
+    return replace(node, policy=policy, children=children)
+
+
+def test_what_is_plain_is_right() -> None:
+    """Drawn programs, the same with parallel nodes, and hostile changes of both."""
+    plain = {"drawn": 0, "parallel": 0, "mutants": 0}
+    for seed in range(PROGRAMS):
+        draw = seeded(seed)
+        program = draw_program(draw, 300).program
+        parallel = replace(program, roots=tuple(_parallel(draw, root) for root in program.roots))
+        plain["drawn"] += _is_agreed(program)
+        plain["parallel"] += _is_agreed(parallel)
+        for one in (program, parallel):
+            plain["mutants"] += _is_agreed(draw_mutant(draw, one))
+    # The pass would be of no use, and this test of no worth, if it gave up on most of them.
+    assert plain["drawn"] > 0.5 * PROGRAMS
+    assert plain["parallel"] > 0.25 * PROGRAMS
+    assert plain["mutants"] > 0.1 * PROGRAMS
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("expression", "shapes"), [(e, s) for e, *s in EXPRESSIONS])
+def test_planned_programs_are_plain(
+    expression: str, shapes: list[tuple[int, ...]], threads: int
+) -> None:
+    """What the search emits needs no second look, packed and parallel."""
+    program = teir.plan(expression, *shapes, threads=threads).program
+    assert _is_agreed(program)
+
+
+def test_proofs_of_plain_programs_have_details() -> None:
+    """Operands are proved against the same intervals either way."""
+    program = teir.plan("ab,bc->ac", (128, 96), (96, 80), threads=1).program
+    details = prove(program).details()
+    expected = prove_by_rules(program).details()
+    assert details.hulls is not None
+    assert expected.hulls is not None
+    assert details.hulls.needs() == expected.hulls.needs()
+    assert prove(program).report == prove_by_rules(program).report
+
+
+def test_nodes_are_visited_once_however_often_they_occur() -> None:
+    """A schedule of shared subtrees ends at the limit of nodes."""
+    program = teir.plan("ab,bc->ac", (8, 9), (9, 7), threads=1).program
+    node: Node = program.roots[0]
+    axis = program.axes[0].name
+    for number in range(60):
+        node = IterationNode(
+            name=f"n{number}", axis=axis, policy=Policy.SEQUENTIAL, children=(node, node)
+        )
+    assert plain_needs(replace(program, roots=(node,))) is None
