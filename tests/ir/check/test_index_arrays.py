@@ -231,7 +231,7 @@ def test_one_segment_for_all_iterations_is_a_race() -> None:
     ],
 )
 def test_positions_closer_than_a_tile_are_a_race(tile: int, step: int, found: list[str]) -> None:
-    """Tiles of some elements: closer together, the last tile of a row meets the next row's first."""
+    """Closer than a tile, the last tile of a row meets the first of the next."""
     text = SDDMM.format(pos=4).replace("out 8", f"out {step}")
     text = text.replace("axis k", f"axis m = {tile}: C 256, out 8\naxis k").replace("M=[]", "M=[m]")
     assert [finding.code for finding in check(parse_program(text)).findings] == found

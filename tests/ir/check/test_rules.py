@@ -102,12 +102,16 @@ def test_only_axes_that_move_the_operand_are_named_where_it_is_left() -> None:
     (rows,) = GOOD.roots
     still = Axis(name="r", extent=3, strides=Bytes({}), offsets=Bytes({}))
     program = replace(GOOD, axes=(*GOOD.axes, still), roots=(loop("again", "r", rows),))
-    place = {"address": 4096, "writable": True, "owner": None}
     operands = {
-        "in0": BoundOperand(name="in0", before_bytes=0, after_bytes=64, **place),
-        "out": BoundOperand(
-            name="out", before_bytes=0, after_bytes=60, **place | {"address": 8192}
-        ),
+        name: BoundOperand(
+            name=name,
+            address=address,
+            before_bytes=0,
+            after_bytes=after,
+            writable=True,
+            owner=None,
+        )
+        for name, address, after in (("in0", 4096, 64), ("out", 8192, 60))
     }
     (finding,) = check(program, operands).findings
     assert finding.hint == "node copy reaches byte 63 of out at n=3; guards do not count"
