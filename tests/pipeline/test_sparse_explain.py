@@ -112,7 +112,11 @@ FUSED = row("fused", 9e9, 0, 0, seconds=9.0, is_fused=True)
     ("mine", "other", "reason"),
     [
         ((1e6, 0, 0), (2e6, 0, 0), "1 M iterations, the best of another kind 2 M"),
-        ((2e6, 0, 8), (2e6, 1e6, 0), "0 % of its iterations stride"),
+        (
+            (2e6, 0, 8),
+            (2e6, 1e6, 0),
+            "its innermost loops run along the operands in all but 0 % of its iterations",
+        ),
         ((2e6, 0, 8), (2e6, 0, 16), "temporaries take 8 bytes"),
         ((2e6, 0, 16), (2e6, 0, 8), "suit the kernels better"),
     ],

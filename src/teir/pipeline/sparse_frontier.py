@@ -133,8 +133,8 @@ def _reason(mine: FrontierRow, other: FrontierRow) -> str:
         return f"it takes {_count(mine.iterations)} iterations, {name} {_count(other.iterations)}"
     if mine.strided < _NOTABLY * other.strided:
         return (
-            f"{_share(mine)} of its iterations stride over or gather an operand innermost, "
-            f"{_share(other)} of those of {name}"
+            f"its innermost loops run along the operands in all but {_share(mine)} of its "
+            f"iterations, those of {name} in all but {_share(other)}"
         )
     if mine.memory_bytes < _NOTABLY * other.memory_bytes:
         ours, theirs = f"{mine.memory_bytes:,.0f}", f"{other.memory_bytes:,.0f}"
