@@ -26,7 +26,7 @@ _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
 _AHEAD = 16
 _FAR_BYTES = 3 << 20
-_FARTHER_BYTES = 14 << 20
+_FARTHER_BYTES = 6 << 20
 _SHORT_ROW_BYTES = 512
 """Operands of this size are gathered ahead, into the second cache: more lines can be on their way
 there than to the first. Smaller ones lie near, and asking for them costs.
