@@ -10,10 +10,11 @@ import pytest
 
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.lower import lower
-from teir.lower.slots import Room, assign_slots, place, scratch_lifetimes
+from teir.lower.slots import Room, assign_slots, place, scratch_uses
 from teir.target import Isa
 
 CHAIN = """teir 1 "chain"
@@ -79,9 +80,13 @@ def run(text: str) -> tuple[np.ndarray, np.ndarray]:
     return results[0], results[1]
 
 
+def lifetimes(program: Program) -> dict[str, range]:
+    return {name: range(use.first, use.stop) for name, use in scratch_uses(program).items()}
+
+
 def test_the_lifetime_is_from_the_first_to_the_last_leaf() -> None:
-    lifetimes = scratch_lifetimes(parse_program(CHAIN))
-    assert lifetimes == {"t": range(2), "u": range(1, 3), "v": range(2, 4)}
+    found = lifetimes(parse_program(CHAIN))
+    assert found == {"t": range(2), "u": range(1, 3), "v": range(2, 4)}
 
 
 def test_a_chain_of_roots_uses_two_rooms_in_turn() -> None:
@@ -111,7 +116,7 @@ def test_sharing_changes_no_result(text: str) -> None:
 
 def test_scratch_touched_in_a_loop_of_another_owner_lives_for_the_whole_loop() -> None:
     """``t`` is read in every iteration, so nothing inside the loop may have its bytes."""
-    lifetimes = scratch_lifetimes(
+    found = lifetimes(
         parse_program(
             """teir 1 "kept"
 tensor in0: FP32
@@ -133,7 +138,7 @@ sequential p over p
 """
         )
     )
-    assert lifetimes == {"t": range(4), "u": range(1, 3), "v": range(2, 4)}
+    assert found == {"t": range(4), "u": range(1, 3), "v": range(2, 4)}
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -16,13 +16,13 @@ undefined before its range and never read after it, in every iteration of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from teir.dtypes import DataType
-from teir.ir.nodes import IterationNode, Node, Policy, Program, Tensor
+from teir.ir.nodes import Axis, IterationNode, Node, Policy, Program, Tensor
 from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
@@ -37,7 +37,7 @@ class SlotTable:
     run_scratch_bytes: int
     thread_scratch_bytes: int
     spans: dict[str, tuple[int, int]]
-    """Of every scratch tensor that is used: what `scratch_spans` says."""
+    """Of every scratch tensor that is used: the bytes it needs, relative to its first address."""
 
 
 def assign_slots(program: Program) -> SlotTable:
@@ -46,30 +46,29 @@ def assign_slots(program: Program) -> SlotTable:
         Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND)
         for tensor in program.tensors
     ]
-    scratch = tuple(_scratch_tensors(program))
-    if not scratch:
+    uses = scratch_uses(program)
+    if not uses:
         return _table(slots, 0, 0, {})
-    spans = scratch_spans(program)
-    lifetimes = scratch_lifetimes(program)
-    scratch = tuple((one, where) for one, where in scratch if one.name in spans)
     used = {}
     starts: dict[str, int] = {}
     for arena in (Storage.RUN, Storage.THREAD):
-        names = [tensor.name for tensor, storage in scratch if storage is arena]
-        sizes = [round_up(spans[name][1] - spans[name][0]) for name in names]
-        placed, used[arena] = place(
-            [Room(name, size, lifetimes[name]) for name, size in zip(names, sizes, strict=True)]
-        )
+        rooms = [
+            Room(name, round_up(use.high - use.low), range(use.first, use.stop))
+            for name, use in uses.items()
+            if use.storage is arena
+        ]
+        placed, used[arena] = place(rooms)
         starts.update(placed)
     slots += [
         Slot(
-            tensor=tensor.name,
-            data_type=tensor.data_type,
-            storage=storage,
-            start_bytes=starts[tensor.name] - spans[tensor.name][0],
+            tensor=name,
+            data_type=use.data_type,
+            storage=use.storage,
+            start_bytes=starts[name] - use.low,
         )
-        for tensor, storage in scratch
+        for name, use in uses.items()
     ]
+    spans = {name: (use.low, use.high) for name, use in uses.items()}
     return _table(slots, used[Storage.RUN], used[Storage.THREAD], spans)
 
 
@@ -147,69 +146,74 @@ def _meet(one: range, two: range) -> bool:
     return one.start < two.stop and two.start < one.stop
 
 
-def scratch_lifetimes(program: Program) -> dict[str, range]:
-    """The leaves during which each used scratch tensor may hold values."""
-    primitives = program.primitive_table()
-    lifetimes: dict[str, range] = {}
+@dataclass(slots=True)
+class ScratchUse:
+    """A scratch tensor: the bytes it needs, relative to its first address, and the leaves from
+    ``first`` on before ``stop`` during which it may hold values."""
 
-    def walk(nodes: Sequence[Node], scratch: Sequence[Tensor], start: int) -> tuple[int, set[str]]:
-        """The leaf after ``nodes``, and the tensors they touch; ``scratch`` is theirs."""
+    data_type: DataType
+    storage: Storage
+    low: int = 0
+    high: int = 0
+    first: int = 0
+    stop: int = 0
+
+
+def scratch_uses(program: Program) -> dict[str, ScratchUse]:
+    """The scratch tensors that some leaf uses, in program order.
+
+    Those below a parallel node are private to a thread.
+    """
+    axes, primitives = program.axis_table(), program.primitive_table()
+    uses: dict[str, ScratchUse] = {}
+    path: list[Axis] = []
+
+    def walk(
+        nodes: Sequence[Node], scratch: Sequence[Tensor], storage: Storage, start: int
+    ) -> tuple[int, set[str]]:
+        """The leaf after ``nodes``, and the scratch they touch; ``scratch`` is theirs."""
+        for tensor in scratch:
+            uses[tensor.name] = ScratchUse(tensor.data_type, storage)
         touched: set[str] = set()
         for node in nodes:
             before = start
             if isinstance(node, IterationNode):
-                start, names = walk(node.children, node.scratch, before)
+                inner = Storage.THREAD if node.policy is Policy.PARALLEL else storage
+                path.append(axes[node.axis])
+                start, names = walk(node.children, node.scratch, inner, before)
+                path.pop()
             else:
-                start, names = before + 1, set(primitives[node.primitive].operands)
+                start += 1
+                primitive = primitives[node.primitive]
+                names = {name for name in primitive.operands if name in uses}
+                if names:
+                    walked = (*path, *[axes[name] for name in primitive.axes])
+                    for name in names:
+                        _reach(uses[name], name, walked)
             for tensor in scratch:
                 if tensor.name in names:
-                    first = lifetimes.get(tensor.name, range(before, start)).start
-                    lifetimes[tensor.name] = range(first, start)
+                    use = uses[tensor.name]
+                    use.first = use.first if use.stop else before
+                    use.stop = start
             touched |= names
         return start, touched
 
-    walk(program.roots, program.scratch, 0)
-    return lifetimes
+    walk(program.roots, program.scratch, Storage.RUN, 0)
+    return {name: use for name, use in uses.items() if use.stop}
+
+
+def _reach(use: ScratchUse, name: str, walked: Sequence[Axis]) -> None:
+    """Widen the bytes of a scratch tensor by those of a leaf below ``walked``."""
+    low, high = 0, use.data_type.width
+    for axis in walked:
+        low += axis.offsets[name]
+        high += axis.strides[name] * (axis.extent - 1)
+    is_first = use.low == use.high
+    use.low, use.high = (
+        low if is_first else min(low, use.low),
+        low + high if is_first else max(low + high, use.high),
+    )
 
 
 def round_up(size: int) -> int:
     return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-
-
-def scratch_spans(program: Program) -> dict[str, tuple[int, int]]:
-    """The interval of bytes each scratch tensor needs, relative to its first address."""
-    scratch = {tensor.name: tensor.data_type.width for tensor, _ in _scratch_tensors(program)}
-    if not scratch:
-        return {}
-    axes = program.axis_table()
-    primitives = program.primitive_table()
-    spans: dict[str, tuple[int, int]] = {}
-    for path, leaf in program.invocations():
-        primitive = primitives[leaf.primitive]
-        touched = [name for name in dict.fromkeys(primitive.operands) if name in scratch]
-        if not touched:
-            continue
-        walked = [axes[node.axis] for node in path] + [axes[name] for name in primitive.axes]
-        for name in touched:
-            start, reach = 0, scratch[name]
-            for axis in walked:
-                start += axis.offsets[name]
-                reach += axis.strides[name] * (axis.extent - 1)
-            known = spans.get(name, (start, start))
-            spans[name] = min(start, known[0]), max(start + reach, known[1])
-    return spans
-
-
-def _scratch_tensors(program: Program) -> Iterator[tuple[Tensor, Storage]]:
-    """Scratch tensors in program order; those below a parallel node are private to a thread."""
-    for tensor in program.scratch:
-        yield tensor, Storage.RUN
-    stack: list[tuple[Node, Storage]] = [(node, Storage.RUN) for node in reversed(program.roots)]
-    while stack:
-        node, storage = stack.pop()
-        if not isinstance(node, IterationNode):
-            continue
-        inner = Storage.THREAD if node.policy is Policy.PARALLEL else storage
-        for tensor in node.scratch:
-            yield tensor, inner
-        stack.extend((child, inner) for child in reversed(node.children))
