@@ -49,10 +49,15 @@ def beside_tiles(inferred: Inferred) -> frozenset[IterDomain]:
     domains = inferred.domains
     positions = bulk_positions(inferred.transfer, len(domains.loop))
     found = {domains.loop[at] for at in positions}
+    inside = _inside_tiles(inferred)
     for expression in reversed(domains.loop_expressions):
-        if all(one in found for one in outputs_of(expression)):
-            found |= set(inputs_of(expression))
-    return frozenset(found - _inside_tiles(inferred))
+        inputs, outputs = inputs_of(expression), outputs_of(expression)
+        if is_trivial(expression) and any(one in inside for one in inputs):
+            kept = {domains.original(one) for one in inputs}
+            outputs = tuple(one for one in outputs if domains.original(one) in kept)
+        if all(one in found for one in outputs):
+            found |= set(inputs)
+    return frozenset(found - inside)
 
 
 def _inside_tiles(inferred: Inferred) -> set[IterDomain]:
