@@ -10,11 +10,12 @@ without a list of all pairs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ from teir.runtime.runtime import current
 
 Factor = tuple[tuple[str, ...], Sparse]
 """A sparse factor with its indices."""
+
+Made = TypeVar("Made")
 
 MOST_COLUMNS = 1 << 28
 """Columns that are marked, a byte each per thread; wider products are sorted."""
@@ -72,7 +75,7 @@ class RowTerm:
         lefts = [self.left]
         if self.kind is TermKind.BOTH and self.right is not None:
             lefts.append(self.right)
-        return all(Level.COMPRESSED not in one.format.levels[: _place(one)] for one in lefts)
+        return all(Level.COMPRESSED not in one.format.levels[: last_place(one)] for one in lefts)
 
 
 def row_terms(
@@ -115,21 +118,23 @@ def row_patterns(
     """The fibres over ``wanted`` that the terms reach; None where they are too wide to mark."""
     if extents[wanted[-1]] > MOST_COLUMNS:
         return None
-    levels = [_last(one) for term in terms for one in (term.left, term.right) if one is not None]
+    levels = [
+        last_level(one) for term in terms for one in (term.left, term.right) if one is not None
+    ]
     dtype = np.result_type(*(level.pos.dtype for level in levels))
     run = fibre_unions(default_isa(), dtype.itemsize)
     first = terms[0].left
     work = _Work(
         run=run,
         terms=tuple(_marked(run, term, dtype, len(terms) == 1) for term in terms),
-        counts=np.zeros(_last(first).pos.size - 1, np.int64),
+        counts=np.zeros(last_level(first).pos.size - 1, np.int64),
         columns=extents[wanted[-1]],
         dtype=dtype,
         spare=current().once("room of fibre unions", lambda: deque(maxlen=_MOST_ROOMS)),
     )
     parts = work.parts(threads)
     crd = np.concatenate(parts) if len(parts) != 1 else parts[0]
-    place = _place(first)
+    place = last_place(first)
     above = tuple(expand(first.stored, first.level_extents, place)) if place else ()
     return Fibres(above=above, counts=work.counts, crd=crd)
 
@@ -148,33 +153,60 @@ def levels_of(fibres: Fibres, extents: Sequence[int], levels: Sequence[Level]) -
     return (*stored, Compressed(pos=pos, crd=fibres.crd.astype(dtype, copy=False)))
 
 
+def pairs_of(
+    run: FibreUnions, terms: Sequence[tuple[TermKind, Sequence[Array], Sequence[Array] | None]]
+) -> Array:
+    """Up to every row, how many coordinates the terms look at; levels begin with pos and crd."""
+    rows = terms[0][1][0].size - 1
+    total = np.zeros(rows + 1, np.int64)
+    for kind, left, right in terms:
+        if kind is TermKind.PRODUCT and right is not None:
+            total += run.pairs(left[0], left[1], right[0])
+            continue
+        total += left[0]
+    return total
+
+
+def in_shares(pairs: Array, threads: int, part: Callable[[range, int], Made]) -> list[Made]:
+    """``part`` of consecutive rows and their pairs, about as many pairs in every part."""
+    total = int(pairs[-1])
+    step = max(1, min(_PAIRS, total // (4 * threads) if threads > 1 else _PAIRS))
+    cuts = np.searchsorted(pairs, np.arange(step, total, step))
+    bounds = np.unique(np.concatenate([[0], cuts, [pairs.size - 1]])).tolist()
+    tasks = [(range(*rows), int(pairs[rows[1]] - pairs[rows[0]])) for rows in pairwise(bounds)]
+    if threads > 1 and len(tasks) > 1 and total >= _SHARED:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(lambda task: part(*task), tasks))
+    return [part(*task) for task in tasks]
+
+
 def _bound(indices: tuple[str, ...], sparse: Sparse) -> tuple[str, ...]:
     """The indices of the levels down to the last compressed one."""
     fmt = sparse.format
     return tuple(indices[mode] for mode in fmt.mode_order[: fmt.sparse_prefix])
 
 
-def _place(sparse: Sparse) -> int:
+def last_place(sparse: Sparse) -> int:
     """The number of the last compressed level."""
     return sparse.format.sparse_prefix - 1
 
 
-def _last(sparse: Sparse) -> Compressed:
-    level = sparse.stored[_place(sparse)]
+def last_level(sparse: Sparse) -> Compressed:
+    level = sparse.stored[last_place(sparse)]
     assert level is not None
     return level
 
 
 def _marked(run: FibreUnions, term: RowTerm, dtype: np.dtype[np.generic], alone: bool) -> Term:
     """The term's arrays, and which rows repeat the one before where that saves work."""
-    one = _as_type(_last(term.left), dtype)
+    one = _as_type(last_level(term.left), dtype)
     same = run.same_rows(*one) if alone and term.kind is TermKind.PRODUCT else _never(one)
     if term.right is None:
         return Term(term.kind, (*one, same), None)
-    other = _as_type(_last(term.right), dtype)
+    other = _as_type(last_level(term.right), dtype)
     if term.kind is TermKind.BOTH:
         return Term(term.kind, (*one, same), (*other, _never(other)))
-    is_square = alone and _last(term.right) is _last(term.left)
+    is_square = alone and last_level(term.right) is last_level(term.left)
     return Term(term.kind, (*one, same), (*other, same if is_square else run.same_rows(*other)))
 
 
@@ -206,31 +238,11 @@ class _Work:
     spare: deque[_Room]
 
     def parts(self, threads: int) -> list[Array]:
-        """The columns of consecutive rows, about as many pairs in every part."""
-        pairs = self._pairs()
-        total = int(pairs[-1])
-        step = max(1, min(_PAIRS, total // (4 * threads) if threads > 1 else _PAIRS))
-        cuts = np.searchsorted(pairs, np.arange(step, total, step))
-        rows = np.unique(np.concatenate([[0], cuts, [pairs.size - 1]])).tolist()
-        tasks = [
-            (range(first, last), int(pairs[last] - pairs[first])) for first, last in pairwise(rows)
-        ]
-        if threads > 1 and len(tasks) > 1 and total >= _SHARED:
-            with ThreadPoolExecutor(threads) as pool:
-                return list(pool.map(self._part, tasks))
-        return list(map(self._part, tasks)) or [np.zeros(0, self.dtype)]
+        """The columns of consecutive rows."""
+        pairs = pairs_of(self.run, [(one.kind, one.left, one.right) for one in self.terms])
+        return in_shares(pairs, threads, self._part) or [np.zeros(0, self.dtype)]
 
-    def _pairs(self) -> Array:
-        """Up to every row, how many coordinates the terms look at."""
-        total = np.zeros(self.counts.size + 1, np.int64)
-        for term in self.terms:
-            pos, crd, _ = term.left
-            is_product = term.kind is TermKind.PRODUCT
-            total += self.run.pairs(pos, crd, term.right[0]) if is_product and term.right else pos
-        return total
-
-    def _part(self, task: tuple[range, int]) -> Array:
-        rows, pairs = task
+    def _part(self, rows: range, pairs: int) -> Array:
         most = min(pairs, len(rows) * self.columns) + ROOM
         room = self._room(most)
         count = self.run.unions(self.terms, rows, room.marks, self.counts, room.found)

@@ -35,7 +35,7 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     out = f"{dtype} of shape {plan.shape}, levels {problem.output_format}"
     lines.append(f"  {assignment.output.tensor}: {out}")
     if problem.output_format.is_sparse:
-        lines.append("  pattern: assembled from the patterns of the operands before every run")
+        lines.append(f"  pattern: {_pattern(plan)}")
     notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
     lines += [f"  converted: {note.text}, {1e3 * note.seconds:.3f} ms" for note in notes]
     frontiers = [_frontier(outline.scheduled) for outline in plan.outlines]
@@ -45,6 +45,15 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     for number, outline in enumerate(plan.outlines, start=1):
         lines += _lines(number, outline, frontiers[number - 1], measured[number - 1])
     return "\n".join(lines)
+
+
+def _pattern(plan: SparsePlan) -> str:
+    if plan.is_at_once:
+        return (
+            "computed with the numbers, row by row in one pass; the program computes the numbers "
+            "where operands make longer rows"
+        )
+    return "assembled from the patterns of the operands before every run"
 
 
 def _frontier(chosen: Scheduled | None) -> Frontier:

@@ -17,7 +17,7 @@ from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
-from teir.pipeline.sparse_run import Step, run_steps, steps_of
+from teir.pipeline.sparse_run import Step, run_steps, steps_of, sum_at_once
 from teir.pipeline.sparse_schedule import Scheduled
 
 
@@ -32,6 +32,8 @@ class SparsePlan:
     problem: SparseProblem
     outlines: tuple[Outline, ...]
     """The products as planned; operands in other orders of memory are scheduled when they come."""
+    is_at_once: bool = False
+    """True where operands like those planned with take one pass for pattern and numbers."""
     given: tuple[StandIn, ...] = field(default=(), repr=False, compare=False)
     """The operands planned with, as far as they live."""
     calls: SparseCalls = field(default_factory=SparseCalls, repr=False, compare=False)
@@ -109,9 +111,14 @@ def plan_sparse(
     """The plan for operands like these. Raises TeirError."""
     held = hold_all(assignment, operands)
     problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
-    outlines = tuple(_outline(step) for step in steps_of(problem, held))
-    given = tuple(map(stand_in, held.values()))
-    return SparsePlan(problem=problem, outlines=outlines, given=given)
+    steps = steps_of(problem, held)
+    live = [step for step in steps if step.scheduled is not None]
+    return SparsePlan(
+        problem=problem,
+        outlines=tuple(map(_outline, steps)),
+        is_at_once=problem.has_sparse_result and sum_at_once(problem, live) is not None,
+        given=tuple(map(stand_in, held.values())),
+    )
 
 
 def _outline(step: Step) -> Outline:

@@ -8,13 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teir.backends.llvm.fibre_unions import ROOM, Term, TermKind, fibre_unions, marks_for
+from teir.backends.llvm.fibre_unions import (
+    ROOM,
+    Term,
+    TermKind,
+    bound_unions,
+    fibre_unions,
+    marks_for,
+    squeeze_of,
+)
+from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.target import Isa, host_target
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 HOST = host_target(os.environ).isa
 ISAS = [isa for isa in (Isa.AVX512, Isa.AVX2, Isa.PLAIN) if isa.vector_bytes <= HOST.vector_bytes]
+WAYS = [(isa, squeeze_of(isa)) for isa in ISAS]
+if HOST is Isa.AVX512:
+    WAYS.append((HOST, Squeeze.COLUMNS))
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -28,13 +40,13 @@ def level(rows: list[Array], dtype: type[Any]) -> tuple[Array, Array]:
     return pos.astype(dtype), np.concatenate([NOTHING, *rows]).astype(dtype)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("columns", [1, 63, 64, 65, 900, 9000])
-def test_unions_of_rows(isa: Isa, dtype: type[Any], columns: int) -> None:
+def test_unions_of_rows(way: tuple[Isa, Squeeze], dtype: type[Any], columns: int) -> None:
     random = np.random.default_rng(columns)
-    run = fibre_unions(isa, np.dtype(dtype).itemsize)
-    for longest in (1, 7, 8, 9, 40):
+    run = bound_unions(way[0], np.dtype(dtype).itemsize, way[1])
+    for longest in (1, 7, 8, 9, 40, 200):
         left, right = fibres(random, 30, 20, 6), fibres(random, 20, columns, longest)
         more, other = fibres(random, 30, columns, longest), fibres(random, 30, columns, longest)
         parts = [level(one, dtype) for one in (left, right, more, other)]

@@ -8,18 +8,9 @@ _MERGED = 48
 """Coordinates of two fibres together up to which they are merged; longer ones are marked."""
 
 
-def merge_text(width: int) -> str:
-    """Short fibres of two, merged straight into the columns: those of a union, or of both.
-
-    The way is 1 for the union of two fibres, 2 for what two store, 0 for anything else; the number
-    of columns is -1 where a union is too long for this to be the fastest. No step is guessed:
-    every one takes the lesser coordinate, and moves on in either fibre that has it. Of long fibres
-    the shorter one is marked and the other one looks its coordinates up, a step at a time too.
-    """
-    element = f"i{8 * width}"
-    rest = "\n".join(_rest_of(fibre, place, end, width) for fibre, place, end in _FIBRES)
-    return f"""
-define internal i64 @teir_way(ptr %terms, i64 %count) nounwind {{
+def way_text() -> str:
+    """1 for the union of two fibres, 2 for what two store, 0 for anything else."""
+    return f"""define internal i64 @teir_way(ptr %terms, i64 %count) nounwind {{
 entry:
   %kind = load i64, ptr %terms, align 8
   switch i64 %count, label %neither [ i64 1, label %one  i64 2, label %two ]
@@ -36,7 +27,21 @@ two:
   ret i64 %union
 neither:
   ret i64 0
-}}
+}}"""
+
+
+def merge_text(width: int) -> str:
+    """Short fibres of two, merged straight into the columns: those of a union, or of both.
+
+    The way is 1 for the union of two fibres, 2 for what two store, 0 for anything else; the number
+    of columns is -1 where a union is too long for this to be the fastest. No step is guessed:
+    every one takes the lesser coordinate, and moves on in either fibre that has it. Of long fibres
+    the shorter one is marked and the other one looks its coordinates up, a step at a time too.
+    """
+    element = f"i{8 * width}"
+    rest = "\n".join(_rest_of(fibre, place, end, width) for fibre, place, end in _FIBRES)
+    return f"""
+{way_text()}
 define internal i64 @teir_merge(ptr %terms, i64 %way, i64 %r, ptr %out, ptr %marks) nounwind {{
 entry:
   %is.union = icmp eq i64 %way, 1

@@ -30,6 +30,7 @@ from teir.backends.llvm.compile_ir import (
     module_text,
 )
 from teir.backends.llvm.fibre_unions_ir import (
+    Squeeze,
     row_pairs_function,
     same_rows_function,
     unions_function,
@@ -114,18 +115,28 @@ def marks_for(columns: int) -> tuple[Array, Array]:
     return np.zeros(LINE * (lines + 1), np.uint8), np.zeros(lines + LINE, np.uint8)
 
 
+def squeeze_of(isa: Isa) -> Squeeze:
+    """What this machine squeezes."""
+    if isa is not Isa.AVX512:
+        return Squeeze.NOTHING
+    has_bytes = "+avx512vbmi2" in machine_for(isa).features.split(",")
+    return Squeeze.BYTES if has_bytes else Squeeze.COLUMNS
+
+
 def fibre_unions(isa: Isa, width: int) -> FibreUnions:
     """The loops for index arrays of ``width`` bytes (4 or 8)."""
-    return current().once(f"fibre unions {isa.value} {width}", lambda: _bound(isa, width))
+    key = f"fibre unions {isa.value} {width}"
+    return current().once(key, lambda: bound_unions(isa, width, squeeze_of(isa)))
 
 
-def _bound(isa: Isa, width: int) -> FibreUnions:
+def bound_unions(isa: Isa, width: int, squeeze: Squeeze) -> FibreUnions:
+    """The loops compiled."""
     words = ("row_pairs", "same_rows", "fibre_unions")
     symbols = tuple(f"teir_{word}_{8 * width}" for word in words)
     made = [
         row_pairs_function(symbols[0], width),
         same_rows_function(symbols[1], width),
-        unions_function(symbols[2], width, compresses=isa is Isa.AVX512),
+        unions_function(symbols[2], width, squeeze),
     ]
     text = module_text(made, isa)
     key = "\n".join(("fibre unions", compiler_version(), str(machine_for(isa)), text)).encode()

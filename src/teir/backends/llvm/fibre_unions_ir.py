@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import assert_never
+
 from teir.backends.llvm.fibre_marks import mark_both_text, mark_fibre_text, mark_product_text
 from teir.backends.llvm.fibre_merge import merge_text
 from teir.backends.llvm.fibre_words import LINE, TERM_WORDS, index_text, words_text
+
+
+class Squeeze(Enum):
+    """What lanes can be squeezed out of."""
+
+    NOTHING = "no vector"
+    COLUMNS = "vectors of columns"
+    BYTES = "vectors of bytes too"
 
 
 def row_pairs_function(symbol: str, width: int) -> str:
@@ -87,13 +98,10 @@ done:
 """
 
 
-def unions_function(symbol: str, width: int, *, compresses: bool) -> str:
-    """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR.
-
-    With ``compresses`` the columns of a line are stored by vectors that lanes are squeezed out of.
-    """
+def unions_function(symbol: str, width: int, squeeze: Squeeze) -> str:
+    """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR."""
     element = f"i{8 * width}"
-    take, declared = _squeezed(width) if compresses else (_one_by_one(width), "")
+    take, declared = columns_text(width, squeeze)
     return f"""
 {mark_fibre_text(width)}
 {mark_product_text(width)}
@@ -177,11 +185,33 @@ marked:
   %low = load i64, ptr %ends
   %high = load i64, ptr %end.at
   br label %group
-group:
+{lines_text(take, "row.end")}
+row.end:
+  %n.end = phi i64 [ %n.copied, %copy ], [ %n.merged, %merge ], [ %n.group, %group ]
+  %made = sub i64 %n.end, %n
+  %count.at = getelementptr i64, ptr %counts, i64 %r
+  store i64 %made, ptr %count.at
+  br label %row
+done:
+  ret i64 %n
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+{declared}"""
+
+
+def lines_text(take: str, over: str) -> str:
+    """From label ``marked`` on: the marked columns from line ``%low`` to ``%high``, marks cleared.
+
+    ``%n`` columns have been found before, ``%n.group`` when all lines are looked through.
+    """
+    return f"""group:
   %line.from = phi i64 [ %low, %marked ], [ %line.on, %group.end ]
   %n.group = phi i64 [ %n, %marked ], [ %n.line, %group.end ]
   %left = icmp sle i64 %line.from, %high
-  br i1 %left, label %group.open, label %row.end
+  br i1 %left, label %group.open, label %{over}
 group.open:
   %group.at = getelementptr i8, ptr %lines, i64 %line.from
   %touched = load <{LINE} x i8>, ptr %group.at, align 1
@@ -208,21 +238,20 @@ line.open:
   %mask = bitcast <{LINE} x i1> %set to i64
 {take}
 group.end:
-  br label %group
-row.end:
-  %n.end = phi i64 [ %n.copied, %copy ], [ %n.merged, %merge ], [ %n.group, %group ]
-  %made = sub i64 %n.end, %n
-  %count.at = getelementptr i64, ptr %counts, i64 %r
-  store i64 %made, ptr %count.at
-  br label %row
-done:
-  ret i64 %n
-}}
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i64 @llvm.umin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.cttz.i64(i64, i1)
-{declared}"""
+  br label %group"""
+
+
+def columns_text(width: int, squeeze: Squeeze) -> tuple[str, str]:
+    """Store the columns that ``%mask`` marks from ``%start`` on, lowest bit first; declarations."""
+    match squeeze:
+        case Squeeze.NOTHING:
+            return _one_by_one(width), ""
+        case Squeeze.COLUMNS:
+            return _squeezed(width)
+        case Squeeze.BYTES:
+            return _squeezed_bytes(width)
+        case _:
+            assert_never(squeeze)
 
 
 def _one_by_one(width: int) -> str:
@@ -285,5 +314,45 @@ def _squeezed(width: int) -> tuple[str, str]:
     ]
     declared = f"""declare {bits} @llvm.ctpop.{bits}({bits})
 declare {kind} @llvm.experimental.vector.compress.v{lanes}{element}({kind}, <{lanes} x i1>, {kind})
+"""
+    return "\n".join(lines), declared
+
+
+def _squeezed_bytes(width: int) -> tuple[str, str]:
+    """As `_squeezed`, by the places inside the line, a byte each; few marks take one step."""
+    lanes = LINE // width
+    element = f"i{8 * width}"
+    wide, kind = f"<{LINE} x i8>", f"<{lanes} x {element}>"
+    first = "add i64 %start, 0" if width == 8 else "trunc i64 %start to i32"
+    places = ", ".join(f"i8 {place}" for place in range(LINE))
+    lines = [
+        f"  %least = {first}",
+        f"  %head = insertelement {kind} poison, {element} %least, i64 0",
+        f"  %base = shufflevector {kind} %head, {kind} poison, <{lanes} x i32> zeroinitializer",
+        f"  %near = call {wide} @llvm.experimental.vector.compress.v{LINE}i8"
+        f"({wide} <{places}>, <{LINE} x i1> %set, {wide} poison)",
+        "  %some = call i64 @llvm.ctpop.i64(i64 %mask)",
+        "  %n.taken = add i64 %n.line, %some",
+    ]
+    for part in range(width):
+        order = ", ".join(f"i32 {part * lanes + lane}" for lane in range(lanes))
+        lines += [
+            f"  %bytes{part} = shufflevector {wide} %near, {wide} poison, "
+            f"<{lanes} x i32> <{order}>",
+            f"  %inside{part} = zext <{lanes} x i8> %bytes{part} to {kind}",
+            f"  %far{part} = add {kind} %base, %inside{part}",
+            f"  %at{part} = add i64 %n.line, {part * lanes}",
+            f"  %put{part} = getelementptr {element}, ptr %out, i64 %at{part}",
+            f"  store {kind} %far{part}, ptr %put{part}, align 1",
+        ]
+        if part == 0:
+            lines += [
+                f"  %many = icmp ugt i64 %some, {lanes}",
+                "  br i1 %many, label %line.rest, label %line.end",
+                "line.rest:",
+            ]
+    lines += ["  br label %line.end", "line.end:", "  br label %line"]
+    declared = f"""declare i64 @llvm.ctpop.i64(i64)
+declare {wide} @llvm.experimental.vector.compress.v{LINE}i8({wide}, <{LINE} x i1>, {wide})
 """
     return "\n".join(lines), declared

@@ -1,0 +1,308 @@
+"""LLVM IR that computes the rows of a sum of products with their columns, in one pass.
+
+Every element is added where its column lies in a dense row, and the column is marked. Columns come
+out of the marks in order; the row is read there and set to zero again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.backends.llvm.fibre_merge import way_text
+from teir.backends.llvm.fibre_pairs_ir import pair_declarations, pair_text
+from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text
+from teir.backends.llvm.fibre_words import TERM_WORDS, index_text, words_text
+
+SPARE = 8
+"""Numbers behind those of the dense row that may be overwritten."""
+_WORDS = ("kind", "lpos", "lcrd", "lval", "rpos", "rcrd", "rval")
+_SIGN = 8 * len(_WORDS)
+
+
+def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str:
+    """``sums(first, last, terms, count, marks, lines, dense row, columns, counts, out, values)``.
+
+    ``number`` is the type of the values, ``double`` or ``float``.
+    """
+    element = f"i{8 * width}"
+    take, declared = columns_text(width, squeeze)
+    compresses = squeeze is not Squeeze.NOTHING
+    declared += pair_declarations(width, number, compresses=compresses)
+    declared = "\n".join(dict.fromkeys(declared.splitlines()))
+    return f"""
+{_add_fibre_text(width, number)}
+{_add_product_text(width, number)}
+{_add_both_text(width, number)}
+{_add_term_text(width, number)}
+{way_text()}
+{pair_text(width, number, compresses=compresses)}
+define i64 @{symbol}(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks, ptr %lines,
+                     ptr %dense, i64 %columns, ptr %counts, ptr %out, ptr %values) nounwind {{
+entry:
+  %ends = alloca [2 x i64], align 8
+  %end.at = getelementptr i8, ptr %ends, i64 8
+  %spare = getelementptr {number}, ptr %dense, i64 %columns
+  %way = call i64 @teir_way(ptr %terms, i64 %count)
+  %pairs = icmp ne i64 %way, 0
+  br label %row
+row:
+  %r = phi i64 [ %first, %entry ], [ %r.next, %row.end ]
+  %n = phi i64 [ 0, %entry ], [ %n.end, %row.end ]
+  %more = icmp slt i64 %r, %last
+  br i1 %more, label %open, label %done
+open:
+  %r.next = add i64 %r, 1
+  br i1 %pairs, label %merge, label %mark
+merge:
+  %out.place = getelementptr {element}, ptr %out, i64 %n
+  %values.place = getelementptr {number}, ptr %values, i64 %n
+  %merged = call i64 @teir_pair(ptr %terms, i64 %way, i64 %r, ptr %out.place, ptr %values.place)
+  %n.merged = add i64 %n, %merged
+  %is.merged = icmp sge i64 %merged, 0
+  br i1 %is.merged, label %row.end, label %mark
+mark:
+  store i64 {2**62}, ptr %ends
+  store i64 -1, ptr %end.at
+  br label %term
+term:
+  %t = phi i64 [ 0, %mark ], [ %t.next, %term.add ]
+  %terms.left = icmp slt i64 %t, %count
+  br i1 %terms.left, label %term.add, label %marked
+term.add:
+  %t.byte = mul i64 %t, {8 * TERM_WORDS}
+  %term.at = getelementptr i8, ptr %terms, i64 %t.byte
+  call void @teir_add_term(ptr %term.at, i64 %r, ptr %dense, ptr %spare, ptr %marks, ptr %lines,
+                           ptr %ends)
+  %t.next = add i64 %t, 1
+  br label %term
+marked:
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %end.at
+  br label %group
+{lines_text(take, "numbers")}
+numbers:
+  %v = phi i64 [ %n, %group ], [ %v.next, %number ]
+  %v.left = icmp slt i64 %v, %n.group
+  br i1 %v.left, label %number, label %row.end
+number:
+{_numbers_text(width, number)}  %v.next = add i64 %v, {SPARE}
+  br label %numbers
+row.end:
+  %n.end = phi i64 [ %n.merged, %merge ], [ %n.group, %numbers ]
+  %made = sub i64 %n.end, %n
+  %count.at = getelementptr i64, ptr %counts, i64 %r
+  store i64 %made, ptr %count.at
+  br label %row
+done:
+  ret i64 %n
+}}
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+declare {number} @{_fused(number)}({number}, {number}, {number})
+{declared}
+"""
+
+
+def _numbers_text(width: int, number: str) -> str:
+    """Several numbers taken out of the dense row; behind the last one spare numbers are taken."""
+    lines = []
+    for n in range(SPARE):
+        lines.append(f"  %v{n} = add i64 %v, {n}")
+        lines.append(index_text(f"k{n}", "%out", f"%v{n}", width).rstrip())
+        lines.append(f"""  %v{n}.is = icmp slt i64 %v{n}, %n.group
+  %k{n}.other = add i64 %columns, {n}
+  %k{n}.there = select i1 %v{n}.is, i64 %k{n}, i64 %k{n}.other
+  %k{n}.place = getelementptr {number}, ptr %dense, i64 %k{n}.there
+  %k{n}.value = load {number}, ptr %k{n}.place
+  store {number} 0.0, ptr %k{n}.place
+  %k{n}.to = getelementptr {number}, ptr %values, i64 %v{n}
+  store {number} %k{n}.value, ptr %k{n}.to""")
+    return "\n".join(lines) + "\n"
+
+
+def _fused(number: str) -> str:
+    return f"llvm.fma.f{64 if number == 'double' else 32}"
+
+
+def _add_fibre_text(width: int, number: str) -> str:
+    """One fibre times a number; the places behind its last element go to spare numbers."""
+    several = [f"add i64 %q, {n}" for n in range(SPARE)]
+    far = "".join(f"  %r{n}.far = add i64 %q, {n}\n" for n in range(SPARE - 1))
+    rest = [f"call i64 @llvm.umin.i64(i64 %r{n}.far, i64 %e.last)" for n in range(SPARE - 1)]
+    return f"""
+define internal void @teir_add_fibre(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale, ptr %row,
+                                     ptr %spare, ptr %marks, ptr %lines, ptr %ends)
+    alwaysinline nounwind {{
+entry:
+  %any = icmp slt i64 %b, %e
+  br i1 %any, label %ends.look, label %done
+ends.look:
+  %e.last = sub i64 %e, 1
+{index_text("k0", "%crd", "%b", width)}{index_text("k1", "%crd", "%e.last", width)}
+  %line0 = lshr i64 %k0, 6
+  %line1 = lshr i64 %k1, 6
+  %high.at = getelementptr i8, ptr %ends, i64 8
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %high.at
+  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
+  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
+  store i64 %low.now, ptr %ends
+  store i64 %high.now, ptr %high.at
+  br label %several
+several:
+  %q = phi i64 [ %b, %ends.look ], [ %q.next, %several.add ]
+  %q.next = add i64 %q, {SPARE}
+  %whole = icmp sle i64 %q.next, %e
+  br i1 %whole, label %several.add, label %rest
+several.add:
+{_adds(several, "s", width, number, some=False)}  br label %several
+rest:
+  %over = icmp slt i64 %q, %e
+  br i1 %over, label %rest.add, label %done
+rest.add:
+{far}{_adds(rest, "r", width, number, some=True)}  br label %done
+done:
+  ret void
+}}"""
+
+
+def _adds(places: Sequence[str], prefix: str, width: int, number: str, *, some: bool) -> str:
+    """Add the elements at some places without a test between them; ``some`` of them exist."""
+    lines = []
+    for n, place in enumerate(places):
+        name = f"{prefix}{n}"
+        lines.append(f"  %{name}.place = {place}")
+        lines.append(index_text(name, "%crd", f"%{name}.place", width).rstrip())
+        lines.append(f"""  %{name}.mark = getelementptr i8, ptr %marks, i64 %{name}
+  store i8 1, ptr %{name}.mark
+  %{name}.line = lshr i64 %{name}, 6
+  %{name}.line.at = getelementptr i8, ptr %lines, i64 %{name}.line
+  store i8 1, ptr %{name}.line.at
+  %{name}.cell = getelementptr {number}, ptr %row, i64 %{name}""")
+        cell = f"%{name}.cell"
+        if some:
+            lines.append(f"""  %{name}.is = icmp slt i64 %{name}.far, %e
+  %{name}.other = getelementptr {number}, ptr %spare, i64 {n}
+  %{name}.to = select i1 %{name}.is, ptr {cell}, ptr %{name}.other""")
+            cell = f"%{name}.to"
+        lines.append(f"""  %{name}.val = getelementptr {number}, ptr %val, i64 %{name}.place
+  %{name}.factor = load {number}, ptr %{name}.val, align 1
+  %{name}.before = load {number}, ptr {cell}
+  %{name}.sum = call {number} @{_fused(number)}({number} %scale, {number} %{name}.factor,
+                                                {number} %{name}.before)
+  store {number} %{name}.sum, ptr {cell}""")
+    return "\n".join(lines) + "\n"
+
+
+def _add_product_text(width: int, number: str) -> str:
+    """The rows of a matrix that one fibre names, times its elements."""
+    return f"""
+define internal void @teir_add_product(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale,
+                                       ptr %rpos, ptr %rcrd, ptr %rval, ptr %row, ptr %spare,
+                                       ptr %marks, ptr %lines, ptr %ends) nounwind {{
+entry:
+  br label %fibre
+fibre:
+  %p = phi i64 [ %b, %entry ], [ %p.next, %look ]
+  %some = icmp slt i64 %p, %e
+  br i1 %some, label %look, label %done
+look:
+  %p.next = add i64 %p, 1
+{index_text("j", "%crd", "%p", width)}  %j.next = add i64 %j, 1
+{index_text("q0", "%rpos", "%j", width)}{index_text("q1", "%rpos", "%j.next", width)}
+  %val.at = getelementptr {number}, ptr %val, i64 %p
+  %factor = load {number}, ptr %val.at, align 1
+  %scaled = fmul {number} %scale, %factor
+  call void @teir_add_fibre(ptr %rcrd, ptr %rval, i64 %q0, i64 %q1, {number} %scaled, ptr %row,
+                            ptr %spare, ptr %marks, ptr %lines, ptr %ends)
+  br label %fibre
+done:
+  ret void
+}}"""
+
+
+def _add_both_text(width: int, number: str) -> str:
+    """The products of what two fibres store."""
+    return f"""
+define internal void @teir_add_both(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale,
+                                    ptr %other, ptr %oval, i64 %f, i64 %g, ptr %row, ptr %marks,
+                                    ptr %lines, ptr %ends) nounwind {{
+entry:
+  %high.at = getelementptr i8, ptr %ends, i64 8
+  br label %step
+step:
+  %p = phi i64 [ %b, %entry ], [ %p.next, %compare ], [ %p.both, %met ]
+  %q = phi i64 [ %f, %entry ], [ %q.next, %compare ], [ %q.both, %met ]
+  %p.some = icmp slt i64 %p, %e
+  %q.some = icmp slt i64 %q, %g
+  %some = and i1 %p.some, %q.some
+  br i1 %some, label %compare, label %done
+compare:
+{index_text("x", "%crd", "%p", width)}{index_text("y", "%other", "%q", width)}
+  %less = icmp slt i64 %x, %y
+  %more = icmp sgt i64 %x, %y
+  %p.step = zext i1 %less to i64
+  %q.step = zext i1 %more to i64
+  %p.next = add i64 %p, %p.step
+  %q.next = add i64 %q, %q.step
+  %is = icmp eq i64 %x, %y
+  br i1 %is, label %met, label %step
+met:
+  %p.both = add i64 %p, 1
+  %q.both = add i64 %q, 1
+  %left.at = getelementptr {number}, ptr %val, i64 %p
+  %left = load {number}, ptr %left.at, align 1
+  %scaled = fmul {number} %scale, %left
+  %right.at = getelementptr {number}, ptr %oval, i64 %q
+  %right = load {number}, ptr %right.at, align 1
+  %cell = getelementptr {number}, ptr %row, i64 %x
+  %before = load {number}, ptr %cell
+  %sum = call {number} @{_fused(number)}({number} %scaled, {number} %right, {number} %before)
+  store {number} %sum, ptr %cell
+  %mark.at = getelementptr i8, ptr %marks, i64 %x
+  store i8 1, ptr %mark.at
+  %line = lshr i64 %x, 6
+  %line.at = getelementptr i8, ptr %lines, i64 %line
+  store i8 1, ptr %line.at
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %high.at
+  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line)
+  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line)
+  store i64 %low.now, ptr %ends
+  store i64 %high.now, ptr %high.at
+  br label %step
+done:
+  ret void
+}}"""
+
+
+def _add_term_text(width: int, number: str) -> str:
+    """One term of a row."""
+    return f"""
+define internal void @teir_add_term(ptr %term, i64 %r, ptr %row, ptr %spare, ptr %marks,
+                                    ptr %lines, ptr %ends) nounwind {{
+entry:
+{words_text("term", _WORDS)}
+  %sign.at = getelementptr i8, ptr %term, i64 {_SIGN}
+  %sign = load i64, ptr %sign.at, align 8
+  %negative = icmp ne i64 %sign, 0
+  %scale = select i1 %negative, {number} -1.0, {number} 1.0
+  %r.next = add i64 %r, 1
+{index_text("b", "%lpos", "%r", width)}{index_text("e", "%lpos", "%r.next", width)}
+  switch i64 %kind.word, label %fibre [ i64 1, label %product  i64 2, label %both ]
+fibre:
+  call void @teir_add_fibre(ptr %lcrd, ptr %lval, i64 %b, i64 %e, {number} %scale, ptr %row,
+                            ptr %spare, ptr %marks, ptr %lines, ptr %ends)
+  ret void
+product:
+  call void @teir_add_product(ptr %lcrd, ptr %lval, i64 %b, i64 %e, {number} %scale, ptr %rpos,
+                              ptr %rcrd, ptr %rval, ptr %row, ptr %spare, ptr %marks, ptr %lines,
+                              ptr %ends)
+  ret void
+both:
+{index_text("f", "%rpos", "%r", width)}{index_text("g", "%rpos", "%r.next", width)}
+  call void @teir_add_both(ptr %lcrd, ptr %lval, i64 %b, i64 %e, {number} %scale, ptr %rcrd,
+                           ptr %rval, i64 %f, i64 %g, ptr %row, ptr %marks, ptr %lines, ptr %ends)
+  ret void
+}}"""

@@ -1,0 +1,200 @@
+"""Sparse results whose numbers are computed with their pattern, row by row in compiled code.
+
+    A[i, k] = B[i, j] C[j, k]      A[i, k] = B[i, k] C[i, k]      A[i, k] = B[i, k] - C[i, k]
+
+Where every factor is sparse and rows are short, finding the columns of a row costs as much as
+computing it: `teir.backends.llvm.fibre_sums` does both at once. Where rows are long, or repeat the
+pattern of the row before, the pattern is assembled first, once for equal rows, and a program
+computes the numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.levels import Format
+from teir.arrays.sparse import Sparse, owned
+from teir.arrays.sparse_storage import expand
+from teir.backends.llvm.fibre_sums import NUMBERS, FibreSums, SumTerm, fibre_sums, sum_room
+from teir.backends.llvm.fibre_sums_ir import SPARE
+from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions
+from teir.dtypes import DataType
+from teir.pipeline.executable import default_isa
+from teir.pipeline.row_patterns import (
+    Fibres,
+    RowTerm,
+    in_shares,
+    last_level,
+    last_place,
+    levels_of,
+    pairs_of,
+    row_terms,
+)
+from teir.pipeline.sparse_operands import Array
+from teir.pipeline.sparse_terms import Term
+from teir.runtime.runtime import current
+
+_MOST_COLUMNS = 1 << 22
+"""Columns of a dense row that a thread holds."""
+_MOST_PAIRS = 200
+"""Pairs per row of a product, on average, up to which one pass is the faster one."""
+_MOST_ROOMS = 8
+_KEPT_COLUMNS = 1 << 20
+"""Columns of the rooms that are kept for the next call."""
+_MOST_SPARE = 4
+"""How many times the elements of a part it may hold memory for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowSum:
+    """A sum of products that is computed in one pass, on the arrays of its operands."""
+
+    rows: tuple[RowTerm, ...]
+    terms: tuple[SumTerm, ...]
+    pairs: Array
+    """Up to every row, how many elements are looked at."""
+    wanted: tuple[str, ...]
+    width: np.dtype[Any]
+
+    def result(
+        self,
+        output: tuple[str, ...],
+        fmt: Format,
+        extents: Mapping[str, int],
+        data_type: DataType,
+        threads: int,
+    ) -> Sparse:
+        """The sum with indices ``output`` and levels ``fmt``."""
+        work = _Work(
+            run=fibre_sums(default_isa(), self.width.itemsize, data_type),
+            terms=self.terms,
+            counts=np.zeros(self.pairs.size - 1, np.int64),
+            columns=extents[self.wanted[-1]],
+            width=self.width,
+            numbers=data_type.numpy_dtype(),
+            spare=current().once("room of fibre sums", lambda: deque(maxlen=_MOST_ROOMS)),
+        )
+        parts = in_shares(self.pairs, threads, work.part)
+        crd = _joined([part[0] for part in parts], self.width)
+        values = _joined([part[1] for part in parts], work.numbers)
+        first = self.rows[0].left
+        place = last_place(first)
+        above = tuple(expand(first.stored, first.level_extents, place)) if place else ()
+        fibres = Fibres(above=above, counts=work.counts, crd=crd)
+        stored = levels_of(fibres, [extents[index] for index in self.wanted], fmt.levels)
+        return owned(tuple(extents[index] for index in output), fmt, stored, values)
+
+
+def row_sum(
+    terms: Sequence[tuple[Term, bool]],
+    output: tuple[str, ...],
+    fmt: Format,
+    extents: Mapping[str, int],
+    data_type: DataType,
+) -> RowSum | None:
+    """The sum of products, each given with whether it is negative; None where two passes are due.
+
+    ``output`` are the indices of the result, ``fmt`` its levels.
+    """
+    wanted = tuple(output[mode] for mode in fmt.mode_order)
+    rows = _rows_of(terms, wanted, fmt)
+    if rows is None or data_type not in NUMBERS or extents[wanted[-1]] > _MOST_COLUMNS:
+        return None
+    levels = [last_level(one) for term in rows for one in _operands(term)]
+    width = np.result_type(*(level.pos.dtype for level in levels))
+    made = tuple(
+        _summed(row, is_negative, width, data_type.numpy_dtype())
+        for row, (_, is_negative) in zip(rows, terms, strict=True)
+    )
+    run = fibre_unions(default_isa(), width.itemsize)
+    pairs = pairs_of(run, [(term.kind, term.left, term.right) for term in made])
+    is_product = any(row.kind is TermKind.PRODUCT for row in rows)
+    if is_product and pairs[-1] > _MOST_PAIRS * (pairs.size - 1):
+        return None
+    return RowSum(rows=rows, terms=made, pairs=pairs, wanted=wanted, width=width)
+
+
+def _rows_of(
+    terms: Sequence[tuple[Term, bool]], wanted: tuple[str, ...], fmt: Format
+) -> tuple[RowTerm, ...] | None:
+    """The terms by rows; None where one is none, has a dense factor, or stores dense levels."""
+    if fmt.sparse_prefix != len(wanted) or not terms:
+        return None
+    products = []
+    for term, _ in terms:
+        factors = []
+        for factor in term.factors:
+            stored = factor.stored
+            if stored is None or stored.format.sparse_prefix != stored.ndim:
+                return None
+            factors.append((factor.access.indices, stored))
+        products.append(factors)
+    return row_terms(products, wanted)
+
+
+def _operands(term: RowTerm) -> tuple[Sparse, ...]:
+    return (term.left,) if term.right is None else (term.left, term.right)
+
+
+def _summed(
+    row: RowTerm, is_negative: bool, width: np.dtype[Any], numbers: np.dtype[Any]
+) -> SumTerm:
+    arrays = []
+    for one in _operands(row):
+        level = last_level(one)
+        parts = (level.pos, width), (level.crd, width), (one.values, numbers)
+        pos, crd, values = (array.astype(dtype, copy=False) for array, dtype in parts)
+        arrays.append((pos, crd, values))
+    return SumTerm(row.kind, arrays[0], arrays[1] if len(arrays) > 1 else None, is_negative)
+
+
+def _joined(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.zeros(0, dtype), *parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Room:
+    """What one thread works in; kept, for new memory costs as much as the work."""
+
+    marks: tuple[Array, Array]
+    dense: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """All rows of a sum; ``spare`` holds room that no thread uses."""
+
+    run: FibreSums
+    terms: tuple[SumTerm, ...]
+    counts: Array
+    columns: int
+    width: np.dtype[Any]
+    numbers: np.dtype[Any]
+    spare: deque[_Room]
+
+    def part(self, rows: range, pairs: int) -> tuple[Array, Array]:
+        """Columns and values of consecutive rows."""
+        most = min(pairs, len(rows) * self.columns) + ROOM
+        room = self._room()
+        found = np.empty(most, self.width), np.empty(most, self.numbers)
+        count = self.run.sums(self.terms, rows, room.marks, room.dense, self.counts, found)
+        if self.columns <= _KEPT_COLUMNS:
+            self.spare.append(room)
+        crd, values = (array[:count] for array in found)
+        # Memory that nothing was written to costs nothing, as long as there is not much of it.
+        return (crd, values) if _MOST_SPARE * count >= most else (crd.copy(), values.copy())
+
+    def _room(self) -> _Room:
+        try:
+            room = self.spare.pop()
+        except IndexError:
+            return _Room(*sum_room(self.columns, self.numbers))
+        fits = room.dense.size == self.columns + SPARE and room.dense.dtype == self.numbers
+        return room if fits else _Room(*sum_room(self.columns, self.numbers))

@@ -1,0 +1,128 @@
+"""Rows of sums of products computed with their columns: against dense arithmetic on integers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from teir.backends.llvm.fibre_sums import NUMBERS, SumTerm, bound_sums, fibre_sums, sum_room
+from teir.backends.llvm.fibre_unions import ROOM, TermKind, squeeze_of
+from teir.backends.llvm.fibre_unions_ir import Squeeze
+from teir.dtypes import DataType
+from teir.soak.pages import GuardedPages
+from teir.target import Isa, host_target
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Level = tuple[Array, Array, Array]
+
+HOST = host_target(os.environ).isa
+ISAS = [isa for isa in (Isa.AVX512, Isa.AVX2, Isa.PLAIN) if isa.vector_bytes <= HOST.vector_bytes]
+WAYS = [(isa, squeeze_of(isa)) for isa in ISAS]
+if HOST is Isa.AVX512:
+    WAYS.append((HOST, Squeeze.COLUMNS))
+ROWS, INNER = 30, 20
+
+
+def drawn(random: np.random.Generator, rows: int, columns: int, longest: int) -> Array:
+    """Integers but no zeros where something is stored; some rows are empty."""
+    array = np.zeros((rows, columns))
+    for row in array:
+        count = random.integers(0, min(longest, columns) + 1)
+        row[random.choice(columns, count, replace=False)] = random.integers(1, 9, count)
+    return array
+
+
+def level(array: Array, width: type[Any], numbers: type[Any]) -> Level:
+    rows, columns = np.nonzero(array)
+    pos = np.searchsorted(rows, np.arange(array.shape[0] + 1))
+    return pos.astype(width), columns.astype(width), array[rows, columns].astype(numbers)
+
+
+def check(run: Any, terms: list[SumTerm], expected: Array, stored: Array, room: Any) -> None:
+    """The sums of ``terms`` are ``expected`` at all places that are ``stored``."""
+    width, numbers = terms[0].left[0].dtype, terms[0].left[2].dtype
+    total = int(stored.sum())
+    found = np.zeros(total + ROOM, width), np.zeros(total + ROOM, numbers)
+    counts = np.zeros(expected.shape[0], np.int64)
+    marks, dense = room
+    count = run.sums(terms, range(expected.shape[0]), marks, dense, counts, found)
+    assert count == total
+    np.testing.assert_array_equal(counts, stored.sum(axis=1))
+    rows, columns = np.nonzero(stored)
+    np.testing.assert_array_equal(found[0][:count], columns)
+    np.testing.assert_array_equal(found[1][:count], expected[rows, columns])
+    assert not any(one.any() for one in marks)
+    assert not dense[: expected.shape[1]].any()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32])
+@pytest.mark.parametrize("columns", [1, 8, 63, 65, 900])
+def test_sums_of_rows(
+    way: tuple[Isa, Squeeze], width: type[Any], data_type: DataType, columns: int
+) -> None:
+    random = np.random.default_rng(columns)
+    numbers = data_type.numpy_dtype().type
+    run = bound_sums(way[0], np.dtype(width).itemsize, NUMBERS[data_type], way[1])
+    room = sum_room(columns, np.dtype(numbers))
+    for longest in (0, 1, 4, 8, 9, 20, 70):
+        b, c = drawn(random, ROWS, INNER, 6), drawn(random, INNER, columns, longest)
+        d, e = drawn(random, ROWS, columns, longest), drawn(random, ROWS, columns, 9)
+        e[::4] = d[::4]
+        left, right, more, other = (level(one, width, numbers) for one in (b, c, d, e))
+        reached = (b != 0).astype(int) @ (c != 0) > 0
+        product = SumTerm(TermKind.PRODUCT, left, right, is_negative=False)
+        minus = SumTerm(TermKind.PRODUCT, left, right, is_negative=True)
+        fibre = SumTerm(TermKind.FIBRE, more, None, is_negative=False)
+        less = SumTerm(TermKind.FIBRE, other, None, is_negative=True)
+        both = SumTerm(TermKind.BOTH, more, other, is_negative=False)
+        not_both = SumTerm(TermKind.BOTH, more, other, is_negative=True)
+        either = (d != 0) | (e != 0)
+        for terms, expected, stored in (
+            ([product], b @ c, reached),
+            ([minus], -(b @ c), reached),
+            ([fibre], d, d != 0),
+            ([fibre, less], d - e, either),
+            ([less, fibre], d - e, either),
+            ([both], d * e, (d * e) != 0),
+            ([not_both], -d * e, (d * e) != 0),
+            ([product, less], b @ c - e, reached | (e != 0)),
+            ([fibre, not_both, product], d - d * e + b @ c, reached | (d != 0)),
+        ):
+            check(run, terms, expected, stored, room)
+
+
+def guarded(array: Array, *, at_end: bool) -> Array:
+    """The same numbers beside a page that nobody may touch."""
+    content = array.view(np.uint8)
+    return GuardedPages(content.size).place(content, at_end=at_end).view(array.dtype)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("lengths", [(1, 1), (5, 8), (8, 8), (9, 3), (30, 17), (0, 12)])
+def test_fibres_beside_memory_of_others(isa: Isa, at_end: bool, lengths: tuple[int, int]) -> None:
+    random = np.random.default_rng(3)
+    run = fibre_sums(isa, 4, DataType.FP64)
+    b, d, e = np.zeros((1, 1)), np.zeros((1, 64)), np.zeros((1, 64))
+    b[0] = 3
+    for array, length in zip((d, e), lengths, strict=True):
+        array[0, random.choice(64, length, replace=False)] = random.integers(1, 9, length)
+    left, first, second = (
+        tuple(guarded(part, at_end=at_end) for part in level(array, np.int32, np.float64))
+        for array in (b, d, e)
+    )
+    more = SumTerm(TermKind.FIBRE, first, None, is_negative=False)
+    other = SumTerm(TermKind.FIBRE, second, None, is_negative=False)
+    both = SumTerm(TermKind.BOTH, first, second, is_negative=False)
+    product = SumTerm(TermKind.PRODUCT, left, first, is_negative=False)
+    room = sum_room(64, np.dtype(float))
+    either = (d != 0) | (e != 0)
+    check(run, [more, other], d + e, either, room)
+    check(run, [both], d * e, (d * e) != 0, room)
+    check(run, [product], 3 * d, d != 0, room)
+    check(run, [more, both, other], d + d * e + e, either, room)
