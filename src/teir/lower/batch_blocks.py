@@ -42,6 +42,8 @@ def batch_axes(tile: ContractionTile, isa: Isa) -> BatchAxes | None:
     """
     if len(tile.operands) != 3 or len(tile.reductions) != 1 or len(tile.free) < 2:
         return None
+    if tile.reductions[0].extent > _MOST_STEPS:
+        return None
     widths = tile.widths
     for swapped in (False, True):
         axes = [_in_order(axis, swapped) for axis in tile.free]

@@ -51,6 +51,11 @@ def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
     if tile.in_type is not tile.out_type or tile.in_type.width < 4:
         return None
     width = tile.in_type.width
+    first = [axis.strides[0] for axis in tile.free]
+    second = [axis.strides[1] for axis in tile.free]
+    if 0 in first and 0 in second:
+        # Columns meet the rows: no operand is a vector, whichever axis is the row.
+        return None
     if [axis.strides for axis in tile.free] == [(width,) * 3]:
         (whole,), (k,) = tile.free, tile.reductions
         is_long = whole.extent * width >= _LONG_ROW_BYTES and k.extent >= _ROWS

@@ -44,6 +44,11 @@ _Moves = Mapping[int, tuple[Follows, int]]
 
 def rows_of_loop(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
     """Calls in place of a loop over rows; None where it is none."""
+    match loop.body[0]:
+        case RunLoop() | Call(kernel=WalkedSum() | WalkedDots() | WalkedSampledSum()):
+            pass
+        case _:
+            return None
     if loop.index is not None or loop.extent > _MOST_ROWS_OF_LOOP:
         return None
     return _rows_of(loop.body, loop.steps, loop.extent, isa)

@@ -27,7 +27,7 @@ def find_path(
     if count == 1:
         return ((0,),)
     if count == 2 and (optimize is True or optimize is False or isinstance(optimize, str)):
-        if isinstance(optimize, str):
+        if isinstance(optimize, str) and optimize != "auto":
             _finder(optimize)
         return ((0, 1),)
     if optimize is False:

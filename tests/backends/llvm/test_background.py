@@ -73,6 +73,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.asked: list[NativeProgram] = []
+        self.fewest_runs = 1
 
     def runs_before(self, program: KernelProgram, seconds: float) -> int | None:
         del program, seconds

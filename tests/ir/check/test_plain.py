@@ -72,8 +72,8 @@ def test_planned_programs_are_plain(
 def test_proofs_of_plain_programs_have_details() -> None:
     """Operands are proved against the same intervals either way."""
     program = teir.plan("ab,bc->ac", (128, 96), (96, 80), threads=1).program
-    details = prove(program).details()
-    expected = prove_by_rules(program).details()
+    details = prove(program).details
+    expected = prove_by_rules(program).details
     assert details.hulls is not None
     assert expected.hulls is not None
     assert details.hulls.needs() == expected.hulls.needs()

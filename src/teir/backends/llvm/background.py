@@ -75,6 +75,11 @@ class BackgroundSpecialiser:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
 
+    @property
+    def fewest_runs(self) -> int:
+        """Runs before which it is not looked at."""
+        return _FEWEST_RUNS
+
     def runs_before(self, program: KernelProgram, seconds: float) -> int | None:
         """See `runs_before_specialising`."""
         return runs_before_specialising(program, seconds)

@@ -63,6 +63,11 @@ class Root(msgspec.Struct, frozen=True):
 class Specialiser(Protocol):
     """Who makes specialised code of programs that run often."""
 
+    @property
+    def fewest_runs(self) -> int:
+        """Runs before which it never pays: nobody asks `runs_before` earlier."""
+        ...
+
     def runs_before(self, program: KernelProgram, seconds: float) -> int | None:
         """After how many runs that pays; None where it never does.
 
@@ -105,8 +110,8 @@ class NativeProgram(msgspec.Struct, frozen=True):
     _pack: struct.Struct
     specialiser: Specialiser | None
     runs_left: array[int]
-    """One word: runs until specialised code pays. Counts on below zero, and starts there where it
-    never pays; the native entry point counts too."""
+    """Runs until specialised code may pay, and 1 once it is known when it does. Counts on below
+    zero, and stays there where it never pays; the native entry point counts too."""
     _idle: list[Context] = msgspec.field(default_factory=list)
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
@@ -155,8 +160,19 @@ class NativeProgram(msgspec.Struct, frozen=True):
         left = self.runs_left[0] - 1
         self.runs_left[0] = left
         # The entry point leaves the run that brings the count to zero to this method.
-        if left in (0, -1) and self.specialiser is not None:
+        if left in (0, -1) and self.specialiser is not None and self._pays(self.specialiser):
             self.specialiser.ask(self)
+
+    def _pays(self, specialiser: Specialiser) -> bool:
+        """Whether specialised code pays now; the first time it is found out how long to wait."""
+        if self.runs_left[1]:
+            return True
+        self.runs_left[1] = 1
+        runs = specialiser.runs_before(self.program, self.seconds * self.threads)
+        if runs is not None and runs <= specialiser.fewest_runs:
+            return True
+        self.runs_left[0] = _NEVER if runs is None else runs - specialiser.fewest_runs
+        return False
 
     def take_context(self) -> Context:
         """An idle context or a new one, its cancel flag not set."""
@@ -196,7 +212,6 @@ def native_program(
     assert all(slot.storage is Storage.OPERAND for slot in slots[:operand_count])
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.control()[nest.RUN])
     seconds = estimate_seconds(program)
-    runs = None if specialiser is None else specialiser.runs_before(program, seconds)
     return NativeProgram(
         program,
         isa,
@@ -208,7 +223,7 @@ def native_program(
         operand_count,
         struct.Struct(f"{len(slots)}q"),
         specialiser,
-        array("q", [_NEVER if runs is None else runs]),
+        array("q", [_NEVER if specialiser is None else specialiser.fewest_runs, 0]),
     )
 
 

@@ -17,8 +17,7 @@ rules and proofs above look at all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Mapping
 
 import msgspec
 
@@ -70,10 +69,18 @@ class Details(msgspec.Struct, frozen=True):
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """A checked program; ``details`` is what operands are checked against, the same each time."""
+    """A checked program; operands can be checked against it."""
 
     report: Report
-    details: Callable[[], Details]
+    _details: list[Details]
+
+    @property
+    def details(self) -> Details:
+        """What operands are checked against, found out when the first ones come."""
+        if not self._details:
+            resolved = resolve(self.report.program)
+            self._details.append(Details(resolved, bounds.hulls(resolved)))
+        return self._details[0]
 
 
 def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Report:
@@ -93,7 +100,7 @@ def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
     """
     needs = plain_needs(program)
     if needs is not None:
-        return Proof(Report(program, (), needs), cache(partial(_plain_details, program)))
+        return Proof(Report(program, (), needs), [])
     return prove_by_rules(program, operands)
 
 
@@ -103,7 +110,7 @@ def prove_by_rules(program: Program, operands: Mapping[str, BoundOperand] | None
     findings = _broken(resolved, LIMIT_RULES) or _broken(resolved, STRUCTURE_RULES)
     if findings:
         blamed = on_the_printed_program(resolved, findings)
-        return _proof(Report(program, blamed, {}), resolved, None)
+        return Proof(Report(program, blamed, {}), [Details(resolved, None)])
     positions: bounds.Positions | None = None
     if operands is not None and resolved.sparse:
         findings, positions = positions_of(resolved, operands)
@@ -112,22 +119,12 @@ def prove_by_rules(program: Program, operands: Mapping[str, BoundOperand] | None
     findings += tiles_once(resolved, Budget(STEPS))
     findings += races(resolved, Budget(STEPS))
     findings += scratch_written_first(resolved, Budget(STEPS))
-    return _proof(_report(resolved, found, findings), resolved, found)
-
-
-def _proof(report: Report, resolved: Resolved, found: bounds.Hulls | None) -> Proof:
-    details = Details(resolved, found)
-    return Proof(report, lambda: details)
-
-
-def _plain_details(program: Program) -> Details:
-    resolved = resolve(program)
-    return Details(resolved, bounds.hulls(resolved))
+    return Proof(_report(resolved, found, findings), [Details(resolved, found)])
 
 
 def check_operands(proof: Proof, operands: Mapping[str, BoundOperand]) -> Report:
     """The findings of ``proof`` and those that ``operands`` add."""
-    details = proof.details()
+    details = proof.details
     resolved, found = details.resolved, details.hulls
     if found is None:
         return proof.report
