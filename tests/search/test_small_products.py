@@ -34,6 +34,9 @@ SHAPES = (
     ("ki,k->i", {"i": 300, "k": 9}),
     ("bik,bkj->bij", {"b": 17, "i": 4, "j": 4, "k": 4}),
     ("bik,bkj->bij", {"b": 9, "i": 3, "j": 13, "k": 5}),
+    ("bik,bjk->bij", {"b": 21, "i": 5, "j": 8, "k": 6}),
+    ("bik,bjk->bij", {"b": 400, "i": 2, "j": 3, "k": 7}),
+    ("abki,abjk->abij", {"a": 3, "b": 33, "i": 4, "j": 13, "k": 5}),
     ("abik,abkj->abij", {"a": 3, "b": 8, "i": 2, "j": 3, "k": 4}),
     ("ikb,kjb->ijb", {"b": 35, "i": 4, "j": 5, "k": 3}),
     ("bik,bkj->ijb", {"b": 20, "i": 3, "j": 2, "k": 4}),
@@ -78,6 +81,7 @@ KERNELS: tuple[tuple[str, tuple[tuple[int, ...], ...], type[Kernel]], ...] = (
     ("ikb,kjb->ijb", ((8, 8, 127), (8, 8, 127)), LaneBlock),
     ("ikb,kjb->bij", ((8, 8, 127), (8, 8, 127)), LaneBlock),
     ("bik,bkj->bij", ((100, 13, 13), (100, 13, 13)), BatchBlock),
+    ("bik,bjk->bij", ((100, 8, 8), (100, 8, 8)), BatchBlock),
 )
 
 

@@ -54,13 +54,13 @@ def emit_few_dots(emission: Emission, shape: ProductShape, machine: Machine) -> 
         width = shape.a.data_type.width
         near = Tensor(name=emission.name(f"{a}_turned"), data_type=shape.a.data_type)
         row_bytes = -(-k.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
-        across = _on(shape.m, (a,)).on(near.name, row_bytes)
-        roles = Roles(m=(across,), n=(_on(k, (a,)).on(near.name, width),))
+        across = shape.m.only(a).on(near.name, row_bytes)
+        roles = Roles(m=(across,), n=(k.only(a).on(near.name, width),))
         copy = emission.leaf(Operation.COPY, (a,), near.name, roles)
         body = Body(copy.nodes, (*copy.scratch, near))
     keeps = (near.name,) if near is shape.a else ()
-    along = _on(k, (b, *keeps)).on(near.name, shape.a.data_type.width)
-    row = _on(shape.m, (out, *keeps)).on(near.name, row_bytes)
+    along = k.only(b, *keeps).on(near.name, shape.a.data_type.width)
+    row = shape.m.only(out, *keeps).on(near.name, row_bytes)
     lanes = lane_count(ROW_LANES_BYTES, shape.out.data_type, k)
 
     def leaf(rows: Span | None) -> Body:
@@ -82,10 +82,3 @@ def emit_few_dots(emission: Emission, shape: ProductShape, machine: Machine) -> 
     for one in cut(shape.n, piece):
         body += emission.loops((row, *one.loops), partial(leaf, one.tile), parallel=is_shared)
     return body
-
-
-def _on(axis: Span, tensors: tuple[str, ...]) -> Span:
-    """The axis as it moves these tensors alone."""
-    strides = {name: stride for name, stride in axis.strides.items() if name in tensors}
-    offsets = {name: offset for name, offset in axis.offsets.items() if name in tensors}
-    return Span(axis.label, axis.extent, strides, offsets)

@@ -48,6 +48,12 @@ class Span(msgspec.Struct, frozen=True):
         """The same axis, moving ``tensor`` too."""
         return Span(self.label, self.extent, {**self.strides, tensor: stride}, self.offsets)
 
+    def only(self, *tensors: str) -> Span:
+        """The same axis as it moves these tensors alone."""
+        strides = {name: stride for name, stride in self.strides.items() if name in tensors}
+        offsets = {name: offset for name, offset in self.offsets.items() if name in tensors}
+        return Span(self.label, self.extent, strides, offsets)
+
 
 class Step(msgspec.Struct, frozen=True):
     """out[free axes] = sum over the other axes of the product of one or two inputs.
