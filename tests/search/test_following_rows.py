@@ -110,3 +110,9 @@ def test_short_sums_of_operands_near_the_second_cache_make_long_panels() -> None
     for columns, expected in ((6912, {72}), (20000, {24})):
         extents = {"m": 288, "n": columns, "k": 24}
         assert lanes_of(program_of("mk,nk->nm", extents, USUAL, DataType.FP64)[0]) == expected
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(32, {96}), (128, {48})])
+def test_streams_of_short_sums_make_long_panels(depth: int, expected: set[int]) -> None:
+    extents = {"m": 96, "n": 60000, "k": depth}
+    assert lanes_of(program_of("mk,nk->nm", extents, USUAL)[0]) == expected

@@ -111,12 +111,13 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine, halves)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
     streams = _is_written_once(shape, depth, machine)
+    is_long = streams and packs_a and extent_of(shape.k) <= _SHORT_DEPTH
     choice = Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
         depth=depth,
-        panel=panel_of(shape, machine),
+        panel=_written_panel(shape, machine) if is_long else panel_of(shape, machine),
         row_block=_row_block(shape, k, sharing, machine),
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
@@ -170,14 +171,10 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
 
 
 def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed whole; loops follow the output, which is written once.
-
-    Long rows make long panels of few columns: whole lines of the output, one after the other.
-    """
-    panel = panel_of(shape, machine)
+    """Both operands packed whole; loops follow the output, which is written once."""
+    panel = _written_panel(shape, machine)
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
-    panel = next((long * lanes for long in (9, 6) if rows % (long * lanes) == 0), panel)
     if shape.m is not None and shape.m_outer and rows % lanes:
         together = lanes // gcd(rows, lanes) * rows
         if together <= 4 * lanes and rows_together(shape.m, shape.m_outer[-1], together) > 1:
@@ -196,6 +193,17 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         prefetches_b=False,
         prefetches_out=True,
     )
+
+
+def _written_panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of a panel whose results go past the caches.
+
+    Long rows make long panels of few columns: whole lines of the output, one after the other.
+    """
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    long = (vectors * lanes for vectors in (9, 6) if rows % (vectors * lanes) == 0)
+    return next(long, panel_of(shape, machine))
 
 
 def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
