@@ -44,6 +44,8 @@ from teir.target import Isa
 _ARGUMENTS = ("last_lanes", "accumulate", "b_stride")
 
 _POSITIONS = (8, 4, 1)
+_REST_STEP = 2
+"""What is left of a fibre is formed by so many positions more or fewer, the last under a mask."""
 _MOST_KEPT = 18
 """Vectors of the fixed rows that wait in registers; more are read again for every block."""
 
@@ -148,7 +150,7 @@ class _Block:
     """Positions whose dots are formed side by side, for each of some rows.
 
     ``fibre``: first position and number of positions of a row's fibre. ``existing``: how many of
-    the positions there are, None for all.
+    the positions there are, all but ``_REST_STEP - 1`` of them at least; None for all.
     """
 
     rows: int
@@ -156,6 +158,11 @@ class _Block:
     fibre: tuple[str, str]
     kept: Sequence[Sequence[str]]
     existing: str | None
+
+    @property
+    def places(self) -> int:
+        """Positions as halving takes them: a power of two."""
+        return 1 << (self.positions - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +202,14 @@ class _Body:
             carried = [Carried("i64", position)]
             left, (position,) = emit_loop(text, name, left, size, carried, step)
         if self.isa.has_masks:
-            least = 0
-            for size in sorted({sizes[0] // 2 if rows == 1 else sizes[0], sizes[0]}):
-                more = text.value(f"icmp sgt i64 {left}, {least}")
+            for size in range(_REST_STEP, sizes[0] + 1, _REST_STEP):
+                more = text.value(f"icmp sgt i64 {left}, {size - _REST_STEP}")
                 fits = text.value(f"icmp sle i64 {left}, {size}")
                 some = text.value(f"and i1 {more}, {fits}")
                 name = f"rest{label}_{size}"
                 block = _Block(rows, size, fibre, kept, left)
                 rest = partial(self._rest, block, position)
                 emit_when(text, name, some, (), rest)
-                least = size
 
     def _rest(self, block: _Block, position: str) -> Values:
         self._dots(block, [position])
@@ -231,7 +236,7 @@ class _Body:
             for number in range(block.positions):
                 self._bring_near(position, self.kernel.ahead + number)
         places = [self._row(block, position, number) for number in range(block.positions)]
-        sums = [["zeroinitializer"] * count for _ in range(block.rows * block.positions)]
+        sums = [["zeroinitializer"] * count for _ in range(block.rows * block.places)]
         for number in range(len(self.lanes)):
             fixed = [
                 block.kept[row][number] if block.kept else self._fixed(row, number)
@@ -240,7 +245,7 @@ class _Body:
             for at, place in enumerate(places):
                 loaded = self._factor(place, number)
                 for row, one in enumerate(fixed):
-                    chains = sums[row * block.positions + at]
+                    chains = sums[row * block.places + at]
                     total = chains[number % count]
                     chains[number % count] = multiply_add(text, self.kind, one, loaded, total)
         packs = emit_halving(text, self.kind, sums, 1)
@@ -260,7 +265,7 @@ class _Body:
         """Where the gathered row of a position lies; beyond the last that of the last."""
         text = self.text
         offset = str(number)
-        if block.existing is not None and number:
+        if block.existing is not None and number > block.positions - _REST_STEP:
             inside = text.value(f"icmp sgt i64 {block.existing}, {number}")
             offset = text.value(f"select i1 {inside}, i64 {number}, i64 0")
         return self._row_at(text.value(f"add i64 {position}, {offset}"))
@@ -274,11 +279,11 @@ class _Body:
     def _finish(self, block: _Block, position: str, dots: list[str]) -> None:
         """out += scale * dot, on as many adjacent elements as one pack holds of one row."""
         text, element = self.text, self.kind.element
-        each = block.rows * block.positions // len(dots)
-        run = min(each, block.positions)
+        each = block.rows * block.places // len(dots)
+        run = min(each, block.places)
         for number, pack in enumerate(dots):
             for part in range(0, each, run):
-                row, at = divmod(number * each + part, block.positions)
+                row, at = divmod(number * each + part, block.places)
                 lanes = range(part, part + run)
                 dot = pack if run == each else shuffle(text, element, each, pack, "poison", lanes)
                 self._add(block, position, row, at, run, dot)
