@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from teir.backends.llvm.fibre_lanes_ir import lanes_declarations, lanes_text
 from teir.backends.llvm.fibre_merge import way_text
-from teir.backends.llvm.fibre_pairs_ir import pair_declarations, pair_text
+from teir.backends.llvm.fibre_pairs_ir import pair_text
 from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text
 from teir.backends.llvm.fibre_words import TERM_WORDS, index_text, words_text
 
@@ -27,7 +28,7 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
     element = f"i{8 * width}"
     take, declared = columns_text(width, squeeze)
     compresses = squeeze is not Squeeze.NOTHING
-    declared += pair_declarations(width, number, compresses=compresses)
+    declared += lanes_declarations(width, number) if compresses else ""
     declared = "\n".join(dict.fromkeys(declared.splitlines()))
     return f"""
 {_add_fibre_text(width, number)}
@@ -35,7 +36,7 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 {_add_both_text(width, number)}
 {_add_term_text(width, number)}
 {way_text()}
-{pair_text(width, number, compresses=compresses)}
+{lanes_text(width, number) if compresses else pair_text(width, number)}
 define i64 @{symbol}(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks, ptr %lines,
                      ptr %dense, i64 %columns, ptr %counts, ptr %out, ptr %values) nounwind {{
 entry:
@@ -44,7 +45,7 @@ entry:
   %spare = getelementptr {number}, ptr %dense, i64 %columns
   %way = call i64 @teir_way(ptr %terms, i64 %count)
   %pairs = icmp ne i64 %way, 0
-  br label %row
+{_ALL_ROWS if compresses else "  br label %row"}
 row:
   %r = phi i64 [ %first, %entry ], [ %r.next, %row.end ]
   %n = phi i64 [ 0, %entry ], [ %n.end, %row.end ]
@@ -52,14 +53,7 @@ row:
   br i1 %more, label %open, label %done
 open:
   %r.next = add i64 %r, 1
-  br i1 %pairs, label %merge, label %mark
-merge:
-  %out.place = getelementptr {element}, ptr %out, i64 %n
-  %values.place = getelementptr {number}, ptr %values, i64 %n
-  %merged = call i64 @teir_pair(ptr %terms, i64 %way, i64 %r, ptr %out.place, ptr %values.place)
-  %n.merged = add i64 %n, %merged
-  %is.merged = icmp sge i64 %merged, 0
-  br i1 %is.merged, label %row.end, label %mark
+{"  br label %mark" if compresses else _one_row(element, number)}
 mark:
   store i64 {2**62}, ptr %ends
   store i64 -1, ptr %end.at
@@ -88,7 +82,7 @@ number:
 {_numbers_text(width, number)}  %v.next = add i64 %v, {SPARE}
   br label %numbers
 row.end:
-  %n.end = phi i64 [ %n.merged, %merge ], [ %n.group, %numbers ]
+  %n.end = phi i64 [ %n.group, %numbers ]{"" if compresses else ", [ %n.merged, %merge ]"}
   %made = sub i64 %n.end, %n
   %count.at = getelementptr i64, ptr %counts, i64 %r
   store i64 %made, ptr %count.at
@@ -102,6 +96,29 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare {number} @{_fused(number)}({number}, {number}, {number})
 {declared}
 """
+
+
+_ALL_ROWS = """  switch i64 %way, label %row [ i64 1, label %union  i64 2, label %both ]
+union:
+  %united = call i64 @teir_union_rows(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
+                                      ptr %values)
+  ret i64 %united
+both:
+  %met = call i64 @teir_both_rows(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
+                                  ptr %values)
+  ret i64 %met"""
+
+
+def _one_row(element: str, number: str) -> str:
+    """A row of two short fibres."""
+    return f"""  br i1 %pairs, label %merge, label %mark
+merge:
+  %out.place = getelementptr {element}, ptr %out, i64 %n
+  %values.place = getelementptr {number}, ptr %values, i64 %n
+  %merged = call i64 @teir_pair(ptr %terms, i64 %way, i64 %r, ptr %out.place, ptr %values.place)
+  %n.merged = add i64 %n, %merged
+  %is.merged = icmp sge i64 %merged, 0
+  br i1 %is.merged, label %row.end, label %mark"""
 
 
 def _numbers_text(width: int, number: str) -> str:
