@@ -49,6 +49,9 @@ def allocation_of(inferred: Inferred) -> Allocation:
 def check_shared(inferred: Inferred) -> tuple[Refusal, ...]:
     """The rules the layout breaks: contiguity alone where it fails, else all others.
 
+    The swizzle may be counted from the first byte of a tile too: where that makes a difference, the
+    tile is not aligned, and that is what is told.
+
     Every tile is examined where they have at most 2^20 elements together; else three indices of
     every loop: first, second, last. Block indices are at 0: blocks have memory of their own.
     """
@@ -57,9 +60,11 @@ def check_shared(inferred: Inferred) -> tuple[Refusal, ...]:
     addresses = tile_addresses(walked, allocation)
     bases = addresses.min(axis=1)
     width = inferred.transfer.element_type.width
-    ordered = np.arange(addresses.shape[1], dtype=np.int64) * width
-    expected = swizzled(bases[:, None] + ordered[None, :], inferred.transfer.swizzle_bytes)
-    if not np.array_equal(addresses, expected):
+    ordered = np.arange(addresses.shape[1], dtype=np.int64)[None, :] * width
+    swizzle, begin = inferred.transfer.swizzle_bytes, bases[:, None]
+    by_address = (addresses == swizzled(begin + ordered, swizzle)).all(axis=1)
+    by_offset = (addresses == begin + swizzled(ordered, swizzle)).all(axis=1)
+    if not (by_address | by_offset).all():
         return (_discontiguous(allocation),)
     return (*_whole(inferred, allocation), *_aligned(inferred, allocation, bases))
 
