@@ -123,3 +123,15 @@ def test_levels_asked_for_are_told_apart() -> None:
         assert isinstance(teir.einsum(SUM, b, c), np.ndarray)
     with pytest.raises(TeirError):
         teir.einsum(SUM, b, c, out_levels="ds", out=np.zeros((9, 9)))
+
+
+@pytest.mark.parametrize("kind", [float, int, np.float32, np.float64])
+def test_numbers_may_change(kind: type[Any], planned: list[str]) -> None:
+    b = matrix()
+    for number in (2, -3, 5):
+        found = teir.einsum("A[i,j] = c * B[i,j]", kind(number), b, out_levels="ds")
+        np.testing.assert_allclose(found.to_dense(), number * b.toarray())
+    assert len(planned) == 1
+    found = teir.einsum("A[i,j] = c * B[i,j]", np.array(2.0), b, out_levels="ds")
+    np.testing.assert_allclose(found.to_dense(), 2 * b.toarray())
+    assert len(planned) == 2

@@ -21,7 +21,7 @@ from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
-from teir.pipeline.sparse_results import KnownResult, result_of
+from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
 from teir.pipeline.sparse_run import Step, flat_arrays
 from teir.pipeline.sparse_terms import Factor
 
@@ -108,7 +108,7 @@ class SparseCalls:
 
 
 def _identity(operand: Any) -> int:
-    return 0 if type(operand) is _ndarray else id(operand)
+    return 0 if type(operand) in (_ndarray, *NUMBERS) else id(operand)
 
 
 def call_of(

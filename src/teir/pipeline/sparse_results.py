@@ -2,7 +2,8 @@
 
 As `teir.pipeline.sparse_calls`: sparse operands are known by identity, index arrays that others can
 write are looked at again at every call, dense operands may be other arrays of the same type, shape
-and strides. What was planned is kept without the operands themselves, and forgotten with them.
+and strides, numbers other ones. What was planned is kept without the operands themselves, and
+forgotten with them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from teir.pipeline.sparse_run import Step, run_sparse
 from teir.pipeline.sparse_terms import Factor
 
 _ndarray = np.ndarray
+NUMBERS = (float, int, np.float64, np.float32)
+"""Types of numbers that stand for arrays without an axis."""
 _PARTS = ("data", "indptr", "indices")
 
 
@@ -70,9 +73,10 @@ class KnownResult:
                 return NotImplemented
         given: dict[str, Array] = {}
         for one in self.dense:
-            if _seen(operands[one.operand]) != one.seen:
+            operand = operands[one.operand]
+            if _seen(operand) != one.seen:
                 return NotImplemented
-            given[one.tensor] = operands[one.operand]
+            given[one.tensor] = operand if type(operand) is _ndarray else np.asarray(operand)
         for looked in self.looked:
             if not looked.is_walkable():
                 return NotImplemented
@@ -94,9 +98,9 @@ def result_of(
     dense: list[_Dense] = []
     looked: dict[int, tuple[Looked, ...]] = {}
     for number, ((name, one), operand) in enumerate(zip(held.items(), operands, strict=True)):
-        if type(operand) is _ndarray:
-            if not _is_direct(name, operand, steps):
-                return None
+        if type(operand) is _ndarray and not _is_direct(name, operand, steps):
+            return None
+        if type(operand) in (_ndarray, *NUMBERS):
             dense.append(_Dense(number, name, _seen(operand)))
             continue
         if isinstance(operand, Sparse):
@@ -128,7 +132,7 @@ def result_of(
 
 def _seen(operand: Any) -> tuple[Any, ...]:
     if type(operand) is not _ndarray:
-        return ()
+        return (type(operand),)
     return operand.dtype, operand.shape, operand.strides
 
 
