@@ -106,10 +106,11 @@ def test_narrow_types_take_fewer_panels_unless_the_last_is_low(
     assert lanes_of(program_of("mk,nk->nm", extents, USUAL, data_type)[0]) == expected
 
 
-def test_short_sums_of_operands_near_the_second_cache_make_long_panels() -> None:
-    for columns, expected in ((6912, {72}), (20000, {24})):
-        extents = {"m": 288, "n": columns, "k": 24}
-        assert lanes_of(program_of("mk,nk->nm", extents, USUAL, DataType.FP64)[0]) == expected
+@pytest.mark.parametrize(("columns", "is_near"), [(6912, True), (20000, False)])
+def test_short_sums_pack_operands_near_the_second_cache_whole(columns: int, is_near: bool) -> None:
+    extents = {"m": 288, "n": columns, "k": 24}
+    program, _ = program_of("mk,nk->nm", extents, USUAL, DataType.FP64)
+    assert ("scratch in1_packed" in print_program(program).text) == is_near
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(32, {96}), (128, {48})])
