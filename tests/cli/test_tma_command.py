@@ -55,6 +55,7 @@ def test_a_case_that_is_none_spoils_no_other(teir: Teir, tmp_path: Path) -> None
     first, second = done.json()["cases"]
     assert first["expect"]["valid"] is False
     assert first["expect"]["rejected_at"] == "infer"
+    assert first["expect"]["reason"].startswith("$.cases[0].schedule[0]: expected [split")
     assert second["expect"]["valid"] is True
 
 

@@ -35,7 +35,7 @@ def expectation(transfer: Transfer) -> Record:
 
 def refused_schedule(finding: Finding) -> Record:
     """The record of a case that is no schedule: a verb or a field is wrong."""
-    reason = f"{finding.rule.sentence} Found: {finding.found}"
+    reason = f"{finding.place}: expected {finding.expected}, found {finding.found}"
     return {"valid": False, "rejected_at": Stage.INFER.value, "reason": reason}
 
 

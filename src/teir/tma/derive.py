@@ -22,6 +22,7 @@ from teir.tma.domain import (
 )
 from teir.tma.nodes import Flatten, Merge, Reorder, Resize, Split, Swizzle, Transfer, Verb
 from teir.tma.rules import AXIS_POSITION, FACTOR, XOR_EXTENTS
+from teir.tma.text import verb_text
 
 Domain = tuple[IterDomain, ...]
 LARGEST_DOMAIN = 2**62
@@ -159,7 +160,9 @@ def positions(
     rank = len(domain)
     found = tuple(axis + rank if axis < 0 else axis for axis in wanted)
     if any(not 0 <= axis < rank for axis in found) or (distinct and len(set(found)) < len(found)):
-        _refuse(AXIS_POSITION, domain, f"positions below {rank}, each once", str(where))
+        listed = ", ".join(map(str, wanted))
+        named = f"{listed} in {where}" if isinstance(where, str) else verb_text(where)
+        _refuse(AXIS_POSITION, domain, f"positions below {rank}, each once", named)
     return found
 
 

@@ -170,10 +170,11 @@ def _read_verb(text: str, number: int) -> list[Any]:
 
 
 def _verbs_line(field: str, verbs: tuple[Verb, ...]) -> str:
-    return f"{field}: " + "; ".join(_verb_text(verb) for verb in verbs)
+    return f"{field}: " + "; ".join(verb_text(verb) for verb in verbs)
 
 
-def _verb_text(verb: Verb) -> str:
+def verb_text(verb: Verb) -> str:
+    """One verb, as a schedule's line says it."""
     match verb:
         case Split():
             return f"{'outer ' if verb.outer else ''}split {verb.axis} by {verb.factor}"
