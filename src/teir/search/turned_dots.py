@@ -60,7 +60,7 @@ def emit_turned_dot(emission: Emission, dot: TurnedDot, machine: Machine) -> Bod
     """The nodes of a step that `turned_dot_of` recognised."""
     first, second = dot.step.inputs
     width = second.data_type.width
-    row_bytes = dot.along.extent * width + _LINE_BYTES
+    row_bytes = -(-dot.along.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
     block = max(1, min(_BLOCK, _BLOCK_BYTES // row_bytes))
     lanes = lane_count(LONG_LANES_BYTES, dot.step.output.data_type, dot.along)
 

@@ -122,6 +122,7 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
     for kernel in kernels:
         lanes = kernel.lanes
         sizes = {1, 2, lanes - 1, lanes, lanes + 1, 2 * lanes + 3, 5 * lanes + lanes // 2}
+        sizes.add(9 * lanes + 3)
         for m in sorted(sizes - {0}):
             for edge in Edge:
                 inputs, result = run(compiled, kernel, m, 3, edge, random)

@@ -40,7 +40,7 @@ def test_sums_are_exact_and_stay_inside(
     compiled = Compiled([kernel], isa)
     width, lanes = data_type.width, kernel.lanes
     for number, (m, k) in enumerate(
-        ((1, 1), (lanes, 3), (lanes + 1, 7), (3 * lanes - 1, 8), (4 * lanes, 2))
+        ((1, 1), (lanes, 3), (lanes + 1, 7), (3 * lanes - 1, 8), (4 * lanes, 2), (9 * lanes + 2, 7))
     ):
         random = np.random.default_rng(number)
         axes = (

@@ -4,6 +4,9 @@ loop:  left >= 4 vectors -> wide   -> loop
        left >= 1 vector  -> whole  -> loop
        left >= 1 element -> rest   -> loop   (masked: all that is left; else one element)
        else exit
+
+A long row may begin with a rest, the elements in front of its first whole line: stores that cross
+lines take twice the time of others.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.target import Isa
+
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +79,27 @@ def emit_row(
     came_from: str,
     exit_label: str,
     emit_piece: EmitPiece,
+    head: str | None = None,
 ) -> None:
     """Blocks %loop and one per chunk; the current block must be ``came_from``, ended by %loop.
 
-    The number of elements is the argument %m, at least 1.
+    The number of elements is the argument %m, at least 1. ``head`` of them, fewer than a vector's
+    and than all, are taken first; the last chunk has masks then, and no operand is strided.
     """
     places = [text.fresh() for _ in operands]
-    left = text.fresh()
+    left, first = text.fresh(), text.fresh()
     incoming = [(came_from, [operand.start for operand in operands], "%m")]
     for chunk in chunks:
         text.label(chunk.label)
-        piece = _piece(text, isa, chunk, operands, places, left)
+        is_head = head is not None and chunk.masked_rest
+        rest = _smaller(text, first, left) if is_head else left
+        piece = _piece(text, isa, chunk, operands, places, rest)
         end = emit_piece(piece)
         following = [
-            _advance(text, chunk, operand, place)
+            _advance(text, chunk, operand, place, rest if is_head else None)
             for operand, place in zip(operands, places, strict=True)
         ]
-        done = left if chunk.masked_rest else str(chunk.vectors * chunk.lanes)
+        done = rest if chunk.masked_rest else str(chunk.vectors * chunk.lanes)
         incoming.append((end, following, text.value(f"sub i64 {left}, {done}")))
         text.effect("br label %loop")
     text.label("loop")
@@ -100,7 +109,34 @@ def emit_row(
     text.define(
         left, "phi i64 " + ", ".join(f"[ {rest}, %{label} ]" for label, _, rest in incoming)
     )
+    if head is not None:
+        begins = ", ".join(f"[ -1, %{label} ]" for label, *_ in incoming[1:])
+        text.define(first, f"phi i64 [ {head}, %{came_from} ], {begins}")
+        in_front = text.value(f"icmp sgt i64 {first}, 0")
+        text.effect(f"br i1 {in_front}, label %{chunks[-1].label}, label %past_head")
+        text.label("past_head")
     _emit_choice(text, chunks, left, exit_label)
+
+
+def _smaller(text: FunctionText, first: str, left: str) -> str:
+    """The elements of a rest: those in front, where there are some."""
+    is_head = text.value(f"icmp sgt i64 {first}, 0")
+    return text.value(f"select i1 {is_head}, i64 {first}, i64 {left}")
+
+
+def elements_in_front(text: FunctionText, place: str, width: int, lanes: int, fewest: int) -> str:
+    """How many elements of a row of %m lie in front of the first multiple of a vector's size, at
+    most a line; 0 for fewer than ``fewest``, and where no element begins there."""
+    aligned_bytes = min(lanes * width, _LINE_BYTES)
+    address = text.value(f"ptrtoint ptr {place} to i64")
+    before = text.value(f"sub i64 0, {address}")
+    gap_bytes = text.value(f"and i64 {before}, {aligned_bytes - 1}")
+    within = text.value(f"and i64 {gap_bytes}, {width - 1}")
+    is_whole = text.value(f"icmp eq i64 {within}, 0")
+    is_long = text.value(f"icmp sge i64 %m, {fewest}")
+    pays = text.value(f"and i1 {is_whole}, {is_long}")
+    count = text.value(f"lshr i64 {gap_bytes}, {width.bit_length() - 1}")
+    return text.value(f"select i1 {pays}, i64 {count}, i64 0")
 
 
 def _emit_choice(text: FunctionText, chunks: Sequence[Chunk], left: str, exit_label: str) -> None:
@@ -137,8 +173,12 @@ def _piece(
     return Piece(chunk, lanes, addresses)
 
 
-def _advance(text: FunctionText, chunk: Chunk, operand: Operand, place: str) -> str:
-    """Where the next chunk starts; the row ends after a masked rest."""
+def _advance(
+    text: FunctionText, chunk: Chunk, operand: Operand, place: str, rest: str | None
+) -> str:
+    """Where the next chunk starts; the row ends after a masked rest unless ``rest`` came first."""
+    if rest is not None and operand.access is Access.UNIT:
+        return shift_pointer(text, place, text.value(f"mul i64 {rest}, {operand.data_type.width}"))
     if chunk.masked_rest:
         return place
     return _shifted(text, operand, place, chunk.vectors * chunk.lanes)

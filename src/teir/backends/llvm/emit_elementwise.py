@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
+from teir.backends.llvm.emit_chunks import (
+    Operand,
+    Piece,
+    elements_in_front,
+    emit_row,
+    row_chunks,
+)
 from teir.backends.llvm.emit_combine import combine
 from teir.backends.llvm.emit_lanes import load, store
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
@@ -13,6 +19,10 @@ from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 _NARROW = (DataType.BF16, DataType.FP16)
+_WIDE_BYTES = 4
+"""Narrower elements are bound by their conversion, not by loads and stores."""
+_LONG_VECTORS = 8
+"""Vectors of a row from which its whole lines are worth an incomplete vector in front."""
 _AHEAD_BYTES = 2048
 """Four short runs further on: what is asked for arrives before it is read, and is not gone yet."""
 
@@ -40,6 +50,7 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
     for number, row in enumerate(rows):
         text.define(row, f"phi ptr [ {names[number]}, %entry ], [ {following[number]}, %next ]")
     text.define(rows_left, f"phi i64 [ %n, %entry ], [ {rows_after}, %next ]")
+    head = _head(text, kernel, isa, rows[-1])
     text.effect("br label %loop")
     operands = [
         Operand(data_type, access, row, f"%m_stride{number}")
@@ -53,7 +64,7 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
         return piece.chunk.label
 
     chunks = row_chunks(isa, kernel.lanes, _vectors_at_once(kernel))
-    emit_row(text, isa, chunks, operands, "row", "next", emit_piece)
+    emit_row(text, isa, chunks, operands, "row", "next", emit_piece, head)
     text.label("next")
     for number, name in enumerate(following):
         text.define(name, f"getelementptr i8, ptr {rows[number]}, i64 %n_stride{number}")
@@ -63,6 +74,15 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
     text.label("exit")
     text.effect("ret void")
     return text
+
+
+def _head(text: FunctionText, kernel: Elementwise, isa: Isa, row: str) -> str | None:
+    """The elements in front of the first line of a long row of the output."""
+    is_strided = Access.STRIDED in kernel.accesses or kernel.accesses[-1] is not Access.UNIT
+    width = kernel.out_type.width
+    if is_strided or not isa.has_masks or kernel.lanes == 1 or width < _WIDE_BYTES:
+        return None
+    return elements_in_front(text, row, width, kernel.lanes, _LONG_VECTORS * kernel.lanes)
 
 
 def _vectors_at_once(kernel: Elementwise) -> int:

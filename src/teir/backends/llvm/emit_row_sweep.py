@@ -2,6 +2,7 @@
 
     for every ``rows`` rows (then for the rows left, one by one)
       one element of the vector per row in all lanes, unless the vector's place moves along m too
+      the elements in front of the first whole line of out, masked
       for every vector along m: what out holds, one multiply-add per row, store
 
 Read in this order the matrix comes in a few long runs, which prefetchers follow. The sums wait in
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from teir.backends.llvm.emit_chunks import elements_in_front
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import numbers_per_element, round_factor, widen
@@ -34,6 +36,8 @@ ROW_SWEEP_ARGUMENTS = ("m", "k", "a_k", "b_k", "accumulate")
 
 _WIDE = 2
 """Vectors of one pass along a row."""
+_LONG_VECTORS = 8
+"""Vectors of a row from which its lines are worth an incomplete vector in front."""
 
 
 def emit_row_sweep_body(kernel: RowSweep, isa: Isa) -> FunctionText:
@@ -84,6 +88,8 @@ class _Body:
         )
         sweep = _Sweep(a_rows, b_rows, scales, some)
         places, left = [a, "%C", b], "%m"
+        if self.isa.has_masks and self.kernel.lanes > 1:
+            places, left = self._head(f"rows{rows}_head", sweep, places)
         for vectors in (_WIDE, 1):
             step = partial(self._step, sweep, vectors, None)
             carried = [Carried("ptr", place) for place in places]
@@ -95,6 +101,24 @@ class _Body:
             shift_pointer(text, b, self._times("%b_k", rows)),
             "1",
         ]
+
+    def _head(self, label: str, sweep: _Sweep, places: Values) -> tuple[Values, str]:
+        """The elements in front of the first line of a long C; the places after them, and how many
+        are left."""
+        text, width = self.text, self.kernel.data_type.width
+        lanes = self.kernel.lanes
+        head = elements_in_front(text, places[1], width, lanes, _LONG_VECTORS * lanes)
+        some = text.value(f"icmp ne i64 {head}, 0")
+
+        def masked() -> Values:
+            self._step(sweep, 1, head, places)
+            return []
+
+        emit_when(text, label, some, [], masked)
+        moved = text.value(f"mul i64 {head}, {width}")
+        moves = 3 if self.kernel.b_access is Access.UNIT else 2
+        following = [shift_pointer(text, place, moved) for place in places[:moves]]
+        return [*following, *places[moves:]], text.value(f"sub i64 %m, {head}")
 
     def _kind(self, lanes: int) -> Arithmetic:
         count = lanes * numbers_per_element(self.kernel.data_type)
