@@ -117,13 +117,13 @@ def _branch(problem: Problem, node: Branch, place: _Place, *, blocks: bool) -> f
             nanoseconds += _VISIT * times
     size = problem.bytes_of(node.temporary)
     above = (*place.above, *node.loops)
+    is_half = _is_cut(node, walked)
+    by_rows = is_half and _goes_by_rows(problem, node)
     if node.temporary.indices:
-        zeroing = times / 48 if blocks else times
+        zeroing = 0.0 if by_rows else times / 48 if blocks else times
         nanoseconds += _CALL * zeroing + times * size / _VECTOR_BYTES * 0.1
         nanoseconds += _far(problem, size, 2 * size * times)
-    is_half = _is_cut(node, walked)
-    dot = is_half and not node.temporary.indices
-    first = _Place(times, above, int(dot), False)
+    first = _Place(times, above, int(by_rows), False)
     then = _Place(times, above, 0, is_half)
     nanoseconds += _node(problem, node.producer, first, blocks=False)
     return nanoseconds + _node(problem, node.consumer, then, blocks=blocks)
@@ -135,6 +135,16 @@ def _is_cut(node: Branch, walked: Mapping[str, object]) -> bool:
         return False
     consumer = node.consumer
     return set(consumer.loops) <= set(consumer.output.indices)
+
+
+def _goes_by_rows(problem: Problem, node: Branch) -> bool:
+    """True where one kernel call makes the temporaries of many positions."""
+    producer = node.producer
+    if not node.temporary.indices or not isinstance(producer, Nest):
+        return not node.temporary.indices
+    return producer.loops[:1] != () and producer.loops[0] in sparse_loops(
+        problem.statement, producer
+    )
 
 
 def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float:

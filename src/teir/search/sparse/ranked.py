@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -10,12 +10,16 @@ from teir.expr.index_notation import Access
 from teir.search.sparse.candidate import Candidate, candidates_of
 from teir.search.sparse.constraints import symbols_of
 from teir.search.sparse.cost import FIBRE, costing_of, value
+from teir.search.sparse.deferred import deferred
 from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.hoisting import hoisted
 from teir.search.sparse.parted import MOST_FACTORS, parted
 from teir.search.sparse.predicted import Problem, predicted_seconds
 from teir.search.sparse.schedules import Request, plan_frontier
 from teir.search.sparse.statement import Statement, first_order
+
+_DEFERRED = 8
+"""Schedules that are tried with deferred factors, the fastest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +33,10 @@ class Ranked:
 def ranked(problem: Problem) -> tuple[Ranked, ...]:
     """The frontier, least predicted time first, then least memory, then by the text.
 
-    With it come the schedules that multiply dense operands first. Products of more than
-    `MOST_FACTORS` factors are scheduled in parts (`teir.search.sparse.parted`). What needs more
-    temporaries than half of the last cache, and more than all operands and the result, comes after
-    everything else.
+    With it come the schedules that multiply dense operands first, and those that defer factors of
+    the fastest ones (`teir.search.sparse.deferred`). Products of more than `MOST_FACTORS` factors
+    are scheduled in parts (`teir.search.sparse.parted`). What needs more temporaries than half of
+    the last cache, and more than all operands and the result, comes after everything else.
     """
     most_bytes = max(problem.cache_bytes / 2, _data_bytes(problem))
     most_elements = most_bytes / problem.element_bytes
@@ -41,16 +45,25 @@ def ranked(problem: Problem) -> tuple[Ranked, ...]:
         if len(problem.statement.inputs) > MOST_FACTORS
         else [*_frontier(problem, problem.statement), *_hoisted(problem, most_elements)]
     )
-    found = [
-        Ranked(candidate=one, seconds=predicted_seconds(one.graph, problem)) for one in candidates
-    ]
 
     def rank(one: Ranked) -> tuple[bool, float, float, str]:
         elements = value(one.candidate.cost.memory, problem.symbols)
         is_large = elements * problem.element_bytes > most_bytes
         return is_large, one.seconds, elements, str(one.candidate.graph)
 
+    found = sorted(_timed(problem, candidates), key=rank)
+    graphs = (deferred(one.candidate.graph) for one in found[:_DEFERRED])
+    more = [graph for graph in graphs if graph is not None]
+    if not more:
+        return tuple(found)
+    found += _timed(problem, candidates_of(costing_of(problem.statement), more, are_pipelines=True))
     return tuple(sorted(found, key=rank))
+
+
+def _timed(problem: Problem, candidates: Sequence[Candidate]) -> list[Ranked]:
+    return [
+        Ranked(candidate=one, seconds=predicted_seconds(one.graph, problem)) for one in candidates
+    ]
 
 
 def _frontier(problem: Problem, statement: Statement) -> tuple[Candidate, ...]:
