@@ -9,7 +9,7 @@ import pytest
 
 import teir
 from teir.arrays.sparse import Sparse
-from teir.pipeline import row_patterns, row_sums, sparse_run
+from teir.pipeline import row_sums, sparse_run
 from teir.pipeline.sparse_einsum import sparse_calls
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -82,14 +82,14 @@ def test_the_bits_of_two_passes(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parts_and_threads(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    monkeypatch.setattr(row_patterns, "_SHARED", 1)
+    monkeypatch.setattr(row_sums, "_SHARED", 1)
     random = np.random.default_rng(5)
     for text, factors in TEXTS:
         operands = [stored(random, 50, 20) for _ in range(factors)]
         whole = teir.einsum(text, *operands, out_levels="ds", threads=1)
         sparse_calls().entries.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(row_patterns, "_PAIRS", 40)
+            patch.setattr(row_sums, "_MOST_AT_ONCE", 40)
             cut = teir.einsum(text, *operands, out_levels="ds", threads=threads)
         sparse_calls().entries.clear()
         require_same(cut, whole)

@@ -38,6 +38,7 @@ from teir.runtime.runtime import current
 Factor = tuple[tuple[str, ...], Sparse]
 """A sparse factor with its indices."""
 
+Task = TypeVar("Task")
 Made = TypeVar("Made")
 
 MOST_COLUMNS = 1 << 28
@@ -167,17 +168,41 @@ def pairs_of(
     return total
 
 
-def in_shares(pairs: Array, threads: int, part: Callable[[range, int], Made]) -> list[Made]:
-    """``part`` of consecutive rows and their pairs, about as many pairs in every part."""
+def shares(pairs: Array, threads: int, most: int, shared: int) -> list[tuple[range, int]]:
+    """Consecutive rows and their pairs, at most ``most`` pairs in a share; about as many in each.
+
+    From ``shared`` pairs on there is a share or two for every thread.
+    """
     total = int(pairs[-1])
-    step = max(1, min(_PAIRS, total // (4 * threads) if threads > 1 else _PAIRS))
+    is_shared = threads > 1 and total >= shared
+    step = max(1, min(most, total // (2 * threads) if is_shared else most))
     cuts = np.searchsorted(pairs, np.arange(step, total, step))
     bounds = np.unique(np.concatenate([[0], cuts, [pairs.size - 1]])).tolist()
-    tasks = [(range(*rows), int(pairs[rows[1]] - pairs[rows[0]])) for rows in pairwise(bounds)]
-    if threads > 1 and len(tasks) > 1 and total >= _SHARED:
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(lambda task: part(*task), tasks))
-    return [part(*task) for task in tasks]
+    return [(range(*rows), int(pairs[rows[1]] - pairs[rows[0]])) for rows in pairwise(bounds)]
+
+
+def in_threads(tasks: Sequence[Task], threads: int, run: Callable[[Task], Made]) -> list[Made]:
+    """``run`` of every task; this thread takes tasks as the others do."""
+    workers = min(threads, len(tasks)) - 1
+    if workers < 1:
+        return [run(task) for task in tasks]
+    made: dict[int, Made] = {}
+    left = deque(enumerate(tasks))
+
+    def take() -> None:
+        while True:
+            try:
+                number, task = left.popleft()
+            except IndexError:
+                return
+            made[number] = run(task)
+
+    with ThreadPoolExecutor(workers) as pool:
+        others = [pool.submit(take) for _ in range(workers)]
+        take()
+        for other in others:
+            other.result()
+    return [made[number] for number in range(len(tasks))]
 
 
 def _bound(indices: tuple[str, ...], sparse: Sparse) -> tuple[str, ...]:
@@ -240,9 +265,13 @@ class _Work:
     def parts(self, threads: int) -> list[Array]:
         """The columns of consecutive rows."""
         pairs = pairs_of(self.run, [(one.kind, one.left, one.right) for one in self.terms])
-        return in_shares(pairs, threads, self._part) or [np.zeros(0, self.dtype)]
+        tasks = shares(pairs, threads, _PAIRS, _SHARED)
+        is_shared = int(pairs[-1]) >= _SHARED
+        made = in_threads(tasks, threads if is_shared else 1, self._part)
+        return made or [np.zeros(0, self.dtype)]
 
-    def _part(self, rows: range, pairs: int) -> Array:
+    def _part(self, task: tuple[range, int]) -> Array:
+        rows, pairs = task
         most = min(pairs, len(rows) * self.columns) + ROOM
         room = self._room(most)
         count = self.run.unions(self.terms, rows, room.marks, self.counts, room.found)

@@ -10,9 +10,11 @@ computes the numbers.
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,15 @@ import numpy as np
 from teir.arrays.levels import Format
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_storage import expand
-from teir.backends.llvm.fibre_sums import NUMBERS, FibreSums, SumTerm, fibre_sums, sum_room
+from teir.backends.llvm.fibre_sums import (
+    NUMBERS,
+    FibreSums,
+    SumRoom,
+    SumShare,
+    SumTerm,
+    fibre_sums,
+    sum_room,
+)
 from teir.backends.llvm.fibre_sums_ir import SPARE
 from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions
 from teir.dtypes import DataType
@@ -28,12 +38,12 @@ from teir.pipeline.executable import default_isa
 from teir.pipeline.row_patterns import (
     Fibres,
     RowTerm,
-    in_shares,
     last_level,
     last_place,
     levels_of,
     pairs_of,
     row_terms,
+    shares,
 )
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_terms import Term
@@ -43,6 +53,10 @@ _MOST_COLUMNS = 1 << 22
 """Columns of a dense row that a thread holds."""
 _MOST_PAIRS = 200
 """Pairs per row of a product, on average, up to which one pass is the faster one."""
+_MOST_AT_ONCE = 1 << 24
+"""Pairs of a share at most."""
+_SHARED = 1 << 16
+"""Pairs from which on threads share the rows."""
 _MOST_ROOMS = 8
 _KEPT_COLUMNS = 1 << 20
 """Columns of the rooms that are kept for the next call."""
@@ -79,9 +93,7 @@ class RowSum:
             numbers=data_type.numpy_dtype(),
             spare=current().once("room of fibre sums", lambda: deque(maxlen=_MOST_ROOMS)),
         )
-        parts = in_shares(self.pairs, threads, work.part)
-        crd = _joined([part[0] for part in parts], self.width)
-        values = _joined([part[1] for part in parts], work.numbers)
+        crd, values = work.found(shares(self.pairs, threads, _MOST_AT_ONCE, _SHARED), threads)
         first = self.rows[0].left
         place = last_place(first)
         above = tuple(expand(first.stored, first.level_extents, place)) if place else ()
@@ -153,23 +165,9 @@ def _summed(
     return SumTerm(row.kind, arrays[0], arrays[1] if len(arrays) > 1 else None, is_negative)
 
 
-def _joined(parts: Sequence[Array], dtype: np.dtype[Any]) -> Array:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([np.zeros(0, dtype), *parts])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Room:
-    """What one thread works in; kept, for new memory costs as much as the work."""
-
-    marks: tuple[Array, Array]
-    dense: Array
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Work:
-    """All rows of a sum; ``spare`` holds room that no thread uses."""
+    """All rows of a sum; ``spare`` holds room that nobody uses."""
 
     run: FibreSums
     terms: tuple[SumTerm, ...]
@@ -177,24 +175,43 @@ class _Work:
     columns: int
     width: np.dtype[Any]
     numbers: np.dtype[Any]
-    spare: deque[_Room]
+    spare: deque[SumRoom]
 
-    def part(self, rows: range, pairs: int) -> tuple[Array, Array]:
-        """Columns and values of consecutive rows."""
-        most = min(pairs, len(rows) * self.columns) + ROOM
-        room = self._room()
-        found = np.empty(most, self.width), np.empty(most, self.numbers)
-        count = self.run.sums(self.terms, rows, room.marks, room.dense, self.counts, found)
+    def found(self, tasks: Sequence[tuple[range, int]], threads: int) -> tuple[Array, Array]:
+        """Columns and values of all rows, given in shares with their pairs."""
+        most = [min(pairs, len(rows) * self.columns) + ROOM for rows, pairs in tasks]
+        places = np.cumsum([0, *most]).tolist()
+        arrays = np.empty(places[-1], self.width), np.empty(places[-1], self.numbers)
+        shares = [
+            SumShare(rows, arrays[0][start:end], arrays[1][start:end])
+            for (rows, _), (start, end) in zip(tasks, pairwise(places), strict=True)
+        ]
+        rooms = [self._room() for _ in range(min(threads, len(tasks)))]
+        counts = self.run.sums(self.terms, shares, rooms, self.counts)
         if self.columns <= _KEPT_COLUMNS:
-            self.spare.append(room)
-        crd, values = (array[:count] for array in found)
+            self.spare.extend(rooms)
+        for array in arrays:
+            _close_up(array, places, counts)
+        count = sum(counts)
+        crd, values = (array[:count] for array in arrays)
         # Memory that nothing was written to costs nothing, as long as there is not much of it.
-        return (crd, values) if _MOST_SPARE * count >= most else (crd.copy(), values.copy())
+        is_full = _MOST_SPARE * count >= places[-1]
+        return (crd, values) if is_full else (crd.copy(), values.copy())
 
-    def _room(self) -> _Room:
+    def _room(self) -> SumRoom:
         try:
             room = self.spare.pop()
         except IndexError:
-            return _Room(*sum_room(self.columns, self.numbers))
+            return sum_room(self.columns, self.numbers)
         fits = room.dense.size == self.columns + SPARE and room.dense.dtype == self.numbers
-        return room if fits else _Room(*sum_room(self.columns, self.numbers))
+        return room if fits else sum_room(self.columns, self.numbers)
+
+
+def _close_up(array: Array, places: Sequence[int], counts: Sequence[int]) -> None:
+    """Move what begins at every place to behind what is before it."""
+    address, width = array.__array_interface__["data"][0], array.itemsize
+    end = 0
+    for place, count in zip(places, counts, strict=False):
+        if place != end:
+            ctypes.memmove(address + end * width, address + place * width, count * width)
+        end += count

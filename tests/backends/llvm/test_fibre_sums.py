@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from teir.backends.llvm.fibre_sums import NUMBERS, SumTerm, bound_sums, fibre_sums, sum_room
+from teir.backends.llvm.fibre_sums import (
+    NUMBERS,
+    FibreSums,
+    SumRoom,
+    SumShare,
+    SumTerm,
+    bound_sums,
+    fibre_sums,
+    sum_room,
+)
 from teir.backends.llvm.fibre_unions import ROOM, TermKind, squeeze_of
 from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.dtypes import DataType
@@ -41,21 +50,23 @@ def level(array: Array, width: type[Any], numbers: type[Any]) -> Level:
     return pos.astype(width), columns.astype(width), array[rows, columns].astype(numbers)
 
 
-def check(run: Any, terms: list[SumTerm], expected: Array, stored: Array, room: Any) -> None:
+def check(
+    run: FibreSums, terms: list[SumTerm], expected: Array, stored: Array, room: SumRoom
+) -> None:
     """The sums of ``terms`` are ``expected`` at all places that are ``stored``."""
     width, numbers = terms[0].left[0].dtype, terms[0].left[2].dtype
     total = int(stored.sum())
     found = np.zeros(total + ROOM, width), np.zeros(total + ROOM, numbers)
     counts = np.zeros(expected.shape[0], np.int64)
-    marks, dense = room
-    count = run.sums(terms, range(expected.shape[0]), marks, dense, counts, found)
-    assert count == total
+    share = SumShare(range(expected.shape[0]), *found)
+    assert run.sums(terms, [share], [room], counts) == [total]
     np.testing.assert_array_equal(counts, stored.sum(axis=1))
     rows, columns = np.nonzero(stored)
-    np.testing.assert_array_equal(found[0][:count], columns)
-    np.testing.assert_array_equal(found[1][:count], expected[rows, columns])
-    assert not any(one.any() for one in marks)
-    assert not dense[: expected.shape[1]].any()
+    np.testing.assert_array_equal(found[0][:total], columns)
+    np.testing.assert_array_equal(found[1][:total], expected[rows, columns])
+    assert not room.marks.any()
+    assert not room.lines.any()
+    assert not room.dense[: expected.shape[1]].any()
 
 
 @pytest.mark.parametrize("way", WAYS)

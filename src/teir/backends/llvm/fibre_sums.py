@@ -9,9 +9,9 @@ multiply-adds from zero on: terms in their order, elements in theirs.
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,10 @@ from teir.backends.llvm.compile_ir import (
     machine_for,
     module_text,
 )
-from teir.backends.llvm.fibre_sums_ir import SPARE, sums_function
-from teir.backends.llvm.fibre_unions import Array, TermKind, marks_for, squeeze_of
+from teir.backends.llvm.fibre_sums_ir import SHARE_WORDS, SPARE, sums_function
+from teir.backends.llvm.fibre_unions import Array, TermKind, addresses, marks_for, squeeze_of
 from teir.backends.llvm.fibre_unions_ir import Squeeze
-from teir.backends.llvm.fibre_words import TERM_WORDS
+from teir.backends.llvm.shared_jobs import share_job
 from teir.dtypes import DataType
 from teir.runtime.object_cache import object_cache
 from teir.runtime.runtime import current
@@ -48,40 +48,67 @@ class SumTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class SumShare:
+    """Consecutive rows, and where their columns and values go: room for all and `ROOM` more."""
+
+    rows: range
+    columns: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True)
+class SumRoom:
+    """What a thread works in: marks of columns and of lines, a dense row; all zero."""
+
+    marks: Array
+    lines: Array
+    dense: Array
+
+
+@dataclass(frozen=True, slots=True)
 class FibreSums:
     """The compiled loop for one width of index arrays and one type of values."""
 
-    _sums: Callable[..., int]
-    _owner: Any
+    isa: Isa
+    job: int
+    owner: Any
 
     def sums(
         self,
         terms: Sequence[SumTerm],
-        rows: range,
-        marks: tuple[Array, Array],
-        dense: Array,
+        shares: Sequence[SumShare],
+        rooms: Sequence[SumRoom],
         counts: Array,
-        found: tuple[Array, Array],
-    ) -> int:
-        """How many columns ``rows`` reach; columns and values are written to ``found``.
+    ) -> list[int]:
+        """How many columns the rows of every share reach, by as many threads as there are rooms.
 
-        ``marks`` and ``dense`` are those of `sum_room`; the rest is as for `FibreUnions.unions`.
+        Index arrays are those of valid levels. ``counts`` gets the number of columns of every row.
         """
-        words = np.zeros((len(terms), TERM_WORDS), np.int64)
-        for record, term in zip(words, terms, strict=True):
-            pointers = _addresses(*term.left, *(term.right or ()))
-            record[: 1 + len(pointers)] = (term.kind.value, *pointers)
-            record[-1] = term.is_negative
-        places = _addresses(*marks, dense)
-        at = _addresses(words)
-        ends = _addresses(counts, *found)
-        columns = dense.size - SPARE
-        return int(self._sums(rows.start, rows.stop, *at, len(terms), *places, columns, *ends))
+        records = array("q", [word for term in terms for word in _record(term)])
+        made = array("q")
+        for one in shares:
+            made.extend((one.rows.start, one.rows.stop, *addresses(one.columns, one.values), 0))
+        room = array("q", [w for r in rooms for w in addresses(r.marks, r.lines, r.dense)])
+        columns = rooms[0].dense.size - SPARE
+        words = (_address(records), len(terms), columns, *addresses(counts))
+        frame = array("q", (*words, _address(made), _address(room)))
+        share_job(self.isa, self.job, _address(frame), len(shares), len(rooms))
+        return made[SHARE_WORDS - 1 :: SHARE_WORDS].tolist()
 
 
-def sum_room(columns: int, numbers: np.dtype[Any]) -> tuple[tuple[Array, Array], Array]:
-    """Zeroed marks of columns and of lines, and a dense row."""
-    return marks_for(columns), np.zeros(columns + SPARE, numbers)
+def _record(term: SumTerm) -> tuple[int, ...]:
+    """The words of a term: kind, three addresses of either level, whether it is negative."""
+    right = (0, 0, 0) if term.right is None else addresses(*term.right)
+    return (term.kind.value, *addresses(*term.left), *right, int(term.is_negative))
+
+
+def _address(words: array[int]) -> int:
+    return words.buffer_info()[0]
+
+
+def sum_room(columns: int, numbers: np.dtype[Any]) -> SumRoom:
+    """Room for so many columns of numbers."""
+    return SumRoom(*marks_for(columns), np.zeros(columns + SPARE, numbers))
 
 
 def fibre_sums(isa: Isa, width: int, data_type: DataType) -> FibreSums:
@@ -103,11 +130,4 @@ def bound_sums(isa: Isa, width: int, number: str, squeeze: Squeeze) -> FibreSums
         data = compile_object(text, isa, (symbol,))
         cache.store(key, data)
     code = load_object(data, (symbol,))
-    pointer, whole = ctypes.c_void_p, ctypes.c_int64
-    places = (pointer, whole, pointer, pointer, pointer, whole, pointer, pointer, pointer)
-    kind = ctypes.CFUNCTYPE(whole, whole, whole, *places)
-    return FibreSums(kind(code.addresses[symbol]), code.owner)
-
-
-def _addresses(*arrays: Array) -> tuple[int, ...]:
-    return tuple(array.__array_interface__["data"][0] for array in arrays)
+    return FibreSums(isa, code.addresses[symbol], code.owner)

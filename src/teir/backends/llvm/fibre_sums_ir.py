@@ -16,14 +16,20 @@ from teir.backends.llvm.fibre_words import TERM_WORDS, index_text, words_text
 
 SPARE = 8
 """Numbers behind those of the dense row that may be overwritten."""
+SHARE_WORDS = 5
+ROOM_WORDS = 3
 _WORDS = ("kind", "lpos", "lcrd", "lval", "rpos", "rcrd", "rval")
 _SIGN = 8 * len(_WORDS)
 
 
 def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str:
-    """``sums(first, last, terms, count, marks, lines, dense row, columns, counts, out, values)``.
+    """A job of the thread pool that computes a share of the rows.
 
     ``number`` is the type of the values, ``double`` or ``float``.
+
+        frame    terms, how many, columns, counts per row, shares, rooms
+        share    first row, last row, where columns go, where values go, how many there were
+        room     marks, marks of lines, dense row: one for every thread
     """
     element = f"i{8 * width}"
     take, declared = columns_text(width, squeeze)
@@ -37,8 +43,10 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 {_add_term_text(width, number)}
 {way_text()}
 {lanes_text(width, number) if compresses else pair_text(width, number)}
-define i64 @{symbol}(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks, ptr %lines,
-                     ptr %dense, i64 %columns, ptr %counts, ptr %out, ptr %values) nounwind {{
+{_job_text(symbol)}
+define internal i64 @teir_sums(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks,
+                               ptr %lines, ptr %dense, i64 %columns, ptr %counts, ptr %out,
+                               ptr %values) nounwind {{
 entry:
   %ends = alloca [2 x i64], align 8
   %end.at = getelementptr i8, ptr %ends, i64 8
@@ -96,6 +104,42 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare {number} @{_fused(number)}({number}, {number}, {number})
 {declared}
 """
+
+
+def _job_text(symbol: str) -> str:
+    frame = _words_text("frame", ("terms", "count", "columns", "counts", "shares", "rooms"))
+    share = _words_text("share", ("first", "last", "out", "values"))
+    room = _words_text("room", ("marks", "lines", "dense"))
+    return f"""
+define void @{symbol}(ptr %node, ptr %frame, i64 %participant, i64 %number, i64 %chunks) nounwind {{
+entry:
+{frame}
+  %share.byte = mul i64 %number, {8 * SHARE_WORDS}
+  %share = getelementptr i8, ptr %shares, i64 %share.byte
+{share}
+  %room.byte = mul i64 %participant, {8 * ROOM_WORDS}
+  %room = getelementptr i8, ptr %rooms, i64 %room.byte
+{room}
+  %count.word = ptrtoint ptr %count to i64
+  %columns.word = ptrtoint ptr %columns to i64
+  %first.word = ptrtoint ptr %first to i64
+  %last.word = ptrtoint ptr %last to i64
+  %made = call i64 @teir_sums(i64 %first.word, i64 %last.word, ptr %terms, i64 %count.word,
+                              ptr %marks, ptr %lines, ptr %dense, i64 %columns.word, ptr %counts,
+                              ptr %out, ptr %values)
+  %made.at = getelementptr i8, ptr %share, i64 {8 * (SHARE_WORDS - 1)}
+  store i64 %made, ptr %made.at, align 8
+  ret void
+}}"""
+
+
+def _words_text(base: str, names: Sequence[str]) -> str:
+    """The words of a record as pointers."""
+    lines = []
+    for place, name in enumerate(names):
+        lines.append(f"  %{name}.at = getelementptr i8, ptr %{base}, i64 {8 * place}")
+        lines.append(f"  %{name} = load ptr, ptr %{name}.at, align 8")
+    return "\n".join(lines)
 
 
 _ALL_ROWS = """  switch i64 %way, label %row [ i64 1, label %union  i64 2, label %both ]

@@ -78,13 +78,13 @@ class FibreUnions:
     def pairs(self, pos: Array, crd: Array, right_pos: Array) -> Array:
         """Per row, and before the first one, how many pairs all rows up to it make."""
         sums = np.zeros(pos.size, np.int64)
-        self._pairs(*_addresses(pos, crd, right_pos), pos.size - 1, *_addresses(sums))
+        self._pairs(*addresses(pos, crd, right_pos), pos.size - 1, *addresses(sums))
         return sums
 
     def same_rows(self, pos: Array, crd: Array) -> Array:
         """A byte per row: 1 where it stores what the row before it stores."""
         flags = np.zeros(max(1, pos.size - 1), np.uint8)
-        self._same(*_addresses(pos, crd), pos.size - 1, *_addresses(flags))
+        self._same(*addresses(pos, crd), pos.size - 1, *addresses(flags))
         return flags
 
     def unions(
@@ -102,10 +102,10 @@ class FibreUnions:
         """
         words = np.zeros((len(terms), TERM_WORDS), np.int64)
         for record, term in zip(words, terms, strict=True):
-            pointers = _addresses(*term.left, *(term.right or ()))
+            pointers = addresses(*term.left, *(term.right or ()))
             record[: 1 + len(pointers)] = (term.kind.value, *pointers)
-        places = _addresses(*marks, counts, columns)
-        (at,) = _addresses(words)
+        places = addresses(*marks, counts, columns)
+        (at,) = addresses(words)
         return int(self._unions(rows.start, rows.stop, at, len(terms), *places))
 
 
@@ -158,5 +158,6 @@ def bound_unions(isa: Isa, width: int, squeeze: Squeeze) -> FibreUnions:
     return FibreUnions(pairs, same, unions, code.owner)
 
 
-def _addresses(*arrays: Array) -> tuple[int, ...]:
+def addresses(*arrays: Array) -> tuple[int, ...]:
+    """Where the arrays begin."""
     return tuple(array.__array_interface__["data"][0] for array in arrays)
