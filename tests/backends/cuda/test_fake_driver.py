@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from backends.cuda.disassembly import need_compiler
+from teir.backends.cuda.spin import SPIN_NS
 
 HERE = Path(__file__).parent
 STREAM, PRODUCER = 0x5000, 0x6000
@@ -146,7 +147,7 @@ def test_tuning_from_file_to_folder(ran: Run) -> None:
     measured = [one["call"] for one in found.named("record", "launch")]
     assert measured == ["launch", "record", "launch", "record"] * (14 * len(trials))
     spins, launches = (found.named("launch")[first::2] for first in (0, 1))
-    assert {(one["name"], *one["parameters"]) for one in spins} == {("spin", 500_000)}
+    assert {(one["name"], *one["parameters"]) for one in spins} == {("spin", SPIN_NS)}
     assert [one["function"] for one in launches] == list(range(2, len(trials) + 2)) * 14
     times = [trial["milliseconds"] for trial in trials]
     assert times == sorted(times, reverse=True)

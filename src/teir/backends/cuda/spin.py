@@ -8,8 +8,8 @@ from teir.backends.cuda import driver as cuda
 from teir.backends.cuda.compiler import compile_source
 from teir.backends.cuda.text import whole_source
 
-SPIN_NS = 500_000
-"""Longer than this process takes to put a program on a stream."""
+SPIN_NS = 2_000_000
+"""Several times what this process takes to put a program on a stream (0.2 to 0.5 ms measured)."""
 _NAME = "spin"
 _BODY = f"""KERNEL(1) {_NAME}(u64 wait) {{
   const u64 begin = nanoseconds();
