@@ -36,7 +36,7 @@ _GATHER = 0.9
 _BYTE = 0.08
 """One byte to or from memory."""
 _UPDATE = 4
-"""Bytes moved for one byte of a result that is read and written again."""
+"""Bytes moved for one byte of a result that is read and written again, not just written once."""
 _VECTOR_BYTES = 64
 _BLOCK = 24
 """Vectors of the register block of a kernel that walks fibres; it walks them once for each."""
@@ -228,7 +228,7 @@ def _traffic(
         nanoseconds += _far(problem, problem.bytes_of(access), moved)
     tile = prod(problem.symbols[index] for index in nest.output.indices if index in inner)
     if tile * problem.element_bytes > _SECOND_CACHE // 4:
-        moved = _UPDATE * tile * problem.element_bytes * runs
+        moved = (_UPDATE if runs > 1 else 1) * tile * problem.element_bytes * runs
         nanoseconds += _far(problem, problem.bytes_of(nest.output), moved)
     return nanoseconds
 
