@@ -3,8 +3,9 @@
 LLVM is used as an assembler: no optimisation of the emitted text beyond inlining the bodies that
 are marked for it. llvmlite is imported when code is made or loaded, never before.
 
-Executable memory is write-xor-execute: LLVM's memory manager writes sections into readable and
-writable pages and takes the write permission away before it hands out an address.
+Executable memory is write-xor-execute: sections are written into readable and writable pages, which
+lose the write permission before an address is handed out. Kernels are put there by
+`teir.backends.llvm.object_loader`, what it does not take by LLVM's linker and memory manager.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never
 
+from teir.backends.llvm.object_loader import image_of, mapped, maps_images
 from teir.runtime.runtime import current
 from teir.target import Isa, widest_isa
 
@@ -148,6 +150,15 @@ def inlined_text(text: str, isa: Isa, symbols: tuple[str, ...], *, fold: bool = 
 
 def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """Put object code into executable memory; ``symbols`` as it was compiled with."""
+    image = image_of(data, len(symbols)) if maps_images() else None
+    if image is not None:
+        addresses, pages = mapped(image)
+        return LoadedCode(dict(zip(symbols, addresses, strict=True)), pages)
+    return link_object(data, symbols)
+
+
+def link_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
+    """As `load_object`, by LLVM's linker whatever the object."""
     builder = _llvm().JITLibraryBuilder()
     builder.add_object_img(data)
     builder.export_symbol(_SYMBOL_TABLE)
