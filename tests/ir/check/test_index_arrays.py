@@ -215,6 +215,25 @@ def test_outputs_by_position_are_apart_because_segments_are() -> None:
     assert check(parse_program(SDDMM.format(pos=4))).ok
 
 
+MATRICES = SDDMM.format(pos=4).replace("axis i", "axis b = 2: Bp 16, C 256\naxis i")
+MATRICES = MATRICES.replace("parallel rows", "parallel matrices over b\n  parallel rows")
+MATRICES = MATRICES.replace("\n    add", "\n      add").replace("\n  seq", "\n    seq")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("Bp 16", "Bp 16", []),
+        ("Bp 16", "Bp 12", ["node add writing what may be one byte of out at b=1"]),
+        ("i = 4: Bp 4, ", "i = 4: ", ["node add writing what may be one byte of out at i=1"]),
+    ],
+)
+def test_every_axis_above_tells_segments_apart(before: str, after: str, found: list[str]) -> None:
+    """The last fibre of a matrix is the first of the next where both are 12 bytes further on."""
+    report = check(parse_program(MATRICES.replace(before, after)))
+    assert [finding.found.split(" and ")[0] for finding in report.findings] == found
+
+
 def test_one_segment_for_all_iterations_is_a_race() -> None:
     report = check(parse_program(SDDMM.format(pos=0).replace("Bp 0, ", "")))
     assert [finding.code for finding in report.findings] == ["TEIR403"]

@@ -40,6 +40,18 @@ primitive gemm = Contraction(in0, in1 -> t; M=[m], N=[n], K=[k])
 primitive give = Copy(t -> out; M=[m], N=[n])
 """
 
+PIECES = """teir 1 "pieces of steps"
+tensor in0: FP32
+tensor out: FP32
+scratch t: FP32
+axis i = 3: out 64
+axis j = 2: in0 32
+axis m = 8: out 4, t 4
+axis u = 1: in0 4
+primitive zero = Zero(t; M=[m], N=[])
+primitive give = Copy(t -> out; M=[m], N=[])
+"""
+
 ACCEPTED = {
     "zero of the whole tile first": HEAD
     + "scratch t: FP32\n"
@@ -116,6 +128,11 @@ rest: rest
 sequential back over j
   give: give
 """,
+    "zero in the first piece of the last step": PIECES
+    + "sequential steps over i\n  sequential pieces over j\n"
+    + "    zero: zero if last(i) and first(j)\n  give: give if last(i)\n",
+    "zero at the last of one step": PIECES
+    + "sequential steps over u\n  zero: zero if last(u)\ngive: give\n",
     "slices of a parallel reduction": HEAD
     + "scratch t: FP32\n"
     + TILE.replace("in0 512, in1 256", "in0 512, in1 256, t 128").replace(
@@ -166,6 +183,12 @@ copy: give
 def test_the_bytes_of_an_early_read_are_named() -> None:
     (finding,) = check(parse_program(NEVER_WRITTEN)).findings
     assert finding.found == "a read of bytes 16 to 47 not all written"
+
+
+def test_what_the_last_step_writes_is_not_there_in_the_first() -> None:
+    text = ACCEPTED["zero in the first piece of the last step"].replace("give if last(i)", "give")
+    (finding,) = check(parse_program(text)).findings
+    assert finding.code == "TEIR406"
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())

@@ -98,6 +98,17 @@ def test_of_equal_reaches_the_first_is_blamed() -> None:
     assert high.hint == "node copy reaches byte 63 of out at n=3; guards do not count"
 
 
+@pytest.mark.parametrize(("further", "codes"), [(0, ["TEIR401"]), (4, [])])
+def test_addresses_stay_above_the_limit(further: int, codes: list[str]) -> None:
+    first, second = GOOD.axes
+    half = 2**61
+    axes = (
+        replace(first, offsets=Bytes({"in0": -half})),
+        replace(second, offsets=Bytes({"in0": further - half})),
+    )
+    assert [one.code for one in check(replace(GOOD, axes=axes)).findings] == codes
+
+
 def test_only_axes_that_move_the_operand_are_named_where_it_is_left() -> None:
     (rows,) = GOOD.roots
     still = Axis(name="r", extent=3, strides=Bytes({}), offsets=Bytes({}))
