@@ -109,6 +109,11 @@ def test_addresses_stay_above_the_limit(further: int, codes: list[str]) -> None:
     assert [one.code for one in check(replace(GOOD, axes=axes)).findings] == codes
 
 
+def test_entries_of_contractions_say_nothing_on_other_primitives() -> None:
+    named = replace(ROW, metadata=(("subnormals", "kept"),))
+    assert check(replace(GOOD, primitives=(named,))).ok
+
+
 def test_only_axes_that_move_the_operand_are_named_where_it_is_left() -> None:
     (rows,) = GOOD.roots
     still = Axis(name="r", extent=3, strides=Bytes({}), offsets=Bytes({}))
