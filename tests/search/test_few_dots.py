@@ -1,6 +1,8 @@
-"""Very few rows of BF16 become dots, whose lanes depend on nothing but the extents."""
+"""Very few rows become dots, whose lanes depend on nothing but the extents."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -41,10 +43,12 @@ def has_dots(text: str, shapes: tuple[tuple[int, ...], ...], threads: int, of: D
 def test_few_rows_are_dots_of_the_same_lanes(
     text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int
 ) -> None:
-    assert has_dots(text, (first, second), threads, DataType.BF16)
-    assert not has_dots(text, (first, second), threads, DataType.FP32)
-    program = program_of(text, (first, second), threads, DataType.BF16)
-    assert {lanes_of(one) for one in program.primitives if one.k} == {32}
+    for data_type in (DataType.BF16, DataType.FP32):
+        assert has_dots(text, (first, second), threads, data_type)
+        program = program_of(text, (first, second), threads, data_type)
+        assert {lanes_of(one) for one in program.primitives if one.k} == {32}
+    few = min(*first, *second)
+    assert has_dots(text, (first, second), threads, DataType.FP64) == (few <= 2)
 
 
 @pytest.mark.parametrize(("text", "first", "second"), OTHERS)
@@ -52,15 +56,23 @@ def test_other_products_keep_their_register_blocks(
     text: str, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
     assert not has_dots(text, (first, second), 1, DataType.BF16)
+    assert not has_dots(text, (first, second), 1, DataType.FP32)
+
+
+def test_rows_that_fill_the_first_cache_keep_their_register_blocks() -> None:
+    long = ((97, 2000), (2000, 4))
+    assert has_dots("ik,kj->ij", long, 1, DataType.BF16)
+    assert not has_dots("ik,kj->ij", long, 1, DataType.FP32)
 
 
 @pytest.mark.parametrize(("text", "first", "second"), FEW)
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, np.float64])
 def test_results_are_right(
-    text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int
+    text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int, dtype: type[Any]
 ) -> None:
     random = np.random.default_rng(3)
-    a, b = (random.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in (first, second))
-    wanted = np.einsum(text, a.astype(np.float32), b.astype(np.float32)).astype(ml_dtypes.bfloat16)
+    a, b = (random.integers(-2, 3, shape).astype(np.dtype(dtype)) for shape in (first, second))
+    wanted = np.einsum(text, a.astype(np.float64), b.astype(np.float64)).astype(np.dtype(dtype))
     np.testing.assert_array_equal(teir.einsum(text, a, b, threads=threads), wanted)
     np.testing.assert_array_equal(teir.einsum(text, a, b[::-1][::-1], threads=threads), wanted)

@@ -21,6 +21,10 @@ _FAR_BYTES = 1 << 20
 _FAR_VECTOR_BYTES = 32
 """Vectors of tiles that no second cache holds: arrays seldom begin with a line, and stores of half
 a line cross into the next one half as often."""
+_WIDE_BYTES = 4
+"""Narrower elements are bound by their conversion, not by loads and stores."""
+_LONG_VECTORS = 8
+"""Vectors of a row from which its whole lines are worth an incomplete vector in front."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 
@@ -89,16 +93,26 @@ def _call(
     brings: bool,
 ) -> Call:
     widths = tuple(data_type.width for data_type in types)
+    lanes = max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths))
     kernel = Elementwise(
         operation=operation,
         in_type=types[0],
         out_type=types[-1],
-        lanes=max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths)),
+        lanes=lanes,
         accesses=accesses(lane_axis, widths),
         brings=brings and operation is Operation.COPY,
+        aligns=_aligns(lane_axis, widths, lanes),
     )
     arguments = (lane_axis.extent, row_axis.extent, *lane_axis.strides, *row_axis.strides)
     return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+
+def _aligns(lane_axis: TileAxis, widths: Sequence[int], lanes: int) -> bool:
+    """True for long rows of operations on two inputs and more; copies mostly go to whole lines."""
+    is_wide = len(widths) > 2 and min(widths) >= _WIDE_BYTES and lanes > 1
+    pairs = zip(lane_axis.strides, widths, strict=True)
+    is_plain = all(stride in (0, width) for stride, width in pairs)
+    return is_wide and is_plain and lane_axis.extent >= _LONG_VECTORS * lanes
 
 
 def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int], isa: Isa) -> int:

@@ -94,7 +94,8 @@ def _row_kernel(kernel: ProductSum | DotRows | RowSweep | Elementwise) -> str:
             if kernel.in_type is not kernel.out_type:
                 types = f"{kernel.in_type.value} to {types}"
             asks = "; asks ahead" if kernel.brings else ""
-            lanes = f"{kernel.lanes} lanes; {_named(kernel.accesses)}{asks}"
+            aligns = "; from whole lines on" if kernel.aligns else ""
+            lanes = f"{kernel.lanes} lanes; {_named(kernel.accesses)}{asks}{aligns}"
             return f"{kernel.operation.value} {types} ({lanes})"
         case _:
             assert_never(kernel)

@@ -222,7 +222,8 @@ class Elementwise:
     Copy converts ``in_type`` to ``out_type`` (round to nearest even); the other operations have
     equal types. Lanes run along m. ``accesses`` has one entry per operand, the output last.
     ``brings``: inputs with UNIT access are asked for some lines beyond what is read. It changes no
-    value, and the addresses need not exist.
+    value, and the addresses need not exist. ``aligns``: a row begins with the elements in front of
+    the output's first whole vector, so that stores cross no lines; no access is STRIDED.
 
     Operands: the inputs, then the output. Arguments, in order:
     m, n, then the m stride of every operand, then the n stride of every operand.
@@ -234,6 +235,7 @@ class Elementwise:
     lanes: int
     accesses: tuple[Access, ...]
     brings: bool = False
+    aligns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,11 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
             kernels.append(elementwise(operation, isa, mixed, data_type))
     copied = elementwise(Operation.COPY, isa, (UNIT, UNIT), data_type)
     kernels.append(replace(copied, brings=True))
+    kernels += [
+        replace(kernel, aligns=True)
+        for kernel in kernels
+        if kernel.lanes > 1 and STRIDED not in kernel.accesses
+    ]
     compiled = Compiled(kernels, isa)
     for kernel in kernels:
         lanes = kernel.lanes

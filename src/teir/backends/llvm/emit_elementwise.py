@@ -19,10 +19,6 @@ from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 _NARROW = (DataType.BF16, DataType.FP16)
-_WIDE_BYTES = 4
-"""Narrower elements are bound by their conversion, not by loads and stores."""
-_LONG_VECTORS = 8
-"""Vectors of a row from which its whole lines are worth an incomplete vector in front."""
 _AHEAD_BYTES = 2048
 """Four short runs further on: what is asked for arrives before it is read, and is not gone yet."""
 
@@ -50,7 +46,10 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
     for number, row in enumerate(rows):
         text.define(row, f"phi ptr [ {names[number]}, %entry ], [ {following[number]}, %next ]")
     text.define(rows_left, f"phi i64 [ %n, %entry ], [ {rows_after}, %next ]")
-    head = _head(text, kernel, isa, rows[-1])
+    head = None
+    if kernel.aligns and isa.has_masks:
+        width = kernel.out_type.width
+        head = elements_in_front(text, rows[-1], width, kernel.lanes, 2 * kernel.lanes)
     text.effect("br label %loop")
     operands = [
         Operand(data_type, access, row, f"%m_stride{number}")
@@ -74,15 +73,6 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
     text.label("exit")
     text.effect("ret void")
     return text
-
-
-def _head(text: FunctionText, kernel: Elementwise, isa: Isa, row: str) -> str | None:
-    """The elements in front of the first line of a long row of the output."""
-    is_strided = Access.STRIDED in kernel.accesses or kernel.accesses[-1] is not Access.UNIT
-    width = kernel.out_type.width
-    if is_strided or not isa.has_masks or kernel.lanes == 1 or width < _WIDE_BYTES:
-        return None
-    return elements_in_front(text, row, width, kernel.lanes, _LONG_VECTORS * kernel.lanes)
 
 
 def _vectors_at_once(kernel: Elementwise) -> int:

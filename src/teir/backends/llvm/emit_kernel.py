@@ -277,9 +277,9 @@ def _kernel_words(kernel: Kernel) -> str:
         case Elementwise():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            brings = "_brings" if kernel.brings else ""
+            words = ("_brings" if kernel.brings else "") + ("_aligns" if kernel.aligns else "")
             operation = kernel.operation.value.lower()
-            return f"{operation}_{types}_lanes{kernel.lanes}_{access}{brings}"
+            return f"{operation}_{types}_lanes{kernel.lanes}_{access}{words}"
         case WalkedSum():
             return _walked_sum_words(kernel)
         case WalkedDots():
