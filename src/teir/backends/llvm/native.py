@@ -39,6 +39,9 @@ _WORDS = struct.Struct("16q")
 
 _PAGE = 4096
 
+_MOST_SPARE_BYTES = 8 << 20
+"""Memory of contexts that is kept for the first runs of other programs."""
+
 _NEVER = -2
 """A count of runs left that never comes to zero."""
 
@@ -92,6 +95,38 @@ class Context(msgspec.Struct, frozen=True):
     """The pointers of the slots that are not operands."""
 
 
+class SpareMemory(msgspec.Struct, frozen=True):
+    """Memory of a context that nobody uses now.
+
+    The first run of a program takes it: fresh pages would cost more than planning, and most
+    programs that run once do not run again. Lists give and take one item at a time.
+    """
+
+    _memory: list[np.ndarray[Any, np.dtype[np.uint8]]]
+
+    def take(self, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """At least so many bytes, of any values."""
+        try:
+            memory = self._memory.pop()
+        except IndexError:
+            return np.empty(size_bytes, np.uint8)
+        if memory.size >= size_bytes:
+            return memory
+        if size_bytes > _MOST_SPARE_BYTES:
+            self.give(memory)
+        return np.empty(size_bytes, np.uint8)
+
+    def give(self, memory: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
+        """Keep this memory, which no run uses any more, or forget it."""
+        if not self._memory and memory.size <= _MOST_SPARE_BYTES:
+            self._memory.append(memory)
+
+
+def spare_memory() -> SpareMemory:
+    """The process's."""
+    return runtime.current().once("spare memory", lambda: SpareMemory([]))
+
+
 class NativeProgram(msgspec.Struct, frozen=True):
     """A kernel program as machine code. All methods may be called at once.
 
@@ -113,6 +148,8 @@ class NativeProgram(msgspec.Struct, frozen=True):
     """Runs until specialised code may pay, and 1 once it is known when it does. Counts on below
     zero, and stays there where it never pays; the native entry point counts too."""
     _idle: list[Context] = msgspec.field(default_factory=list)
+    _unused: list[None] = msgspec.field(default_factory=lambda: [None])
+    """Empty once the program has run: later runs have memory of their own."""
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on operands at ``addresses``, one per operand slot in order.
@@ -124,7 +161,8 @@ class NativeProgram(msgspec.Struct, frozen=True):
         if self.pool is not None:
             self.pool.ensure_running(self.threads - 1)
         self._count_run()
-        context = self.take_context()
+        spare = self._spare()
+        context = self.take_context() if spare is None else self._new_context(spare.take)
         self.place(context, addresses)
         if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
             flag = ctypes.c_int64.from_address(context.cancel_address)
@@ -132,7 +170,18 @@ class NativeProgram(msgspec.Struct, frozen=True):
             run_watched(lambda: self.call(context), flag, timeout)
         else:
             self._run_frame(context.frame)
-        self._idle.append(context)
+        if spare is None:
+            self._idle.append(context)
+        else:
+            spare.give(context.memory)
+
+    def _spare(self) -> SpareMemory | None:
+        """Where the first run has its memory from; None for all others."""
+        try:
+            self._unused.pop()
+        except IndexError:
+            return None
+        return spare_memory()
 
     def place(self, context: Context, addresses: tuple[int, ...]) -> None:
         """Write every slot's pointer into the context's frame."""
@@ -179,8 +228,11 @@ class NativeProgram(msgspec.Struct, frozen=True):
         try:
             return self._idle.pop()
         except IndexError:
-            pool = 0 if self.pool is None else self.pool.address
-            return _context(self.program, self.root, self.threads, pool)
+            return self._new_context(_fresh)
+
+    def _new_context(self, memory: Memory) -> Context:
+        pool = 0 if self.pool is None else self.pool.address
+        return _context(self.program, self.root, self.threads, pool, memory)
 
 
 def bind_native(
@@ -240,7 +292,15 @@ def program_kernels(nodes: tuple[KernelNode, ...]) -> set[Kernel]:
     return kernels
 
 
-def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Context:
+Memory = Callable[[int], "np.ndarray[Any, np.dtype[np.uint8]]"]
+"""Gives at least so many bytes."""
+
+
+def _fresh(size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.empty(size_bytes, np.uint8)
+
+
+def _context(program: KernelProgram, root: Root, threads: int, pool: int, give: Memory) -> Context:
     frame_bytes = layout.frame_bytes(len(program.slots), root.index_cells)
     arena_stride = _round_up(program.thread_scratch_bytes, _PAGE)
     frames_at = _CACHE_LINE + frame_bytes
@@ -248,9 +308,7 @@ def _context(program: KernelProgram, root: Root, threads: int, pool: int) -> Con
     if program.run_scratch_bytes + arena_stride:
         run_arena_at = _round_up(run_arena_at, _PAGE)
     thread_arena_at = _round_up(run_arena_at + program.run_scratch_bytes, _CACHE_LINE)
-    memory: np.ndarray[Any, Any] = np.empty(
-        thread_arena_at + threads * arena_stride + _PAGE, np.uint8
-    )
+    memory = give(thread_arena_at + threads * arena_stride + _PAGE)
     unaligned = memory.__array_interface__["data"][0]
     base = _round_up(unaligned, _PAGE if program.run_scratch_bytes + arena_stride else _CACHE_LINE)
     starts = {
