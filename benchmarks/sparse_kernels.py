@@ -58,6 +58,8 @@ _LONG_SECONDS = 2.0
 """Rounds that take longer are three."""
 _COMPILING_SECONDS = 3.0
 """What a library may take to compile itself; a call that takes longer is slow."""
+_REST_SECONDS = 0.02
+"""After so long the threads of OpenMP do not spin any more."""
 _SHORT_SECONDS = 0.03
 """Calls this short find the caches as the one before left them: each follows one of its own."""
 _TIMES_FASTEST = 2.0
@@ -150,7 +152,7 @@ def measure(kernel: str, name: str, extent: int, threads: int) -> Figure:
             if first[label] > 2 * _TIMES_OURS * own_seconds:
                 break
     iterations = value(cost_of(graph).time, data.symbols(statement, extent))
-    seconds, peak = _medians(calls, first)
+    seconds, peak = _medians(calls, first, threads)
     return Figure(
         kernel=kernel,
         data=name,
@@ -213,7 +215,7 @@ def _measure_product(name: str, threads: int) -> Figure:
         raise AssertionError(f"SpGEMM {name}: wrong")
     lengths = np.diff(data.arrays["B.pos1"])
     flops = 2.0 * lengths[data.arrays["B.crd1"]].sum()
-    seconds, peak = _medians(calls, {who: _seconds(call) for who, call in calls.items()})
+    seconds, peak = _medians(calls, {who: _seconds(call) for who, call in calls.items()}, threads)
     return Figure(
         kernel=PRODUCT,
         data=name,
@@ -240,10 +242,13 @@ def _checked(call: Call, operands: Arrays, expected: np.ndarray[Any, Any], who: 
     return min(taken, _seconds(call)) if taken < _COMPILING_SECONDS else taken
 
 
-def _medians(calls: dict[str, Call], first: dict[str, float]) -> tuple[dict[str, float], float]:
+def _medians(
+    calls: dict[str, Call], first: dict[str, float], threads: int
+) -> tuple[dict[str, float], float]:
     """Median seconds of interleaved rounds, and the peak of one thread between them.
 
-    ``first``: a first call of each. Slow peers keep the time of that.
+    ``first``: a first call of each. Slow peers keep the time of that. Threads of OpenMP go on
+    spinning when their work is done: on several threads nothing is timed until they sleep.
     """
     peers = [one for who, one in first.items() if who not in _OWN]
     limit = _TIMES_FASTEST * min(peers, default=float("inf"))
@@ -254,6 +259,8 @@ def _medians(calls: dict[str, Call], first: dict[str, float]) -> tuple[dict[str,
         peaks.append(measure_fma_peak(host_isa(), DataType.FP64))
         for who, call in calls.items():
             if who in _OWN or first[who] <= limit:
+                if threads > 1:
+                    time.sleep(_REST_SECONDS)
                 if first[who] < _SHORT_SECONDS:
                     call()
                 times[who].append(_seconds(call))
