@@ -2,10 +2,12 @@
 //
 // Fibers are switched at barriers and waits only, in drawn order. Tile loads land at once or later,
 // in drawn order, and tile stores read at once or later; what nobody fenced may not be stored.
+// Products read their operands and write their sums at once or when somebody waits for them.
 // Shared memory is poisoned. When nobody can go on, the run fails.
 
 #include "host.hpp"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -26,6 +28,13 @@ struct Block {
 };
 // Where an ordinary store of a thread went; the stores of a warp are compared one by one.
 struct Put { uint32_t at, width; };
+struct Product {
+  Compute compute;
+  float* sums;
+  uint64_t a, b;
+  int keep;
+  unsigned group;
+};
 struct Fiber : Thread {
   ucontext_t start;
   jmp_buf place;
@@ -33,6 +42,9 @@ struct Fiber : Thread {
   unsigned committed;
   std::multiset<unsigned> storing;  // the groups of tile stores that still read
   std::vector<Put> puts;
+  bool ordered;  // a fence of products has come since the sums were last read
+  unsigned groups;
+  std::deque<Product> products;
 };
 constexpr size_t STACK_BYTES = 64 * 1024;
 Thread* current = nullptr;
@@ -226,6 +238,26 @@ void store(uint32_t from, const void* map, const int* c, unsigned rank) {
   else reads();
 }
 
+static void compute_first(Fiber& mine) {
+  Product one = mine.products.front();
+  mine.products.pop_front();
+  one.compute(one.sums, one.a, one.b, one.keep);
+}
+void issue(Compute compute, float* sums, uint64_t a, uint64_t b, int keep) {
+  Fiber& mine = self();
+  if (!mine.ordered) fail("a product that no fence orders after what was done to its sums");
+  mine.products.push_back({compute, sums, a, b, keep, mine.groups});
+  if (mine.products.size() == 1 && drawn() % 4 == 0) compute_first(mine);
+}
+void products_fence() { self().ordered = true; }
+void products_commit() { ++self().groups; }
+void products_wait(unsigned pending) {
+  Fiber& mine = self();
+  while (!mine.products.empty() && mine.products.front().group + pending < mine.groups)
+    compute_first(mine);
+  if (!pending) mine.ordered = false;
+}
+
 // Wavefronts of the ordinary stores of all warps: what they took, and what they take at best.
 static unsigned long long wavefronts[2];
 static void count_wavefronts(const Fiber* lanes) {
@@ -254,6 +286,7 @@ extern "C" unsigned long long counted(int ideal) { return wavefronts[ideal]; }
 static void enter() {
   body();
   if (!self().storing.empty()) fail("a tile store that nobody waited for");
+  if (!self().products.empty()) fail("a product that nobody waited for");
   static_cast<Fiber*>(current)->done = true;
   ++events;
   yield();
@@ -274,6 +307,9 @@ static void begin(unsigned first_block, unsigned cluster, unsigned threads, size
     one.committed = 0;
     one.storing.clear();
     one.puts.clear();
+    one.ordered = false;
+    one.groups = 0;
+    one.products.clear();
     one.thread = at % threads;
     one.rank = at / threads;
     one.block = first_block + one.rank;

@@ -38,6 +38,12 @@ void stores_commit();
 void stores_read(unsigned pending);
 void stores_fence();
 void put(uint32_t at, const void* bytes, unsigned width);
+// A product that is under way: it reads its operands and writes its sums when ``compute`` is called.
+typedef void (*Compute)(float* sums, uint64_t a, uint64_t b, int keep);
+void issue(Compute compute, float* sums, uint64_t a, uint64_t b, int keep);
+void products_fence();
+void products_commit();
+void products_wait(unsigned pending);
 }  // namespace host
 
 struct Dim { unsigned x; };
@@ -113,7 +119,7 @@ template <Kind kind> static float number(uint32_t at) {
   return kind == FP16 ? f32_of_f16(half) : f32_of_bits((unsigned)half << 16);
 }
 template <int n, Kind kind, bool a_rows, bool b_rows>
-static void product(float (&sums)[n / 2], uint64_t a, uint64_t b, int keep) {
+static void compute(float* sums, uint64_t a, uint64_t b, int keep) {
   constexpr int width = kind == TF32 ? 4 : 2, depth = 32 / width;
   unsigned t = current->thread % 128;
   for (int h = 0; h < 2; ++h) {
@@ -130,6 +136,10 @@ static void product(float (&sums)[n / 2], uint64_t a, uint64_t b, int keep) {
         sum = (float)total;
       }
   }
+}
+template <int n, Kind kind, bool a_rows, bool b_rows>
+static void product(float (&sums)[n / 2], uint64_t a, uint64_t b, int keep) {
+  issue(compute<n, kind, a_rows, b_rows>, sums, a, b, keep);
 }
 }  // namespace host
 
@@ -166,9 +176,9 @@ template <typename T> static void put_shared(uint32_t at, T pair) { host::put(at
 HOPPER uint32_t cluster_rank() { return host::current->rank; }
 HOPPER void cluster_sync() { host::meet_cluster(); }
 HOPPER void barrier_arrive_at(uint32_t rank, uint32_t at) { host::barrier_expect(rank, at, 0); }
-HOPPER void products_fence() {}
-HOPPER void products_commit() {}
-template <int pending> static void products_wait() {}
+HOPPER void products_fence() { host::products_fence(); }
+HOPPER void products_commit() { host::products_commit(); }
+template <int pending> static void products_wait() { host::products_wait(pending); }
 template <int count> static void sums_settled(float (&)[count]) {}
 template <int count> static void more_registers() {}
 template <int count> static void fewer_registers() {}

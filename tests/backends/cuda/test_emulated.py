@@ -301,6 +301,11 @@ WRONG = {
     "no wait for room": ("barrier_wait(empty + stage * 8, (round / 2 & 1) ^ 1);", ""),
     "no wait for a stage": ("barrier_wait(full + stage * 8, round / 2 & 1);", ""),
     "one stage too many": ("const u32 stage = round % 2;", "const u32 stage = round % 3;"),
+    "no fence of products": ("products_fence();", ""),
+    "products not committed": ("products_commit();", ""),
+    "a stage given back too early": ("products_wait<1>();", ""),
+    "sums stored too early": ("products_wait<0>();", ""),
+    "sums not begun anew": (", step != 0);", ", 1);"),
     "another pattern": ("put_shared(to + swizzled<128>(", "put_shared(to + swizzled<64>("),
 }
 
