@@ -25,7 +25,14 @@ from teir.ir.nodes import (
 from teir.lower.access import Access
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
-from teir.lower.kernels import Elementwise, GemmBlock, PanelBlock, ProductSum, TransposeCopy
+from teir.lower.kernels import (
+    BringLines,
+    Elementwise,
+    GemmBlock,
+    PanelBlock,
+    ProductSum,
+    TransposeCopy,
+)
 from teir.lower.lower import lower
 from teir.target import Isa
 
@@ -251,6 +258,34 @@ def test_what_is_asked_for_lies_in_the_next_turn_of_a_loop_that_is_not_soon_over
     assert isinstance(call.kernel, PanelBlock)
     assert call.kernel.brings
     assert call.arguments[7] == ahead
+
+
+@pytest.mark.parametrize("columns", [20, 96])
+def test_blocks_of_columns_ask_for_the_rows_of_the_next_tile(columns: int) -> None:
+    axes = (
+        axis("p", 4, in0=192, out=192),
+        axis("m", 48, in0=4, out=4),
+        axis("n", columns, in1=4 * 27, out=768),
+        axis("u", 9, in0=768, in1=4 * 3),
+        axis("t", 3, in0=768 * 9, in1=4),
+    )
+    gemm = Primitive(
+        name="gemm",
+        operation=Operation.CONTRACTION,
+        inputs=("in0", "in1"),
+        output="out",
+        m=("m",),
+        n=("n",),
+        k=("u", "t"),
+        metadata=(("prefetch", '["in0"]'),),
+    )
+    subject = program(DataType.FP32, "in0 in1 out", axes, (gemm,), loop("p", leaf("gemm")))
+    called = calls(lower(subject, Isa.AVX512).roots)
+    asking = [call for call in called if isinstance(call.kernel, BringLines)]
+    assert asking
+    assert {call.operands[0].offset_bytes % 768 for call in asking} == {192 + 63}
+    assert not any(isinstance(call.kernel, GemmBlock) and call.kernel.brings for call in called)
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 27 * 192, "in1": 27 * columns, "out": 192 * columns})
 
 
 @pytest.mark.parametrize("rows", [48, 64, 72, 144, 168])

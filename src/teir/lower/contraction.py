@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
+from teir.lower.bringing import Marks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm, single_elements
 from teir.lower.kernel_program import KernelNode
@@ -34,7 +35,10 @@ def reductions_inside(tile: ContractionTile) -> int:
 
 
 def lower_contraction(
-    tile: ContractionTile, isa: Isa, accumulator: Accumulator | None
+    tile: ContractionTile,
+    isa: Isa,
+    accumulator: Accumulator | None,
+    marks: Marks | None = None,
 ) -> tuple[KernelNode, ...]:
     """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
 
@@ -42,10 +46,11 @@ def lower_contraction(
     `RowSweep` for a vector and a large matrix, `GemmBlock` where an axis separates the inputs, else
     `ProductSum`.
 
-    ``accumulator`` must be given when `needs_accumulator` says so.
+    ``accumulator`` must be given when `needs_accumulator` says so, ``marks`` where rows are worth
+    asking for ahead.
     """
     if tile.flushes:
-        return lower_gemm(tile, gemm_axes(tile) or single_elements(tile), isa, accumulator)
+        return lower_gemm(tile, gemm_axes(tile) or single_elements(tile), isa, accumulator, None)
     lanes = lane_axes(tile)
     if lanes is not None:
         return lower_lane_blocks(tile, lanes, isa)
@@ -61,4 +66,4 @@ def lower_contraction(
     panels = panel_axes(tile, chosen, isa)
     if panels is not None:
         return lower_panels(tile, panels, isa)
-    return lower_gemm(tile, chosen, isa, accumulator)
+    return lower_gemm(tile, chosen, isa, accumulator, marks)

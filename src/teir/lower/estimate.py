@@ -10,6 +10,7 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.kernel_program import (
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -22,6 +23,7 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import (
     BatchBlock,
+    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -67,7 +69,7 @@ def _seconds(node: KernelNode) -> float:
         case Grid():
             points = prod(axis.extent for axis in node.axes)
             return points * sum(_seconds(child) for child in node.body)
-        case RowRunLoop():
+        case RowRunLoop() | BlockLoop():
             return sum(_seconds(child) for child in node.body)
         case Guarded() | RunLoop():
             return sum(_seconds(child) for child in node.body)
@@ -111,6 +113,8 @@ def _steps(call: Call) -> float:
         case TransposeCopy():
             rows, columns = call.arguments[:2]
             return 4 * (1 + rows * columns / kernel.lanes)
+        case BringLines():
+            return prod(call.arguments[::2])
         case WalkedSum():
             steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)

@@ -8,6 +8,8 @@ input is in1, the inputs are swapped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from teir.dtypes import DataType
@@ -16,6 +18,7 @@ from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.block_shapes import holds_depth
 from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
+from teir.lower.bringing import Brought, Marks, brought_rows
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address, Call, KernelNode
@@ -93,9 +96,16 @@ def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
 
 
 def lower_gemm(
-    tile: ContractionTile, axes: GemmAxes, isa: Isa, accumulator: Accumulator | None
+    tile: ContractionTile,
+    axes: GemmAxes,
+    isa: Isa,
+    accumulator: Accumulator | None,
+    marks: Marks | None,
 ) -> tuple[KernelNode, ...]:
-    """Loops around `GemmBlock` calls; ``accumulator`` holds a narrow output between them."""
+    """Loops around `GemmBlock` calls; ``accumulator`` holds a narrow output between them.
+
+    ``marks`` are given where the rows of the next tile are worth asking for.
+    """
     first, second, output = tile.operands
     operands = (second, first, output) if axes.swapped else tile.operands
     reductions = [_in_order(axis, axes.swapped) for axis in tile.reductions]
@@ -114,7 +124,7 @@ def lower_gemm(
         most_columns(axes.columns.strides[1]),
         tile.flushes,
     )
-    blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator)
+    blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
     body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
 
@@ -130,6 +140,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
     blocking: Blocking
     isa: Isa
     accumulator: Accumulator | None
+    marks: Marks | None
 
     def row_panel(self, cut: Cut) -> tuple[KernelNode, ...]:
         """The blocks of one cut of M: full panels in a loop, a partial last vector apart."""
@@ -149,14 +160,57 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         return nodes
 
     def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
+        brought = self._brought(rows)
+        if brought is not None:
+            return self._bringing_columns(rows, row, masked, brought)
         nodes: tuple[KernelNode, ...] = ()
         for cut in self.blocking.columns:
-            block = TileAxis(
-                cut.count, tuple(stride * cut.size for stride in self.axes.columns.strides)
-            )
-            body = self._block(rows.size, cut, row, masked)
-            nodes += body if self._repeats(cut) else self._loop(block, body)
+            body = self._block(rows.size, cut, row, masked, self._brings(cut))
+            nodes += body if self._repeats(cut) else self._loop(self._blocks_of(cut), body)
         return nodes
+
+    def _bringing_columns(
+        self, rows: Cut, row: int, masked: bool, brought: Brought
+    ) -> tuple[KernelNode, ...]:
+        """The blocks of columns of some rows, the first of which ask for parts of the next tile."""
+        assert self.marks is not None
+        source = self._source_ahead(row)
+        nodes: tuple[KernelNode, ...] = ()
+        part = 0
+        for cut in self.blocking.columns:
+            asking = min(cut.count, brought.parts - part)
+            for whole in _split(cut, asking):
+                axis = self._blocks_of(whole)
+                body = self._block(rows.size, whole, row, masked, False)
+                slots = [address.slot for address in self.operands]
+                if whole.start == cut.start and asking:
+                    body = (brought.call(source, part, self.marks), *body)
+                    axis = TileAxis(axis.extent, (*axis.strides, brought.part_bytes))
+                    slots.append(self.marks.moving)
+                nodes += wrap_in_loops((axis,) if whole.count > 1 else (), slots, body)
+            part += asking
+        return nodes
+
+    def _blocks_of(self, cut: Cut) -> TileAxis:
+        strides = tuple(stride * cut.size for stride in self.axes.columns.strides)
+        return TileAxis(cut.count, strides)
+
+    def _brought(self, rows: Cut) -> Brought | None:
+        """What blocks of ``rows`` ask for, each a part; None where the first ones ask for all."""
+        if self.marks is None or self.outside or not self._is_ahead:
+            return None
+        if any(self._repeats(cut) for cut in self.blocking.columns):
+            return None
+        row_bytes = rows.size * self.blocking.lanes * self.tile.in_type.width
+        blocks = sum(cut.count for cut in self.blocking.columns)
+        return brought_rows(row_bytes, self.inside, blocks)
+
+    def _source_ahead(self, row: int) -> Address:
+        """Where row ``row`` of the next tile lies in A."""
+        a = self.operands[0]
+        ahead = self.tile.ahead[1 if self.axes.swapped else 0]
+        offset = a.offset_bytes + ahead + row * self.axes.lanes.strides[0]
+        return Address(slot=a.slot, offset_bytes=offset)
 
     def _repeats(self, cut: Cut) -> bool:
         """True for blocks so short that their calls would show: one call forms them all."""
@@ -165,11 +219,15 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
 
     def _brings(self, cut: Cut) -> bool:
         """True for the first blocks of columns where the rows of the next tile are asked for."""
+        return self._is_ahead and cut.start == 0 and not self._repeats(cut)
+
+    @property
+    def _is_ahead(self) -> bool:
+        """True where the rows of the next tile are to be asked for, and can be."""
         place = 1 if self.axes.swapped else 0
         is_asked = self.tile.hints.prefetched[place] and self.tile.ahead[place] != 0
         is_adjacent = self.axes.lanes.strides[0] == self.tile.in_type.width
-        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return is_asked and is_adjacent and is_plain and cut.start == 0 and not self._repeats(cut)
+        return is_asked and is_adjacent and self.tile.in_type in (DataType.FP32, DataType.FP64)
 
     @property
     def _depth(self) -> int:
@@ -191,7 +249,9 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             return body
         return wrap_in_loops((axis,), [address.slot for address in self.operands], body)
 
-    def _block(self, vectors: int, cut: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
+    def _block(
+        self, vectors: int, cut: Cut, row: int, masked: bool, brings: bool
+    ) -> tuple[KernelNode, ...]:
         starts = zip(self.axes.lanes.strides, self.axes.columns.strides, strict=True)
         a, b, c = (
             Address(slot=address.slot, offset_bytes=address.offset_bytes + m * row + n * cut.start)
@@ -200,7 +260,6 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
             blocks = cut.count if self._repeats(cut) else 1
-            brings = self._brings(cut)
             call = self._call(
                 vectors, cut.size, masked, (a, b, c), None, accumulate, blocks, brings
             )
@@ -293,6 +352,14 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
 
     def _is_b_adjacent(self) -> bool:
         return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width
+
+
+def _split(cut: Cut, count: int) -> Iterator[Cut]:
+    """The first ``count`` pieces of a cut, and the others."""
+    if count:
+        yield Cut(cut.start, cut.size, count)
+    if count < cut.count:
+        yield Cut(cut.start + count * cut.size, cut.size, cut.count - count)
 
 
 def _lane_access(stride_bytes: int, data_type: DataType) -> Access:

@@ -8,6 +8,7 @@ from typing import assert_never
 from teir.lower.access import Access
 from teir.lower.kernels import (
     BatchBlock,
+    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -43,6 +44,8 @@ def describe_kernel(kernel: Kernel) -> str:
             return _copy(kernel)
         case WalkedSum() | WalkedDots() | WalkedSampledSum() | WalkedScatter():
             return _walk(kernel)
+        case BringLines():
+            return "BringLines (asks for what is read soon)"
         case _:
             assert_never(kernel)
 

@@ -303,6 +303,18 @@ class RunCopy:
     lanes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BringLines:
+    """Asks for lines of memory that are read soon, so that they come into the second cache.
+
+    It changes no value, and the addresses need not exist.
+
+    Operands: what is read soon, a mark, and where the mark began; the first line lies as far beyond
+    the first operand as the mark has moved. Arguments, in order, all counts at least 1: l, l_step,
+    m, m_step, n, n_step: a line at every one of l x m x n places, so many bytes apart.
+    """
+
+
 Kernel = (
     GemmBlock
     | PanelBlock
@@ -315,5 +327,6 @@ Kernel = (
     | TransposeCopy
     | PermuteCopy
     | RunCopy
+    | BringLines
     | WalkedKernel
 )

@@ -35,6 +35,7 @@ from teir.lower.absorption import absorbed_leaf
 from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
 from teir.lower.block_shapes import most_accumulators
+from teir.lower.bringing import marks_in
 from teir.lower.context import Context, Path, operand_names, operands_of, steps_of
 from teir.lower.contraction import (
     lower_contraction,
@@ -293,7 +294,8 @@ def _lower_invocation(
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, hints)
     tile = replace(tile, flushes=flushes_subnormals(primitive))
     wide = context.accumulator if needs_accumulator(tile) else None
-    return lower_contraction(tile, context.isa, wide)
+    marks = marks_in(context.room) if any(hints.prefetched[:-1]) else None
+    return lower_contraction(tile, context.isa, wide, marks)
 
 
 def _packs(primitive: Primitive, context: Context) -> bool:

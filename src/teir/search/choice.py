@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import gcd
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import (
     FEWEST_COLUMNS,
@@ -38,6 +39,12 @@ _BEYOND_L2 = 4
 _NEAR = 2
 """Sizes of the second cache up to which two operands may be walked in the order of the output."""
 _FEW_COLUMNS = 64
+_ASKED_VECTORS = 3
+"""Vectors of a panel of rows that stay where they are."""
+_FROM_MEMORY = 12
+"""Sizes of the second cache from which an operand comes from memory at every run."""
+_ASKED_PANELS = 8
+"""Panels of rows from which on asking for the next one while the present one is used pays."""
 _PANELS_OF_A_RUN = 4
 """Panels side by side where A comes from memory: longer runs are read and written faster."""
 _SHARED_PACKED = 16
@@ -104,6 +111,8 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if _is_short(shape, machine):
         return short_choice(shape, depth, machine)
     sharing = sharing_of(shape, machine)
+    if _is_asked_for(shape, k, machine):
+        return _asking_choice(shape, k, depth, sharing, machine)
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     packed_a = Packing.NONE
     if packs_a:
@@ -136,6 +145,46 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel),
         column_block=shape.n.extent,
         prefetches_a=True,
+    )
+
+
+def _is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where a large A is as good in place as packed once its next rows are asked for.
+
+    Its rows are adjacent and many, and all columns of a block stay in or near the second cache.
+    """
+    if shape.m is None or shape.n is None or shape.n_outer or not 2 <= len(shape.k) <= 3:
+        return False
+    kind = shape.a.data_type
+    if kind not in (DataType.FP32, DataType.FP64) or shape.m.stride(shape.a.name) != kind.width:
+        return False
+    panel = _ASKED_VECTORS * machine.lanes(kind.width)
+    size = shape.rows * extent_of(shape.k) * kind.width
+    columns = shape.n.extent * extent_of(k) * kind.width
+    is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
+    return is_far and shape.m.extent >= _ASKED_PANELS * panel and shape.columns > _FEW_COLUMNS
+
+
+def _asking_choice(
+    shape: ProductShape, k: Sequence[Span], depth: int, sharing: Sharing, machine: Machine
+) -> Choice:
+    """A in place, a panel at a time, each used by all columns."""
+    assert shape.m is not None
+    assert shape.n is not None
+    panel = _ASKED_VECTORS * machine.lanes(shape.a.data_type.width)
+    return Choice(
+        packed_a=Packing.NONE,
+        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
+        depth=depth,
+        panel=panel,
+        row_block=panel,
+        column_block=shape.n.extent,
+        sharing=sharing,
+        streams=False,
+        prefetches_a=True,
+        prefetches_b=False,
+        prefetches_out=False,
     )
 
 

@@ -50,6 +50,7 @@ def _all() -> Iterator[Special]:
         for is_b_adjacent in (False, True):
             order = "kn" if is_b_adjacent else "nk"
             yield _special(f"advice, B {order}", kind, _advised, is_b_adjacent)
+        yield _special("rows of the next tile, a part for each block", kind, _asked)
         for is_dense in (False, True):
             columns = "dense" if is_dense else "apart"
             yield _special(f"runs of rows, columns {columns}", kind, _runs, is_dense)
@@ -101,6 +102,24 @@ axis k = {k}: in0 {(m + _GAP) * w}, in1 {b_k}
 primitive zero = Zero(out; M=[m], N=[n])
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
 with {{"prefetch": ["in0", "in1", "out"], "stream": true}}
+sequential loop over p
+  do_zero: zero
+  do_gemm: gemm
+"""
+
+
+def _asked(remainder: int, kind: DataType) -> str:
+    """Rows of a far A at many pairs of reductions, some for every block of many columns."""
+    w, m, n, t, u = kind.width, remainder, 30 + remainder % 7, 3, 5 + remainder % 9
+    a_t, a_u = (3 * m + _GAP) * u * w, (3 * m + _GAP) * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {m * w}, out {m * w}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {t * u * w}, out {(3 * m + _GAP) * w}
+axis u = {u}: in0 {a_u}, in1 {t * w}
+axis t = {t}: in0 {a_t}, in1 {w}
+primitive zero = Zero(out; M=[m], N=[n])
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[u, t]) \
+with {{"prefetch": ["in0"]}}
 sequential loop over p
   do_zero: zero
   do_gemm: gemm

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from teir.backends.llvm.emit_batch_block import BATCH_BLOCK_ARGUMENTS, emit_batch_block_body
+from teir.backends.llvm.emit_bring_lines import BRING_LINES_ARGUMENTS, emit_bring_lines_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
@@ -42,6 +43,7 @@ from teir.backends.llvm.layout import (
 from teir.lower.access import Access
 from teir.lower.kernels import (
     BatchBlock,
+    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,
@@ -86,7 +88,7 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
-        case PermuteCopy() | RunCopy():
+        case PermuteCopy() | RunCopy() | BringLines():
             return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
@@ -141,6 +143,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return PERMUTE_ARGUMENTS
         case RunCopy():
             return RUN_ARGUMENTS
+        case BringLines():
+            return BRING_LINES_ARGUMENTS
         case _:
             assert_never(kernel)
 
@@ -240,6 +244,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_transpose_body(kernel).text()
         case PermuteCopy() | RunCopy():
             return emit_permute_body(kernel, isa).text()
+        case BringLines():
+            return emit_bring_lines_body().text()
         case _:
             assert_never(kernel)
 
@@ -302,6 +308,8 @@ def _kernel_words(kernel: Kernel) -> str:
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RunCopy():
             return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case BringLines():
+            return "bring_lines"
         case _:
             assert_never(kernel)
 
