@@ -38,6 +38,9 @@ def bind_shapes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> Bo
 
     Raises TeirError with every finding: number of operands, ranks, extents, the output.
     """
+    plain = _plainly_bound(subscripts, shapes)
+    if plain is not None:
+        return plain
     if len(shapes) != len(subscripts.inputs):
         raise TeirError((_count_finding(subscripts, len(shapes)),))
     findings = [
@@ -56,6 +59,27 @@ def bind_shapes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> Bo
     if findings:
         raise TeirError(tuple(findings))
     return BoundEinsum(einsum=Einsum(inputs=inputs, output=output), extents=extents)
+
+
+def _plainly_bound(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> BoundEinsum | None:
+    """As `bind_shapes` where nothing is left out, hidden, repeated in the output or broadcast."""
+    output = subscripts.output
+    if output is None or output.ellipsis is not None or len(shapes) != len(subscripts.inputs):
+        return None
+    extents: dict[str, int] = {}
+    inputs = []
+    for term, shape in zip(subscripts.inputs, shapes, strict=True):
+        symbols = term.symbols
+        if term.ellipsis is not None or len(symbols) != len(shape):
+            return None
+        inputs.append(symbols)
+        for index, extent in zip(symbols, shape, strict=True):
+            if extents.setdefault(index, extent) != extent:
+                return None
+    kept = set(output.symbols)
+    if len(kept) != len(output.symbols) or not kept <= extents.keys():
+        return None
+    return BoundEinsum(einsum=Einsum(inputs=tuple(inputs), output=output.symbols), extents=extents)
 
 
 def _count_finding(subscripts: Subscripts, operands: int) -> Finding:

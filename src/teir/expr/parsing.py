@@ -7,6 +7,7 @@ term       = symbols and at most one "...", blanks allowed between them
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Sequence
 
 from teir.errors import Finding, TeirError
@@ -14,6 +15,7 @@ from teir.expr.nodes import Subscripts, Term
 from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
 from teir.expr.tree_parsing import is_tree, parse_nested
 
+_PLAIN = re.compile("[A-Za-z]*(?:,[A-Za-z]*)*(?:->[A-Za-z]*)?")
 _BLANKS = " \t\n\r\f\v"
 _FIRST_FREE = 0xC0
 _SURROGATES = range(0xD800, 0xE000)
@@ -32,6 +34,8 @@ def parse_subscripts(text: str) -> Subscripts:
 
     Raises TeirError with every finding, each at its character.
     """
+    if _PLAIN.fullmatch(text):
+        return _plain_subscripts(text)
     findings: list[Finding] = []
     arrow = text.find("->")
     left_end = len(text) if arrow < 0 else arrow
@@ -44,6 +48,23 @@ def parse_subscripts(text: str) -> Subscripts:
     if findings:
         raise TeirError(tuple(findings))
     return Subscripts(inputs=inputs, output=output, text=text)
+
+
+def _plain_subscripts(text: str) -> Subscripts:
+    """An expression of nothing but letters, commas and an arrow, as most are."""
+    left, arrow, right = text.partition("->")
+    terms = []
+    start = 0
+    for word in left.split(","):
+        terms.append(_plain_term(word, start))
+        start += len(word) + 1
+    output = _plain_term(right, len(left) + 2) if arrow else None
+    return Subscripts(inputs=tuple(terms), output=output, text=text)
+
+
+def _plain_term(word: str, start: int) -> Term:
+    columns = tuple(range(start, start + len(word)))
+    return Term(symbols=tuple(word), ellipsis=None, columns=columns, start=start)
 
 
 def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Term:

@@ -164,7 +164,7 @@ def _lower_siblings(nodes: Sequence[Node], path: Path, context: Context) -> tupl
 def _lower_node(
     node: Node, path: Path, context: Context, from_zero: bool
 ) -> tuple[KernelNode, ...]:
-    tests = _tests(node.guard, context)
+    tests = _tests(node.guard, context) if node.guard else ()
     if tests is None:
         return ()
     match node:

@@ -47,6 +47,26 @@ class Meeting(msgspec.Struct, frozen=True):
 Part = Given | Meeting
 
 
+def only_step(contraction: Contraction, path: Path) -> tuple[Factor, ...] | None:
+    """The factors of the one step that does it all; None where the tree has more than one meeting.
+
+    Two operands of the type of the computation, no index of which is summed before they meet.
+    """
+    if len(path) != 1 or len(path[0]) != 2 or len(contraction.inputs) != 2:
+        return None
+    one, two = (contraction.inputs[place] for place in path[0])
+    kept, compute = contraction.output.strides, contraction.compute
+    if one.tensor.data_type is not compute or two.tensor.data_type is not compute:
+        return None
+    for index in one.strides:
+        if index not in two.strides and index not in kept:
+            return None
+    for index in two.strides:
+        if index not in one.strides and index not in kept:
+            return None
+    return one, two
+
+
 def meetings_below(root: Meeting) -> list[Meeting]:
     """Every meeting of the tree, parts before what they make; a chain may be long."""
     found: list[Meeting] = []

@@ -27,7 +27,7 @@ from teir.search.dense import Choose, emit_step
 from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.meetings import Given, meeting_tree
+from teir.search.meetings import Given, meeting_tree, only_step
 from teir.search.shape import ProductShape
 from teir.search.slicing import added, slice_sum, slices_of, zeroed
 from teir.search.step import Span, Step, normalise
@@ -103,14 +103,14 @@ def contraction_program(
         roots=body.nodes,
         scratch=body.scratch,
     )
-    first = builder.arrangements[0]
+    first = builder.arrangements[0] if builder.arrangements else None
     return TreeProgram(
         program,
         tuple(builder.notes),
         tuple(builder.matrix_steps),
         dict(options.slices),
-        first.cycles,
-        first.written_cycles,
+        None if first is None else first.cycles,
+        None if first is None else first.written_cycles,
     )
 
 
@@ -152,6 +152,11 @@ class _Tree(msgspec.Struct, frozen=True):
         return Body(body.nodes, (*body.scratch, part.tensor))
 
     def tree(self, contraction: Contraction) -> Body:
+        steps = _Steps(contraction, self.machine, self.emission, self.notes, self.choose, [])
+        factors = only_step(contraction, self.path)
+        if factors is not None:
+            steps.emit(factors, contraction.output)
+            return steps.bodies[0]
         meetings = meeting_tree(contraction, self.path, self.options.results)
         arrangement = as_written(meetings)
         if self.options.rearrange:
@@ -159,7 +164,6 @@ class _Tree(msgspec.Struct, frozen=True):
         self.arrangements.append(arrangement)
         if _is_entrywise(contraction):
             return self.entrywise(contraction)
-        steps = _Steps(contraction, self.machine, self.emission, self.notes, self.choose, [])
         steps.run(_planned(arrangement.root, contraction), contraction.output)
         body = Body()
         for one in steps.bodies:
