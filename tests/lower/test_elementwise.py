@@ -1,4 +1,4 @@
-"""Vectors of element-wise kernels: half a line each where the second cache does not hold a tile."""
+"""Vectors of element-wise kernels, and how a row of some length is walked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 
-def vector_bytes(elements: int, data_type: DataType, inputs: int, isa: Isa) -> int:
+def kernel_of(elements: int, data_type: DataType, inputs: int, isa: Isa) -> Elementwise:
     operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(inputs + 1))
     operation = Operation.MUL if inputs == 2 else Operation.RELU
     axis = TileAxis(elements, (data_type.width,) * (inputs + 1))
@@ -21,7 +21,11 @@ def vector_bytes(elements: int, data_type: DataType, inputs: int, isa: Isa) -> i
     (call,) = lower_elementwise(operation, [axis], operands, types, isa)
     assert isinstance(call, Call)
     assert isinstance(call.kernel, Elementwise)
-    return call.kernel.lanes * data_type.width
+    return call.kernel
+
+
+def vector_bytes(elements: int, data_type: DataType, inputs: int, isa: Isa) -> int:
+    return kernel_of(elements, data_type, inputs, isa).lanes * data_type.width
 
 
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
@@ -35,3 +39,21 @@ def test_products_of_large_arrays_take_half_a_line_at_a_time(data_type: DataType
 def test_other_large_arrays_take_whole_lines() -> None:
     assert vector_bytes(1 << 22, DataType.BF16, 2, Isa.AVX512) == 64
     assert vector_bytes(1 << 22, DataType.FP32, 1, Isa.AVX512) == 64
+
+
+@pytest.mark.parametrize(
+    ("elements", "vectors", "aligns"),
+    [(1, 1, False), (16, 1, False), (17, 2, False), (64, 4, False), (65, None, False)]
+    + [(127, None, False), (128, None, True), (5000, None, True)],
+)
+def test_the_length_of_a_row_decides_how_it_is_walked(
+    elements: int, vectors: int | None, aligns: bool
+) -> None:
+    kernel = kernel_of(elements, DataType.FP32, 2, Isa.AVX512)
+    assert (kernel.vectors, kernel.aligns) == (vectors, aligns)
+    for other in (
+        kernel_of(elements, DataType.BF16, 2, Isa.AVX512),
+        kernel_of(elements, DataType.FP32, 1, Isa.AVX512),
+        kernel_of(elements, DataType.FP32, 2, Isa.AVX2),
+    ):
+        assert (other.vectors, other.aligns) == (None, False)

@@ -25,6 +25,8 @@ _WIDE_BYTES = 4
 """Narrower elements are bound by their conversion, not by loads and stores."""
 _LONG_VECTORS = 8
 """Vectors of a row from which its whole lines are worth an incomplete vector in front."""
+_MOST_ROW_VECTORS = 4
+"""Vectors of a row up to which all are written out."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 
@@ -94,6 +96,8 @@ def _call(
 ) -> Call:
     widths = tuple(data_type.width for data_type in types)
     lanes = max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths))
+    vectors = -(-lane_axis.extent // lanes)
+    is_plain = isa.has_masks and lanes > 1 and _is_plain(lane_axis, widths)
     kernel = Elementwise(
         operation=operation,
         in_type=types[0],
@@ -101,18 +105,19 @@ def _call(
         lanes=lanes,
         accesses=accesses(lane_axis, widths),
         brings=brings and operation is Operation.COPY,
-        aligns=_aligns(lane_axis, widths, lanes),
+        aligns=is_plain and lane_axis.extent >= _LONG_VECTORS * lanes,
+        vectors=vectors if is_plain and vectors <= _MOST_ROW_VECTORS else None,
     )
     arguments = (lane_axis.extent, row_axis.extent, *lane_axis.strides, *row_axis.strides)
     return Call(kernel=kernel, operands=operands, arguments=arguments)
 
 
-def _aligns(lane_axis: TileAxis, widths: Sequence[int], lanes: int) -> bool:
-    """True for long rows of operations on two inputs and more; copies mostly go to whole lines."""
-    is_wide = len(widths) > 2 and min(widths) >= _WIDE_BYTES and lanes > 1
+def _is_plain(lane_axis: TileAxis, widths: Sequence[int]) -> bool:
+    """True for adjacent and repeated elements of operations on two inputs and more: the length of
+    a row decides how it is walked. Copies mostly go to whole lines."""
+    is_wide = len(widths) > 2 and min(widths) >= _WIDE_BYTES
     pairs = zip(lane_axis.strides, widths, strict=True)
-    is_plain = all(stride in (0, width) for stride, width in pairs)
-    return is_wide and is_plain and lane_axis.extent >= _LONG_VECTORS * lanes
+    return is_wide and all(stride in (0, width) for stride, width in pairs)
 
 
 def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int], isa: Isa) -> int:

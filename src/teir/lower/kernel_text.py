@@ -98,7 +98,8 @@ def _row_kernel(kernel: ProductSum | DotRows | RowSweep | Elementwise) -> str:
                 types = f"{kernel.in_type.value} to {types}"
             asks = "; asks ahead" if kernel.brings else ""
             aligns = "; from whole lines on" if kernel.aligns else ""
-            lanes = f"{kernel.lanes} lanes; {_named(kernel.accesses)}{asks}{aligns}"
+            short = "" if kernel.vectors is None else f"; rows of {kernel.vectors} vectors"
+            lanes = f"{kernel.lanes} lanes; {_named(kernel.accesses)}{asks}{aligns}{short}"
             return f"{kernel.operation.value} {types} ({lanes})"
         case _:
             assert_never(kernel)

@@ -224,6 +224,8 @@ class Elementwise:
     ``brings``: inputs with UNIT access are asked for some lines beyond what is read. It changes no
     value, and the addresses need not exist. ``aligns``: a row begins with the elements in front of
     the output's first whole vector, so that stores cross no lines; no access is STRIDED.
+    ``vectors``: m is more than ``vectors`` - 1 and at most ``vectors`` times ``lanes``, and no
+    access is STRIDED; None for rows of any length.
 
     Operands: the inputs, then the output. Arguments, in order:
     m, n, then the m stride of every operand, then the n stride of every operand.
@@ -236,6 +238,7 @@ class Elementwise:
     accesses: tuple[Access, ...]
     brings: bool = False
     aligns: bool = False
+    vectors: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,23 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
                     np.testing.assert_array_equal(result, wanted, str((kernel, m)))
 
 
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa.has_masks])
+@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32, DataType.C64, DataType.C128])
+@pytest.mark.parametrize("accesses", [(UNIT, UNIT, UNIT), (BROADCAST, UNIT, UNIT)])
+def test_rows_of_some_vectors(isa: Isa, data_type: DataType, accesses: tuple[Access, ...]) -> None:
+    random = np.random.default_rng(6)
+    plain = elementwise(Operation.MUL, isa, accesses, data_type)
+    kernels = [replace(plain, vectors=vectors) for vectors in range(1, 5)]
+    compiled = Compiled(kernels, isa)
+    for vectors, kernel in enumerate(kernels, 1):
+        most = vectors * kernel.lanes
+        for m in {most - kernel.lanes + 1, most - 1, most} - {most - kernel.lanes}:
+            for n, edge in itertools.product((1, 2, 5), Edge):
+                inputs, result = run(compiled, kernel, m, n, edge, random)
+                wanted = expected(kernel, inputs, result.shape)
+                np.testing.assert_array_equal(result, wanted, str((kernel, m, n)))
+
+
 REAL = (DataType.FP64, DataType.FP32, DataType.TF32, DataType.BF16, DataType.FP16)
 
 

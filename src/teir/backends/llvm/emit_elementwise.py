@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from teir.backends.llvm.emit_chunks import (
     Operand,
     Piece,
@@ -10,7 +12,8 @@ from teir.backends.llvm.emit_chunks import (
     row_chunks,
 )
 from teir.backends.llvm.emit_combine import combine
-from teir.backends.llvm.emit_lanes import load, store
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
@@ -19,6 +22,8 @@ from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 _NARROW = (DataType.BF16, DataType.FP16)
+_ROWS_AT_ONCE = 2
+"""Short rows that hide the loop."""
 _AHEAD_BYTES = 2048
 """Four short runs further on: what is asked for arrives before it is read, and is not gone yet."""
 
@@ -35,6 +40,8 @@ def elementwise_arguments(kernel: Elementwise) -> tuple[str, ...]:
 
 def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...]) -> FunctionText:
     """The body for operand pointers ``names`` and the arguments of `Elementwise`."""
+    if kernel.vectors is not None:
+        return _short_rows(kernel, isa, names, kernel.vectors)
     text = FunctionText()
     types = [kernel.in_type] * (len(names) - 1) + [kernel.out_type]
     rows = [text.fresh() for _ in names]
@@ -71,6 +78,53 @@ def emit_elementwise_body(kernel: Elementwise, isa: Isa, names: tuple[str, ...])
     ended = text.value(f"icmp eq i64 {rows_after}, 0")
     text.effect(f"br i1 {ended}, label %exit, label %row")
     text.label("exit")
+    text.effect("ret void")
+    return text
+
+
+def _short_rows(
+    kernel: Elementwise, isa: Isa, names: tuple[str, ...], vectors: int
+) -> FunctionText:
+    """The body for rows of so many vectors, the last one masked: some rows at a time."""
+    text = FunctionText()
+    text.label("entry")
+    types = [kernel.in_type] * (len(names) - 1) + [kernel.out_type]
+    rest = text.value(f"sub i64 %m, {(vectors - 1) * kernel.lanes}")
+
+    def lanes_of(existing: str | None) -> list[Lanes]:
+        return [
+            lanes_in_memory(text, isa, data_type, kernel.lanes, access, "", existing)
+            for data_type, access in zip(types, kernel.accesses, strict=True)
+        ]
+
+    lanes = [*[lanes_of(None)] * (vectors - 1), lanes_of(rest)]
+
+    def row(places: Values) -> Values:
+        results = []
+        for vector, forms in enumerate(lanes):
+            steps = [
+                0 if form.broadcast else vector * kernel.lanes * data_type.width
+                for form, data_type in zip(forms, types, strict=True)
+            ]
+            places_now = [shift_pointer(text, *pair) for pair in zip(places, steps, strict=True)]
+            inputs = zip(forms[:-1], places_now[:-1], strict=True)
+            stored = [load(text, form, place) for form, place in inputs]
+            results.append((places_now[-1], combine(text, kernel, isa, stored, kernel.lanes)))
+        for forms, (place, result) in zip(lanes, results, strict=True):
+            store(text, forms[-1], place, result)
+        return [
+            shift_pointer(text, place, f"%n_stride{number}") for number, place in enumerate(places)
+        ]
+
+    def rows(count: int, places: Values) -> Values:
+        for _ in range(count):
+            places = row(places)
+        return places
+
+    left, places = "%n", list(names)
+    for count in (_ROWS_AT_ONCE, 1):
+        carried = [Carried("ptr", place) for place in places]
+        left, places = emit_loop(text, f"rows{count}", left, count, carried, partial(rows, count))
     text.effect("ret void")
     return text
 

@@ -284,6 +284,7 @@ def _kernel_words(kernel: Kernel) -> str:
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             words = ("_brings" if kernel.brings else "") + ("_aligns" if kernel.aligns else "")
+            words += "" if kernel.vectors is None else f"_rows{kernel.vectors}"
             operation = kernel.operation.value.lower()
             return f"{operation}_{types}_lanes{kernel.lanes}_{access}{words}"
         case WalkedSum():
