@@ -43,8 +43,16 @@ def test_other_large_arrays_take_whole_lines() -> None:
 
 @pytest.mark.parametrize(
     ("elements", "vectors", "aligns"),
-    [(1, 1, False), (16, 1, False), (17, 2, False), (64, 4, False), (65, None, False)]
-    + [(127, None, False), (128, None, True), (5000, None, True)],
+    [
+        (1, 1, False),
+        (16, 1, False),
+        (17, 2, False),
+        (64, 4, False),
+        (65, None, False),
+        (127, None, False),
+        (128, None, True),
+        (5000, None, True),
+    ],
 )
 def test_the_length_of_a_row_decides_how_it_is_walked(
     elements: int, vectors: int | None, aligns: bool
