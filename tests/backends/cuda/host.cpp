@@ -132,7 +132,14 @@ const double* gathered(const double* mine, unsigned count) {
 void barrier_init(uint32_t at, uint32_t arrivals) {
   blocks[current->rank].barriers[at] = {(int)arrivals, (int)arrivals, 0, 0};
 }
+// Shared memory of a block that has ended is somebody else's.
+static bool has_ended(unsigned rank) {
+  for (const Fiber& one : fibers)
+    if (one.rank == rank && !one.done) return false;
+  return true;
+}
 void barrier_expect(unsigned rank, uint32_t at, uint32_t bytes) {
+  if (rank != current->rank && has_ended(rank)) fail("an arrival at a block that has ended");
   Barrier& one = barrier_of(blocks[rank], at);
   one.pending += bytes;
   --one.missing;
@@ -328,14 +335,18 @@ static void one_of(std::vector<std::function<void()>>& pending) {
   ++events;
 }
 static void run_cluster() {
+  const unsigned nobody = blocks.size();
+  unsigned asleep = nobody;  // a block of a cluster that does not get on for a while
   for (;;) {
     unsigned long long before = events;
+    if (nobody > 1 && drawn() % 16 == 0) asleep = drawn() % (nobody + 1);
     unsigned left = 0;
     unsigned first = drawn() % fibers.size();
     for (unsigned at = 0; at < fibers.size(); ++at) {
       Fiber& one = fibers[(at + first) % fibers.size()];
       if (one.done) continue;
       ++left;
+      if (one.rank == asleep) continue;
       in_fiber = true;
       resume(one);
       in_fiber = false;
@@ -345,7 +356,8 @@ static void run_cluster() {
     bool stuck = events == before;
     if (!landing.empty() && (stuck || drawn() % 2)) one_of(landing);
     else if (!reading.empty() && (stuck || drawn() % 32 == 0)) one_of(reading);
-    else if (stuck) return fail("nobody can go on");
+    else if (stuck && asleep == nobody) return fail("nobody can go on");
+    else if (stuck) asleep = nobody;
     if (failure) return;
   }
   if (!landing.empty()) fail("a tile load that nobody waited for");

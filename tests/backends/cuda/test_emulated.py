@@ -310,6 +310,17 @@ WRONG = {
 }
 
 
+WRONG_CLUSTERS = {
+    "ends before its neighbour": ("  cluster_sync();\n}", "}"),
+    "waits for half of the consumers": (
+        "barrier_init(empty + stage * 8, 8);",
+        "barrier_init(empty + stage * 8, 4);",
+    ),
+    "gives back to itself": ("barrier_arrive_at(lane,", "barrier_arrive_at(rank,"),
+    "loads for itself": ("tile_load_all(3,", "tile_load_all(1 << rank,"),
+}
+
+
 DOUBLES = [
     ("mk,nk->mn", {"m": 130, "n": 140, "k": 37}, 128),
     ("km,kn->mn", {"m": 70, "n": 90, "k": 16}, 64),
@@ -359,6 +370,11 @@ def planned_cluster(number: int) -> Product:
     return product(expression, sizes, BF16, None, True, False, changed)
 
 
+def planned_wrong_cluster(wrong: str) -> Product:
+    found = planned_cluster(0)
+    return replace(found, planned=with_text(found.planned, *WRONG_CLUSTERS[wrong]))
+
+
 def planned_turned(number: int) -> Product:
     return product(*TURNED[number], changed=turn_inputs)
 
@@ -371,6 +387,7 @@ def product_kernels() -> HostKernels:
         *map(planned_pieces, range(len(PIECES))),
         *(planned_wrongly(wrong) for wrong in WRONG),
         *map(planned_cluster, range(len(CLUSTERS))),
+        *(planned_wrong_cluster(wrong) for wrong in WRONG_CLUSTERS),
         *map(planned_turned, range(len(TURNED))),
         *map(planned_double, range(len(DOUBLES))),
     ]
@@ -439,6 +456,12 @@ def test_clusters(number: int, product_kernels: HostKernels) -> None:
     assert found.planned.kernels[0].cluster == 2
     assert "multicast" in found.planned.kernels[0].source
     check_product(found, product_kernels)
+
+
+@pytest.mark.parametrize("wrong", WRONG_CLUSTERS)
+def test_a_wrong_cluster_is_noticed(wrong: str, product_kernels: HostKernels) -> None:
+    with pytest.raises(AssertionError):
+        check_product(planned_wrong_cluster(wrong), product_kernels)
 
 
 @named(TURNED)
