@@ -342,7 +342,7 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
     if out is None:
         dtype = problem.out.dtype
         result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)
-        result = np.array(result, dtype, copy=None if np.ndim(result) else True)
+        result = np.asarray(result, dtype) if np.ndim(result) else np.array(result, dtype)
         like = _like(views)
         if like.kind in (Kind.TORCH, Kind.OTHER):
             return in_kind(result, like)

@@ -108,8 +108,8 @@ FAULTS = (
     Fault(
         "a temporary without its last bytes",
         "lower/slots.py",
-        "reach += axis.strides[name] * (axis.extent - 1)",
-        "reach += 0 * axis.extent",
+        "high += axis.strides[name] * (axis.extent - 1)",
+        "high += 0 * axis.extent",
         PROGRAMS,
     ),
     # The passes.
