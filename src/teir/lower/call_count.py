@@ -7,6 +7,7 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.kernel_program import (
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -31,7 +32,7 @@ def calls_below(nodes: Iterable[KernelNode]) -> int:
                 calls += prod(axis.extent for axis in node.axes) * calls_below(node.body)
             case SparseLoop():
                 calls += node.extent * calls_below(node.body)
-            case Guarded() | RunLoop() | RowRunLoop():
+            case Guarded() | RunLoop() | RowRunLoop() | BlockLoop():
                 calls += calls_below(node.body)
             case _:
                 assert_never(node)

@@ -10,6 +10,7 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.kernel_program import (
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -68,7 +69,7 @@ def _seconds(node: KernelNode) -> float:
         case Grid():
             points = prod(axis.extent for axis in node.axes)
             return points * sum(_seconds(child) for child in node.body)
-        case RowRunLoop():
+        case RowRunLoop() | BlockLoop():
             return sum(_seconds(child) for child in node.body)
         case Guarded() | RunLoop():
             return sum(_seconds(child) for child in node.body)

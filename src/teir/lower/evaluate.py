@@ -18,6 +18,7 @@ from teir.lower import evaluate_tiles as tiles
 from teir.lower import evaluate_walked as walked
 from teir.lower.evaluate_memory import Bytes, Memory
 from teir.lower.kernel_program import (
+    BlockLoop,
     Call,
     Grid,
     GridAxis,
@@ -88,6 +89,8 @@ class _Machine:
                     self.run_by_run(node)
                 case RowRunLoop():
                     self.rows_by_rows(node)
+                case BlockLoop():
+                    self.block_by_block(node)
                 case Grid():
                     self.walk(node.axes, node.body)
                 case Guarded():
@@ -162,6 +165,18 @@ class _Machine:
             self.move(loop.steps, first)
             self.move(loop.rows, -row)
             row = ends
+
+    def block_by_block(self, loop: BlockLoop) -> None:
+        position, end = (
+            self.memory.number(loop.pos, loop.pos_type, place * loop.pos_type.width)
+            for place in (0, loop.fibres)
+        )
+        while position < end:
+            is_whole = end - position >= loop.size
+            self.move(loop.steps, position)
+            self.run(loop.body if is_whole else loop.rest)
+            self.move(loop.steps, -position)
+            position += loop.size if is_whole else 1
 
     def level(self, walk: Walk) -> dict[int, int]:
         """Coordinate to position."""

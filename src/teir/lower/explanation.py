@@ -8,6 +8,7 @@ from typing import assert_never
 
 from teir.ir.nodes import Program
 from teir.lower.kernel_program import (
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -70,7 +71,7 @@ def count_calls(nodes: Iterable[KernelNode], times: int = 1) -> dict[Kernel, int
             case Guarded():
                 tests = guarded | {test.index for test in node.tests}
                 stack.extend((child, count, tests) for child in node.body)
-            case SparseLoop() | RunLoop() | RowRunLoop():
+            case SparseLoop() | RunLoop() | RowRunLoop() | BlockLoop():
                 stack.extend((child, count, guarded) for child in inner_nodes(node))
             case Loop() | Grid():
                 for axis in (node,) if isinstance(node, Loop) else node.axes:

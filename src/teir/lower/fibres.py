@@ -18,11 +18,14 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf, covers, runs_inside
-from teir.lower.axes import tile_axes
+from teir.lower.axes import TileAxis, tile_axes
 from teir.lower.context import Context, Path, operand_names, operands_of
+from teir.lower.contraction import lower_contraction, needs_accumulator
+from teir.lower.contraction_tile import contraction_tile
 from teir.lower.fission import Halves, dot_of, halves_of, run_positions
 from teir.lower.kernel_program import (
     Address,
+    BlockLoop,
     KernelNode,
     Step,
     Storage,
@@ -33,9 +36,14 @@ from teir.lower.slots import (
 )
 from teir.lower.sparse import fibre_of
 from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
-from teir.lower.walked_rows import rows_of_fibre
+from teir.lower.walked_rows import rows_of_block, rows_of_fibre
 from teir.lower.walked_sampled import lower_walked_sampled_sum
 from teir.target import Isa
+
+_BLOCK_POSITIONS = 24
+"""Positions of a block that one product is formed for."""
+_GAP_BYTES = 64
+"""Between temporaries of adjacent positions, which keeps them off the same cache sets."""
 
 
 def lower_fibre(
@@ -47,7 +55,7 @@ def lower_fibre(
     if fibre is None:
         return None
     inner = path.inside(axis)
-    node, zeroed = _without_zero(node, inner, context)
+    whole, (node, zeroed) = node, _without_zero(node, inner, context)
     child = node.children[0]
     if len(node.children) == 1 and isinstance(child, IterationNode):
         return _lower_two_levels(child, fibre, inner, context, from_zero)
@@ -67,10 +75,12 @@ def lower_fibre(
         if ends is not None:
             leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
             return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
-    if zeroed:
-        return None
-    sampled = _lower_sampled(halves, dot, fibre, inner, context, from_zero)
-    return sampled or _lower_runs(halves, dot, fibre, inner, context, from_zero)
+    if not zeroed:
+        made = _lower_sampled(halves, dot, fibre, inner, context, from_zero)
+        made = made or _lower_runs(halves, dot, fibre, inner, context, from_zero)
+        if made is not None:
+            return made
+    return _lower_products(halves, whole, fibre, path, context, from_zero=zeroed)
 
 
 def _lower_two_levels(
@@ -191,6 +201,73 @@ def _lower_runs(
         fresh = lower_walked_sum(with_fields(consumer, accumulate=False), run, context.isa)
         start = (*first, *(fresh or last))
     return (fibre.runs(size, run.pos, steps, (*first, *last), start),)
+
+
+def _lower_products(
+    halves: Halves,
+    node: IterationNode,
+    fibre: Fibre,
+    path: Path,
+    context: Context,
+    from_zero: bool,
+) -> tuple[KernelNode, ...] | None:
+    """Blocks of positions: their temporaries by one call, then one product for all of them.
+
+        j over a fibre { Zero T; k over a fibre { T += B C[k] }; A[j, :] += T D }
+
+    ``node`` is the whole loop, which is run visit by visit for what no block holds.
+    """
+    inner, temporary = path.inside(context.axes[node.axis]), halves.temporary
+    used, room = context.primitives[halves.consumer.primitive], context.room
+    if len(used.inputs) != 2 or context.slots.spans[temporary.name][0]:
+        return None
+    mark = room.mark()
+    stride = round_up(context.slots.spans[temporary.name][1]) + _GAP_BYTES
+    storage = Storage.THREAD if path.in_grid else Storage.RUN
+    size = _BLOCK_POSITIONS
+    kept = room.add(f"block of {temporary.name}", temporary.data_type, storage, stride * size)
+    number = context.slots.number | {temporary.name: kept}
+    slots = with_fields(context.slots, slots=tuple(room.slots), number=number)
+    inside = with_fields(context, slots=slots)
+    steps = (*fibre.positions, Step(slot=kept, stride_bytes=stride))
+    made = rows_of_block(inside.siblings(halves.producers, inner, inside), steps, size, context.isa)
+    product = _block_product(used, inner, inside, steps, from_zero)
+    touched = {one.slot for call in made or () for one in call.operands}
+    if not made or product is None or any(one.slot in touched for one in fibre.coordinates):
+        room.cut(mark)
+        return None
+    return (
+        BlockLoop(
+            pos=fibre.pos,
+            pos_type=fibre.pos_type,
+            fibres=1,
+            size=size,
+            steps=fibre.positions,
+            body=(*made, *product),
+            rest=context.siblings(node.children, inner, context),
+        ),
+    )
+
+
+def _block_product(
+    used: Primitive, path: Path, context: Context, steps: tuple[Step, ...], from_zero: bool
+) -> tuple[KernelNode, ...] | None:
+    """A Contraction of one position for all positions of a block; None where there is none."""
+    operands, types = operands_of(used, path, context)
+    axes = tile_axes([context.axes[name] for name in used.axes], operand_names(used))
+    moved = {step.slot: step.stride_bytes for step in steps}
+    strides = tuple(moved.get(one.slot, 0) for one in operands)
+    row_bytes = types[-1].width + sum((one.extent - 1) * one.strides[-1] for one in axes)
+    if sum(map(bool, strides)) != 2 or strides[-1] < row_bytes or len(set(types)) > 1:
+        return None
+    if all(axis.strides[-1] for axis in axes) or any(axis.strides[-1] < 0 for axis in axes):
+        return None
+    if lanes_of(used) is not None or flushes_subnormals(used) or types[-1].is_complex:
+        return None
+    block = TileAxis(_BLOCK_POSITIONS, strides)
+    ahead = (0,) * len(operands)
+    tile = contraction_tile([block, *axes], operands, types[0], types[-1], from_zero, ahead)
+    return None if needs_accumulator(tile) else lower_contraction(tile, context.isa, None)
 
 
 def _fibre_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> Leaf | None:

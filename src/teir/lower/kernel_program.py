@@ -140,6 +140,23 @@ class RowRunLoop:
     single: tuple[KernelNode, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLoop:
+    """Run ``body`` for every ``size`` positions of ``fibres`` fibres, ``rest`` for each one left.
+
+    The fibres lie after one another: positions from load(pos) to load(pos + fibres * width), in
+    order. ``steps`` is what one position adds to slots; ``body`` runs at the first of its block.
+    """
+
+    pos: Address
+    pos_type: DataType
+    fibres: int
+    size: int
+    steps: tuple[Step, ...]
+    body: tuple[KernelNode, ...]
+    rest: tuple[KernelNode, ...]
+
+
 class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
     """One axis of a grid, fields as in `Loop`."""
 
@@ -202,7 +219,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[int, ...]
 
 
-KernelNode = Loop | SparseLoop | RunLoop | RowRunLoop | Grid | Guarded | Call
+KernelNode = Loop | SparseLoop | RunLoop | RowRunLoop | BlockLoop | Grid | Guarded | Call
 
 
 def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
@@ -214,6 +231,8 @@ def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
             return (*node.body, *node.first)
         case RowRunLoop():
             return (*node.body, *node.single)
+        case BlockLoop():
+            return (*node.body, *node.rest)
         case _:
             return node.body
 

@@ -18,6 +18,7 @@ from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernel_program import (
     Address,
+    BlockLoop,
     Call,
     Grid,
     GridAxis,
@@ -122,8 +123,19 @@ def _rows_of(
     match body:
         case (RunLoop() as runs,):
             return _row_runs(runs, steps, rows, isa)
+        case (BlockLoop() as blocks,):
+            return _blocks_of_rows(blocks, steps, rows)
         case _:
             return _with_rows(body, steps, rows, isa)
+
+
+def _blocks_of_rows(
+    blocks: BlockLoop, steps: Sequence[Step], rows: int
+) -> tuple[KernelNode, ...] | None:
+    """Blocks of the positions of all rows, which only the fibres tell apart."""
+    if [*steps] != [Step(slot=blocks.pos.slot, stride_bytes=blocks.pos_type.width)]:
+        return None
+    return (replace(blocks, fibres=rows * blocks.fibres),)
 
 
 def _row_runs(
@@ -177,6 +189,13 @@ def _within(call: Call, bounds: Address) -> Call:
         operands=(bounds, *call.operands),
         arguments=call.arguments,
     )
+
+
+def rows_of_block(
+    body: Sequence[KernelNode], steps: Sequence[Step], rows: int, isa: Isa
+) -> tuple[Call, ...] | None:
+    """``body`` for so many positions, which ``steps`` are apart; None where it is not for rows."""
+    return _with_rows(body, steps, rows, isa)
 
 
 def _with_rows(
@@ -360,6 +379,9 @@ def _shifted(node: KernelNode, moved: Mapping[int, int]) -> KernelNode:
                 body=tuple(_shifted(one, moved) for one in node.body),
                 first=tuple(_shifted(one, moved) for one in node.first),
             )
+        case BlockLoop():
+            # Rows move nothing but where its fibres begin.
+            return replace(node, pos=_moved(node.pos, moved))
         case Call():
             operands = tuple(_moved(one, moved) for one in node.operands)
             return Call(kernel=node.kernel, operands=operands, arguments=node.arguments)

@@ -28,6 +28,7 @@ from teir.backends.llvm.layout import (
 )
 from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
 from teir.backends.llvm.nest_sparse import (
+    BLOCK_WALK,
     ROW_RUN_WALK,
     RUN_WALK,
     SPARSE_MEET,
@@ -66,6 +67,7 @@ CONTROL_SYMBOLS = (
     SPARSE_MEET,
     ROW_RUN_WALK,
     RUN_WALK,
+    BLOCK_WALK,
     RUN,
 )
 

@@ -12,6 +12,9 @@
     row_run_walk  as run_walk, with the child of a single row in place of the first; then rows,
                   distance of their pos, distance to the steps of rows, steps
 
+    block_walk    function, child, byte of the slot of pos, offset, width, distance to the end of
+                  the fibres, size, child of a single position, then steps
+
 Pointers live in the frame. Per walk the frame keeps a cursor and an end. With one walk every
 position is visited; with more, each walk in turn seeks the coordinate the others agree on, by steps
 that double and then halve.
@@ -34,6 +37,7 @@ SPARSE_WALK = "teir_sparse_walk"
 SPARSE_MEET = "teir_sparse_meet"
 RUN_WALK = "teir_run_walk"
 ROW_RUN_WALK = "teir_row_run_walk"
+BLOCK_WALK = "teir_block_walk"
 
 SEEK_TEXT = """
 define internal i64 @teir_seek(ptr %crd, i64 %width, i64 %stride, i64 %from, i64 %end,
@@ -366,6 +370,48 @@ exit:
 )
 
 
+_BLOCK_WALK_TEXT = (
+    f"define void @{BLOCK_WALK}({NODE_PARAMETERS}) nounwind {{\nentry:\n"
+    + CHILD_FUNCTION
+    + array("pos", "%node", 2)
+    + word("fibres_bytes", 5)
+    + word("size", 6)
+    + word("rest_distance", 7)
+    + CANCEL
+    + """  %begin = call i64 @teir_load_index(ptr %pos, i64 %pos_width)
+  %end_at = getelementptr i8, ptr %pos, i64 %fibres_bytes
+  %end = call i64 @teir_load_index(ptr %end_at, i64 %pos_width)
+  %rest = getelementptr i8, ptr %node, i64 %rest_distance
+  %rest_function = load ptr, ptr %rest
+  %steps = getelementptr i8, ptr %node, i64 64
+  br label %visit
+visit:
+  %p = phi i64 [ %begin, %entry ], [ %p_next, %run ]
+  %any = icmp slt i64 %p, %end
+  br i1 %any, label %look, label %exit
+look:
+"""
+    + leave_if_cancelled("exit", "run")
+    + """  %stop_at = add i64 %p, %size
+  %is_whole = icmp sle i64 %stop_at, %end
+  %code = select i1 %is_whole, ptr %function, ptr %rest_function
+  %called = select i1 %is_whole, ptr %child, ptr %rest
+  %taken = select i1 %is_whole, i64 %size, i64 1
+  %p_next = add i64 %p, %taken
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %p)
+  call void %code(ptr %called, ptr %frame, ptr %A, ptr %B, ptr %C)
+  %p_back = sub i64 0, %p
+  call void @teir_advance(ptr %frame, ptr %steps, i64 %p_back)
+  br label %visit
+exit:
+  ret void
+}
+"""
+)
+
+
 def emit_sparse_nest() -> str:
     """All the functions; `ADVANCE_TEXT` must stand in the same module."""
-    return "\n".join((SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT, _ROW_RUN_WALK_TEXT))
+    return "\n".join(
+        (SEEK_TEXT, _ONE_TEXT, _MEET_TEXT, _RUN_WALK_TEXT, _ROW_RUN_WALK_TEXT, _BLOCK_WALK_TEXT)
+    )

@@ -22,6 +22,7 @@ from teir.backends.llvm.nest_sparse import SEEK_TEXT
 from teir.backends.llvm.nest_words import LOAD_INDEX_TEXT
 from teir.backends.llvm.specialise_scope import Scope, branch_if_cancelled, labels
 from teir.backends.llvm.specialise_sparse import (
+    write_blocks,
     write_row_runs,
     write_runs,
     write_sparse_loop,
@@ -29,6 +30,7 @@ from teir.backends.llvm.specialise_sparse import (
 from teir.backends.llvm.table import CHUNKS_PER_THREAD, ROW_ELEMENTS
 from teir.lower.kernel_program import (
     Balance,
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -118,6 +120,8 @@ class _Functions:
                     below |= frozenset(arrays)
                 if isinstance(node, RunLoop | RowRunLoop):
                     below |= {node.pos.slot, node.bounds.slot}
+                if isinstance(node, BlockLoop):
+                    below |= {node.pos.slot}
                 self._used[id(node)] = below
             slots |= self._used[id(node)]
         return slots
@@ -143,6 +147,8 @@ class _Functions:
                     write_runs(self, text, node, scope, cancel)
                 case RowRunLoop():
                     write_row_runs(self, text, node, scope, cancel)
+                case BlockLoop():
+                    write_blocks(self, text, node, scope, cancel)
                 case Grid():
                     self._grid(text, node, scope)
                 case _:
@@ -286,7 +292,7 @@ class _Functions:
 
 def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
     return any(
-        isinstance(node, SparseLoop | RunLoop | RowRunLoop)
+        isinstance(node, SparseLoop | RunLoop | RowRunLoop | BlockLoop)
         or (not isinstance(node, Call) and _holds_sparse(inner_nodes(node)))
         for node in nodes
     )

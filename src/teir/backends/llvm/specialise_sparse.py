@@ -12,7 +12,14 @@ from teir.backends.llvm.specialise_scope import (
     labels,
     step_pointers,
 )
-from teir.lower.kernel_program import KernelNode, RowRunLoop, RunLoop, SparseLoop, Walk
+from teir.lower.kernel_program import (
+    BlockLoop,
+    KernelNode,
+    RowRunLoop,
+    RunLoop,
+    SparseLoop,
+    Walk,
+)
 
 
 def write_sparse_loop(
@@ -172,6 +179,39 @@ def write_row_runs(
     text.define(row_after_run, f"add i64 {stop}, 0")
     text.effect(f"br label %{head}")
     text.label(after)
+
+
+def write_blocks(
+    writer: BodyWriter, text: FunctionText, loop: BlockLoop, scope: Scope, cancel: str
+) -> None:
+    """The positions of adjacent fibres, so many at a time, then one by one."""
+    width = loop.pos_type.width
+    pos = shift_pointer(text, scope.pointers[loop.pos.slot], loop.pos.offset_bytes)
+    begin = text.value(f"call i64 @teir_load_index(ptr {pos}, i64 {width})")
+    beyond = shift_pointer(text, pos, loop.fibres * width)
+    end = text.value(f"call i64 @teir_load_index(ptr {beyond}, i64 {width})")
+    for size, body in ((loop.size, loop.body), (1, loop.rest)):
+        before, head, run, go_on, latch, after = labels(text, 6)
+        first, following = text.fresh(), text.fresh()
+        text.effect(f"br label %{before}")
+        text.label(before)
+        text.effect(f"br label %{head}")
+        text.label(head)
+        text.define(first, f"phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
+        stop = text.value(f"add i64 {first}, {size}")
+        fits = text.value(f"icmp sle i64 {stop}, {end}")
+        text.effect(f"br i1 {fits}, label %{run}, label %{after}")
+        text.label(run)
+        branch_if_cancelled(text, cancel, after, go_on)
+        pointers = dict(scope.pointers)
+        step_pointers(text, pointers, loop.steps, first, writer.slots(body))
+        writer.body(text, body, Scope(pointers, scope.indices), cancel)
+        text.effect(f"br label %{latch}")
+        text.label(latch)
+        text.define(following, f"add i64 {stop}, 0")
+        text.effect(f"br label %{head}")
+        text.label(after)
+        begin = first
 
 
 def _run(

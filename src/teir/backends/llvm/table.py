@@ -29,6 +29,7 @@ from teir.backends.llvm.layout import (
 )
 from teir.lower.kernel_program import (
     Balance,
+    BlockLoop,
     Call,
     Grid,
     Guarded,
@@ -62,6 +63,7 @@ _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
 _IN_FRAME = 1
 """Bit of a reach: the subtree needs its pointers in the frame."""
+_KEPT_IN_FRAME = (Grid, SparseLoop, RunLoop, RowRunLoop, BlockLoop)
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -140,9 +142,11 @@ class _Builder:
             for operand in node.operands:
                 reach |= 2 << operand.slot
         else:
-            reach = _IN_FRAME if isinstance(node, Grid | SparseLoop | RunLoop | RowRunLoop) else 0
+            reach = _IN_FRAME if isinstance(node, _KEPT_IN_FRAME) else 0
             if isinstance(node, RunLoop | RowRunLoop):
                 reach |= 2 << node.pos.slot | 2 << node.bounds.slot
+            if isinstance(node, BlockLoop):
+                reach |= 2 << node.pos.slot
             for walk in node.walks if isinstance(node, SparseLoop) else ():
                 reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
             for child in inner_nodes(node):
@@ -194,6 +198,8 @@ class _Builder:
                 return self._runs(node)
             case RowRunLoop():
                 return self._row_runs(node)
+            case BlockLoop():
+                return self._blocks(node)
             case Call():
                 words = [self._kernels[node.kernel], *node.arguments]
                 for operand in node.operands:
@@ -259,6 +265,14 @@ class _Builder:
         head += [node.extent, node.pos_row, place + WORD_BYTES * len(steps)]
         return self._append(head + steps + rows)
 
+    def _blocks(self, node: BlockLoop) -> int:
+        child, rest = self._in_frame(node.body), self._in_frame(node.rest)
+        width = node.pos_type.width
+        head = [self._control[nest_sparse.BLOCK_WALK], child - self._next]
+        head += [slot_bytes(node.pos.slot), node.pos.offset_bytes, width]
+        head += [node.fibres * width, node.size, rest - self._next]
+        return self._append(head + self._steps(node.steps, self._reach(node)))
+
     def _new_cell(self) -> int:
         """A cell no guard reads."""
         self._cells += 1
@@ -311,7 +325,7 @@ class _Builder:
             case Guarded():
                 child, offsets = self._in_registers(node.body, registers)
                 return self._guarded(node, child), offsets
-            case Grid() | SparseLoop() | RunLoop() | RowRunLoop():
+            case Grid() | SparseLoop() | RunLoop() | RowRunLoop() | BlockLoop():
                 raise AssertionError("grids and sparse loops keep their pointers in the frame")
             case _:
                 assert_never(node)
