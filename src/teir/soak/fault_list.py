@@ -73,8 +73,8 @@ FAULTS = (
     Fault(
         "blocks of columns one column apart",
         "lower/gemm.py",
-        "cut.count, tuple(stride * cut.size for stride in self.axes.columns.strides)",
-        "cut.count, self.axes.columns.strides",
+        "strides = tuple(stride * cut.size for stride in self.axes.columns.strides)",
+        "strides = self.axes.columns.strides",
         PROGRAMS,
     ),
     Fault(
