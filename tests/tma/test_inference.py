@@ -213,6 +213,11 @@ def test_thirty_two_threads_elect_one() -> None:
     assert not report(shape=[8, 32], parallel={"1": "Bulk"}, threads=32).refusals
 
 
+def test_a_thread_index_of_one_value_is_one_thread() -> None:
+    one = {"parallel": {"0": "TIDx", "1": "Bulk"}, "circular_buffer": CIRCULAR}
+    assert not report(shape=[1, 32], **one).refusals
+
+
 def test_an_iter_domain_of_no_kind_is_refused() -> None:
     """Neither Bulk nor not, neither partitioned nor box: what mixing tile and loops leaves."""
     found = inferred(shape=[64], schedule=[["split", 0, 16]], parallel={"1": "Bulk"})
