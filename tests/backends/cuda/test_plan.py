@@ -359,10 +359,20 @@ def test_folders_hold_everything(tmp_path: Path) -> None:
     again = read_folder(tmp_path)
     assert [code.cubin for code in again.code] == [code.cubin for code in compiled.code]
     assert again.planned == compiled.planned
-    (tmp_path / "kernels.json").write_text('{"kernels": []}')
-    with pytest.raises(TeirError) as error:
+    for other in ('{"kernels": []}', '{"kernels": [3]}', "nothing"):
+        (tmp_path / "kernels.json").write_text(other)
+        with pytest.raises(TeirError) as error:
+            read_folder(tmp_path)
+        assert code_of(error) == "TEIR729"
+
+
+@pytest.mark.parametrize("missing", ["kernels.json", "kernel0.cubin", "program.teir"])
+def test_files_that_are_missing_are_named(missing: str, tmp_path: Path) -> None:
+    need_compiler()
+    write_folder(compile_program(permutation((4, 8), (1, 0), FP32)[0]), tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(TeirError, match=re.escape(missing)):
         read_folder(tmp_path)
-    assert code_of(error) == "TEIR724"
 
 
 def test_the_compilers_words_are_shown() -> None:

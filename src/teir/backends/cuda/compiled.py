@@ -31,7 +31,7 @@ from teir.backends.cuda.kernel import (
     TensorPointer,
 )
 from teir.backends.cuda.plan import plan
-from teir.backends.cuda.rules import COMPILED, DEVICE_ARRAY, refuse
+from teir.backends.cuda.rules import DEVICE_ARRAY, FOLDER, refuse
 from teir.backends.cuda.turn_inputs import turn_inputs
 from teir.ir.check import Proof, check_operands, prove
 from teir.ir.load import load, save
@@ -112,27 +112,39 @@ def write_folder(compiled: CompiledProgram, folder: Path) -> tuple[Path, ...]:
 def read_folder(folder: Path) -> CompiledProgram:
     """What `write_folder` wrote; the machine code is that of the sources this version plans.
 
-    Raises TeirError (TEIR724) where a cubin was made of another source.
+    Raises TeirError (TEIR729) where files are missing or a cubin was made of another source.
     """
     program = load(folder / "program.teir")
     proof = prove(program)
     proof.report.raise_if_wrong()
     planned = plan(program)
-    entries = json.loads((folder / "kernels.json").read_text(encoding="utf-8"))["kernels"]
-    known = {entry["name"]: entry["source_sha256"] for entry in entries}
+    known = _source_hashes(folder)
     code = []
     for kernel in planned.kernels:
         if known.get(kernel.name) != hashlib.sha256(kernel.source.encode()).hexdigest():
-            refuse(COMPILED, kernel.name, "a cubin of this version's source", "another source")
-        path = folder / kernel.name
-        code.append(
-            Compiled(
-                cubin=path.with_suffix(".cubin").read_bytes(),
-                ptx=path.with_suffix(".ptx").read_bytes(),
-                log="",
-            )
-        )
+            refuse(FOLDER, kernel.name, "a cubin of this version's source", "another source")
+        cubin, ptx = (_file(folder, f"{kernel.name}.{kind}") for kind in ("cubin", "ptx"))
+        code.append(Compiled(cubin=cubin, ptx=ptx, log=""))
     return CompiledProgram(planned=planned, code=tuple(code), proof=proof)
+
+
+def _source_hashes(folder: Path) -> dict[str, str]:
+    """What every cubin of a folder was made of, by the kernel's name."""
+    text = _file(folder, "kernels.json")
+    try:
+        entries = json.loads(text)["kernels"]
+        return {entry["name"]: entry["source_sha256"] for entry in entries}
+    except (ValueError, KeyError, TypeError):
+        expected = "names and sources of kernels, as they were written"
+        return refuse(FOLDER, str(folder / "kernels.json"), expected, repr(text[:80]))
+
+
+def _file(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        found = error.strerror or str(error)
+        return refuse(FOLDER, str(folder / name), "a readable file", found)
 
 
 def run(compiled: CompiledProgram, operands: Mapping[str, Any], stream: int = 0) -> None:

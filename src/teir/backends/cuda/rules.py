@@ -51,6 +51,12 @@ DECISION = Rule(
     source=_PAGE,
 )
 
+FOLDER = Rule(
+    code="TEIR729",
+    sentence="A folder of compiled kernels holds what this version compiles its program to.",
+    source=_PAGE,
+)
+
 CUDA_RULES = (
     DRIVER,
     COMPILER,
@@ -60,6 +66,7 @@ CUDA_RULES = (
     DEVICE_ARRAY,
     DRIVER_CALL,
     DECISION,
+    FOLDER,
 )
 
 
