@@ -43,6 +43,7 @@ from teir.lower.kernel_program import (
     Storage,
     inner_nodes,
 )
+from teir.lower.kernels import GemmBlock, Kernel
 from teir.target import Isa
 
 PROGRAM = "teir_program"
@@ -57,6 +58,8 @@ _BLOCK_LOOP = ("a_k", "b_k", "b_n", "accumulate")
 """What the loop of a register block is made of: its strides and which way leads into it. Where LLVM
 knows them it rearranges the loop, and accumulators spill: half the speed on some blocks of 3 x 9.
 """
+
+_REGISTER_BYTES = 16
 
 _HIDDEN = (*_LANE_COUNTS, *_BLOCK_LOOP)
 """Arguments whose values LLVM must not know."""
@@ -161,7 +164,7 @@ class _Functions:
         ]
         arguments = [f"ptr {pointer}" for pointer in pointers]
         for name, argument in zip(kernel_arguments(call.kernel), call.arguments, strict=True):
-            value = _hidden(text, argument) if name in _HIDDEN else str(argument)
+            value = _hidden(text, argument) if _is_hidden(call.kernel, name) else str(argument)
             arguments.append(f"i64 {value}")
         symbol = kernel_symbol(call.kernel, self._isa)
         text.effect(f"call void @{symbol}({', '.join(arguments)})")
@@ -296,6 +299,17 @@ def _holds_sparse(nodes: Iterable[KernelNode]) -> bool:
         or (not isinstance(node, Call) and _holds_sparse(inner_nodes(node)))
         for node in nodes
     )
+
+
+def _is_hidden(kernel: Kernel, name: str) -> bool:
+    """True for arguments whose values LLVM must not know.
+
+    Columns narrower than a vector register that follow one another are stored one by one: LLVM
+    would join them by shuffles, at the end of the longest chain.
+    """
+    if name == "c_n" and isinstance(kernel, GemmBlock):
+        return kernel.lanes * kernel.out_type.width < _REGISTER_BYTES
+    return name in _HIDDEN
 
 
 def _hidden(text: FunctionText, number: int) -> str:
