@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from teir.dtypes import DataType
@@ -104,6 +106,10 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
         (SUM, "ProductSum FP64 of 1 input (8 lanes; strided, unit)"),
         (ZERO, "Zero FP32 (16 lanes; unit)"),
         (TURN, "TransposeCopy of 4-byte elements (16×16 in registers)"),
+        (
+            replace(TURN, grouped=2),
+            "TransposeCopy of 4-byte elements (16×16 in registers, rows in groups of 2)",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -435,6 +435,32 @@ def test_transposing_copy_takes_the_transposing_kernel() -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 300, "out": 300})
 
 
+@pytest.mark.parametrize("group", [2, 4])
+@pytest.mark.parametrize("isa", [Isa.AVX512, Isa.PLAIN])
+def test_a_short_axis_and_the_one_behind_it_are_turned_together(group: int, isa: Isa) -> None:
+    axes = (
+        axis("p", 5, in0=4 * group, out=96 * group + 4),
+        axis("g", group, in0=4, out=96),
+        axis("m", 20, in0=20 * group, out=4),
+    )
+    copy = Primitive(
+        name="copy",
+        operation=Operation.COPY,
+        inputs=("in0",),
+        output="out",
+        m=("p", "g"),
+        n=("m",),
+    )
+    subject = program(DataType.FP32, "in0 out", axes, (copy,), leaf("copy"))
+    found = calls(lower(subject, isa).roots)
+    if isa is Isa.AVX512:
+        (call,) = found
+        assert isinstance(call.kernel, TransposeCopy)
+        assert call.kernel.grouped == group
+        assert call.arguments[0] == 5 * group
+    same_as_evaluated(subject, isa, {"in0": 100 * group, "out": 125 * group})
+
+
 def test_packing_reads_whole_rows_where_its_panels_are_whole_lines() -> None:
     """64 rows of 3 panels, read row by row; panels of 24 bytes are written one after the other."""
     for lanes, inner in ((16, "p"), (6, "k")):

@@ -9,7 +9,15 @@ import pytest
 
 from teir.backends.llvm.native import program_kernels
 from teir.ir.check import check
-from teir.lower.kernels import BatchBlock, DotRows, Elementwise, GemmBlock, Kernel, PanelBlock
+from teir.lower.kernels import (
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    PanelBlock,
+    TransposeCopy,
+)
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import WalkedScatter, WalkedSum
 from teir.soak.kernel_pages import kernel_cases, press_one
@@ -68,6 +76,7 @@ def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -
 def test_runs_and_reductions_are_reached() -> None:
     assert {one.runs for one in reached() if isinstance(one, PanelBlock)} >= {1, 2}
     assert {one.reductions for one in reached() if isinstance(one, DotRows)} >= {1, 2, 3}
+    assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
 
 
 def test_special_kernels_between_inaccessible_pages() -> None:

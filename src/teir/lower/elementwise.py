@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
@@ -29,6 +31,8 @@ _MOST_ROW_VECTORS = 4
 """Vectors of a row up to which all are written out."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
+_GROUPS = (2, 4)
+"""Elements that short axes adjacent on the input have where the next axis goes on behind them."""
 
 
 def lower_elementwise(
@@ -64,12 +68,10 @@ def lower_elementwise(
         if permutation is not None:
             return permutation
     slots = [address.slot for address in operands]
-    transposing = _transposing_axes(operation, moving, types)
-    if transposing is not None:
-        along_input, along_output = transposing
-        call = _transpose_call(along_input, along_output, operands, widths[0], isa)
-        rest = _ordered([axis for axis in moving if axis not in transposing], follows_input)
-        return wrap_in_loops(rest, slots, (call,))
+    turned = _turned_axes(operation, moving, types, isa)
+    if turned is not None:
+        rest = _ordered([axis for axis in moving if axis not in turned.axes], follows_input)
+        return wrap_in_loops(rest, slots, (_transpose_call(turned, operands, widths[0], isa),))
     lane_axis = _lane_axis(moving, widths)
     is_lines = lane_axis.extent * widths[-1] % _LINE_BYTES == 0
     rest = _ordered([axis for axis in moving if axis is not lane_axis], follows_input and is_lines)
@@ -155,9 +157,25 @@ def _lane_axis(axes: Sequence[TileAxis], widths: Sequence[int]) -> TileAxis:
     return max(axes, key=worth)
 
 
-def _transposing_axes(
-    operation: Operation, axes: Sequence[TileAxis], types: tuple[DataType, ...]
-) -> tuple[TileAxis, TileAxis] | None:
+class _Turned(msgspec.Struct, frozen=True):
+    """The axes of a transposition.
+
+    ``along_input`` is adjacent on the input, or goes on where the short axis ``group`` ends, which
+    is; ``along_output`` is adjacent on the output.
+    """
+
+    group: TileAxis
+    along_input: TileAxis
+    along_output: TileAxis
+
+    @property
+    def axes(self) -> tuple[TileAxis, ...]:
+        return (self.group, self.along_input, self.along_output)
+
+
+def _turned_axes(
+    operation: Operation, axes: Sequence[TileAxis], types: tuple[DataType, ...], isa: Isa
+) -> _Turned | None:
     """The axes adjacent on the input and on the output when they are two different ones."""
     if operation is not Operation.COPY or types[0] is not types[1]:
         return None
@@ -168,27 +186,40 @@ def _transposing_axes(
         return None
     if along_input.strides[1] == 0 or along_output.strides[0] == 0:
         return None
-    if min(along_input.extent, along_output.extent) < _SHORT:
+    if along_output.extent < _SHORT:
         return None
-    return along_input, along_output
+    grouped = _grouped(axes, along_input, along_output, width, isa)
+    if grouped is not None or along_input.extent < _SHORT:
+        return grouped
+    return _Turned(TileAxis(1, (0, 0)), along_input, along_output)
 
 
-def _transpose_call(
-    along_input: TileAxis,
-    along_output: TileAxis,
-    operands: tuple[Address, ...],
-    width: int,
-    isa: Isa,
-) -> Call:
-    shorter = min(along_input.extent, along_output.extent)
+def _grouped(
+    axes: Sequence[TileAxis], group: TileAxis, along_output: TileAxis, width: int, isa: Isa
+) -> _Turned | None:
+    """A short axis adjacent on the input and the one that goes on where it ends, as one side."""
+    if group.extent not in _GROUPS or isa.vector_bytes // width < group.extent:
+        return None
+    end = group.extent * width
+    for axis in axes:
+        if axis.strides[0] == end and axis is not along_output and axis.strides[1]:
+            return _Turned(group, axis, along_output)
+    return None
+
+
+def _transpose_call(turned: _Turned, operands: tuple[Address, ...], width: int, isa: Isa) -> Call:
+    along_output, grouped = turned.along_output, turned.group.extent
+    rows = grouped * turned.along_input.extent
+    shorter = min(rows, along_output.extent)
     # Square tiles of a power of two that fit, so that an edge can overlap its neighbour.
     fitting = 1 << (shorter.bit_length() - 1)
     lanes = max(1, min(isa.vector_bytes // width, fitting))
-    kernel = TransposeCopy(element_bytes=width, lanes=lanes)
+    kernel = TransposeCopy(element_bytes=width, lanes=lanes, grouped=grouped)
     arguments = (
-        along_input.extent,
+        rows,
         along_output.extent,
         along_output.strides[0],
-        along_input.strides[1],
+        turned.along_input.strides[1],
+        *((turned.group.strides[1],) if grouped > 1 else ()),
     )
     return Call(kernel=kernel, operands=operands, arguments=arguments)

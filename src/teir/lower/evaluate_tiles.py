@@ -155,10 +155,14 @@ def elementwise(memory: Memory, kernel: Elementwise, call: Call) -> None:
 
 
 def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
-    m, n, in_n, out_m = call.arguments
-    element = np.dtype(f"V{kernel.element_bytes}")
-    source = memory.tile(call, 0, element, ((m, kernel.element_bytes), (n, in_n)))
-    target = memory.tile(call, 1, element, ((m, out_m), (n, kernel.element_bytes)))
+    m, n, in_n, out_m, *out_row = call.arguments
+    width, grouped = kernel.element_bytes, kernel.grouped
+    element = np.dtype(f"V{width}")
+    rows = (m // grouped, grouped)
+    reads = ((rows[0], grouped * width), (rows[1], width), (n, in_n))
+    writes = ((rows[0], out_m), (rows[1], sum(out_row)), (n, width))
+    source = memory.tile(call, 0, element, reads)
+    target = memory.tile(call, 1, element, writes)
     target[...] = source
 
 

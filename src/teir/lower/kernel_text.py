@@ -126,7 +126,8 @@ def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy) -> str:
     square = f"{kernel.lanes}×{kernel.lanes} in registers"
     match kernel:
         case TransposeCopy():
-            name, how = "TransposeCopy", square
+            groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
+            name, how = "TransposeCopy", square + groups
         case PermuteCopy():
             name, how = "PermuteCopy", f"{square}, tiles written in lines"
         case RunCopy():

@@ -246,12 +246,15 @@ class TransposeCopy:
     """out[m, n] = in[m, n] where the input is adjacent along m and the output along n.
 
     In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
+    ``grouped``: the rows of the output lie in groups of so many, a power of two that divides m;
+    row i lies at (i div grouped) * out_m + (i mod grouped) * out_row.
 
-    Operands: input, output. Arguments, in order: m, n, in_n, out_m.
+    Operands: input, output. Arguments, in order: m, n, in_n, out_m, and out_row where grouped > 1.
     """
 
     element_bytes: int
     lanes: int
+    grouped: int = 1
 
 
 PERMUTE_AXES = 3

@@ -61,6 +61,8 @@ def _all() -> Iterator[Special]:
     for kind in (*_REAL, DataType.BF16, DataType.C128):
         yield _special("a streamed copy of runs", kind, _copied_runs)
         yield _special("a copy of what is far", kind, _brought)
+        for group in (2, 4):
+            yield _special(f"rows turned in groups of {group}", kind, _turned, group)
         yield _special("products of a batch from zero", kind, _batch_from_zero)
         for reductions in (2, 3):
             yield _special(f"{reductions} reductions in lanes", kind, _lanes, reductions)
@@ -199,6 +201,17 @@ axis n = {n}: in0 {(m + _GAP) * w}, out {m * w}
 primitive copy = Copy(in0 -> out; M=[m], N=[n]) with {{"prefetch": ["in0"]}}
 sequential loop over p
   do_copy: copy
+"""
+
+
+def _turned(remainder: int, kind: DataType, group: int) -> str:
+    """Rows of the output that lie in groups; the input is adjacent across all of them."""
+    w, m, r = kind.width, 3 + remainder, 1 + remainder * 5 % 14
+    return f"""{_head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + _GAP) * w}
+axis r = {r}: in0 {group * w}, out {(group * (m + _GAP) + 1) * w}
+axis m = {m}: in0 {(group * r + _GAP) * w}, out {w}
+primitive copy = Copy(in0 -> out; M=[r, g], N=[m])
+do_copy: copy
 """
 
 

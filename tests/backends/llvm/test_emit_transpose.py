@@ -30,6 +30,51 @@ def test_transpose(isa: Isa, element_bytes: int) -> None:
                     check(compiled, kernel, m, n, edge, random)
 
 
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [2, 4, 8])
+@pytest.mark.parametrize("grouped", [2, 4])
+def test_rows_in_groups(isa: Isa, element_bytes: int, grouped: int) -> None:
+    random = np.random.default_rng(element_bytes)
+    full = max(1, isa.vector_bytes // element_bytes)
+    kernels = [
+        TransposeCopy(element_bytes=element_bytes, lanes=lanes, grouped=grouped)
+        for lanes in {grouped, 4, 8, 16}
+        if lanes <= full
+    ]
+    if not kernels:
+        pytest.skip("vectors hold no group")
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        for groups in (1, 3, 2 * kernel.lanes // grouped, 2 * kernel.lanes // grouped + 1):
+            for n in (1, kernel.lanes, 2 * kernel.lanes + 3):
+                for edge in Edge:
+                    check_groups(compiled, kernel, groups, n, edge, random)
+
+
+def check_groups(
+    compiled: Compiled,
+    kernel: TransposeCopy,
+    groups: int,
+    n: int,
+    edge: Edge,
+    random: np.random.Generator,
+) -> None:
+    width, grouped = kernel.element_bytes, kernel.grouped
+    m, out_row = groups * grouped, n * width + 5
+    in_n, out_m = m * width + 3, grouped * out_row + 7
+    source = Guarded((n - 1) * in_n + m * width, edge)
+    source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
+    target = Guarded((groups - 1) * out_m + (grouped - 1) * out_row + n * width, edge)
+    target.bytes[:] = 0x3C
+    element = np.dtype(f"V{width}")
+    wanted = target.bytes.copy()
+    shape = (groups, grouped, n)
+    rows = np.ndarray(shape, element, source.bytes.data, 0, (grouped * width, width, in_n))
+    np.ndarray(shape, element, wanted.data, 0, (out_m, out_row, width))[...] = rows
+    compiled.call(kernel, (m, n, in_n, out_m, out_row), (source.address, target.address))
+    np.testing.assert_array_equal(target.bytes, wanted, str((kernel, groups, n)))
+
+
 def check(
     compiled: Compiled,
     kernel: TransposeCopy,

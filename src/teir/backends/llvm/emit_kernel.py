@@ -20,7 +20,7 @@ from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
-from teir.backends.llvm.emit_transpose import TRANSPOSE_ARGUMENTS, emit_transpose_body
+from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
 from teir.backends.llvm.emit_walked_sampled_sum import (
     emit_walked_sampled_sum_body,
@@ -138,7 +138,7 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
         case WalkedScatter():
             return walked_scatter_arguments(kernel)
         case TransposeCopy():
-            return TRANSPOSE_ARGUMENTS
+            return transpose_arguments(kernel)
         case PermuteCopy():
             return PERMUTE_ARGUMENTS
         case RunCopy():
@@ -304,7 +304,8 @@ def _kernel_words(kernel: Kernel) -> str:
         case WalkedScatter():
             return _walked_scatter_words(kernel)
         case TransposeCopy():
-            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+            groups = f"_groups{kernel.grouped}" if kernel.grouped > 1 else ""
+            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}"
         case PermuteCopy():
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RunCopy():

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, vector
 from teir.lower.kernels import TransposeCopy
 
-TRANSPOSE_ARGUMENTS = ("m", "n", "in_n", "out_m")
+_ARGUMENTS = ("m", "n", "in_n", "out_m")
 
 _PART_BYTES = 16
 _LARGEST_TILE = 16
@@ -24,6 +24,10 @@ _TILES_AHEAD = 6
 """Tiles in whose time a line arrives from the third cache."""
 _PIECE_PARTS = 2
 """128-bit parts one load brings; a load places them for free where a shuffle would cost."""
+
+
+def transpose_arguments(kernel: TransposeCopy) -> tuple[str, ...]:
+    return (*_ARGUMENTS, "out_row") if kernel.grouped > 1 else _ARGUMENTS
 
 
 def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
@@ -38,23 +42,24 @@ def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
     text.effect("%shorter = call i64 @llvm.smin.i64(i64 %m_last, i64 %n_last)")
     text.effect("%narrow = icmp slt i64 %shorter, 0")
     text.effect("br i1 %narrow, label %element_row, label %row")
-    _emit_tile_loops(text, kernel.element_bytes, side)
+    _emit_tile_loops(text, kernel, side)
     if _asks_apart(kernel.element_bytes, side):
         _emit_asking(text, side)
-    _emit_element_loops(text, kernel.element_bytes)
+    _emit_element_loops(text, kernel)
     text.label("exit")
     text.effect("ret void")
     return text
 
 
-def _emit_tile_loops(text: FunctionText, element_bytes: int, side: int) -> None:
+def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
     """Blocks %row and %tile; a last tile that would stick out is moved back over its neighbour."""
+    element_bytes = kernel.element_bytes
     text.label("row")
     text.effect("%i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]")
     text.effect("%i_tile = call i64 @llvm.smin.i64(i64 %i, i64 %m_last)")
     text.effect(f"%a_start = mul i64 %i_tile, {element_bytes}")
     text.effect("%a_row = getelementptr i8, ptr %A, i64 %a_start")
-    text.effect("%b_start = mul i64 %i_tile, %out_m")
+    _emit_row_offset(text, kernel, "%b_start", "%i_tile")
     text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
     if _asks_apart(element_bytes, side):
         text.effect(f"%in_line = and i64 %a_start, {_LINE_BYTES - 1}")
@@ -71,7 +76,7 @@ def _emit_tile_loops(text: FunctionText, element_bytes: int, side: int) -> None:
     if _asks_apart(element_bytes, side):
         text.effect("br i1 %is_line, label %ask, label %move")
         text.label("move")
-    _emit_tile(text, element_bytes, side)
+    _emit_tile(text, kernel, side)
     text.effect(f"%j_next = add i64 %j, {side}")
     text.effect("%j_more = icmp slt i64 %j_next, %n")
     text.effect("br i1 %j_more, label %tile, label %row_end")
@@ -92,15 +97,18 @@ def _element(element_bytes: int) -> str:
     return {2: "i16", 4: "i32", 8: "i64", 16: "i64"}[element_bytes]
 
 
-def _emit_tile(text: FunctionText, element_bytes: int, side: int) -> None:
+def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
+    element_bytes = kernel.element_bytes
     tile = SquareTile(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
     if side > 1 and not _asks_apart(element_bytes, side):
         _ask(text, places)
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
-        place = _row_place(text, "%b", "%out_m", row)
+        group, inside = divmod(row, kernel.grouped)
+        place = _row_place(text, "%b", "%out_m", group)
+        place = _row_place(text, place, "%out_row", inside)
         text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
 
 
@@ -132,13 +140,25 @@ def _ask(text: FunctionText, places: Sequence[str]) -> None:
         text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
 
-def _emit_element_loops(text: FunctionText, element_bytes: int) -> None:
+def _emit_row_offset(text: FunctionText, kernel: TransposeCopy, name: str, row: str) -> None:
+    """``name``: where a row of the output lies, in bytes."""
+    if kernel.grouped == 1:
+        text.effect(f"{name} = mul i64 {row}, %out_m")
+        return
+    group = text.value(f"lshr i64 {row}, {kernel.grouped.bit_length() - 1}")
+    inside = text.value(f"and i64 {row}, {kernel.grouped - 1}")
+    whole, rest = text.value(f"mul i64 {group}, %out_m"), text.value(f"mul i64 {inside}, %out_row")
+    text.effect(f"{name} = add i64 {whole}, {rest}")
+
+
+def _emit_element_loops(text: FunctionText, kernel: TransposeCopy) -> None:
     """Blocks %element_row and %element: one element at a time, for less than a tile."""
+    element_bytes = kernel.element_bytes
     element = vector("i64", 2) if element_bytes == _PART_BYTES else _element(element_bytes)
     text.label("element_row")
     text.effect("%r = phi i64 [ 0, %entry ], [ %r_next, %element_row_end ]")
     text.effect(f"%a_r = mul i64 %r, {element_bytes}")
-    text.effect("%b_r = mul i64 %r, %out_m")
+    _emit_row_offset(text, kernel, "%b_r", "%r")
     text.effect("br label %element")
     text.label("element")
     text.effect("%s = phi i64 [ 0, %element_row ], [ %s_next, %element ]")
