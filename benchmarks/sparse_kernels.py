@@ -36,6 +36,7 @@ from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.passes.row_blocks import with_row_blocks
+from teir.passes.shared_roots import with_shared_roots
 from teir.pipeline.executable import Executable, compile_program
 from teir.search.sparse.cost import cost_of, value
 from teir.search.sparse.graph import IterationGraph
@@ -98,10 +99,12 @@ def executable_of(
     kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int
 ) -> Executable:
     """The native code of a schedule."""
-    return compile_program(program_for(kernel, graph, extents), threads=threads)
+    return compile_program(program_for(kernel, graph, extents, threads), threads=threads)
 
 
-def program_for(kernel: str, graph: IterationGraph, extents: dict[str, int]) -> Program:
+def program_for(
+    kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int = 1
+) -> Program:
     """The program of a schedule; the result has the pattern of B where it is sparse."""
     program = program_of(
         graph,
@@ -111,7 +114,7 @@ def program_for(kernel: str, graph: IterationGraph, extents: dict[str, int]) -> 
         name=kernel,
         shares=SHARES.get(kernel),
     )
-    return with_row_blocks(program)
+    return with_shared_roots(with_row_blocks(program), threads)
 
 
 def bound_call(executable: Executable, operands: Arrays) -> Call:

@@ -13,6 +13,7 @@ from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.passes.row_blocks import with_row_blocks
+from teir.passes.shared_roots import with_shared_roots
 from teir.pipeline.executable import (
     Executable,
     ReferenceExecutable,
@@ -151,7 +152,9 @@ def _program(
         name=name,
         shares=shares,
     )
-    return with_cleared_rows(program) if term.has_workspace else with_row_blocks(program)
+    if term.has_workspace:
+        return with_cleared_rows(program)
+    return with_shared_roots(with_row_blocks(program), problem.threads)
 
 
 def _compiled(program: Program, threads: int) -> Scheduled:
