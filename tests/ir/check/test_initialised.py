@@ -132,7 +132,7 @@ sequential back over j
     + "sequential steps over i\n  sequential pieces over j\n"
     + "    zero: zero if last(i) and first(j)\n  give: give if last(i)\n",
     "zero at the last of one step": PIECES
-    + "sequential steps over u\n  zero: zero if last(u)\ngive: give\n",
+    + "sequential steps over u\n  zero: zero if last(u)\n  give: give if first(u)\n",
     "slices of a parallel reduction": HEAD
     + "scratch t: FP32\n"
     + TILE.replace("in0 512, in1 256", "in0 512, in1 256, t 128").replace(
