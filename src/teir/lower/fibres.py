@@ -43,7 +43,7 @@ from teir.target import Isa
 _BLOCK_POSITIONS = 24
 """Positions of a block that one product is formed for."""
 _GAP_BYTES = 64
-"""Between temporaries of adjacent positions, which keeps them off the same cache sets."""
+"""Between temporaries of adjacent positions, longer ones: keeps them off the same cache sets."""
 
 
 def lower_fibre(
@@ -174,7 +174,7 @@ def _lower_runs(
     if low:
         return None
     width = temporary.data_type.width
-    stride = width if high == width else round_up(high)
+    stride = width if high == width else _apart(high)
     size = run_positions(stride)
     storage = Storage.THREAD if path.in_grid else Storage.RUN
     bounds = room.add(f"bounds of {temporary.name}", DataType.I64, storage, 16)
@@ -222,7 +222,7 @@ def _lower_products(
     if len(used.inputs) != 2 or context.slots.spans[temporary.name][0]:
         return None
     mark = room.mark()
-    stride = round_up(context.slots.spans[temporary.name][1]) + _GAP_BYTES
+    stride = _apart(context.slots.spans[temporary.name][1])
     storage = Storage.THREAD if path.in_grid else Storage.RUN
     size = _BLOCK_POSITIONS
     kept = room.add(f"block of {temporary.name}", temporary.data_type, storage, stride * size)
@@ -268,6 +268,11 @@ def _block_product(
     ahead = (0,) * len(operands)
     tile = contraction_tile([block, *axes], operands, types[0], types[-1], from_zero, ahead)
     return None if needs_accumulator(tile) else lower_contraction(tile, context.isa, None)
+
+
+def _apart(size_bytes: int) -> int:
+    """Bytes from one position's temporary to the next one's."""
+    return round_up(size_bytes) + (_GAP_BYTES if size_bytes > _GAP_BYTES else 0)
 
 
 def _fibre_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> Leaf | None:

@@ -17,7 +17,7 @@ from teir.ir.lanes import lanes_of
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Primitive, Tensor
 
 RUN_POSITIONS = 512
-_RUN_BYTES = 16 << 10
+_RUN_BYTES = 96 << 10
 
 
 @dataclass(frozen=True, slots=True)
