@@ -25,7 +25,14 @@ from teir.backends.llvm.compile_ir import (
     module_text,
 )
 from teir.backends.llvm.fibre_sums_ir import SHARE_WORDS, SPARE, sums_function
-from teir.backends.llvm.fibre_unions import Array, TermKind, addresses, marks_for, squeeze_of
+from teir.backends.llvm.fibre_unions import (
+    Array,
+    TermKind,
+    addresses,
+    marks_for,
+    squeeze_of,
+    zeros_apart,
+)
 from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.backends.llvm.shared_jobs import share_job
 from teir.dtypes import DataType
@@ -108,7 +115,7 @@ def _address(words: array[int]) -> int:
 
 def sum_room(columns: int, numbers: np.dtype[Any]) -> SumRoom:
     """Room for so many columns of numbers."""
-    return SumRoom(*marks_for(columns), np.zeros(columns + SPARE, numbers))
+    return SumRoom(*marks_for(columns), zeros_apart(columns + SPARE, numbers))
 
 
 def fibre_sums(isa: Isa, width: int, data_type: DataType) -> FibreSums:

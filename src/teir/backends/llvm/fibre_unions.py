@@ -46,6 +46,9 @@ ROOM = 64
 """Columns behind those of the rows that may be overwritten."""
 
 
+_APART_BYTES = 128
+
+
 class TermKind(Enum):
     """What a term adds to a row: a fibre, rows of a matrix that a fibre names, what two store."""
 
@@ -111,8 +114,14 @@ class FibreUnions:
 
 def marks_for(columns: int) -> tuple[Array, Array]:
     """Zeroed marks for so many columns, and for their lines."""
-    lines = -(-columns // LINE)
-    return np.zeros(LINE * (lines + 1), np.uint8), np.zeros(lines + LINE, np.uint8)
+    lines, mark = -(-columns // LINE), np.dtype(np.uint8)
+    return zeros_apart(LINE * (lines + 1), mark), zeros_apart(lines + LINE, mark)
+
+
+def zeros_apart(size: int, dtype: np.dtype[Any]) -> Array:
+    """Zeros that share no cache line, nor the line fetched with it, with what others write."""
+    room = np.zeros(size * dtype.itemsize + 2 * _APART_BYTES, np.uint8)
+    return room[_APART_BYTES:-_APART_BYTES].view(dtype)
 
 
 def squeeze_of(isa: Isa) -> Squeeze:
