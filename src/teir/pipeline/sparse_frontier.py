@@ -133,8 +133,8 @@ def _reason(mine: FrontierRow, other: FrontierRow) -> str:
         return f"it takes {_count(mine.iterations)} iterations, {name} {_count(other.iterations)}"
     if mine.strided < _NOTABLY * other.strided:
         return (
-            f"its innermost loops run along the operands in all but {_share(mine)} of its "
-            f"iterations, those of {name} in all but {_share(other)}"
+            f"its innermost loops run along the operands in {_along(mine)} of its iterations, "
+            f"those of {name} in {_along(other)}"
         )
     if mine.memory_bytes < _NOTABLY * other.memory_bytes:
         ours, theirs = f"{mine.memory_bytes:,.0f}", f"{other.memory_bytes:,.0f}"
@@ -154,11 +154,11 @@ def _against_fused(rows: Sequence[FrontierRow], mine: FrontierRow) -> str:
     fused = next((row for row in rows if row.is_fused), None)
     if fused is None or mine.is_fused:
         return ""
-    return f"; the fused default would take {_count(fused.iterations)}"
+    return f"; the fused default would take {_count(fused.iterations)} iterations"
 
 
-def _share(row: FrontierRow) -> str:
-    return f"{100 * row.strided / max(row.iterations, 1):.0f} %"
+def _along(row: FrontierRow) -> str:
+    return f"{100 - 100 * row.strided / max(row.iterations, 1):.0f} %"
 
 
 def _count(iterations: float) -> str:
