@@ -19,7 +19,7 @@ from teir.backends.cuda.tile_stores import Stores
 from teir.cli.main import app
 from teir.dtypes import DataType
 from teir.errors import TeirError
-from teir.ir.load import save
+from teir.ir.load import loads, save
 
 STREAM, PRODUCER = 0x5000, 0x6000
 
@@ -109,6 +109,25 @@ def run_copies() -> dict[str, Any]:
     return {"families": [kernel.family.value for kernel in compiled.planned.kernels]}
 
 
+TURN_BEHIND_AN_OFFSET = """teir 1 "turn"
+tensor in0: FP32
+tensor out: FP32
+axis i = 72: in0 400 + 64, out 4
+axis j = 100: in0 4, out 288
+primitive turn = Copy (in0 -> out; M=[i], N=[j])
+turn: turn
+"""
+
+
+def run_offset() -> dict[str, Any]:
+    """A permutation whose input begins 64 bytes behind its address."""
+    compiled = compile_program(loads(TURN_BEHIND_AN_OFFSET))
+    parameters(compiled)
+    arrays = {"in0": Interface(0x80000, 7216), "out": Interface(0x90000, 7200)}
+    run(compiled, arrays, STREAM)
+    return {}
+
+
 def run_scratch() -> dict[str, Any]:
     """TF32 whose right input is turned into scratch: two kernels and an arena."""
     program, counts = contraction("mk,kn->mn", {"m": 128, "n": 128, "k": 64}, DataType.TF32)
@@ -160,7 +179,8 @@ def none() -> dict[str, str]:
     return {}
 
 
-RUNS = {one.__name__: one for one in (run_product, run_copies, run_scratch, refusals, tune, none)}
+ALL = (run_product, run_copies, run_offset, run_scratch, refusals, tune, none)
+RUNS = {one.__name__: one for one in ALL}
 
 if __name__ == "__main__":
     # Not by LD_LIBRARY_PATH: NVRTC would find it too, and ask for what it does not have.

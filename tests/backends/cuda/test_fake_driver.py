@@ -121,6 +121,13 @@ def test_work_under_way_is_waited_for(ran: Run) -> None:
     assert second["cluster"] == []
 
 
+def test_a_map_begins_where_its_operand_does(ran: Run) -> None:
+    found = ran("run_offset")
+    (described,), (launched,) = found.named("map"), found.named("launch")
+    assert described["at"] == 0x80000 + 64
+    assert launched["parameters"] == ["map 1", 0x90000]
+
+
 def test_scratch_lives_on_the_stream(ran: Run) -> None:
     found = ran("run_scratch")
     (allocated,), (freed,) = found.named("allocate"), found.named("free")
