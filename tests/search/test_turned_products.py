@@ -59,6 +59,20 @@ def test_turned_products_mean_what_numpy_computes(text: str, threads: int) -> No
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("columns", [2, 4, 5, 6])
+def test_a_few_vectors_of_columns_carry_the_lanes_of_long_sums(columns: int) -> None:
+    extents = EXTENTS | {"n": columns}
+    program = program_of(TURNED[0], extents, 1, DataType.FP64)
+    assert is_turned(program)
+    draw = np.random.default_rng(4)
+    first, second = (
+        draw.integers(-2, 3, shape).astype(np.float64) for shape in shapes_of(TURNED[0], extents)
+    )
+    out = np.full((columns, 48), 7.0)
+    evaluate(program, {"in0": first, "in1": second, "out": out})
+    np.testing.assert_array_equal(out, np.einsum(TURNED[0], first, second))
+
+
 def test_results_of_narrow_types_are_rounded_once_and_then_moved() -> None:
     """Half the elements of a sum in FP16 would not pay for moving results twice."""
     program = program_of(TURNED[0], EXTENTS | {"x": 16}, 1, DataType.FP16)
@@ -84,7 +98,8 @@ def test_threads_do_not_decide_the_order_of_the_sum() -> None:
     [
         ("ysx,nyx->ns", {"x": 1, "y": 96}, DataType.FP64),
         ("syx,nyx->ns", {"n": 64}, DataType.FP64),
-        ("syx,nyx->ns", {"n": 5}, DataType.FP64),
+        ("syx,nyx->ns", {"n": 3}, DataType.FP64),
+        ("syx,nyx->ns", {"n": 4, "x": 2, "y": 6}, DataType.FP64),
         ("syx,nyx->ns", {"x": 2, "y": 2}, DataType.FP64),
         ("cysx,cnyx->cns", {"c": 2}, DataType.FP64),
         ("syx,nyx->ns", {}, DataType.FP16),
@@ -93,7 +108,8 @@ def test_threads_do_not_decide_the_order_of_the_sum() -> None:
 def test_products_whose_results_are_many_or_whose_lanes_are_near_stay(
     text: str, changed: dict[str, int], data_type: DataType
 ) -> None:
-    """Lanes of A adjacent; as many columns as rows; too few; short sums; a batch; rounded."""
+    """Lanes of A adjacent; as many columns as rows; lanes left empty; few columns and a short sum;
+    short sums; a batch; rounded."""
     assert not is_turned(program_of(text, EXTENTS | changed, 1, data_type))
 
 

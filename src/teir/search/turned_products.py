@@ -32,6 +32,9 @@ _FEWEST_VECTORS = 4
 """Vectors of lanes of B from which register blocks are as good as those of A."""
 _FILLED = 0.9
 """The share of lanes that must be filled."""
+_NARROW_GAIN = 4
+_NARROW_FILLED = 0.8
+"""The same where the columns are a few vectors: the factors of A are each read for those alone."""
 
 
 class TurnedProduct(msgspec.Struct, frozen=True):
@@ -52,15 +55,14 @@ def turned_product(
         return None
     if not wants_packed_a(shape, reduction_blocks(shape).block, machine):
         return None
-    lanes = machine.lanes(out.data_type.accumulator.width)
-    vectors = -(-shape.columns // lanes)
-    if vectors < _FEWEST_VECTORS or shape.columns < _FILLED * vectors * lanes:
-        return None
     results = shape.rows * shape.columns
+    if not _fills_lanes(shape, machine):
+        return None
     if out.data_type.accumulator.width > width:
         results *= _ROUNDED
     before = _copied(step, shape, machine)
-    if before < _GAIN * results:
+    is_narrow = shape.columns < _FEWEST_VECTORS * machine.lanes(out.data_type.accumulator.width)
+    if before < (_NARROW_GAIN if is_narrow else _GAIN) * results:
         return None
     turned = _turned(emission, step, shape)
     if not _is_read_along(turned.shape):
@@ -68,6 +70,16 @@ def turned_product(
     if before < _GAIN * (results + _copied(turned.product, turned.shape, machine)):
         return None
     return turned
+
+
+def _fills_lanes(shape: ProductShape, machine: Machine) -> bool:
+    """True where the columns fill some vectors, or most of a few or of half of one."""
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    vectors = -(-shape.columns // lanes)
+    if vectors >= _FEWEST_VECTORS:
+        return shape.columns >= _FILLED * vectors * lanes
+    part = lanes // 2 if 2 * shape.columns <= lanes else vectors * lanes
+    return shape.columns >= _NARROW_FILLED * part
 
 
 def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -> Body:
