@@ -62,6 +62,13 @@ def test_wide_lanes_are_packed_for_fewer_readers() -> None:
     assert not packs_lanes(replace(FAR, readers=96), L1, USUAL)
 
 
+def test_very_many_readers_repay_a_copy_of_what_lies_less_far() -> None:
+    many = replace(FAR, readers=4096, step=1536, farthest=1536)
+    assert packs_lanes(many, L1, USUAL)
+    assert not packs_lanes(replace(many, readers=4095), L1, USUAL)
+    assert not packs_lanes(replace(many, step=1020, farthest=1020), L1, USUAL)
+
+
 def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
     assert packs_lanes(replace(FAR, apart=8, step=4, farthest=4, readers=1), L1, USUAL)
     assert not packs_lanes(replace(FAR, apart=8, side=1), L1, USUAL)

@@ -113,7 +113,28 @@ def test_short_sums_pack_operands_near_the_second_cache_whole(columns: int, is_n
     assert ("scratch in1_packed" in print_program(program).text) == is_near
 
 
-@pytest.mark.parametrize(("depth", "expected"), [(32, {96}), (128, {48})])
-def test_streams_of_short_sums_make_long_panels(depth: int, expected: set[int]) -> None:
+@pytest.mark.parametrize(
+    ("depth", "data_type", "expected"),
+    [
+        (32, DataType.FP32, {96}),
+        (128, DataType.FP32, {48}),
+        (32, DataType.BF16, {64, 32}),
+    ],
+)
+def test_streams_of_short_sums_make_long_panels(
+    depth: int, data_type: DataType, expected: set[int]
+) -> None:
     extents = {"m": 96, "n": 60000, "k": depth}
-    assert lanes_of(program_of("mk,nk->nm", extents, USUAL)[0]) == expected
+    assert lanes_of(program_of("mk,nk->nm", extents, USUAL, data_type)[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "depth", "lanes"), [(100, 71, 64), (100, 200, 32), (10, 71, 32)]
+)
+def test_rows_of_whole_vectors_follow_where_short_runs_leave_the_caches(
+    columns: int, depth: int, lanes: int
+) -> None:
+    """Runs of two vectors become runs of four, where columns enough meet them in a short sum."""
+    extents = {"r": 2000, "s": 32, "u": depth, "q": columns}
+    program, _ = program_of("rus,qu->qrs", extents, USUAL)
+    assert max(lanes_of(program)) == lanes

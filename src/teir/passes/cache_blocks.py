@@ -26,6 +26,8 @@ _NARROW_DEPTH = 2048
 _PAGE = 4096
 _WIDE = 8
 """Bytes of elements of which few share a line: fewer readers repay a copy of what lies far."""
+_ALWAYS = 64
+"""Times the usual readers from which a copy costs nothing."""
 _WAYS = 8
 """Columns that whole pages separate share one set of the first cache, which has so many ways."""
 
@@ -104,7 +106,8 @@ def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
     is_big = a.side * a.depth * a.width > l1_bytes
     is_wide = a.width >= _WIDE and a.step >= worth.far_bytes
     least = worth.readers * (1.5 if is_wide else 2)
-    return is_big and a.readers >= least and a.farthest >= worth.far_bytes
+    far = worth.far_bytes // (2 if a.readers >= _ALWAYS * worth.readers else 1)
+    return is_big and a.readers >= least and a.farthest >= far
 
 
 def packs_columns(b: Walked, worth: Worth) -> bool:

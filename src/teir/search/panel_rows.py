@@ -5,13 +5,19 @@ from __future__ import annotations
 from teir.dtypes import DataType
 from teir.search.machine import Machine
 from teir.search.packing import follow
-from teir.search.shape import ProductShape
+from teir.search.shape import ProductShape, extent_of
 
 _LONGEST_PANEL = 24
 """Vectors of a panel of rows that follow one another: a step along it stays within a page."""
 _RUN_COST = 3.0
 _MOVE_COST = 0.7
 """What packing a run of a row, and an element of it, takes, in multiply-adds of a vector."""
+_FAR = 4
+"""Sizes of the second cache from which an output leaves the caches before it is read."""
+_SHORT_RUN_BYTES = 128
+_RUN_OF_OUTPUT = 56.0
+"""Multiply-adds of a vector in whose time a run of such an output more is written."""
+_MOST_DEPTH = 128
 _PAIR_COLUMN = 2.4
 """Multiply-adds of BF16 pairs in whose time two factors of B meet and are spread."""
 
@@ -78,9 +84,25 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
     after = _vectors(outer, rows, count, lanes)
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
-        return (before - after) * shape.columns > cost
+        saved = (before - after) * shape.columns
+        return saved + _saved_by_long_runs(shape, machine, count) > cost
     saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * rows, lanes)
     return saved * shape.columns > 2 * cost
+
+
+def _saved_by_long_runs(shape: ProductShape, machine: Machine, count: int) -> float:
+    """What a product saves per step of the sum where ``count`` rows make one run of the output.
+
+    Only of outputs that leave the caches, and of runs of a few lines.
+    """
+    assert shape.m is not None
+    outer, rows = shape.m_outer[-1].extent, shape.m.extent
+    width = shape.out.data_type.width
+    depth = extent_of(shape.k)
+    is_far = shape.rows * shape.columns * extent_of(shape.c) * width >= _FAR * machine.l2_bytes
+    if not is_far or rows * width > _SHORT_RUN_BYTES or depth > _MOST_DEPTH:
+        return 0.0
+    return (outer - -(-outer // count)) * shape.columns * _RUN_OF_OUTPUT / depth
 
 
 def _pair_cost(rows: int, lanes: int) -> float:
