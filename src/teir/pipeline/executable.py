@@ -249,7 +249,7 @@ def compile_program(
         kernel_program=kernel_program,
         isa=target,
         threads=count,
-        native=bind(kernel_program, target, count if _is_parallel(program) else 1),
+        native=bind(kernel_program, target, count if count == 1 or _is_parallel(program) else 1),
         written=written_tensors(program),
     )
 
@@ -342,6 +342,8 @@ def _refusal(rule: Rule, argument: str, expected: str, found: str) -> TeirError:
 
 def _refuse_position_scratch(program: Program) -> None:
     """How many positions there are only the operands tell, and scratch is laid out before."""
+    if all(not axis.segments for axis in program.axes):
+        return
     operands = {tensor.name for tensor in program.tensors}
     findings = tuple(
         Finding(
