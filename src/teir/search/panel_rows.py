@@ -84,8 +84,8 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
     after = _vectors(outer, rows, count, lanes)
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
-        saved = (before - after) * shape.columns
-        return saved + _saved_by_long_runs(shape, machine, count) > cost
+        products = (before - after) * shape.columns
+        return products + _saved_by_long_runs(shape, machine, count) > cost
     saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * rows, lanes)
     return saved * shape.columns > 2 * cost
 
