@@ -119,15 +119,19 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         halves = 1 if sharing is Sharing.NONE else _SHARED_PACKED
         fits = sharing is not Sharing.ROWS and _fits_whole(shape, k, machine, halves)
         packed_a = Packing.WHOLE if fits else Packing.BLOCKS
+    panel_alone = packs_a and sharing is Sharing.NONE and _columns_stay(shape, k, machine)
+    if panel_alone:
+        packed_a = Packing.BLOCKS
     streams = _is_written_once(shape, depth, machine)
     is_long = streams and packs_a and extent_of(shape.k) <= _SHORT_DEPTH
+    panel = _written_panel(shape, machine) if is_long else panel_of(shape, machine)
     choice = Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
         depth=depth,
-        panel=_written_panel(shape, machine) if is_long else panel_of(shape, machine),
-        row_block=_row_block(shape, k, sharing, machine),
+        panel=panel,
+        row_block=panel if panel_alone else _row_block(shape, k, sharing, machine),
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
         streams=streams,
@@ -352,6 +356,19 @@ def _fits_whole(shape: ProductShape, k: Sequence[Span], machine: Machine, times:
     """True where a reduction block of A takes at most half of L2 so many times."""
     step_bytes = extent_of(k) * shape.a.data_type.width
     return shape.rows * step_bytes <= times * machine.l2_bytes // 2
+
+
+def _columns_stay(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where half of L2 holds a reduction block of B while every panel of A meets it.
+
+    A panel then is packed when it is needed: it fits beside B, and the next one takes its place.
+    Not where A comes from memory, which is read in longer runs, nor for types narrower than sums.
+    """
+    kind = shape.a.data_type
+    size = shape.rows * extent_of(shape.k) * kind.width
+    if size >= _FROM_MEMORY * machine.l2_bytes or kind.accumulator is not kind:
+        return False
+    return shape.columns * extent_of(k) * kind.width <= machine.l2_bytes // 2
 
 
 def _order(
