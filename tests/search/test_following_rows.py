@@ -118,7 +118,7 @@ def test_short_sums_pack_operands_near_the_second_cache_whole(columns: int, is_n
     [
         (32, DataType.FP32, {96}),
         (128, DataType.FP32, {48}),
-        (32, DataType.BF16, {64, 32}),
+        (32, DataType.BF16, {48}),
     ],
 )
 def test_streams_of_short_sums_make_long_panels(

@@ -123,7 +123,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if panel_alone:
         packed_a = Packing.BLOCKS
     streams = _is_written_once(shape, depth, machine)
-    is_long = streams and packs_a and extent_of(shape.k) <= _SHORT_DEPTH
+    is_long = streams and packs_a and _makes_short_sums(shape)
     panel = _written_panel(shape, machine) if is_long else panel_of(shape, machine)
     choice = Choice(
         packed_a=packed_a,
@@ -209,19 +209,20 @@ def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
 
 
 def _is_short(shape: ProductShape, machine: Machine) -> bool:
-    """True where few products make each result of a large output of two operands that are near.
-
-    Not for types narrower than their sums: only kernels of whole ones write past the caches.
-    """
+    """True where few products make each result of a large output of two operands that are near."""
     if shape.m is None or shape.n is None or shape.c:
         return False
     depth = extent_of(shape.k)
     width = shape.out.data_type.width
-    if shape.out.data_type.accumulator.width > width:
-        return False
     out_bytes = shape.rows * shape.columns * width
     near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
-    return depth <= _SHORT_DEPTH and out_bytes >= 2 * machine.l2_bytes and near
+    return _makes_short_sums(shape) and out_bytes >= 2 * machine.l2_bytes and near
+
+
+def _makes_short_sums(shape: ProductShape) -> bool:
+    """Not of types narrower than their sums: only kernels of whole ones write past the caches."""
+    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
+    return not is_narrow and extent_of(shape.k) <= _SHORT_DEPTH
 
 
 def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
