@@ -26,6 +26,7 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
+from teir.passes.leaf_blocks import with_leaf_blocks
 
 _PAD_BYTES = 64
 _TEMPORARY_BYTES = 256 << 10
@@ -36,7 +37,7 @@ _FEWEST_ROWS = 4
 
 
 def with_row_blocks(program: Program) -> Program:
-    """The program with the roots blocked whose temporaries dense products read.
+    """The program with the roots blocked whose temporaries dense products read, and large products.
 
     Blocks have up to 48 rows; fewer, but no fewer than 16, where temporaries would leave the
     second cache. Below that the last cache counts: what all rows update is read and written once a
@@ -48,7 +49,7 @@ def with_row_blocks(program: Program) -> Program:
         if rows is not None:
             assert isinstance(root, IterationNode)
             program = _Blocking(program, root, rows).program(place)
-    return program
+    return with_leaf_blocks(program)
 
 
 def _rows(program: Program, root: Node) -> int | None:
