@@ -80,6 +80,46 @@ def test_the_bits_of_two_passes(
         require_same(found, two_passes(monkeypatch, text, operands, out_levels="ds"))
 
 
+@pytest.mark.parametrize(
+    ("text", "factors"),
+    [
+        ("A[i,j] = c * B[i,j] + d * C[i,j]", "cBdC"),
+        ("A[i,j] = B[i,j] * c - C[i,j] * d", "BcCd"),
+        ("A[i,j] = c * B[i,j] * C[i,j]", "cBC"),
+        ("A[i,j] = B[i,j] * c * C[i,j]", "BcC"),
+        ("A[i,j] = B[i,k] * c * C[k,j] - d * D[i,j]", "BcCdD"),
+        ("A[i,j] = B[i,k] * C[k,j] * c", "BCc"),
+        ("A[i,j] = B[i,j] * C[i,j] * d", "BCd"),
+        ("A[i,j] = c * d * B[i,j] + C[i,j]", "cdBC"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_numbers_among_the_factors(
+    monkeypatch: pytest.MonkeyPatch, text: str, factors: str, dtype: type[Any]
+) -> None:
+    random = np.random.default_rng(12)
+    operands: list[Any] = []
+    for name in factors:
+        one = stored(random, 40, 9)
+        is_number = name.islower()
+        operands.append(
+            dtype(random.standard_normal())
+            if is_number
+            else one.with_values(one.values.astype(dtype))
+        )
+    found = teir.einsum(text, *operands, out_levels="ds")
+    require_same(found, two_passes(monkeypatch, text, operands, out_levels="ds"))
+    plan = teir.plan(text, *operands, out_levels="ds")
+    assert plan.is_at_once == (factors not in ("BCd", "cdBC"))
+
+
+@pytest.mark.parametrize("text", ["A[i,j] = c * B[i,j]", "A[i,j] = -B[i,j]"])
+def test_what_stores_the_same_shares_index_arrays(text: str) -> None:
+    b = stored(np.random.default_rng(1), 30, 6)
+    operands = (2.0, b) if "c" in text else (b,)
+    assert not teir.plan(text, *operands, out_levels="ds").is_at_once
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parts_and_threads(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(row_sums, "_SHARED", 1)

@@ -119,9 +119,10 @@ def row_sum(
         return None
     levels = [last_level(one) for term in rows for one in _operands(term)]
     width = np.result_type(*(level.pos.dtype for level in levels))
+    numbers = data_type.numpy_dtype()
     made = tuple(
-        _summed(row, is_negative, width, data_type.numpy_dtype())
-        for row, (_, is_negative) in zip(rows, terms, strict=True)
+        _summed(row, _scale(term, is_negative, numbers), width, numbers)
+        for row, (term, is_negative) in zip(rows, terms, strict=True)
     )
     run = fibre_unions(default_isa(), width.itemsize)
     pairs = pairs_of(run, [(term.kind, term.left, term.right) for term in made])
@@ -134,7 +135,7 @@ def row_sum(
 def _rows_of(
     terms: Sequence[tuple[Term, bool]], wanted: tuple[str, ...], fmt: Format
 ) -> tuple[RowTerm, ...] | None:
-    """The terms by rows; None where one is none, has a dense factor, or stores dense levels."""
+    """The terms by rows; None where one is none, has an array as a factor, or dense levels."""
     if fmt.sparse_prefix != len(wanted) or not terms:
         return None
     products = []
@@ -142,27 +143,51 @@ def _rows_of(
         factors = []
         for factor in term.factors:
             stored = factor.stored
-            if stored is None or stored.format.sparse_prefix != stored.ndim:
+            if stored is not None and stored.format.sparse_prefix == stored.ndim:
+                factors.append((factor.access.indices, stored))
+            elif factor.access.indices or factor.held.array.dtype.kind == "c":
                 return None
-            factors.append((factor.access.indices, stored))
         products.append(factors)
-    return row_terms(products, wanted)
+    rows = row_terms(products, wanted)
+    if rows is None:
+        return None
+    are_scaled = [
+        _is_scaled_first(term, row.kind) for row, (term, _) in zip(rows, terms, strict=True)
+    ]
+    return rows if all(are_scaled) else None
+
+
+def _is_scaled_first(term: Term, kind: TermKind) -> bool:
+    """True for at most one number, multiplied with before the last sparse factor is.
+
+    Programs multiply a product of matrices with the last one last; other factors in their order.
+    """
+    numbers = [place for place, one in enumerate(term.factors) if one.stored is None]
+    if not numbers:
+        return True
+    last = max(place for place, one in enumerate(term.factors) if one.stored is not None)
+    return len(numbers) == 1 and (kind is not TermKind.BOTH or numbers[0] < last)
 
 
 def _operands(term: RowTerm) -> tuple[Sparse, ...]:
     return (term.left,) if term.right is None else (term.left, term.right)
 
 
-def _summed(
-    row: RowTerm, is_negative: bool, width: np.dtype[Any], numbers: np.dtype[Any]
-) -> SumTerm:
+def _scale(term: Term, is_negative: bool, numbers: np.dtype[Any]) -> float:
+    """The number that a term is multiplied by, 1 or -1 where there is none."""
+    found = [one.held.array for one in term.factors if one.stored is None]
+    scale = float(np.asarray(found[0]).astype(numbers)) if found else 1.0
+    return -scale if is_negative else scale
+
+
+def _summed(row: RowTerm, scale: float, width: np.dtype[Any], numbers: np.dtype[Any]) -> SumTerm:
     arrays = []
     for one in _operands(row):
         level = last_level(one)
         parts = (level.pos, width), (level.crd, width), (one.values, numbers)
         pos, crd, values = (array.astype(dtype, copy=False) for array, dtype in parts)
         arrays.append((pos, crd, values))
-    return SumTerm(row.kind, arrays[0], arrays[1] if len(arrays) > 1 else None, is_negative)
+    return SumTerm(row.kind, arrays[0], arrays[1] if len(arrays) > 1 else None, scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

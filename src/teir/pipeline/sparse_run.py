@@ -157,6 +157,8 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
 
 def sum_at_once(problem: SparseProblem, steps: Sequence[Step]) -> RowSum | None:
     """All products as rows whose numbers are computed with their pattern; None where none are."""
+    if _shared(steps) is not None:
+        return None
     return row_sum(
         [term for step in steps for term in step.terms],
         problem.assignment.output.indices,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from teir.backends.llvm.fibre_words import TERM_WORDS, index_text
+from teir.backends.llvm.fibre_words import SCALE_BYTES, TERM_WORDS, index_text, scale_text
 
 _LANES = 8
 
@@ -28,10 +28,10 @@ def lanes_text(width: int, number: str) -> str:
 def _rows_text(width: int, number: str, *, is_union: bool) -> str:
     second = 8 * (TERM_WORDS + 1) if is_union else 32
     name = "teir_union_rows" if is_union else "teir_both_rows"
-    signs = (8 * (TERM_WORDS - 1), 8 * (2 * TERM_WORDS - 1))
-    scales = [_scale_text("scales", signs[0], number)]
+    places = (SCALE_BYTES, 8 * TERM_WORDS + SCALE_BYTES)
+    scales = [_scale_text("scales", places[0], number)]
     if is_union:
-        scales.append(_scale_text("others", signs[1], number))
+        scales.append(_scale_text("others", places[1], number))
     signed = "\n".join(scales)
     return f"""
 define internal i64 @{name}(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
@@ -73,12 +73,9 @@ done:
 
 
 def _scale_text(name: str, place: int, number: str) -> str:
-    """``%name``: 1, or -1 where the word at a place of the records is not 0, in all lanes."""
+    """``%name``: a scale of the records in all lanes."""
     kind = f"<{_LANES} x {number}>"
-    return f"""  %{name}.at = getelementptr i8, ptr %terms, i64 {place}
-  %{name}.word = load i64, ptr %{name}.at, align 8
-  %{name}.minus = icmp ne i64 %{name}.word, 0
-  %{name}.one = select i1 %{name}.minus, {number} -1.0, {number} 1.0
+    return f"""{scale_text(f"{name}.one", "terms", place, number)}
   %{name}.first = insertelement {kind} poison, {number} %{name}.one, i64 0
   %{name} = shufflevector {kind} %{name}.first, {kind} poison, <8 x i32> zeroinitializer"""
 

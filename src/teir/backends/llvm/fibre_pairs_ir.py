@@ -6,7 +6,7 @@ Only the end of a fibre is a branch that is guessed.
 
 from __future__ import annotations
 
-from teir.backends.llvm.fibre_words import TERM_WORDS, index_text
+from teir.backends.llvm.fibre_words import SCALE_BYTES, TERM_WORDS, index_text, scale_text
 
 _MERGED = 48
 """Coordinates of two fibres together up to which they are merged; longer ones are marked."""
@@ -34,16 +34,11 @@ entry:
   %other.val.at = getelementptr i8, ptr %other.at, i64 16
   %val = load ptr, ptr %val.at, align 8
   %oval = load ptr, ptr %other.val.at, align 8
-  %sign.at = getelementptr i8, ptr %terms, i64 {8 * (TERM_WORDS - 1)}
-  %sign = load i64, ptr %sign.at, align 8
-  %negative = icmp ne i64 %sign, 0
-  %scale = select i1 %negative, {number} -1.0, {number} 1.0
-  %second.sign = select i1 %is.union, i64 {8 * (2 * TERM_WORDS - 1)}, i64 {8 * (TERM_WORDS - 1)}
-  %other.sign.at = getelementptr i8, ptr %terms, i64 %second.sign
-  %other.sign = load i64, ptr %other.sign.at, align 8
-  %other.minus = icmp ne i64 %other.sign, 0
-  %other.negative = and i1 %other.minus, %is.union
-  %other.scale = select i1 %other.negative, {number} -1.0, {number} 1.0
+{scale_text("scale", "terms", SCALE_BYTES, number)}
+  %second.scale = select i1 %is.union, i64 {8 * TERM_WORDS + SCALE_BYTES}, i64 {SCALE_BYTES}
+  %own.place = getelementptr i8, ptr %terms, i64 %second.scale
+{scale_text("own", "own.place", 0, number)}
+  %other.scale = select i1 %is.union, {number} %own, {number} 1.0
   %r.next = add i64 %r, 1
 {index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
         index_text("f", "%other.pos", "%r", width)

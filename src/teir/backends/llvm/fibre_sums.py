@@ -46,12 +46,12 @@ NUMBERS = {DataType.FP64: "double", DataType.FP32: "float"}
 
 @dataclass(frozen=True, slots=True)
 class SumTerm:
-    """One term: pos, crd and values of one level or two."""
+    """One term: pos, crd and values of one level or two, and what all of it is multiplied by."""
 
     kind: TermKind
     left: tuple[Array, Array, Array]
     right: tuple[Array, Array, Array] | None
-    is_negative: bool
+    scale: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,14 @@ class FibreSums:
 
 
 def _record(term: SumTerm) -> tuple[int, ...]:
-    """The words of a term: kind, three addresses of either level, whether it is negative."""
+    """The words of a term: kind, three addresses of either level, the scale."""
     right = (0, 0, 0) if term.right is None else addresses(*term.right)
-    return (term.kind.value, *addresses(*term.left), *right, int(term.is_negative))
+    return (term.kind.value, *addresses(*term.left), *right, _bits(term.scale))
+
+
+def _bits(number: float) -> int:
+    """The bits of an FP64 as a word."""
+    return array("q", array("d", [number]).tobytes())[0]
 
 
 def _address(words: array[int]) -> int:

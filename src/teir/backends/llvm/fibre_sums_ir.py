@@ -12,14 +12,19 @@ from teir.backends.llvm.fibre_lanes_ir import lanes_declarations, lanes_text
 from teir.backends.llvm.fibre_merge import way_text
 from teir.backends.llvm.fibre_pairs_ir import pair_text
 from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text
-from teir.backends.llvm.fibre_words import TERM_WORDS, index_text, words_text
+from teir.backends.llvm.fibre_words import (
+    SCALE_BYTES,
+    TERM_WORDS,
+    index_text,
+    scale_text,
+    words_text,
+)
 
 SPARE = 8
 """Numbers behind those of the dense row that may be overwritten."""
 SHARE_WORDS = 5
 ROOM_WORDS = 3
 _WORDS = ("kind", "lpos", "lcrd", "lval", "rpos", "rcrd", "rval")
-_SIGN = 8 * len(_WORDS)
 
 
 def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str:
@@ -345,10 +350,7 @@ define internal void @teir_add_term(ptr %term, i64 %r, ptr %row, ptr %spare, ptr
                                     ptr %lines, ptr %ends) nounwind {{
 entry:
 {words_text("term", _WORDS)}
-  %sign.at = getelementptr i8, ptr %term, i64 {_SIGN}
-  %sign = load i64, ptr %sign.at, align 8
-  %negative = icmp ne i64 %sign, 0
-  %scale = select i1 %negative, {number} -1.0, {number} 1.0
+{scale_text("scale", "term", SCALE_BYTES, number)}
   %r.next = add i64 %r, 1
 {index_text("b", "%lpos", "%r", width)}{index_text("e", "%lpos", "%r.next", width)}
   switch i64 %kind.word, label %fibre [ i64 1, label %product  i64 2, label %both ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 LINE = 64
 """Columns of a line, and lines looked at together."""
 TERM_WORDS = 8
-"""Words of a term's record: kind, pos, crd and repeats of either level, one word to spare."""
+"""Words of a term's record: kind, pos, crd and repeats (or values) of either level, a scale."""
+SCALE_BYTES = 8 * (TERM_WORDS - 1)
+"""Where the scale of a term lies in its record, an FP64."""
 
 
 def index_text(name: str, array: str, place: str, width: int) -> str:
@@ -25,3 +27,13 @@ def words_text(base: str, names: tuple[str, ...]) -> str:
         lines.append(f"  %{name}.at = getelementptr i8, ptr %{base}, i64 {8 * number}")
         lines.append(f"  %{name} = load ptr, ptr %{name}.at, align 8")
     return "\n".join(lines)
+
+
+def scale_text(name: str, base: str, place: int, number: str) -> str:
+    """``%name``: the FP64 at a place of a record, as a ``number``."""
+    loaded = f"""  %{name}.at = getelementptr i8, ptr %{base}, i64 {place}
+  %{name}.wide = load double, ptr %{name}.at, align 8
+"""
+    same = f"  %{name} = fadd double %{name}.wide, -0.0"
+    narrow = f"  %{name} = fptrunc double %{name}.wide to float"
+    return loaded + (same if number == "double" else narrow)
