@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,13 @@ def test_fibres_that_begin_later_need_only_their_own_bounds() -> None:
     assert report.ok, report.findings
     assert (report.needs["B"].low, report.needs["B"].high) == (0, 24)
     assert [one.code for one in check(program, operands).findings] == ["TEIR410"]
+    bound = operands["p2"]
+    whole = bind_operand("p2", bounds, kinds["p2"], True)
+    operands["p2"] = replace(whole, address=bound.address, before_bytes=4, after_bytes=12)
+    assert check(parse_program(TWO_LEVELS.replace("p2 4;", "p2 4 - 4;")), operands).ok
+    bounds[1:] = [0, 3, 2]
+    (finding,) = check(parse_program(TWO_LEVELS.replace("p2 4;", "p2 4 - 4;")), operands).findings
+    assert finding.found == "p2 holds 3 at byte 4 and 2 at byte 8"
 
 
 def test_one_axis_walked_twice_visits_the_positions_of_both_walks() -> None:

@@ -43,3 +43,15 @@ parallel columns over p
     assert found_of(text) == (
         "node zero writing byte 12 of out at p=3 and node relu writing it at p=0"
     )
+
+
+def test_a_tile_clipped_in_place_may_overlap_itself() -> None:
+    """What is written twice is the same both times."""
+    text = """teir 1 "overlapping rows, clipped where they lie"
+tensor out: FP32
+axis m = 8: out 4
+axis n = 4: out 16
+primitive tile = ReLU(out -> out; M=[m], N=[n])
+relu: tile
+"""
+    assert check(parse_program(text)).ok
