@@ -39,8 +39,8 @@ _BEYOND_L2 = 4
 _NEAR = 2
 """Sizes of the second cache up to which two operands may be walked in the order of the output."""
 _FEW_COLUMNS = 64
-_ASKED_VECTORS = 3
-"""Vectors of a panel of rows that stay where they are."""
+_PANEL_VECTORS = 3
+"""Vectors of the lowest panel of rows that is as good as higher ones."""
 _FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run."""
 _ASKED_PANELS = 6
@@ -114,6 +114,11 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if _is_asked_for(shape, k, machine):
         return _asking_choice(shape, k, depth, sharing, machine)
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
+    streams = _is_written_once(shape, depth, machine)
+    is_shared = packs_a and sharing is Sharing.COLUMNS and not streams
+    divides_rows = is_shared and _divides_rows(shape, machine)
+    if divides_rows:
+        sharing = Sharing.ROWS
     packed_a = Packing.NONE
     if packs_a:
         halves = 1 if sharing is Sharing.NONE else _SHARED_PACKED
@@ -122,16 +127,18 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     panel_alone = packs_a and sharing is Sharing.NONE and _columns_stay(shape, k, machine)
     if panel_alone:
         packed_a = Packing.BLOCKS
-    streams = _is_written_once(shape, depth, machine)
     is_long = streams and packs_a and _makes_short_sums(shape)
     panel = _written_panel(shape, machine) if is_long else panel_of(shape, machine)
+    row_block = panel if panel_alone else _row_block(shape, k, sharing, machine)
+    if divides_rows:
+        row_block = shape.rows // machine.threads
     choice = Choice(
         packed_a=packed_a,
         packed_b=Packing.WHOLE if packs_b else Packing.NONE,
         order=_order(shape, k, packed_a, sharing, machine),
         depth=depth,
         panel=panel,
-        row_block=panel if panel_alone else _row_block(shape, k, sharing, machine),
+        row_block=row_block,
         column_block=_column_block(shape, k, sharing, machine),
         sharing=sharing,
         streams=streams,
@@ -163,7 +170,7 @@ def _is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> b
     kind = shape.a.data_type
     if kind is not DataType.FP64 or shape.m.stride(shape.a.name) != kind.width:
         return False
-    panel = _ASKED_VECTORS * machine.lanes(kind.width)
+    panel = _PANEL_VECTORS * machine.lanes(kind.width)
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
     is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
@@ -176,7 +183,7 @@ def _asking_choice(
     """A in place, a panel at a time, each used by all columns."""
     assert shape.m is not None
     assert shape.n is not None
-    panel = _ASKED_VECTORS * machine.lanes(shape.a.data_type.width)
+    panel = _PANEL_VECTORS * machine.lanes(shape.a.data_type.width)
     return Choice(
         packed_a=Packing.NONE,
         packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
@@ -341,6 +348,19 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     if max(panels, columns) < machine.threads:
         return Sharing.NONE
     return Sharing.ROWS if panels >= min(columns, 2 * machine.threads) else Sharing.COLUMNS
+
+
+def _divides_rows(shape: ProductShape, machine: Machine) -> bool:
+    """True where every thread gets the same rows, some vectors of them, in one block.
+
+    Each packs its own then. What one thread packs comes to another by way of the third cache.
+    """
+    if shape.m is None or len(shape.m_outer) > 1:
+        return False
+    cut = (*shape.m_outer, shape.m)[0]
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    is_high = shape.rows // machine.threads >= _PANEL_VECTORS * lanes
+    return is_high and cut.extent % machine.threads == 0
 
 
 def shares_batch(shape: ProductShape, machine: Machine) -> bool:
