@@ -199,6 +199,27 @@ FAULTS = (
         BOUNDS,
     ),
     Fault(
+        "plain programs: the strides of loops count for one iteration less",
+        "ir/check/plain.py",
+        "end += strides[tensor] * (extent - 1)",
+        "end += strides[tensor] * (extent - 2)",
+        BOUNDS,
+    ),
+    Fault(
+        "plain programs: iterations are apart whatever they write",
+        "ir/check/plain.py",
+        "return not self.is_written or (self.is_alike and is_injective(self.terms))",
+        "return not self.is_written or self.is_alike",
+        BOUNDS,
+    ),
+    Fault(
+        "plain programs: what is written under a guard counts",
+        "ir/check/plain.py",
+        "if tensor in owners and not node.guard and True not in guards:",
+        "if tensor in owners:",
+        "tests/ir",
+    ),
+    Fault(
         "a tile eight bytes too long",
         "ir/check/tiles.py",
         "reach += stride * (extent - 1)",
