@@ -185,6 +185,22 @@ def test_addresses_off_their_alignment_get_another_kernel() -> None:
     assert plan(turned, {"in0": 4}).kernels[0].family is Family.TURN
 
 
+TURNED = """teir 1 "turned"
+tensor in0: FP32
+tensor out: FP32
+axis i = 72: in0 400 + {offset}, out 4
+axis j = 100: in0 4, out 288
+primitive turn = Copy (in0 -> out; M=[i], N=[j])
+turn: turn
+"""
+
+
+@pytest.mark.parametrize(("offset", "family"), [(64, Family.TURN_TILES), (8, Family.TURN)])
+def test_maps_begin_at_multiples_of_16_bytes(offset: int, family: Family) -> None:
+    (kernel,) = plan(loads(TURNED.format(offset=offset))).kernels
+    assert kernel.family is family
+
+
 def test_budgets_are_checked_before_compiling() -> None:
     program, _ = contraction("mk,nk->mn", dict.fromkeys("mnk", 4096), BF16)
     (kernel,) = plan(program).kernels

@@ -40,7 +40,7 @@ def tensor_map(
     """
     width = operand.data_type.width
     moving = sorted((axis for axis in axes if axis.stride), key=lambda axis: axis.stride)
-    if not moving or moving[0].stride != width or operand.offset % MAP_ALIGNMENT:
+    if not moving or moving[0].stride != width:
         return None
     if any(axis.box > 1 and not axis.stride for axis in axes):
         return None
