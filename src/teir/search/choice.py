@@ -111,8 +111,8 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if _is_short(shape, machine):
         return short_choice(shape, depth, machine)
     sharing = sharing_of(shape, machine)
-    if _is_asked_for(shape, k, machine):
-        return _asking_choice(shape, k, depth, sharing, machine)
+    if sharing is Sharing.NONE and _is_asked_for(shape, k, machine):
+        return _asking_choice(shape, k, depth, machine)
     packs_a, packs_b = wants_packed_a(shape, k, machine), wants_packed_b(shape, k)
     streams = _is_written_once(shape, depth, machine)
     is_shared = packs_a and sharing is Sharing.COLUMNS and not streams
@@ -177,22 +177,20 @@ def _is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> b
     return is_far and shape.m.extent >= _ASKED_PANELS * panel and shape.columns > _FEW_COLUMNS
 
 
-def _asking_choice(
-    shape: ProductShape, k: Sequence[Span], depth: int, sharing: Sharing, machine: Machine
-) -> Choice:
-    """A in place, a panel at a time, each used by all columns."""
+def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """A in place, a panel at a time, each used by all columns; one thread."""
     assert shape.m is not None
     assert shape.n is not None
     panel = _PANEL_VECTORS * machine.lanes(shape.a.data_type.width)
     return Choice(
         packed_a=Packing.NONE,
         packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
-        order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
+        order=Order.ROWS,
         depth=depth,
         panel=panel,
         row_block=panel,
         column_block=shape.n.extent,
-        sharing=sharing,
+        sharing=Sharing.NONE,
         streams=False,
         prefetches_a=True,
         prefetches_b=False,
