@@ -4,8 +4,9 @@
 
 ``"stream": true``: the output is written once and not read again soon, so that it may go past the
 caches. ``"prefetch": [...]``: operands that the next invocation of the innermost loop around finds
-far from this one's, so that they are worth asking for ahead. Advice changes no value, may be
-ignored, and is ignored where it is not written as above.
+far from this one's, so that they are worth asking for ahead; of inputs, where that loop is short,
+the next invocation of the loop around it. Advice changes no value, may be ignored, and is ignored
+where it is not written as above.
 """
 
 from __future__ import annotations
