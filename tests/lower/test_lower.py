@@ -285,7 +285,9 @@ def test_blocks_of_columns_ask_for_the_rows_of_the_next_tile(columns: int) -> No
     assert asking
     assert {call.operands[0].offset_bytes % 768 for call in asking} == {192 + 63}
     assert not any(isinstance(call.kernel, GemmBlock) and call.kernel.brings for call in called)
-    same_as_evaluated(subject, Isa.AVX512, {"in0": 27 * 192, "in1": 27 * columns, "out": 192 * columns})
+    same_as_evaluated(
+        subject, Isa.AVX512, {"in0": 27 * 192, "in1": 27 * columns, "out": 192 * columns}
+    )
 
 
 @pytest.mark.parametrize("rows", [48, 64, 72, 144, 168])
