@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import inf
 
 from teir import __version__
+from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.pipeline.machine_speeds import measured_speeds, tuning_records
 from teir.pipeline.problem import Problem
@@ -81,7 +82,10 @@ def _within(tunable: Tunable) -> Callable[[Choices], TreeProgram]:
         return tunable.make
 
     def make(choices: Choices) -> TreeProgram:
-        tree = tunable.make(choices)
+        try:
+            tree = tunable.make(choices)
+        except TeirError:  # however it is sliced, it needs more
+            return tunable.make(())
         return tree if tunable.scratch(tree) <= limit else tunable.make(())
 
     return make
