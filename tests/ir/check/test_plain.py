@@ -69,6 +69,12 @@ def test_planned_programs_are_plain(
     assert _is_agreed(program)
 
 
+def test_entries_that_say_nothing_of_sums_leave_a_contraction_plain() -> None:
+    program = teir.plan("ab,bc->ac", (8, 9), (9, 7), threads=1).program
+    noted = [replace(one, metadata=(("note", "of a reader"),)) for one in program.primitives]
+    assert _is_agreed(replace(program, primitives=tuple(noted)))
+
+
 def test_proofs_of_plain_programs_have_details() -> None:
     """Operands are proved against the same intervals either way."""
     program = teir.plan("ab,bc->ac", (128, 96), (96, 80), threads=1).program

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from teir.ir.check import check
 from teir.ir.parsing import parse_program
 
@@ -43,6 +45,25 @@ parallel columns over p
     assert found_of(text) == (
         "node zero writing byte 12 of out at p=3 and node relu writing it at p=0"
     )
+
+
+@pytest.mark.parametrize(("offset", "is_race"), [(24, True), (40, True), (48, False)])
+def test_what_the_last_step_writes_lies_where_it_ends(offset: int, is_race: bool) -> None:
+    """Row p writes bytes 32 + 8 p, in the last of three steps, and 8 p from ``offset`` on."""
+    text = f"""teir 1 "the last step of a row and what follows it"
+tensor out: FP64
+axis p = 2: out 8
+axis i = 3: out 16
+axis far = 1: out 0 + {offset}
+primitive here = Zero(out; M=[], N=[])
+primitive there = Zero(out; M=[far], N=[])
+parallel rows over p
+  sequential steps over i
+    last: here if last(i)
+  behind: there
+"""
+    found = [finding.code for finding in check(parse_program(text)).findings]
+    assert found == ["TEIR403"] * is_race
 
 
 def test_a_tile_clipped_in_place_may_overlap_itself() -> None:

@@ -73,6 +73,11 @@ def test_a_good_program_has_exact_needs() -> None:
     report.raise_if_wrong()
 
 
+def test_a_report_is_shown_as_a_line() -> None:
+    assert repr(check(GOOD)) == "<Report on 'copy': ok>"
+    assert repr(check(BROKEN["TEIR302"])) == "<Report on 'copy': TEIR302>"
+
+
 def test_loops_beside_each_other_may_have_one_axis() -> None:
     again = loop("again", "n", leaf("copy_again"))
     assert check(replace(GOOD, roots=(*GOOD.roots, again))).ok
