@@ -8,7 +8,8 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
 from teir.pipeline.problem import contiguous, state_problem
-from teir.search.choice import Choice, Packing, Sharing, default_choice
+from teir.search.choice import Choice, Packing, Sharing
+from teir.search.default_choice import default_choice
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 

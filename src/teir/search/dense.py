@@ -15,7 +15,8 @@ from msgspec import structs
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
-from teir.search.choice import Choice, Packing, default_choice, shares_batch, short_choice
+from teir.search.choice import Choice, Packing
+from teir.search.default_choice import default_choice, short_choice
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
@@ -26,6 +27,7 @@ from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
+from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile

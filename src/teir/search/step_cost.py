@@ -12,8 +12,8 @@ from math import ceil
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import reduction_depth
-from teir.search.choice import wants_packed_a, wants_packed_b
 from teir.search.machine import Machine
+from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.shape import ProductShape, extent_of, product_shape
 from teir.search.step import Span, Step, normalise
 

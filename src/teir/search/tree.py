@@ -18,11 +18,12 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
 from teir.search.arrange import Arranged, Arrangement, arrange, as_written
-from teir.search.choice import Choice, default_choice
+from teir.search.choice import Choice
 from teir.search.contraction import Contraction as Contraction
 from teir.search.contraction import Factor as Factor
 from teir.search.contraction import Path as Path
 from teir.search.contraction import dense_strides
+from teir.search.default_choice import default_choice
 from teir.search.dense import Choose, emit_step
 from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission

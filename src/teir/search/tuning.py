@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from teir.ir.nodes import Program
-from teir.search.choice import Choice, choices, default_choice
+from teir.search.choice import Choice
+from teir.search.default_choice import choices, default_choice
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tree import MatrixStep, TreeProgram
 

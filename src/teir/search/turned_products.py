@@ -12,10 +12,11 @@ from __future__ import annotations
 import msgspec
 
 from teir.ir.nodes import Tensor
-from teir.search.choice import reduction_blocks, wants_packed_a, wants_packed_b
+from teir.search.default_choice import reduction_blocks
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
+from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape, some
 from teir.search.step import Span, Step, normalise

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(not maps_images(), reason="images are mapped on 
 SYMBOLS = ("third", "first", "second")
 TEXT = (
     "define double @first(double %x) nounwind {\n  %y = fmul double %x, 2.5\n  ret double %y\n}\n",
-    "define double @second(double %x) nounwind {\n  %y = fadd double %x, 0.375\n  ret double %y\n}\n",
+    "define double @second(double %x) nounwind {\n"
+    "  %y = fadd double %x, 0.375\n  ret double %y\n}\n",
     "define double @third(double %x) nounwind {\n"
     "  %y = call double @second(double %x)\n  %z = fsub double %y, 7.125\n  ret double %z\n}\n",
 )

@@ -1,0 +1,77 @@
+"""Rows and columns of one matrix-like step that are worked on together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from teir.passes.cache_blocks import FEWEST_COLUMNS, most_columns, most_rows
+from teir.passes.extents import even_block
+from teir.search.choice import Sharing
+from teir.search.machine import Machine
+from teir.search.panel_rows import panel_of
+from teir.search.shape import ProductShape, extent_of
+from teir.search.step import Span
+
+_CHUNKS = 4
+"""Chunks of work per thread, so that an uneven machine still shares evenly."""
+
+
+def written_panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of a panel whose results go past the caches.
+
+    Long rows make long panels of few columns: whole lines of the output, one after the other.
+    """
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    long = (vectors * lanes for vectors in (9, 6) if rows % (vectors * lanes) == 0)
+    return next(long, panel_of(shape, machine))
+
+
+def tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
+    """Columns of one register block beside a panel; a number that divides the columns if one does.
+
+    Short rows in so many columns are whole vectors.
+    Four vectors leave room for 6 columns, three for 9, two for 12.
+    """
+    assert shape.n is not None
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    largest = {1: 16, 2: 12, 3: 9, 4: 6, 6: 4, 9: 2}.get(-(-panel // lanes), 4)
+    extent = shape.n.extent
+    rows = 1 if shape.m is None else shape.m.extent
+    granule = lanes // gcd(rows, lanes)
+    if extent <= largest:
+        return extent
+    fitting = [
+        size
+        for size in range(largest, largest // 2, -1)
+        if extent % size == 0 and size % granule == 0
+    ]
+    even = -(-extent // -(-extent // largest))
+    return fitting[0] if fitting else even
+
+
+def row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
+    """Rows of A that are packed together at this depth; fewer where threads share them."""
+    if shape.m is None:
+        return 1
+    step_bytes = extent_of(k) * shape.a.data_type.width
+    panel = machine.panel_rows(shape.out.data_type.accumulator.width)
+    largest = most_rows(step_bytes, panel, machine.l2_bytes)
+    if sharing is Sharing.ROWS:
+        largest = min(largest, max(panel, shape.rows // (_CHUNKS * machine.threads)))
+    if largest >= shape.m.extent:
+        return largest
+    return even_block(shape.m.extent, largest, panel)
+
+
+def column_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
+    """Columns of B that stay in L2; fewer where threads share them."""
+    if shape.n is None:
+        return 1
+    step_bytes = extent_of(k) * shape.b.data_type.width
+    largest = most_columns(shape.n.extent, step_bytes, machine.l2_bytes)
+    if sharing is Sharing.COLUMNS:
+        shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
+        largest = min(largest, max(FEWEST_COLUMNS, shape.n.extent // shares))
+    return even_block(shape.n.extent, largest)

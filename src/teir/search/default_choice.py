@@ -1,0 +1,253 @@
+"""The choice for one matrix-like step where nothing has been measured, and the alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import gcd
+from typing import assert_never
+
+from teir.passes.cache_blocks import reduction_depth
+from teir.passes.extents import even_block
+from teir.search.choice import Choice, Order, Packing, Sharing
+from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
+from teir.search.machine import Machine
+from teir.search.packed_operands import (
+    FEW_COLUMNS,
+    columns_stay,
+    fits_whole,
+    is_asked_for,
+    wants_packed_a,
+    wants_packed_b,
+)
+from teir.search.packing import rows_together
+from teir.search.panel_rows import panel_of
+from teir.search.reductions import Reductions, reductions_of
+from teir.search.shape import ProductShape, extent_of
+from teir.search.sharing import LOW_PANEL_VECTORS, divides_rows, sharing_of
+from teir.search.step import Span
+
+_SHORT_DEPTH = 96
+"""Products per result up to which writing the output is a large part of the work."""
+_BEYOND_L2 = 4
+"""Sizes of the second cache from which an operand counts as streaming by."""
+_NEAR = 2
+"""Sizes of the second cache up to which two operands may be walked in the order of the output."""
+_PANELS_OF_A_RUN = 4
+"""Panels side by side where A comes from memory: longer runs are read and written faster."""
+_SHARED_PACKED = 16
+"""Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
+
+
+def default_choice(shape: ProductShape, machine: Machine) -> Choice:
+    """What the search takes where nothing has been measured."""
+    depth = _depth(shape)
+    k = reduction_blocks(shape).block
+    if _is_short(shape, machine):
+        return short_choice(shape, depth, machine)
+    if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
+        return _asking_choice(shape, k, depth, machine)
+    if wants_packed_a(shape, k, machine):
+        return _packing_choice(shape, k, depth, machine)
+    return _reading_choice(shape, k, depth, machine)
+
+
+def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """A packed: whole, in blocks of rows, or a panel at a time."""
+    sharing = sharing_of(shape, machine)
+    streams = _is_written_once(shape, depth, machine)
+    panel = panel_of(shape, machine)
+    if streams and _makes_short_sums(shape):
+        panel = written_panel(shape, machine)
+    choice = Choice(
+        packed_a=Packing.BLOCKS,
+        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        order=Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS,
+        depth=depth,
+        panel=panel,
+        row_block=row_block(shape, k, sharing, machine),
+        column_block=column_block(shape, k, sharing, machine),
+        sharing=sharing,
+        streams=streams,
+        prefetches_a=False,
+        prefetches_b=False,
+        prefetches_out=streams,
+    )
+    match sharing:
+        case Sharing.ROWS:
+            return choice
+        case Sharing.COLUMNS:
+            if not streams and divides_rows(shape, machine):
+                return replace(
+                    choice,
+                    order=Order.ROWS,
+                    row_block=shape.rows // machine.threads,
+                    column_block=column_block(shape, k, Sharing.ROWS, machine),
+                    sharing=Sharing.ROWS,
+                )
+            if fits_whole(shape, k, machine, _SHARED_PACKED):
+                return replace(choice, packed_a=Packing.WHOLE)
+            return choice
+        case Sharing.NONE:
+            if columns_stay(shape, k, machine):
+                return replace(choice, row_block=panel)
+            if fits_whole(shape, k, machine):
+                return replace(choice, packed_a=Packing.WHOLE)
+            return choice
+        case _:
+            assert_never(sharing)
+
+
+def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """A read where it lies, in runs of panels where it comes from memory once."""
+    sharing = sharing_of(shape, machine)
+    streams = _is_written_once(shape, depth, machine)
+    panel = panel_of(shape, machine)
+    choice = Choice(
+        packed_a=Packing.NONE,
+        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        order=_order(shape, k, sharing, machine),
+        depth=depth,
+        panel=panel,
+        row_block=row_block(shape, k, sharing, machine),
+        column_block=column_block(shape, k, sharing, machine),
+        sharing=sharing,
+        streams=streams,
+        prefetches_a=False,
+        prefetches_b=False,
+        prefetches_out=streams,
+    )
+    if not _is_read_once(shape, machine):
+        return choice
+    assert shape.m is not None
+    assert shape.n is not None
+    return replace(
+        choice,
+        order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
+        row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * panel, panel),
+        column_block=shape.n.extent,
+        prefetches_a=True,
+    )
+
+
+def _order(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> Order:
+    """The loops that are shared outside, else the smaller operand is walked again."""
+    if sharing is not Sharing.NONE:
+        return Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS
+    is_wide = shape.rows < shape.columns and fits_whole(shape, k, machine)
+    return Order.COLUMNS if is_wide else Order.ROWS
+
+
+def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """A in place, a panel at a time, each used by all columns; one thread."""
+    assert shape.m is not None
+    assert shape.n is not None
+    panel = LOW_PANEL_VECTORS * machine.lanes(shape.a.data_type.width)
+    return Choice(
+        packed_a=Packing.NONE,
+        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        order=Order.ROWS,
+        depth=depth,
+        panel=panel,
+        row_block=panel,
+        column_block=shape.n.extent,
+        sharing=Sharing.NONE,
+        streams=False,
+        prefetches_a=True,
+        prefetches_b=False,
+        prefetches_out=False,
+    )
+
+
+def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
+    """True for an output that no cache holds until it is read, made of whole sums."""
+    results = shape.rows * shape.columns * extent_of(shape.c)
+    is_large = results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
+    return is_large and reductions_of(shape, depth).is_one_block
+
+
+def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
+    """True where few columns meet a large A: a panel of A is read, used by all, and done with."""
+    if shape.m is None or shape.n is None or shape.n_outer:
+        return False
+    size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
+    return shape.columns <= FEW_COLUMNS and size >= _BEYOND_L2 * machine.l2_bytes
+
+
+def _is_short(shape: ProductShape, machine: Machine) -> bool:
+    """True where few products make each result of a large output of two operands that are near."""
+    if shape.m is None or shape.n is None or shape.c:
+        return False
+    depth = extent_of(shape.k)
+    width = shape.out.data_type.width
+    out_bytes = shape.rows * shape.columns * width
+    near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
+    return _makes_short_sums(shape) and out_bytes >= 2 * machine.l2_bytes and near
+
+
+def _makes_short_sums(shape: ProductShape) -> bool:
+    """Not of types narrower than their sums: only kernels of whole ones write past the caches."""
+    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
+    return not is_narrow and extent_of(shape.k) <= _SHORT_DEPTH
+
+
+def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
+    """Both operands packed whole; loops follow the output, which is written once."""
+    panel = written_panel(shape, machine)
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows = 1 if shape.m is None else shape.m.extent
+    if shape.m is not None and shape.m_outer and rows % lanes:
+        together = lanes // gcd(rows, lanes) * rows
+        if together <= 4 * lanes and rows_together(shape.m, shape.m_outer[-1], together) > 1:
+            panel = together
+    return Choice(
+        packed_a=Packing.WHOLE,
+        packed_b=Packing.WHOLE,
+        order=Order.OUTPUT,
+        depth=depth,
+        panel=panel,
+        row_block=shape.rows,
+        column_block=tile_columns(shape, panel, machine),
+        sharing=sharing_of(shape, machine),
+        streams=True,
+        prefetches_a=False,
+        prefetches_b=False,
+        prefetches_out=True,
+    )
+
+
+def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
+    """The default, then the alternatives that may be faster, each once."""
+    first = default_choice(shape, machine)
+    seen = {first}
+    yield first
+    for other in _alternatives(first, shape, machine):
+        if other not in seen:
+            seen.add(other)
+            yield other
+
+
+def reduction_blocks(shape: ProductShape) -> Reductions:
+    """How the default choice cuts the reductions."""
+    return reductions_of(shape, _depth(shape))
+
+
+def _depth(shape: ProductShape) -> int:
+    """Narrow outputs are summed in one block where one holds everything, else in wide scratch."""
+    out = shape.out.data_type
+    depth = reduction_depth(out)
+    return depth if reductions_of(shape, depth).is_one_block else reduction_depth(out.accumulator)
+
+
+def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    if shape.m is not None:
+        yield from (replace(first, packed_a=packing) for packing in Packing)
+    if shape.n is not None:
+        yield from (replace(first, packed_b=one) for one in (Packing.NONE, Packing.WHOLE))
+    if first.sharing is Sharing.NONE:
+        yield from (replace(first, order=order) for order in Order)
+    yield replace(first, depth=first.depth // 2)
+    for vectors, columns in ((2, 12), (3, 8), (4, 6)):
+        yield replace(first, panel=vectors * lanes, column_block=columns)
+    yield replace(first, streams=not first.streams)

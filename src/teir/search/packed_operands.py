@@ -1,0 +1,88 @@
+"""Whether the operands of one matrix-like step are copied into scratch, and what fits where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Tensor
+from teir.passes.cache_blocks import USUAL, Walked, is_worth_packing, packs_columns, packs_lanes
+from teir.search.machine import Machine
+from teir.search.panel_rows import gains_by_following
+from teir.search.shape import ProductShape, extent_of
+from teir.search.sharing import LOW_PANEL_VECTORS
+from teir.search.step import Span
+
+_FROM_MEMORY = 12
+"""Sizes of the second cache from which an operand comes from memory at every run."""
+_ASKED_PANELS = 6
+"""Panels of rows from which on asking for the next one while the present one is used pays."""
+FEW_COLUMNS = 64
+
+
+def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where the rule of lanes says so, or where rows that follow one another fill vectors."""
+    if shape.m is None or not k:
+        return False
+    walk = _walked(shape.a, shape.m, k, shape.columns)
+    if packs_lanes(walk, machine.l1_bytes, USUAL):
+        return True
+    return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
+
+
+def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
+    """True where the rule of columns says so."""
+    if shape.n is None or not k:
+        return False
+    return packs_columns(_walked(shape.b, shape.n, k, shape.rows), USUAL)
+
+
+def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walked:
+    """How a block of reductions walks an operand."""
+    strides = [axis.stride(tensor.name) for axis in k]
+    return Walked(
+        side=side.extent,
+        depth=extent_of(k),
+        readers=readers,
+        step=strides[-1],
+        farthest=max(strides),
+        apart=side.stride(tensor.name),
+        width=tensor.data_type.width,
+    )
+
+
+def fits_whole(shape: ProductShape, k: Sequence[Span], machine: Machine, times: int = 1) -> bool:
+    """True where a reduction block of A takes at most half of L2 so many times."""
+    step_bytes = extent_of(k) * shape.a.data_type.width
+    return shape.rows * step_bytes <= times * machine.l2_bytes // 2
+
+
+def columns_stay(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where half of L2 holds a reduction block of B while every panel of A meets it.
+
+    A panel then is packed when it is needed: it fits beside B, and the next one takes its place.
+    Not where A comes from memory, which is read in longer runs, nor for types narrower than sums.
+    """
+    kind = shape.a.data_type
+    size = shape.rows * extent_of(shape.k) * kind.width
+    if size >= _FROM_MEMORY * machine.l2_bytes or kind.accumulator is not kind:
+        return False
+    return shape.columns * extent_of(k) * kind.width <= machine.l2_bytes // 2
+
+
+def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where a large A is as good in place as packed once its next rows are asked for.
+
+    Its rows are adjacent and many, and all columns of a block stay in or near the second cache.
+    Twice as many elements of FP32 come with each line, and packing them costs less.
+    """
+    if shape.m is None or shape.n is None or shape.n_outer or not 2 <= len(shape.k) <= 3:
+        return False
+    kind = shape.a.data_type
+    if kind is not DataType.FP64 or shape.m.stride(shape.a.name) != kind.width:
+        return False
+    panel = LOW_PANEL_VECTORS * machine.lanes(kind.width)
+    size = shape.rows * extent_of(shape.k) * kind.width
+    columns = shape.n.extent * extent_of(k) * kind.width
+    is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
+    return is_far and shape.m.extent >= _ASKED_PANELS * panel and shape.columns > FEW_COLUMNS

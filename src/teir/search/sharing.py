@@ -1,0 +1,48 @@
+"""Which loops of one matrix-like step the threads share."""
+
+from __future__ import annotations
+
+from teir.passes.cache_blocks import FEWEST_COLUMNS
+from teir.search.choice import Sharing
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of
+
+LOW_PANEL_VECTORS = 3
+"""Vectors of the lowest panel of rows that is as good as higher ones."""
+
+
+def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
+    """Rows where there are enough panels, else columns; none where the batch axes are enough.
+
+    Threads that share rows pack their own: cores that are far from each other exchange nothing.
+    """
+    if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
+        return Sharing.NONE
+    panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
+    columns = shape.columns // FEWEST_COLUMNS
+    if max(panels, columns) < machine.threads:
+        return Sharing.NONE
+    return Sharing.ROWS if panels >= min(columns, 2 * machine.threads) else Sharing.COLUMNS
+
+
+def divides_rows(shape: ProductShape, machine: Machine) -> bool:
+    """True where every thread gets the same rows, some vectors of them, in one block.
+
+    Each packs its own then. What one thread packs comes to another by way of the third cache.
+    """
+    if shape.m is None or len(shape.m_outer) > 1:
+        return False
+    cut = (*shape.m_outer, shape.m)[0]
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    is_high = shape.rows // machine.threads >= LOW_PANEL_VECTORS * lanes
+    return is_high and cut.extent % machine.threads == 0
+
+
+def shares_batch(shape: ProductShape, machine: Machine) -> bool:
+    """True where the batch axes alone give every thread something to do."""
+    return _is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
+
+
+def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+    work = shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c)
+    return machine.threads > 1 and work >= machine.threaded_work
