@@ -4,73 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from teir.backends.llvm.fibre_walks import (
+    column_text,
+    last_places,
+    meet_text,
+    places_behind,
+    walk_text,
+)
 from teir.backends.llvm.fibre_words import index_text
-
-_AT_ONCE = 8
-"""Columns marked without a test between them."""
 
 
 def mark_fibre_text(width: int) -> str:
-    """Mark the coordinates of one fibre; ``ends`` are the first and the last line with a mark."""
-    return f"""
-define internal void @teir_mark_fibre(ptr %crd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
-    alwaysinline nounwind {{
-entry:
-  %any = icmp slt i64 %b, %e
-  br i1 %any, label %ends.look, label %done
-ends.look:
-  %e.last = sub i64 %e, 1
-{index_text("k0", "%crd", "%b", width)}{index_text("k1", "%crd", "%e.last", width)}
-  %line0 = lshr i64 %k0, 6
-  %line1 = lshr i64 %k1, 6
-  %high.at = getelementptr i8, ptr %ends, i64 8
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %high.at
-  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
-  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
-  store i64 %low.now, ptr %ends
-  store i64 %high.now, ptr %high.at
-  br label %several
-several:
-  %q = phi i64 [ %b, %ends.look ], [ %q.next, %several.mark ]
-  %q.next = add i64 %q, {_AT_ONCE}
-  %whole = icmp sle i64 %q.next, %e
-  br i1 %whole, label %several.mark, label %rest
-several.mark:
-{_marks([f"add i64 %q, {number}" for number in range(_AT_ONCE)], "s", width)}  br label %several
-rest:
-  %over = icmp slt i64 %q, %e
-  br i1 %over, label %rest.mark, label %done
-rest.mark:
-{_rest_marks(width)}  br label %done
-done:
-  ret void
-}}"""
+    """Mark the coordinates of one fibre."""
+    far, last = last_places()
+    return walk_text(
+        "teir_mark_fibre(ptr %crd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)",
+        _marks(places_behind(), "s", width),
+        far + _marks(last, "r", width),
+        width,
+    )
 
 
 def _marks(places: Sequence[str], prefix: str, width: int) -> str:
-    """Mark the columns at some places of ``%crd`` without a test between them."""
-    lines = []
-    for number, place in enumerate(places):
-        name = f"{prefix}{number}"
-        lines.append(f"  %{name}.place = {place}")
-        lines.append(index_text(name, "%crd", f"%{name}.place", width).rstrip())
-        lines.append(f"""  %{name}.mark = getelementptr i8, ptr %marks, i64 %{name}
-  store i8 1, ptr %{name}.mark
-  %{name}.line = lshr i64 %{name}, 6
-  %{name}.line.at = getelementptr i8, ptr %lines, i64 %{name}.line
-  store i8 1, ptr %{name}.line.at""")
-    return "\n".join(lines) + "\n"
-
-
-def _rest_marks(width: int) -> str:
-    """Mark the last places, the last one again for those that are none: no loop to guess wrong."""
-    bounds = "".join(f"  %r{number}.far = add i64 %q, {number}\n" for number in range(_AT_ONCE - 1))
-    places = [
-        f"call i64 @llvm.umin.i64(i64 %r{number}.far, i64 %e.last)"
-        for number in range(_AT_ONCE - 1)
-    ]
-    return bounds + _marks(places, "r", width)
+    names = (f"{prefix}{number}" for number in range(len(places)))
+    marks = (column_text(name, place, width) for name, place in zip(names, places, strict=True))
+    return "".join(f"{one}\n" for one in marks)
 
 
 def mark_product_text(width: int) -> str:
@@ -108,44 +66,6 @@ done:
 
 def mark_both_text(width: int) -> str:
     """Mark what two fibres store."""
-    return f"""
-define internal void @teir_mark_both(ptr %crd, i64 %b, i64 %e, ptr %other, i64 %f, i64 %g,
-                                     ptr %marks, ptr %lines, ptr %ends) nounwind {{
-entry:
-  %high.at = getelementptr i8, ptr %ends, i64 8
-  br label %step
-step:
-  %p = phi i64 [ %b, %entry ], [ %p.next, %compare ], [ %p.both, %met ]
-  %q = phi i64 [ %f, %entry ], [ %q.next, %compare ], [ %q.both, %met ]
-  %p.some = icmp slt i64 %p, %e
-  %q.some = icmp slt i64 %q, %g
-  %some = and i1 %p.some, %q.some
-  br i1 %some, label %compare, label %done
-compare:
-{index_text("x", "%crd", "%p", width)}{index_text("y", "%other", "%q", width)}
-  %less = icmp slt i64 %x, %y
-  %more = icmp sgt i64 %x, %y
-  %p.step = zext i1 %less to i64
-  %q.step = zext i1 %more to i64
-  %p.next = add i64 %p, %p.step
-  %q.next = add i64 %q, %q.step
-  %is = icmp eq i64 %x, %y
-  br i1 %is, label %met, label %step
-met:
-  %p.both = add i64 %p, 1
-  %q.both = add i64 %q, 1
-  %mark.at = getelementptr i8, ptr %marks, i64 %x
-  store i8 1, ptr %mark.at
-  %line = lshr i64 %x, 6
-  %line.at = getelementptr i8, ptr %lines, i64 %line
-  store i8 1, ptr %line.at
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %high.at
-  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line)
-  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line)
-  store i64 %low.now, ptr %ends
-  store i64 %high.now, ptr %high.at
-  br label %step
-done:
-  ret void
-}}"""
+    signature = """teir_mark_both(ptr %crd, i64 %b, i64 %e, ptr %other, i64 %f, i64 %g,
+                                     ptr %marks, ptr %lines, ptr %ends)"""
+    return meet_text(signature, "", width)

@@ -12,6 +12,14 @@ from teir.backends.llvm.fibre_lanes_ir import lanes_declarations, lanes_text
 from teir.backends.llvm.fibre_merge import way_text
 from teir.backends.llvm.fibre_pairs_ir import pair_text
 from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text
+from teir.backends.llvm.fibre_walks import (
+    AT_ONCE,
+    column_text,
+    last_places,
+    meet_text,
+    places_behind,
+    walk_text,
+)
 from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
     TERM_WORDS,
@@ -20,7 +28,7 @@ from teir.backends.llvm.fibre_words import (
     words_text,
 )
 
-SPARE = 8
+SPARE = AT_ONCE
 """Numbers behind those of the dense row that may be overwritten."""
 SHARE_WORDS = 5
 ROOM_WORDS = 3
@@ -193,44 +201,15 @@ def _fused(number: str) -> str:
 
 def _add_fibre_text(width: int, number: str) -> str:
     """One fibre times a number; the places behind its last element go to spare numbers."""
-    several = [f"add i64 %q, {n}" for n in range(SPARE)]
-    far = "".join(f"  %r{n}.far = add i64 %q, {n}\n" for n in range(SPARE - 1))
-    rest = [f"call i64 @llvm.umin.i64(i64 %r{n}.far, i64 %e.last)" for n in range(SPARE - 1)]
-    return f"""
-define internal void @teir_add_fibre(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale, ptr %row,
-                                     ptr %spare, ptr %marks, ptr %lines, ptr %ends)
-    alwaysinline nounwind {{
-entry:
-  %any = icmp slt i64 %b, %e
-  br i1 %any, label %ends.look, label %done
-ends.look:
-  %e.last = sub i64 %e, 1
-{index_text("k0", "%crd", "%b", width)}{index_text("k1", "%crd", "%e.last", width)}
-  %line0 = lshr i64 %k0, 6
-  %line1 = lshr i64 %k1, 6
-  %high.at = getelementptr i8, ptr %ends, i64 8
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %high.at
-  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line0)
-  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line1)
-  store i64 %low.now, ptr %ends
-  store i64 %high.now, ptr %high.at
-  br label %several
-several:
-  %q = phi i64 [ %b, %ends.look ], [ %q.next, %several.add ]
-  %q.next = add i64 %q, {SPARE}
-  %whole = icmp sle i64 %q.next, %e
-  br i1 %whole, label %several.add, label %rest
-several.add:
-{_adds(several, "s", width, number, some=False)}  br label %several
-rest:
-  %over = icmp slt i64 %q, %e
-  br i1 %over, label %rest.add, label %done
-rest.add:
-{far}{_adds(rest, "r", width, number, some=True)}  br label %done
-done:
-  ret void
-}}"""
+    far, last = last_places()
+    signature = f"""teir_add_fibre(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale, ptr %row,
+                                     ptr %spare, ptr %marks, ptr %lines, ptr %ends)"""
+    return walk_text(
+        signature,
+        _adds(places_behind(), "s", width, number, some=False),
+        far + _adds(last, "r", width, number, some=True),
+        width,
+    )
 
 
 def _adds(places: Sequence[str], prefix: str, width: int, number: str, *, some: bool) -> str:
@@ -238,13 +217,7 @@ def _adds(places: Sequence[str], prefix: str, width: int, number: str, *, some: 
     lines = []
     for n, place in enumerate(places):
         name = f"{prefix}{n}"
-        lines.append(f"  %{name}.place = {place}")
-        lines.append(index_text(name, "%crd", f"%{name}.place", width).rstrip())
-        lines.append(f"""  %{name}.mark = getelementptr i8, ptr %marks, i64 %{name}
-  store i8 1, ptr %{name}.mark
-  %{name}.line = lshr i64 %{name}, 6
-  %{name}.line.at = getelementptr i8, ptr %lines, i64 %{name}.line
-  store i8 1, ptr %{name}.line.at
+        lines.append(f"""{column_text(name, place, width)}
   %{name}.cell = getelementptr {number}, ptr %row, i64 %{name}""")
         cell = f"%{name}.cell"
         if some:
@@ -290,34 +263,10 @@ done:
 
 def _add_both_text(width: int, number: str) -> str:
     """The products of what two fibres store."""
-    return f"""
-define internal void @teir_add_both(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale,
+    signature = f"""teir_add_both(ptr %crd, ptr %val, i64 %b, i64 %e, {number} %scale,
                                     ptr %other, ptr %oval, i64 %f, i64 %g, ptr %row, ptr %marks,
-                                    ptr %lines, ptr %ends) nounwind {{
-entry:
-  %high.at = getelementptr i8, ptr %ends, i64 8
-  br label %step
-step:
-  %p = phi i64 [ %b, %entry ], [ %p.next, %compare ], [ %p.both, %met ]
-  %q = phi i64 [ %f, %entry ], [ %q.next, %compare ], [ %q.both, %met ]
-  %p.some = icmp slt i64 %p, %e
-  %q.some = icmp slt i64 %q, %g
-  %some = and i1 %p.some, %q.some
-  br i1 %some, label %compare, label %done
-compare:
-{index_text("x", "%crd", "%p", width)}{index_text("y", "%other", "%q", width)}
-  %less = icmp slt i64 %x, %y
-  %more = icmp sgt i64 %x, %y
-  %p.step = zext i1 %less to i64
-  %q.step = zext i1 %more to i64
-  %p.next = add i64 %p, %p.step
-  %q.next = add i64 %q, %q.step
-  %is = icmp eq i64 %x, %y
-  br i1 %is, label %met, label %step
-met:
-  %p.both = add i64 %p, 1
-  %q.both = add i64 %q, 1
-  %left.at = getelementptr {number}, ptr %val, i64 %p
+                                    ptr %lines, ptr %ends)"""
+    met = f"""  %left.at = getelementptr {number}, ptr %val, i64 %p
   %left = load {number}, ptr %left.at, align 1
   %scaled = fmul {number} %scale, %left
   %right.at = getelementptr {number}, ptr %oval, i64 %q
@@ -326,21 +275,8 @@ met:
   %before = load {number}, ptr %cell
   %sum = call {number} @{_fused(number)}({number} %scaled, {number} %right, {number} %before)
   store {number} %sum, ptr %cell
-  %mark.at = getelementptr i8, ptr %marks, i64 %x
-  store i8 1, ptr %mark.at
-  %line = lshr i64 %x, 6
-  %line.at = getelementptr i8, ptr %lines, i64 %line
-  store i8 1, ptr %line.at
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %high.at
-  %low.now = call i64 @llvm.umin.i64(i64 %low, i64 %line)
-  %high.now = call i64 @llvm.smax.i64(i64 %high, i64 %line)
-  store i64 %low.now, ptr %ends
-  store i64 %high.now, ptr %high.at
-  br label %step
-done:
-  ret void
-}}"""
+"""
+    return meet_text(signature, met, width)
 
 
 def _add_term_text(width: int, number: str) -> str:
