@@ -37,7 +37,8 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
 from teir.lower.lower import lower
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.runtime import runtime
 from teir.search.machine import Machine
 from teir.search.path import find_path

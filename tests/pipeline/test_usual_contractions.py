@@ -11,7 +11,8 @@ from teir.expr.parsing import parse_expression
 from teir.lower.kernels import BatchBlock, LaneBlock, PanelBlock, PermuteCopy
 from teir.pipeline import usual_contractions as usual
 from teir.pipeline.executable import default_isa
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 
 FEW = (
     ("ab,bc->ac", ((96, 40), (40, 60))),

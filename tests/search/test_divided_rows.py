@@ -7,7 +7,8 @@ import pytest
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.choice import Choice, Packing, Sharing
 from teir.search.default_choice import default_choice
 from teir.search.machine import Machine

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape
 from teir.search.tree import contraction_program

@@ -13,7 +13,8 @@ from strategies.contractions import draw_terms
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.nodes import Program
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.tree import contraction_program
 
 TWO = replace(USUAL, threads=2)

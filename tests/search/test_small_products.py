@@ -16,7 +16,8 @@ from teir.ir.nodes import Program
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import BatchBlock, DotRows, Elementwise, Kernel, LaneBlock, RowSweep
 from teir.lower.lower import lower
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 from teir.target import Isa

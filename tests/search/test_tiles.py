@@ -14,7 +14,8 @@ from teir.ir.evaluate import evaluate
 from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Operation, Program
 from teir.ir.printing import print_program
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 

@@ -15,7 +15,8 @@ from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.printing import print_program
 from teir.lower.slots import assign_slots
-from teir.pipeline.problem import contiguous, state_problem
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.problem import state_problem
 from teir.search.contraction import Contraction
 from teir.search.machine import Machine
 from teir.search.slicing import sliceable

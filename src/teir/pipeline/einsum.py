@@ -20,15 +20,15 @@ from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.determinism import checked_determinism
-from teir.pipeline.plan import Plan, operand_type, run_views, view_out
-from teir.pipeline.planning import Wishes, callable_plan, kept_plans, plan_arrays, plan_types
-from teir.pipeline.problem import (
+from teir.pipeline.operand_types import (
     OperandType,
     asked_type,
     contiguous,
     contiguous_numpy,
     stored_type,
 )
+from teir.pipeline.plan import Plan, operand_type, run_views, view_out
+from teir.pipeline.planning import Wishes, callable_plan, kept_plans, plan_arrays, plan_types
 from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan

@@ -15,8 +15,9 @@ from teir.lower.kernels import Kernel
 from teir.lower.parameters import contraction_parameters
 from teir.pipeline.executable import Executable, Form
 from teir.pipeline.explain_choice import explain_choice, explain_time
+from teir.pipeline.operand_types import OperandType
 from teir.pipeline.plan import Plan
-from teir.pipeline.problem import OperandType, Route
+from teir.pipeline.problem import Route
 
 
 def explain_plan(plan: Plan, measure: bool) -> str:

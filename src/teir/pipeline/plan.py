@@ -15,7 +15,8 @@ from teir.ir.nodes import Program
 from teir.pipeline.choosing import Chosen, Decidable
 from teir.pipeline.executable import Executable, Form
 from teir.pipeline.memory import scratch_bytes
-from teir.pipeline.problem import OperandType, Problem, Route
+from teir.pipeline.operand_types import OperandType
+from teir.pipeline.problem import Problem, Route
 from teir.search.tree import StepNote
 
 PLAN_OPERANDS = Rule(

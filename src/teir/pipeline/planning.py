@@ -25,14 +25,10 @@ from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.executable import Executable, compile_program, thread_count
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
+from teir.pipeline.operand_types import OperandType
 from teir.pipeline.plan import Plan, call_plan, operand_type
 from teir.pipeline.plan_cache import PlanCache
-from teir.pipeline.problem import (
-    OperandType,
-    Problem,
-    Route,
-    state_problem,
-)
+from teir.pipeline.problem import Problem, Route, state_problem
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
 from teir.search.path import find_path

@@ -9,15 +9,9 @@ from teir.pipeline.einsum import SHAPES
 from teir.pipeline.memory import MEMORY_LIMIT
 from teir.pipeline.numbered_axes import AXES
 from teir.pipeline.numbered_axes import EXTENTS as TENSORDOT_EXTENTS
+from teir.pipeline.operand_types import COMMON_TYPE, RESULT_TYPE
 from teir.pipeline.plan import RULES as PLAN_RULES
-from teir.pipeline.problem import (
-    COMMON_TYPE,
-    OUT_ORDER,
-    OUT_OVERLAP,
-    OUT_WIDTH,
-    RESULT_TYPE,
-    SIZE,
-)
+from teir.pipeline.problem import OUT_ORDER, OUT_OVERLAP, OUT_WIDTH, SIZE
 from teir.search.path import OPTIMIZE
 
 EINSUM_RULES = tuple(

@@ -13,7 +13,7 @@ from teir.errors import ArgumentPlace, Finding, TeirError
 from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_parsing import is_index_notation, parse_index_notation
 from teir.expr.nodes import Subscripts
-from teir.pipeline.problem import asked_type
+from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem

@@ -19,7 +19,7 @@ from teir.expr.index_notation import Access, Assignment, Product
 from teir.expr.index_notation_check import index_extents
 from teir.expr.nodes import Subscripts
 from teir.pipeline.executable import thread_count
-from teir.pipeline.problem import asked_type
+from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_operands import Held, hold
 from teir.pipeline.sparse_rules import OUT_LEVELS, SPARSE_OPERANDS, SPARSE_TYPE
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from teir.ir.nodes import Program
 from teir.pipeline.executable import compile_program
-from teir.pipeline.problem import OperandType, Problem
+from teir.pipeline.operand_types import OperandType
+from teir.pipeline.problem import Problem
 
 _ROUNDS = 7
 _PROGRAM_SECONDS = 0.15

@@ -17,7 +17,8 @@ import msgspec
 from teir import __version__
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.json_scan import scan
-from teir.pipeline.problem import OperandType, Problem
+from teir.pipeline.operand_types import OperandType
+from teir.pipeline.problem import Problem
 from teir.runtime.record_folder import RecordFolder
 from teir.search.choice import Choice
 from teir.search.contraction import Path

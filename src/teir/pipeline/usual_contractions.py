@@ -19,7 +19,8 @@ from teir.lower.kernels import BatchBlock, Kernel
 from teir.lower.lower import lower
 from teir.pipeline.executable import default_threads
 from teir.pipeline.machine_speeds import machine_of
-from teir.pipeline.problem import contiguous, state_problem, stored_type
+from teir.pipeline.operand_types import contiguous, stored_type
+from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.path import find_path
 from teir.search.tree import contraction_program
