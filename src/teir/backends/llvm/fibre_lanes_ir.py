@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from teir.backends.llvm.fibre_words import SCALE_BYTES, TERM_WORDS, index_text, scale_text
+from teir.backends.llvm.fibre_words import (
+    SCALE_BYTES,
+    TERM_WORDS,
+    index_text,
+    scale_text,
+    two_fibres_text,
+)
 
 _LANES = 8
 
@@ -37,19 +43,7 @@ def _rows_text(width: int, number: str, *, is_union: bool) -> str:
 define internal i64 @{name}(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
                             ptr %values) nounwind {{
 entry:
-  %pos.at = getelementptr i8, ptr %terms, i64 8
-  %other.at = getelementptr i8, ptr %terms, i64 {second}
-  %pos = load ptr, ptr %pos.at, align 8
-  %other.pos = load ptr, ptr %other.at, align 8
-  %crd.at = getelementptr i8, ptr %pos.at, i64 8
-  %other.crd.at = getelementptr i8, ptr %other.at, i64 8
-  %crd = load ptr, ptr %crd.at, align 8
-  %other = load ptr, ptr %other.crd.at, align 8
-  %val.at = getelementptr i8, ptr %pos.at, i64 16
-  %other.val.at = getelementptr i8, ptr %other.at, i64 16
-  %val = load ptr, ptr %val.at, align 8
-  %oval = load ptr, ptr %other.val.at, align 8
-{signed}
+{two_fibres_text(second)}{signed}
   br label %row
 row:
   %r = phi i64 [ %first, %entry ], [ %r.next, %row.end ]

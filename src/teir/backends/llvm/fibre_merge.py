@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from teir.backends.llvm.fibre_steps import lengths_text, steps_text
 from teir.backends.llvm.fibre_words import TERM_WORDS, index_text
-
-_MERGED = 48
-"""Coordinates of two fibres together up to which they are merged; longer ones are marked."""
 
 
 def way_text() -> str:
@@ -39,7 +37,6 @@ def merge_text(width: int) -> str:
     the shorter one is marked and the other one looks its coordinates up, a step at a time too.
     """
     element = f"i{8 * width}"
-    rest = "\n".join(_rest_of(fibre, place, end, width) for fibre, place, end in _FIBRES)
     return f"""
 {way_text()}
 define internal i64 @teir_merge(ptr %terms, i64 %way, i64 %r, ptr %out, ptr %marks) nounwind {{
@@ -57,12 +54,7 @@ entry:
   %r.next = add i64 %r, 1
 {index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
         index_text("f", "%other.pos", "%r", width)
-    }{index_text("g", "%other.pos", "%r.next", width)}  %length = sub i64 %e, %b
-  %other.length = sub i64 %g, %f
-  %whole = add i64 %length, %other.length
-  %is.short = icmp ule i64 %whole, {_MERGED}
-  br i1 %is.short, label %step, label %long
-long:
+    }{index_text("g", "%other.pos", "%r.next", width)}{lengths_text()}long:
   br i1 %is.union, label %neither, label %probe.begin
 neither:
   ret i64 -1
@@ -109,57 +101,4 @@ clear.take:
   br label %clear
 probed:
   ret i64 %m
-step:
-  %p = phi i64 [ %b, %entry ], [ %p.next, %take ]
-  %q = phi i64 [ %f, %entry ], [ %q.next, %take ]
-  %n = phi i64 [ 0, %entry ], [ %n.next, %take ]
-  %p.some = icmp slt i64 %p, %e
-  %q.some = icmp slt i64 %q, %g
-  %some = and i1 %p.some, %q.some
-  br i1 %some, label %take, label %over
-take:
-{index_text("x", "%crd", "%p", width)}{index_text("y", "%other", "%q", width)}
-  %x.first = icmp sle i64 %x, %y
-  %y.first = icmp sle i64 %y, %x
-  %same = and i1 %x.first, %y.first
-  %least = select i1 %x.first, {element} %x.short, {element} %y.short
-  %put = getelementptr {element}, ptr %out, i64 %n
-  store {element} %least, ptr %put, align 1
-  %taken = or i1 %is.union, %same
-  %p.step = zext i1 %x.first to i64
-  %q.step = zext i1 %y.first to i64
-  %n.step = zext i1 %taken to i64
-  %p.next = add i64 %p, %p.step
-  %q.next = add i64 %q, %q.step
-  %n.next = add i64 %n, %n.step
-  br label %step
-over:
-  br i1 %is.union, label %left, label %done
-{rest}
-done:
-  %total = phi i64 [ %n, %over ], [ %right.n, %right ]
-  ret i64 %total
-}}"""
-
-
-_FIBRES = (("left", "p", "e"), ("right", "q", "g"))
-
-
-def _rest_of(label: str, place: str, end: str, width: int) -> str:
-    """What is left of one fibre after the other has ended."""
-    element = f"i{8 * width}"
-    is_left = label == "left"
-    before, array, after = ("over", "%crd", "right") if is_left else ("left", "%other", "done")
-    count = "%n" if is_left else "%left.n"
-    return f"""{label}:
-  %{label}.at = phi i64 [ %{place}, %{before} ], [ %{label}.next, %{label}.take ]
-  %{label}.n = phi i64 [ {count}, %{before} ], [ %{label}.more, %{label}.take ]
-  %{label}.some = icmp slt i64 %{label}.at, %{end}
-  br i1 %{label}.some, label %{label}.take, label %{after}
-{label}.take:
-{index_text(f"{label}.crd", array, f"%{label}.at", width)}
-  %{label}.put = getelementptr {element}, ptr %out, i64 %{label}.n
-  store {element} %{label}.crd.short, ptr %{label}.put, align 1
-  %{label}.next = add i64 %{label}.at, 1
-  %{label}.more = add i64 %{label}.n, 1
-  br label %{label}"""
+{steps_text(width, "", lambda _: "")}}}"""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from teir.backends.llvm.fibre_lanes_ir import lanes_declarations, lanes_text
 from teir.backends.llvm.fibre_merge import way_text
 from teir.backends.llvm.fibre_pairs_ir import pair_text
-from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text
+from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text, terms_text
 from teir.backends.llvm.fibre_walks import (
     AT_ONCE,
     column_text,
@@ -22,7 +22,6 @@ from teir.backends.llvm.fibre_walks import (
 )
 from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
-    TERM_WORDS,
     index_text,
     scale_text,
     words_text,
@@ -32,6 +31,8 @@ SPARE = AT_ONCE
 """Numbers behind those of the dense row that may be overwritten."""
 SHARE_WORDS = 5
 ROOM_WORDS = 3
+_ADD_TERM = """void @teir_add_term(ptr %term.at, i64 %r, ptr %dense, ptr %spare, ptr %marks,
+                           ptr %lines, ptr %ends)"""
 _WORDS = ("kind", "lpos", "lcrd", "lval", "rpos", "rcrd", "rval")
 
 
@@ -75,26 +76,7 @@ row:
 open:
   %r.next = add i64 %r, 1
 {"  br label %mark" if compresses else _one_row(element, number)}
-mark:
-  store i64 {2**62}, ptr %ends
-  store i64 -1, ptr %end.at
-  br label %term
-term:
-  %t = phi i64 [ 0, %mark ], [ %t.next, %term.add ]
-  %terms.left = icmp slt i64 %t, %count
-  br i1 %terms.left, label %term.add, label %marked
-term.add:
-  %t.byte = mul i64 %t, {8 * TERM_WORDS}
-  %term.at = getelementptr i8, ptr %terms, i64 %t.byte
-  call void @teir_add_term(ptr %term.at, i64 %r, ptr %dense, ptr %spare, ptr %marks, ptr %lines,
-                           ptr %ends)
-  %t.next = add i64 %t, 1
-  br label %term
-marked:
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %end.at
-  br label %group
-{lines_text(take, "numbers")}
+{terms_text(_ADD_TERM)}{lines_text(take, "numbers")}
 numbers:
   %v = phi i64 [ %n, %group ], [ %v.next, %number ]
   %v.left = icmp slt i64 %v, %n.group

@@ -18,6 +18,9 @@ class Squeeze(Enum):
     BYTES = "vectors of bytes too"
 
 
+_MARK_TERM = "void @teir_mark_term(ptr %term.at, i64 %r, ptr %marks, ptr %lines, ptr %ends)"
+
+
 def row_pairs_function(symbol: str, width: int) -> str:
     """``pairs(left pos, left crd, right pos, rows, sums)`` in LLVM IR."""
     return f"""
@@ -167,25 +170,7 @@ merge:
   %n.merged = add i64 %n, %merged
   %is.merged = icmp sge i64 %merged, 0
   br i1 %is.merged, label %row.end, label %mark
-mark:
-  store i64 {2**62}, ptr %ends
-  store i64 -1, ptr %end.at
-  br label %term
-term:
-  %t = phi i64 [ 0, %mark ], [ %t.next, %term.mark ]
-  %terms.left = icmp slt i64 %t, %count
-  br i1 %terms.left, label %term.mark, label %marked
-term.mark:
-  %t.byte = mul i64 %t, {8 * TERM_WORDS}
-  %term.at = getelementptr i8, ptr %terms, i64 %t.byte
-  call void @teir_mark_term(ptr %term.at, i64 %r, ptr %marks, ptr %lines, ptr %ends)
-  %t.next = add i64 %t, 1
-  br label %term
-marked:
-  %low = load i64, ptr %ends
-  %high = load i64, ptr %end.at
-  br label %group
-{lines_text(take, "row.end")}
+{terms_text(_MARK_TERM)}{lines_text(take, "row.end")}
 row.end:
   %n.end = phi i64 [ %n.copied, %copy ], [ %n.merged, %merge ], [ %n.group, %group ]
   %made = sub i64 %n.end, %n
@@ -200,6 +185,29 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
 {declared}"""
+
+
+def terms_text(call: str) -> str:
+    """From %mark on: ``call`` marks what each term at ``%term.at`` stores in row %r."""
+    return f"""mark:
+  store i64 {2**62}, ptr %ends
+  store i64 -1, ptr %end.at
+  br label %term
+term:
+  %t = phi i64 [ 0, %mark ], [ %t.next, %term.mark ]
+  %terms.left = icmp slt i64 %t, %count
+  br i1 %terms.left, label %term.mark, label %marked
+term.mark:
+  %t.byte = mul i64 %t, {8 * TERM_WORDS}
+  %term.at = getelementptr i8, ptr %terms, i64 %t.byte
+  call {call}
+  %t.next = add i64 %t, 1
+  br label %term
+marked:
+  %low = load i64, ptr %ends
+  %high = load i64, ptr %end.at
+  br label %group
+"""
 
 
 def lines_text(take: str, over: str) -> str:

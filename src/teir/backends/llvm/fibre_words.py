@@ -37,3 +37,23 @@ def scale_text(name: str, base: str, place: int, number: str) -> str:
     same = f"  %{name} = fadd double %{name}.wide, -0.0"
     narrow = f"  %{name} = fptrunc double %{name}.wide to float"
     return loaded + (same if number == "double" else narrow)
+
+
+def two_fibres_text(second: int | str) -> str:
+    """Arrays of the first fibre of ``%terms``, and of the one whose words begin at ``second``.
+
+    ``%pos``, ``%crd``, ``%val`` and ``%other.pos``, ``%other``, ``%oval``.
+    """
+    return f"""  %pos.at = getelementptr i8, ptr %terms, i64 8
+  %other.at = getelementptr i8, ptr %terms, i64 {second}
+  %pos = load ptr, ptr %pos.at, align 8
+  %other.pos = load ptr, ptr %other.at, align 8
+  %crd.at = getelementptr i8, ptr %pos.at, i64 8
+  %other.crd.at = getelementptr i8, ptr %other.at, i64 8
+  %crd = load ptr, ptr %crd.at, align 8
+  %other = load ptr, ptr %other.crd.at, align 8
+  %val.at = getelementptr i8, ptr %pos.at, i64 16
+  %other.val.at = getelementptr i8, ptr %other.at, i64 16
+  %val = load ptr, ptr %val.at, align 8
+  %oval = load ptr, ptr %other.val.at, align 8
+"""
