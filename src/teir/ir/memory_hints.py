@@ -36,7 +36,7 @@ class MemoryHints(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=256)
 def _entries(hints: MemoryHints) -> tuple[tuple[str, str], ...]:
     names = sorted(hints.prefetched)
-    prefetch = ((_PREFETCH, json.dumps(names)),) if names else ()
+    prefetch = ((_PREFETCH, json.dumps(names, separators=(",", ":"))),) if names else ()
     return (*prefetch, *(((_STREAM, "true"),) if hints.streams else ()))
 
 

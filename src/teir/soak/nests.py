@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from teir.dtypes import DataType
+from teir.ir.lanes import LANES
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -52,6 +53,8 @@ class Statement:
     relu: Placement = Placement.NONE
     complete: bool = True
     """Every element must be computed: no guard may skip work (the output is scratch)."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Entries of the primitive; lanes only where it consumes a reduced axis."""
 
     def reduces(self, axis: Axis) -> bool:
         return axis.strides[self.output] == 0
@@ -250,6 +253,7 @@ def _with_roles(draw: DrawInt, statement: Statement, axes: tuple[Axis, ...]) -> 
         n=tuple(lists["n"]),
         k=tuple(lists["k"]),
         data_type=statement.data_type,
+        metadata=tuple(one for one in statement.metadata if lists["k"] or one[0] != LANES),
     )
 
 

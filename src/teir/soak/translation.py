@@ -34,6 +34,7 @@ from teir.soak.operands import Image, differences, draw_images, fractions_instea
 from teir.soak.parts import DrawnProgram
 from teir.soak.programs import draw_program
 from teir.soak.running import evaluated
+from teir.soak.shaped_products import draw_shaped
 from teir.target import Isa
 
 LOWERING = "lowering"
@@ -45,6 +46,8 @@ WORK = 1_200
 FRACTIONS_EVERY = 8
 LOOPS_EVERY = 3
 """Every third program is a product written as loops around single elements."""
+SHAPED_EVERY = 7
+"""And every seventh of the others has a shape that a kernel of its own serves."""
 
 _TINY = Facts(
     vector_bytes=16,
@@ -80,8 +83,7 @@ def translations(facts: Facts) -> dict[str, Pass]:
 
 def translate_one(seed: int) -> dict[str, Any]:
     """What is wrong with the passes on the program of ``seed``; ``named`` counts what changed."""
-    draw = draw_loop_nest if seed % LOOPS_EVERY == 0 else draw_program
-    drawn = draw(seeded(seed), WORK)
+    drawn = _drawn(seed)
     trial = _Trial(drawn, seed)
     facts = MACHINES[seed % len(MACHINES)]
     for name, apply in translations(facts).items():
@@ -95,6 +97,13 @@ def translate_one(seed: int) -> dict[str, Any]:
     if seed % FRACTIONS_EVERY == 0 and not drawn.divisors:
         trial.bound(last)
     return {"wrong": trial.wrong[:3], "runs": trial.runs, "named": dict(trial.changed)}
+
+
+def _drawn(seed: int) -> DrawnProgram:
+    if seed % LOOPS_EVERY == 0:
+        return draw_loop_nest(seeded(seed), WORK)
+    draw = draw_shaped if seed % SHAPED_EVERY == 0 else draw_program
+    return draw(seeded(seed), WORK)
 
 
 class _Trial:
