@@ -75,3 +75,13 @@ def test_a_hostile_equation_ends_with_the_budget() -> None:
     strides = [(2**40 + 7919 * 3**number) * 4 for number in range(40)]
     with pytest.raises(BudgetSpentError):
         solve([(stride, -1, 1) for stride in strides], 4, Budget(10_000))
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=4))
+def test_axes_of_one_index_do_not_count(layout: list[tuple[int, int]]) -> None:
+    longer = [axis for axis in layout if axis[1] > 1]
+    assert is_injective([*layout, (5, 1), (0, 1)]) == is_injective(longer)
+
+
+def test_an_axis_of_one_index_may_lie_inside_another() -> None:
+    assert is_injective([(4, 3), (5, 1)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from teir.arrays.operand import bind_operand
-from teir.ir.check import Report, check, check_operands, prove
+from teir.ir.check import Report, check, check_operands, index_arrays, prove
 from teir.ir.parsing import parse_program
 
 SPMV = """teir 1 "sparse matrix times vector"
@@ -305,3 +305,12 @@ def test_operands_at_unknown_positions_lie_apart_as_a_whole(begin: int, found: l
     operands = {name: bind_operand(name, one, kinds[name], True) for name, one in values.items()}
     report = check_operands(prove(program), operands)
     assert [finding.code for finding in report.findings] == found
+
+
+@pytest.mark.parametrize(("most", "codes"), [(3, []), (2, ["TEIR415"])])
+def test_as_many_segments_as_are_looked_at(
+    most: int, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_arrays, "_SEGMENTS", most)
+    report = checked([0, 2, 2, 5], [1, 4, 0, 2, 3])
+    assert [finding.code for finding in report.findings] == codes

@@ -10,7 +10,10 @@ import pytest
 
 from teir.dtypes import DataType
 from teir.ir.check import check, prove_by_rules
+from teir.ir.check.collision import Budget
+from teir.ir.check.initialised import scratch_written_first
 from teir.ir.check.plain import plain_needs
+from teir.ir.check.resolved import resolve
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -376,3 +379,26 @@ def test_no_accepted_program_reads_early() -> None:
     assert accepted > 300
     assert refused > 300
     assert needless < refused / 5
+
+
+def test_every_region_looked_at_is_work() -> None:
+    """What is written in pieces is found within a budget of so many, and not within fewer."""
+    pieces = "\n".join(f"axis p{number} = 1: t 0 + {4 * number}" for number in range(40))
+    zeros = "\n".join(
+        f"primitive zero{number} = Zero(t; M=[p{number}], N=[])" for number in range(40)
+    )
+    calls = "\n".join(f"z{number}: zero{number}" for number in range(40))
+    text = f"""{HEAD}scratch t: FP32
+axis m = 40: out 4, t 4
+{pieces}
+{zeros}
+primitive give = Copy(t -> out; M=[m], N=[])
+{calls}
+give: give
+"""
+    resolved = resolve(parse_program(text))
+    enough, scarce = Budget(1000), Budget(70)
+    assert scratch_written_first(resolved, enough) == []
+    assert enough.steps <= 1000 - 80
+    (finding,) = scratch_written_first(resolved, scarce)
+    assert "not decided within the work budget" in finding.found

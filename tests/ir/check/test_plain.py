@@ -8,7 +8,8 @@ from msgspec.structs import replace
 import teir
 from teir.ir.check import prove, prove_by_rules
 from teir.ir.check.plain import plain_needs
-from teir.ir.nodes import InvocationNode, IterationNode, Node, Policy, Program
+from teir.ir.nodes import Bytes, InvocationNode, IterationNode, Node, Policy, Program
+from teir.ir.parsing import parse_program
 from teir.soak.draws import DrawInt, chance, seeded
 from teir.soak.mutants import draw_mutant
 from teir.soak.programs import draw_program
@@ -96,3 +97,67 @@ def test_nodes_are_visited_once_however_often_they_occur() -> None:
             name=f"n{number}", axis=axis, policy=Policy.SEQUENTIAL, children=(node, node)
         )
     assert plain_needs(replace(program, roots=(node,))) is None
+
+
+def test_the_output_of_an_operation_in_place_is_where_it_writes() -> None:
+    """Rows of the output overlap, those of the other input do not."""
+    text = """teir 1 "sums in place"
+tensor out: FP32
+tensor in1: FP32
+axis m = 3: out 4, in1 4
+axis n = 3: out 4, in1 12
+primitive add = Add(out, in1 -> out; M=[m], N=[n])
+sums: add
+"""
+    assert plain_needs(parse_program(text)) is None
+    assert _is_agreed(parse_program(text.replace("out 4, in1 12", "out 12, in1 4")))
+    assert _is_agreed(parse_program(text.replace("out 4, in1 12", "out 12, in1 12")))
+
+
+@pytest.mark.parametrize("offset", [2**62, -(2**62)])
+def test_offsets_at_the_limit_are_left_to_the_rules(offset: int) -> None:
+    text = """teir 1 "a far element"
+tensor out: FP32
+axis m = 3: out 4
+axis far = 1: out 0 + 8
+primitive zero = Zero(out; M=[m, far], N=[])
+clear: zero
+"""
+    program = parse_program(text)
+    assert _is_agreed(program)
+    *others, far = program.axes
+    moved = replace(far, offsets=Bytes({"out": offset}))
+    assert not _is_agreed(replace(program, axes=(*others, moved)))
+
+
+def test_scratch_of_parallel_iterations_is_plain() -> None:
+    """What every iteration has for itself needs no look at the others."""
+    text = """teir 1 "rows through scratch"
+tensor in0: FP32
+tensor out: FP32
+axis i = 4: in0 32, out 32
+axis m = 8: in0 4, t 4, out 4
+primitive take = Copy(in0 -> t; M=[m], N=[])
+primitive give = Copy(t -> out; M=[m], N=[])
+parallel rows over i
+  scratch t: FP32
+  take: take
+  give: give
+"""
+    assert _is_agreed(parse_program(text))
+
+
+def test_loops_of_one_iteration_tell_accesses_not_apart() -> None:
+    text = """teir 1 "a row cleared, and clipped in a loop of one iteration"
+tensor out: FP32
+axis i = 4: out 32
+axis one = 1: out 8
+axis m = 8: out 4
+primitive clear = Zero(out; M=[m], N=[])
+primitive clip = ReLU(out -> out; M=[m], N=[])
+parallel rows over i
+  clear: clear
+  sequential once over one
+    clip: clip
+"""
+    assert _is_agreed(parse_program(text))

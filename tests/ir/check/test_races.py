@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from teir.ir.check import check
+from teir.ir.check.access import Access
 from teir.ir.parsing import parse_program
 
 TILES = """teir 1 "tiles of two elements, one element apart"
@@ -76,3 +79,69 @@ primitive tile = ReLU(out -> out; M=[m], N=[n])
 relu: tile
 """
     assert check(parse_program(text)).ok
+
+
+def test_an_iteration_may_meet_a_later_one() -> None:
+    text = """teir 1 "an iteration writes what the next one reads"
+tensor out: FP32
+axis p = 4: out 4
+axis on = 1: out 0 + 4
+primitive one = Zero(out; M=[on], N=[])
+primitive clip = ReLU(out -> out; M=[], N=[])
+parallel columns over p
+  zero: one
+  relu: clip
+"""
+    assert found_of(text) == (
+        "node zero writing byte 4 of out at p=0 and node relu writing it at p=1"
+    )
+
+
+def test_the_first_two_nodes_that_meet_are_named() -> None:
+    text = """teir 1 "three nodes write what the next iteration writes"
+tensor out: FP32
+axis p = 4: out 4
+axis one = 1: out 0 + 4
+axis two = 1: out 0 + 8
+primitive here = Zero(out; M=[], N=[])
+primitive next = Zero(out; M=[one], N=[])
+primitive behind = Zero(out; M=[two], N=[])
+parallel columns over p
+  first: here
+  second: next
+  third: behind
+"""
+    assert found_of(text) == (
+        "node first writing byte 4 of out at p=1 and node second writing it at p=0"
+    )
+
+
+@pytest.mark.parametrize("terms", [(), ((8, 3),), ((40, 2), (8, 3), (4, 1))])
+def test_an_access_ends_at_its_highest_address(terms: tuple[tuple[int, int], ...]) -> None:
+    access = Access(12, terms, (), 0, 0, frozenset())
+    indices = product(*(range(extent) for _, extent in terms))
+    reached = [12 + sum(s * i for (s, _), i in zip(terms, point, strict=True)) for point in indices]
+    assert access.end == max(reached)
+
+
+def test_two_walks_may_come_to_one_position() -> None:
+    """Fibres of one level are apart, those of two levels need not be."""
+    text = """teir 1 "two walks write at their positions"
+tensor T: FP64
+tensor pos: I32
+tensor crd: I32
+tensor more: I32
+tensor other: I32
+axis i = 3: pos 4, more 4
+axis k = 9: crd 4, T 8; segment pos pos crd crd by_position [T]
+axis l = 9: other 4, T 8; segment pos more crd other by_position [T]
+primitive zero = Zero(T; M=[], N=[])
+parallel rows over i
+  sequential here over k
+    first: zero
+"""
+    assert check(parse_program(text)).ok
+    both = f"{text}  sequential there over l\n    second: zero\n"
+    assert found_of(both) == (
+        "node first writing what may be one byte of T at i=1 and node second writing it at i=0"
+    )

@@ -29,6 +29,7 @@ def elements(box: Region) -> set[int]:
 @given(BOXES, st.lists(BOXES, max_size=4))
 @example(region(16, []), [region(0, [(8, 2)])])
 @example(region(32, []), [region(0, [(8, 2), (20, 2)])])
+@example(region(0, [(4, 3)]), [region(0, []), region(4, [(4, 2)])])
 def test_covering_is_exact(read: Region, written: list[Region]) -> None:
     together = set().union(*map(elements, written))
     assert is_covered(read, written, 4, Budget(10_000)) == (elements(read) <= together)

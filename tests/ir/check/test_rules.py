@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from teir.arrays.operand import BoundOperand
 from teir.dtypes import DataType
 from teir.errors import TeirError
-from teir.ir.check import check
+from teir.ir.check import check, prove_by_rules
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -25,6 +25,7 @@ from teir.ir.nodes import (
     Segment,
     Tensor,
 )
+from teir.ir.parsing import parse_program
 
 
 def tensor(name: str, data_type: DataType = DataType.FP32) -> Tensor:
@@ -282,3 +283,36 @@ def test_notes_say_that_out_arrives_with_values() -> None:
     )
     first = loop("rows", "n", leaf("clear", "zero"), leaf("sum", "add"))
     assert check(replace(program, roots=(first,))).notes == ()
+
+
+@pytest.mark.parametrize(("nearer", "codes"), [(0, ["TEIR401"]), (4, [])])
+def test_addresses_stay_below_the_limit(nearer: int, codes: list[str]) -> None:
+    """The 64 bytes of in0 end at the limit, or one element before it."""
+    first, second = GOOD.axes
+    half = 2**61
+    axes = (
+        replace(first, offsets=Bytes({"in0": half})),
+        replace(second, offsets=Bytes({"in0": half - 64 - nearer})),
+    )
+    program = replace(GOOD, axes=axes)
+    assert [one.code for one in check(program).findings] == codes
+    assert [one.code for one in prove_by_rules(program).report.findings] == codes
+
+
+@pytest.mark.parametrize(
+    ("lanes", "codes"), [("", []), (', "lanes": 16', ["TEIR340"])], ids=["one chain", "lanes"]
+)
+def test_subnormals_are_zero_in_single_chains(lanes: str, codes: list[str]) -> None:
+    text = f"""teir 1 "products of BF16"
+tensor in0: BF16
+tensor in1: BF16
+tensor out: FP32
+axis m = 4: in0 2, out 4
+axis k = 3: in0 8, in1 2
+primitive sum = Contraction BF16 (in0, in1 -> out; M=[m], N=[], K=[k]) \
+with {{"subnormals": "zero"{lanes}}}
+sums: sum
+"""
+    program = parse_program(text)
+    assert [one.code for one in prove_by_rules(program).report.findings] == codes
+    assert [one.code for one in check(program).findings] == codes
