@@ -87,17 +87,18 @@ class RowSum:
         work = _Work(
             run=fibre_sums(default_isa(), self.width.itemsize, data_type),
             terms=self.terms,
-            counts=np.zeros(self.pairs.size - 1, np.int64),
+            ends=np.empty(self.pairs.size - 1, np.int64),
             columns=extents[self.wanted[-1]],
             width=self.width,
             numbers=data_type.numpy_dtype(),
             spare=current().once("room of fibre sums", lambda: deque(maxlen=_MOST_ROOMS)),
         )
-        crd, values = work.found(shares(self.pairs, threads, _MOST_AT_ONCE, _SHARED), threads)
+        tasks = shares(self.pairs, threads, _MOST_AT_ONCE, _SHARED)
+        crd, values = work.found(tasks, threads)
         first = self.rows[0].left
         place = last_place(first)
         above = tuple(expand(first.stored, first.level_extents, place)) if place else ()
-        fibres = Fibres(above=above, counts=work.counts, crd=crd)
+        fibres = Fibres(above=above, counts=work.counts(tasks), crd=crd)
         stored = levels_of(fibres, [extents[index] for index in self.wanted], fmt.levels)
         return owned(tuple(extents[index] for index in output), fmt, stored, values)
 
@@ -196,7 +197,8 @@ class _Work:
 
     run: FibreSums
     terms: tuple[SumTerm, ...]
-    counts: Array
+    ends: Array
+    """Up to every row of a share, how many columns its rows reach."""
     columns: int
     width: np.dtype[Any]
     numbers: np.dtype[Any]
@@ -212,7 +214,7 @@ class _Work:
             for (rows, _), (start, end) in zip(tasks, pairwise(places), strict=True)
         ]
         rooms = [self._room() for _ in range(min(threads, len(tasks)))]
-        counts = self.run.sums(self.terms, shares, rooms, self.counts)
+        counts = self.run.sums(self.terms, shares, rooms, self.ends)
         if self.columns <= _KEPT_COLUMNS:
             self.spare.extend(rooms)
         for array in arrays:
@@ -222,6 +224,13 @@ class _Work:
         # Memory that nothing was written to costs nothing, as long as there is not much of it.
         is_full = _MOST_SPARE * count >= places[-1]
         return (crd, values) if is_full else (crd.copy(), values.copy())
+
+    def counts(self, tasks: Sequence[tuple[range, int]]) -> Array:
+        """The columns of every row."""
+        counts = np.diff(self.ends, prepend=0)
+        for rows, _ in tasks[1:]:
+            counts[rows.start] = self.ends[rows.start]
+        return counts
 
     def _room(self) -> SumRoom:
         try:

@@ -57,10 +57,10 @@ def check(
     width, numbers = terms[0].left[0].dtype, terms[0].left[2].dtype
     total = int(stored.sum())
     found = np.zeros(total + ROOM, width), np.zeros(total + ROOM, numbers)
-    counts = np.zeros(expected.shape[0], np.int64)
+    ends = np.zeros(expected.shape[0], np.int64)
     share = SumShare(range(expected.shape[0]), *found)
-    assert run.sums(terms, [share], [room], counts) == [total]
-    np.testing.assert_array_equal(counts, stored.sum(axis=1))
+    assert run.sums(terms, [share], [room], ends) == [total]
+    np.testing.assert_array_equal(ends, np.cumsum(stored.sum(axis=1)))
     rows, columns = np.nonzero(stored)
     np.testing.assert_array_equal(found[0][:total], columns)
     np.testing.assert_array_equal(found[1][:total], expected[rows, columns])

@@ -85,11 +85,11 @@ class FibreSums:
         terms: Sequence[SumTerm],
         shares: Sequence[SumShare],
         rooms: Sequence[SumRoom],
-        counts: Array,
+        ends: Array,
     ) -> list[int]:
         """How many columns the rows of every share reach, by as many threads as there are rooms.
 
-        Index arrays are those of valid levels. ``counts`` gets the number of columns of every row.
+        Index arrays are those of valid levels. ``ends`` gets for every row how many those of its share up to it reach.
         """
         records = array("q", [word for term in terms for word in _record(term)])
         made = array("q")
@@ -97,7 +97,7 @@ class FibreSums:
             made.extend((one.rows.start, one.rows.stop, *addresses(one.columns, one.values), 0))
         room = array("q", [w for r in rooms for w in addresses(r.marks, r.lines, r.dense)])
         columns = rooms[0].dense.size - SPARE
-        words = (_address(records), len(terms), columns, *addresses(counts))
+        words = (_address(records), len(terms), columns, *addresses(ends))
         frame = array("q", (*words, _address(made), _address(room)))
         share_job(self.isa, self.job, _address(frame), len(shares), len(rooms))
         return made[SHARE_WORDS - 1 :: SHARE_WORDS].tolist()

@@ -41,7 +41,7 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 
     ``number`` is the type of the values, ``double`` or ``float``.
 
-        frame    terms, how many, columns, counts per row, shares, rooms
+        frame    terms, how many, columns, columns up to every row, shares, rooms
         share    first row, last row, where columns go, where values go, how many there were
         room     marks, marks of lines, dense row: one for every thread
     """
@@ -59,7 +59,7 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 {lanes_text(width, number) if compresses else pair_text(width, number)}
 {_job_text(symbol)}
 define internal i64 @teir_sums(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks,
-                               ptr %lines, ptr %dense, i64 %columns, ptr %counts, ptr %out,
+                               ptr %lines, ptr %dense, i64 %columns, ptr %row.ends, ptr %out,
                                ptr %values) nounwind {{
 entry:
   %ends = alloca [2 x i64], align 8
@@ -86,9 +86,8 @@ number:
   br label %numbers
 row.end:
   %n.end = phi i64 [ %n.group, %numbers ]{"" if compresses else ", [ %n.merged, %merge ]"}
-  %made = sub i64 %n.end, %n
-  %count.at = getelementptr i64, ptr %counts, i64 %r
-  store i64 %made, ptr %count.at
+  %end.to = getelementptr i64, ptr %row.ends, i64 %r
+  store i64 %n.end, ptr %end.to
   br label %row
 done:
   ret i64 %n
@@ -102,7 +101,7 @@ declare {number} @{_fused(number)}({number}, {number}, {number})
 
 
 def _job_text(symbol: str) -> str:
-    frame = _words_text("frame", ("terms", "count", "columns", "counts", "shares", "rooms"))
+    frame = _words_text("frame", ("terms", "count", "columns", "row.ends", "shares", "rooms"))
     share = _words_text("share", ("first", "last", "out", "values"))
     room = _words_text("room", ("marks", "lines", "dense"))
     return f"""
@@ -120,7 +119,7 @@ entry:
   %first.word = ptrtoint ptr %first to i64
   %last.word = ptrtoint ptr %last to i64
   %made = call i64 @teir_sums(i64 %first.word, i64 %last.word, ptr %terms, i64 %count.word,
-                              ptr %marks, ptr %lines, ptr %dense, i64 %columns.word, ptr %counts,
+                              ptr %marks, ptr %lines, ptr %dense, i64 %columns.word, ptr %row.ends,
                               ptr %out, ptr %values)
   %made.at = getelementptr i8, ptr %share, i64 {8 * (SHARE_WORDS - 1)}
   store i64 %made, ptr %made.at, align 8
@@ -139,11 +138,11 @@ def _words_text(base: str, names: Sequence[str]) -> str:
 
 _ALL_ROWS = """  switch i64 %way, label %row [ i64 1, label %union  i64 2, label %both ]
 union:
-  %united = call i64 @teir_union_rows(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
+  %united = call i64 @teir_union_rows(ptr %terms, i64 %first, i64 %last, ptr %row.ends, ptr %out,
                                       ptr %values)
   ret i64 %united
 both:
-  %met = call i64 @teir_both_rows(ptr %terms, i64 %first, i64 %last, ptr %counts, ptr %out,
+  %met = call i64 @teir_both_rows(ptr %terms, i64 %first, i64 %last, ptr %row.ends, ptr %out,
                                   ptr %values)
   ret i64 %met"""
 
