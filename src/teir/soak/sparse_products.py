@@ -3,14 +3,14 @@
 Item numbers below `pair_count` go through every pair of formats of the two operands of a fixed list
 of expressions of up to three indices per operand; numbers from there on draw everything:
 expression, extents from 0, density from empty to full, levels and mode orders of operands and
-result, dense operands in any order of axes, kinds of other libraries, threads.
+result, dense operands in any order of axes, kinds of other libraries, threads. Every fifth of these
+is a product by rows of `teir.soak.sparse_rows`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 from typing import Any
@@ -23,6 +23,7 @@ from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_evaluate import evaluate_index_notation
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.pipeline.einsum import einsum
+from teir.soak.sparse_rows import DrawnProduct, draw_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -57,18 +58,7 @@ DRAWN = (
     "A[i,j,k,l] = B[i,j,k] * C[j,k,l]",
 )
 _EXTENTS = (2, 3, 4)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnProduct:
-    """A statement, its dense operands, and how they are given to einsum."""
-
-    assignment: Assignment
-    dense: Mapping[str, Array]
-    given: tuple[Any, ...]
-    out_levels: str | None
-    threads: int
-    text: str
+ROWS_EVERY = 5
 
 
 def formats(rank: int) -> tuple[Format, ...]:
@@ -100,7 +90,7 @@ def pair_count() -> int:
 
 def compare_product(number: int) -> dict[str, Any]:
     """What is wrong with the product of this number, if anything."""
-    drawn = _pair(number) if number < pair_count() else _drawn(number)
+    drawn = _product(number)
     expected = evaluate_index_notation(drawn.assignment, drawn.dense)
     found = einsum(
         str(drawn.assignment), *drawn.given, out_levels=drawn.out_levels, threads=drawn.threads
@@ -110,6 +100,12 @@ def compare_product(number: int) -> dict[str, Any]:
         found = found.to_dense()
     is_equal = np.shape(found) == expected.shape and np.array_equal(found, expected)
     return {"wrong": [] if is_equal else [f"{drawn.text}: differs"], "runs": 1}
+
+
+def _product(number: int) -> DrawnProduct:
+    if number < pair_count():
+        return _pair(number)
+    return draw_rows(number) if number % ROWS_EVERY == 0 else _drawn(number)
 
 
 def _pair(number: int) -> DrawnProduct:

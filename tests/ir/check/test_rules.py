@@ -316,3 +316,19 @@ sums: sum
     program = parse_program(text)
     assert [one.code for one in prove_by_rules(program).report.findings] == codes
     assert [one.code for one in check(program).findings] == codes
+
+
+@pytest.mark.parametrize(("count", "is_guessed"), [(1000, True), (1001, False)])
+def test_a_name_is_guessed_among_so_many(count: int, is_guessed: bool) -> None:
+    axes = "\n".join(f"axis row_{number} = 1: out 0 + 4" for number in range(count))
+    text = f"""teir 1 "many axes"
+tensor out: FP32
+{axes}
+primitive zero = Zero(out; M=[row_7], N=[])
+clear: zero
+"""
+    program = parse_program(text)
+    (zero,) = program.primitives
+    astray = replace(program, primitives=(replace(zero, m=("row_7x",)),))
+    (finding,) = check(astray).findings
+    assert (finding.hint is not None and "row_" in finding.hint) == is_guessed
