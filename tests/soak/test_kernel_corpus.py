@@ -15,11 +15,12 @@ from teir.lower.kernels import (
     Elementwise,
     GemmBlock,
     Kernel,
+    LaneBlock,
     PanelBlock,
     TransposeCopy,
 )
 from teir.lower.lower import lower
-from teir.lower.walked_kernels import WalkedScatter, WalkedSum
+from teir.lower.walked_kernels import Follows, WalkedDots, WalkedScatter, WalkedSum
 from teir.soak.kernel_pages import kernel_cases, press_one
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.running import host_variants
@@ -61,8 +62,10 @@ def test_no_kind_of_kernel_is_left_out() -> None:
         (PanelBlock, ("staggers", "repeats", "joins")),
         (GemmBlock, ("flushes", "b_adjacent")),
         (BatchBlock, ("from_zero",)),
+        (LaneBlock, ("one_loop",)),
         (Elementwise, ("brings",)),
         (WalkedSum, ("masked", "aligns", "outer", "rows", "ahead")),
+        (WalkedDots, ("masked", "ahead")),
         (WalkedScatter, ("outer", "accumulates")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -76,6 +79,10 @@ def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -
 def test_runs_and_reductions_are_reached() -> None:
     assert {one.runs for one in reached() if isinstance(one, PanelBlock)} >= {1, 2}
     assert {one.reductions for one in reached() if isinstance(one, DotRows)} >= {1, 2, 3}
+    assert {one.fibre for one in reached() if isinstance(one, WalkedScatter)} == {
+        Follows.OUTER_POSITION,
+        Follows.OUTER_COORDINATE,
+    }
     assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
 
 

@@ -64,6 +64,10 @@ def _all() -> Iterator[Special]:
         for group in (2, 4):
             yield _special(f"rows turned in groups of {group}", kind, _turned, group)
         yield _special("products of a batch from zero", kind, _batch_from_zero)
+        for reductions in (1, 2, 3):
+            yield _special(
+                f"a batch innermost, {reductions} sums", kind, _batch_innermost, reductions
+            )
         for reductions in (2, 3):
             yield _special(f"{reductions} reductions in lanes", kind, _lanes, reductions)
     for out in (DataType.FP32, DataType.BF16):
@@ -225,6 +229,25 @@ axis k = {k}: in0 {(m + _GAP) * w}, in1 {w}
 primitive zero = Zero(out; M=[m, c], N=[n])
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], K=[k])
 do_zero: zero
+do_gemm: gemm
+"""
+
+
+def _batch_innermost(remainder: int, kind: DataType, reductions: int) -> str:
+    """Lanes along a batch as long as the remainder, over blocks of rows and columns."""
+    w, c, (m, n) = kind.width, remainder, _small(remainder)
+    sums = ("s", "t", "k")[-reductions:]
+    axes, reach = [], (c + _GAP) * w
+    for name in reversed(sums):
+        axes.append(f"axis {name} = {2 + remainder % 2}: in0 {reach}, in1 {reach + w}")
+        reach *= 4
+    lines = "\n".join(reversed(axes))
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {w}, in1 {w}, out {w}
+axis m = {m}: in0 {reach}, out {n * (c + _GAP) * w}
+axis n = {n}: in1 {reach}, out {(c + _GAP) * w}
+{lines}
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], \
+K=[{", ".join(sums)}])
 do_gemm: gemm
 """
 

@@ -27,6 +27,8 @@ _VALUES = (DataType.FP32, DataType.FP64, DataType.BF16)
 _INDICES = (DataType.I32, DataType.I64)
 _FAR = 150_000
 """Rows of which neighbours in a fibre lie far apart, so that they are asked for ahead."""
+_FAR_DOTS = 40_000
+"""The same for long rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,9 @@ def _statements() -> Iterator[tuple[str, str, dict[str, int], dict[str, str], in
     yield "A[i] = B[i,j] * C[j]", "ij", {"i": 40}, {"B": "ds"}, None
     yield "A[j,l] = B[i,j] * C[i,l]", "ijl", matrix, {"B": "ds"}, None
     yield "A[i,j] = B[i,j] * C[i,k] * D[j,k]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
+    far = {"i": 20, "j": _FAR_DOTS}
+    yield "A[i,j] = B[i,j] * C[i,k] * D[j,k]", "ijk", far, {"B": "ds", "A": "ds"}, None
+    yield "A[i,k] = B[i,j] * C[j,k]", "ijk", matrix, {"B": "ds", "C": "ds"}, None
     yield "A[i,j] = C[i,k] * D[j,k] * B[i,j]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
     cube = {"i": 5, "j": 9, "k": 30}
     yield "A[i,j,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", cube, {"B": "dss", "A": "dsd"}, None
