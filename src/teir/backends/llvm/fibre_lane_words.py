@@ -68,14 +68,15 @@ def compared_text(width: int) -> str:
         order = lane_numbers(
             "i32", [(lane + turn + lane // LANES) % LANES for lane in range(lanes)]
         )
-        lines.append(f"""  %c{turn} = shufflevector {kind} %c, {kind} poison, <{lanes} x i32> {order}
+        lines.append(f"""  %c{turn} = shufflevector {kind} %c, {kind} poison,
+                <{lanes} x i32> {order}
   %is{turn} = icmp eq {wide} %a.wide, %c{turn}
   %equal{turn} = or <{lanes} x i1> {equal}, %is{turn}
   %above{turn} = icmp sgt {wide} %a.wide, %c{turn}
   %more{turn} = add {wide} {less}, {lane_numbers(element, [1] * lanes)}
   %less{turn} = select <{lanes} x i1> %above{turn}, {wide} %more{turn}, {wide} {less}""")
         equal, less = f"%equal{turn}", f"%less{turn}"
-    lines.append(_halves_text(equal, less, kind, wide) if copies > 1 else _whole_text(equal, less))
+    lines.append(_halves_text(equal, less, wide) if copies > 1 else _whole_text(equal, less))
     lines.append(f"""  %met = and <{LANES} x i1> %equal, %a.own
 {bits_of("met", LANES)}
   %met.few = call i8 @llvm.ctpop.i8(i8 %met.bits)
@@ -84,7 +85,7 @@ def compared_text(width: int) -> str:
     return "\n".join(lines)
 
 
-def _halves_text(equal: str, less: str, kind: str, wide: str) -> str:
+def _halves_text(equal: str, less: str, wide: str) -> str:
     low = lane_numbers("i32", range(LANES))
     high = lane_numbers("i32", range(LANES, 2 * LANES))
     bits = f"<{2 * LANES} x i1>"

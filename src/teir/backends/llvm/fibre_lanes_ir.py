@@ -154,8 +154,9 @@ def _look_text(name: str, width: int, number: str) -> str:
     lines = []
     for side, place, end, coordinates, values in _SIDES:
         own = f"{name}.{side}"
-        lines.append(f"""  %{own}.at = getelementptr {element}, ptr {coordinates}, i64 %{name}.{place}
-  %{own}.val = getelementptr {number}, ptr {values}, i64 %{name}.{place}""")
+        at = f"i64 %{name}.{place}"
+        lines.append(f"  %{own}.at = getelementptr {element}, ptr {coordinates}, {at}")
+        lines.append(f"  %{own}.val = getelementptr {number}, ptr {values}, {at}")
         if name == "full":
             lines.append(f"  %{own} = load {kind}, ptr %{own}.at, align 1")
         else:

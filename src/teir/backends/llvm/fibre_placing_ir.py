@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from teir.backends.llvm.fibre_lane_words import (
     LANES,
-    bits_of,
     compared_text,
     lane_numbers,
     suffix,
@@ -55,8 +54,8 @@ define internal i64 @teir_squeezed{arguments(width, number)} alwaysinline nounwi
 
 def _values_text(side: str, number: str) -> str:
     kind = f"<{LANES} x {number}>"
-    return f"""  %{side}.all = call {kind} @llvm.masked.load.{suffix(number)}.p0(ptr %{side}.val, i32 1,
-                <8 x i1> %{side}.is, {kind} zeroinitializer)"""
+    return f"""  %{side}.all = call {kind} @llvm.masked.load.{suffix(number)}.p0(ptr %{side}.val,
+                i32 1, <8 x i1> %{side}.is, {kind} zeroinitializer)"""
 
 
 def _compress(element: str) -> str:

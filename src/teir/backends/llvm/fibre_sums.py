@@ -89,7 +89,8 @@ class FibreSums:
     ) -> list[int]:
         """How many columns the rows of every share reach, by as many threads as there are rooms.
 
-        Index arrays are those of valid levels. ``ends`` gets for every row how many those of its share up to it reach.
+        Index arrays are those of valid levels. ``ends`` gets for every row how many the rows of its
+        share up to it reach.
         """
         records = array("q", [word for term in terms for word in _record(term)])
         made = array("q")

@@ -2,7 +2,8 @@
 
 Coordinates must ascend within every fibre. Every place where one does not exceed the one before it
 is counted, a vector at a time; so are, fibre by fibre, the first coordinates of fibres that do not
-exceed the one before. Fibres ascend where both counts are equal.
+exceed the one before. Fibres ascend where both counts are equal. Fibres that begin at the first
+coordinate, or behind the last one, have nothing before them, or nothing at all.
 """
 
 from __future__ import annotations
@@ -88,35 +89,43 @@ crd.done:
   %outside = icmp ne i64 %crd.out, 0
   br i1 %outside, label %no, label %starts
 starts:
-  %f = phi i64 [ 0, %crd.done ], [ %f.next, %starts.end ]
-  %seen = phi i64 [ 0, %crd.done ], [ %seen.next, %starts.end ]
-  %f.more = icmp slt i64 %f, %fibres
-  br i1 %f.more, label %fibre, label %starts.done
+  %count.n = {_narrow("%stored", width)}
+  br label %front
+front:
+  %first.f = phi i64 [ 0, %starts ], [ %first.next, %front.step ]
+  %front.some = icmp slt i64 %first.f, %fibres
+  br i1 %front.some, label %front.look, label %starts.done
+front.look:
+  %first.at = getelementptr {element}, ptr %pos, i64 %first.f
+  %first.n = load {element}, ptr %first.at, align 1
+  %is.first = icmp eq {element} %first.n, 0
+  br i1 %is.first, label %front.step, label %fibre
+front.step:
+  %first.next = add i64 %first.f, 1
+  br label %front
 fibre:
-  %fp = getelementptr {element}, ptr %pos, i64 %f
+  %f = phi i64 [ %first.f, %front.look ], [ %f.next, %fibre.look ]
+  %from.n = phi {element} [ %first.n, %front.look ], [ %to.n, %fibre.look ]
+  %seen.now = phi i64 [ 0, %front.look ], [ %seen.next, %fibre.look ]
+  %over = icmp eq {element} %from.n, %count.n
+  br i1 %over, label %starts.done, label %fibre.look
+fibre.look:
   %f.next = add i64 %f, 1
   %fn = getelementptr {element}, ptr %pos, i64 %f.next
-  %from.n = load {element}, ptr %fp, align 1
   %to.n = load {element}, ptr %fn, align 1
   %from = {_wide("%from.n", width)}
-  %filled = icmp ne {element} %from.n, %to.n
-  %later = icmp ne i64 %from, 0
-  %looks = and i1 %filled, %later
-  br i1 %looks, label %look, label %starts.end
-look:
   %hp = getelementptr {element}, ptr %crd, i64 %from
-  %before = sub i64 %from, 1
-  %bp = getelementptr {element}, ptr %crd, i64 %before
+  %bp = getelementptr {element}, ptr %hp, i64 -1
   %here = load {element}, ptr %hp, align 1
   %prior = load {element}, ptr %bp, align 1
   %drop = icmp ule {element} %here, %prior
-  %one = zext i1 %drop to i64
-  br label %starts.end
-starts.end:
-  %add = phi i64 [ 0, %fibre ], [ %one, %look ]
-  %seen.next = add i64 %seen, %add
-  br label %starts
+  %filled = icmp ne {element} %from.n, %to.n
+  %counts = and i1 %drop, %filled
+  %one = zext i1 %counts to i64
+  %seen.next = add i64 %seen.now, %one
+  br label %fibre
 starts.done:
+  %seen = phi i64 [ 0, %front ], [ %seen.now, %fibre ]
   %same = icmp eq i64 %seen, %crd.falls
   br i1 %same, label %yes, label %no
 yes:
