@@ -352,6 +352,11 @@ class _Panel:
         ]
 
     def _bring_a(self, a: str, numbers: range) -> None:
+        """Ask for what this step reads in the next tile.
+
+        Also by its last element: rows seldom begin with a line, and no one else asks for the line
+        that the last ones end in.
+        """
         if not self.kernel.brings:
             return
         ahead, vector_bytes = (
@@ -359,8 +364,8 @@ class _Panel:
             self.kernel.lanes * self.width,
         )
         end = min(numbers.stop * vector_bytes, self.kernel.rows * self.width)
-        for line in range(numbers.start * vector_bytes, end, _LINE_BYTES):
-            self._prefetch(shift_pointer(self.text, ahead, line), write=False)
+        for place in (*range(numbers.start * vector_bytes, end, _LINE_BYTES), end - self.width):
+            self._prefetch(shift_pointer(self.text, ahead, place), write=False)
 
     def _factors(self, a: str, numbers: range) -> list[str]:
         """The vectors of A of one step."""
