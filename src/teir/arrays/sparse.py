@@ -254,8 +254,11 @@ def owned(
     blocks: tuple[int, ...] | None = None,
 ) -> Sparse:
     """An array of parts made for it and right by construction."""
-    made = assembled(shape, fmt, stored, values, blocks, frozen=False)
-    return replace(made, is_frozen=True)
+    for array in (values, *(part for level in stored if level for part in (level.pos, level.crd))):
+        array.flags.writeable = False
+    return Sparse(
+        shape=shape, format=fmt, stored=stored, values=values, is_frozen=True, blocks=blocks
+    )
 
 
 def _compressed(

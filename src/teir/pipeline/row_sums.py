@@ -13,15 +13,16 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from teir.arrays.levels import Format
+from teir.arrays.levels import Format, Level
 from teir.arrays.sparse import Sparse, owned
-from teir.arrays.sparse_storage import expand
+from teir.arrays.sparse_storage import Compressed, expand, index_type
 from teir.backends.llvm.fibre_sums import (
     NUMBERS,
     FibreSums,
@@ -70,10 +71,34 @@ class RowSum:
 
     rows: tuple[RowTerm, ...]
     terms: tuple[SumTerm, ...]
-    pairs: Array
-    """Up to every row, how many elements are looked at."""
+    numbers: tuple[tuple[str | None, bool], ...]
+    """The tensor of the number that each term is multiplied by, and whether it is subtracted."""
+    pairs: Array | None
+    """Up to every row, how many elements are looked at; None where it is not asked for."""
     wanted: tuple[str, ...]
     width: np.dtype[Any]
+    run: FibreSums
+
+    @property
+    def is_direct(self) -> bool:
+        """True where all arrays are those of the operands, none is a copy."""
+        return all(
+            pos is last_level(one).pos and crd is last_level(one).crd and values is one.values
+            for row, term in zip(self.rows, self.terms, strict=True)
+            for one, (pos, crd, values) in zip(_operands(row), _sides(term), strict=True)
+        )
+
+    def again(self, given: Mapping[str, Array]) -> RowSum:
+        """On what the arrays hold now, with other numbers."""
+        terms = self.terms
+        if given:
+            terms = tuple(
+                term if name is None else replace(term, scale=_signed(given[name], minus, term))
+                for (name, minus), term in zip(self.numbers, terms, strict=True)
+            )
+        elif self.pairs is None:
+            return self
+        return replace(self, terms=terms, pairs=None)
 
     def result(
         self,
@@ -84,23 +109,60 @@ class RowSum:
         threads: int,
     ) -> Sparse:
         """The sum with indices ``output`` and levels ``fmt``."""
+        first = self.rows[0].left
         work = _Work(
-            run=fibre_sums(default_isa(), self.width.itemsize, data_type),
+            run=self.run,
             terms=self.terms,
-            ends=np.empty(self.pairs.size - 1, np.int64),
+            ends=np.empty(last_level(first).pos.size - 1, np.int64),
             columns=extents[self.wanted[-1]],
             width=self.width,
             numbers=data_type.numpy_dtype(),
-            spare=current().once("room of fibre sums", lambda: deque(maxlen=_MOST_ROOMS)),
+            spare=current().once("room of fibre sums", _rooms),
         )
-        tasks = shares(self.pairs, threads, _MOST_AT_ONCE, _SHARED)
+        tasks = self._shares(work.ends.size, threads)
         crd, values = work.found(tasks, threads)
-        first = self.rows[0].left
+        shape = tuple(extents[index] for index in output)
+        above = fmt.levels[:-1]
+        sizes = [extents[index] for index in self.wanted]
+        if Level.COMPRESSED not in above and work.ends.size == prod(sizes[:-1]):
+            dtype = index_type(sizes, crd.size)
+            pos = work.pos(tasks, dtype)
+            level = Compressed(pos=pos, crd=crd.astype(dtype, copy=False))
+            return owned(shape, fmt, (*(None for _ in above), level), values)
         place = last_place(first)
-        above = tuple(expand(first.stored, first.level_extents, place)) if place else ()
-        fibres = Fibres(above=above, counts=work.counts(tasks), crd=crd)
-        stored = levels_of(fibres, [extents[index] for index in self.wanted], fmt.levels)
-        return owned(tuple(extents[index] for index in output), fmt, stored, values)
+        columns = tuple(expand(first.stored, first.level_extents, place)) if place else ()
+        counts = np.diff(work.pos(tasks, np.dtype(np.int64)))
+        fibres = Fibres(above=columns, counts=counts, crd=crd)
+        return owned(shape, fmt, levels_of(fibres, sizes, fmt.levels), values)
+
+    def _shares(self, rows: int, threads: int) -> list[tuple[range, int]]:
+        """Consecutive rows and how many elements are looked at for them."""
+        has_product = any(term.kind is TermKind.PRODUCT for term in self.terms)
+        if self.pairs is None and not has_product:
+            total = sum(term.left[1].size for term in self.terms)
+            if total <= _MOST_AT_ONCE and (threads == 1 or total < _SHARED):
+                return [(range(rows), total)] if rows else []
+        pairs = _pairs_of(self.terms, self.width) if self.pairs is None else self.pairs
+        return shares(pairs, threads, _MOST_AT_ONCE, _SHARED)
+
+
+def _sides(term: SumTerm) -> tuple[tuple[Array, Array, Array], ...]:
+    return (term.left,) if term.right is None else (term.left, term.right)
+
+
+def _rooms() -> deque[SumRoom]:
+    return deque(maxlen=_MOST_ROOMS)
+
+
+def _pairs_of(terms: Sequence[SumTerm], width: np.dtype[Any]) -> Array:
+    run = fibre_unions(default_isa(), width.itemsize)
+    return pairs_of(run, [(term.kind, term.left, term.right) for term in terms])
+
+
+def _signed(number: Any, is_negative: bool, term: SumTerm) -> float:
+    """The number in the type of the values, with the sign of a term."""
+    scale = float(np.asarray(number).astype(term.left[2].dtype))
+    return -scale if is_negative else scale
 
 
 def row_sum(
@@ -122,15 +184,23 @@ def row_sum(
     width = np.result_type(*(level.pos.dtype for level in levels))
     numbers = data_type.numpy_dtype()
     made = tuple(
-        _summed(row, _scale(term, is_negative, numbers), width, numbers)
+        _summed(row, term, is_negative, width, numbers)
         for row, (term, is_negative) in zip(rows, terms, strict=True)
     )
-    run = fibre_unions(default_isa(), width.itemsize)
-    pairs = pairs_of(run, [(term.kind, term.left, term.right) for term in made])
-    is_product = any(row.kind is TermKind.PRODUCT for row in rows)
-    if is_product and pairs[-1] > _MOST_PAIRS * (pairs.size - 1):
-        return None
-    return RowSum(rows=rows, terms=made, pairs=pairs, wanted=wanted, width=width)
+    pairs = None
+    if any(row.kind is TermKind.PRODUCT for row in rows):
+        pairs = _pairs_of(made, width)
+        if pairs[-1] > _MOST_PAIRS * (pairs.size - 1):
+            return None
+    return RowSum(
+        rows=rows,
+        terms=made,
+        numbers=tuple((_number_of(term), minus) for term, minus in terms),
+        pairs=pairs,
+        wanted=wanted,
+        width=width,
+        run=fibre_sums(default_isa(), width.itemsize, data_type),
+    )
 
 
 def _rows_of(
@@ -174,21 +244,24 @@ def _operands(term: RowTerm) -> tuple[Sparse, ...]:
     return (term.left,) if term.right is None else (term.left, term.right)
 
 
-def _scale(term: Term, is_negative: bool, numbers: np.dtype[Any]) -> float:
-    """The number that a term is multiplied by, 1 or -1 where there is none."""
-    found = [one.held.array for one in term.factors if one.stored is None]
-    scale = float(np.asarray(found[0]).astype(numbers)) if found else 1.0
-    return -scale if is_negative else scale
+def _number_of(term: Term) -> str | None:
+    """The tensor that is a number; None where the term has none."""
+    return next((one.held.name for one in term.factors if one.stored is None), None)
 
 
-def _summed(row: RowTerm, scale: float, width: np.dtype[Any], numbers: np.dtype[Any]) -> SumTerm:
+def _summed(
+    row: RowTerm, term: Term, is_negative: bool, width: np.dtype[Any], numbers: np.dtype[Any]
+) -> SumTerm:
     arrays = []
     for one in _operands(row):
         level = last_level(one)
         parts = (level.pos, width), (level.crd, width), (one.values, numbers)
         pos, crd, values = (array.astype(dtype, copy=False) for array, dtype in parts)
         arrays.append((pos, crd, values))
-    return SumTerm(row.kind, arrays[0], arrays[1] if len(arrays) > 1 else None, scale)
+    right = arrays[1] if len(arrays) > 1 else None
+    made = SumTerm(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
+    found = [one.held.array for one in term.factors if one.stored is None]
+    return replace(made, scale=_signed(found[0], is_negative, made)) if found else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,7 +280,7 @@ class _Work:
     def found(self, tasks: Sequence[tuple[range, int]], threads: int) -> tuple[Array, Array]:
         """Columns and values of all rows, given in shares with their pairs."""
         most = [min(pairs, len(rows) * self.columns) + ROOM for rows, pairs in tasks]
-        places = np.cumsum([0, *most]).tolist()
+        places = list(accumulate(most, initial=0))
         arrays = np.empty(places[-1], self.width), np.empty(places[-1], self.numbers)
         shares = [
             SumShare(rows, arrays[0][start:end], arrays[1][start:end])
@@ -225,12 +298,15 @@ class _Work:
         is_full = _MOST_SPARE * count >= places[-1]
         return (crd, values) if is_full else (crd.copy(), values.copy())
 
-    def counts(self, tasks: Sequence[tuple[range, int]]) -> Array:
-        """The columns of every row."""
-        counts = np.diff(self.ends, prepend=0)
-        for rows, _ in tasks[1:]:
-            counts[rows.start] = self.ends[rows.start]
-        return counts
+    def pos(self, tasks: Sequence[tuple[range, int]], dtype: np.dtype[Any]) -> Array:
+        """Where the columns of every row begin, and where the last ones end."""
+        pos = np.zeros(self.ends.size + 1, dtype)
+        before = 0
+        for rows, _ in tasks:
+            part = pos[rows.start + 1 : rows.stop + 1]
+            np.add(self.ends[rows.start : rows.stop], before, out=part, casting="unsafe")
+            before = int(part[-1])
+        return pos
 
     def _room(self) -> SumRoom:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.arrays.sparse import Sparse
+from teir.backends.llvm.fibre_unions import addresses
 from teir.backends.llvm.index_check import Check, index_check
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_operands import Array
@@ -16,13 +17,12 @@ class Looked:
 
     pos: Array
     crd: Array
-    fibres: int
-    extent: int
+    arguments: tuple[int, int, int, int, int]
+    """Where both lie, and how long they are, as the check takes them."""
     check: Check
 
     def is_walkable(self) -> bool:
-        pos, crd = self.pos.__array_interface__["data"][0], self.crd.__array_interface__["data"][0]
-        return not self.check(pos, self.fibres, crd, self.crd.size, self.extent)
+        return not self.check(*self.arguments)
 
 
 def looked_at(stored: Sparse) -> tuple[Looked, ...]:
@@ -34,6 +34,8 @@ def looked_at(stored: Sparse) -> tuple[Looked, ...]:
             fibres *= extent
             continue
         check = index_check(default_isa(), level.pos.dtype.itemsize)
-        made.append(Looked(level.pos, level.crd, fibres, extent, check))
+        pos, crd = level.pos, level.crd
+        at = addresses(pos, crd)
+        made.append(Looked(pos, crd, (at[0], fibres, at[1], crd.size, extent), check))
         fibres = level.crd.size
     return tuple(made)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.sparse import Sparse
+from teir.pipeline.row_sums import RowSum
 from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
-from teir.pipeline.sparse_run import Step, run_sparse
+from teir.pipeline.sparse_run import Step, run_at_once, run_sparse, sum_at_once
 from teir.pipeline.sparse_terms import Factor
 
 _ndarray = np.ndarray
@@ -60,6 +61,8 @@ class KnownResult:
     matrices: tuple[_Matrix, ...]
     dense: tuple[_Dense, ...]
     looked: tuple[Looked, ...]
+    rows: RowSum | None
+    """All of it in one pass on the operands' own arrays; None where that cannot be."""
 
     def run(self, operands: Sequence[Any], out: Any) -> Any:
         """The result; NotImplemented where something is not as it was."""
@@ -80,6 +83,8 @@ class KnownResult:
         for looked in self.looked:
             if not looked.is_walkable():
                 return NotImplemented
+        if self.rows is not None:
+            return run_at_once(self.problem, self.rows.again(given))
         steps = [_with(step, given) for step in self.steps] if given else self.steps
         return run_sparse(self.problem, steps)
 
@@ -120,6 +125,7 @@ def result_of(
             if any(_is_converted(factor, one.array) for factor in _factors(name, steps)):
                 return None
             looked[id(operand)] = looked_at(one.array)
+    rows = sum_at_once(problem, [step for step in steps if step.scheduled is not None])
     return KnownResult(
         problem=problem,
         steps=tuple(_kept(step) for step in steps),
@@ -127,6 +133,7 @@ def result_of(
         matrices=tuple(matrices),
         dense=tuple(dense),
         looked=tuple(one for several in looked.values() for one in several),
+        rows=rows if rows is not None and rows.is_direct else None,
     )
 
 

@@ -135,7 +135,7 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     live = [step for step in steps if step.scheduled is not None]
     at_once = sum_at_once(problem, live)
     if at_once is not None:
-        return _run_at_once(problem, at_once)
+        return run_at_once(problem, at_once)
     result = pattern_of(problem, live)
     total: Array | None = None
     for step in live if result.nnz else ():
@@ -168,7 +168,8 @@ def sum_at_once(problem: SparseProblem, steps: Sequence[Step]) -> RowSum | None:
     )
 
 
-def _run_at_once(problem: SparseProblem, rows: RowSum) -> Sparse:
+def run_at_once(problem: SparseProblem, rows: RowSum) -> Sparse:
+    """The sparse result of a problem whose products are such rows."""
     made = rows.result(
         problem.assignment.output.indices,
         problem.output_format,
