@@ -31,6 +31,7 @@ from teir.backends.llvm.fibre_sums import (
     SumTerm,
     fibre_sums,
     sum_room,
+    sum_term,
 )
 from teir.backends.llvm.fibre_sums_ir import SPARE
 from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions
@@ -259,7 +260,7 @@ def _summed(
         pos, crd, values = (array.astype(dtype, copy=False) for array, dtype in parts)
         arrays.append((pos, crd, values))
     right = arrays[1] if len(arrays) > 1 else None
-    made = SumTerm(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
+    made = sum_term(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
     found = [one.held.array for one in term.factors if one.stored is None]
     return replace(made, scale=_signed(found[0], is_negative, made)) if found else made
 

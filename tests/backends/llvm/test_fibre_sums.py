@@ -17,6 +17,7 @@ from teir.backends.llvm.fibre_sums import (
     bound_sums,
     fibre_sums,
     sum_room,
+    sum_term,
 )
 from teir.backends.llvm.fibre_unions import ROOM, TermKind, squeeze_of
 from teir.backends.llvm.fibre_unions_ir import Squeeze
@@ -86,12 +87,12 @@ def test_sums_of_rows(
         e[::4] = d[::4]
         left, right, more, other = (level(one, width, numbers) for one in (b, c, d, e))
         reached = (b != 0).astype(int) @ (c != 0) > 0
-        product = SumTerm(TermKind.PRODUCT, left, right, scale=1.0)
-        minus = SumTerm(TermKind.PRODUCT, left, right, scale=-1.0)
-        fibre = SumTerm(TermKind.FIBRE, more, None, scale=1.0)
-        less = SumTerm(TermKind.FIBRE, other, None, scale=-1.0)
-        both = SumTerm(TermKind.BOTH, more, other, scale=1.0)
-        not_both = SumTerm(TermKind.BOTH, more, other, scale=-1.0)
+        product = sum_term(TermKind.PRODUCT, left, right, scale=1.0)
+        minus = sum_term(TermKind.PRODUCT, left, right, scale=-1.0)
+        fibre = sum_term(TermKind.FIBRE, more, None, scale=1.0)
+        less = sum_term(TermKind.FIBRE, other, None, scale=-1.0)
+        both = sum_term(TermKind.BOTH, more, other, scale=1.0)
+        not_both = sum_term(TermKind.BOTH, more, other, scale=-1.0)
         either = (d != 0) | (e != 0)
         for terms, expected, stored in (
             ([product], b @ c, reached),
@@ -127,10 +128,10 @@ def test_fibres_beside_memory_of_others(isa: Isa, at_end: bool, lengths: tuple[i
         tuple(guarded(part, at_end=at_end) for part in level(array, np.int32, np.float64))
         for array in (b, d, e)
     )
-    more = SumTerm(TermKind.FIBRE, first, None, scale=1.0)
-    other = SumTerm(TermKind.FIBRE, second, None, scale=1.0)
-    both = SumTerm(TermKind.BOTH, first, second, scale=1.0)
-    product = SumTerm(TermKind.PRODUCT, left, first, scale=1.0)
+    more = sum_term(TermKind.FIBRE, first, None, scale=1.0)
+    other = sum_term(TermKind.FIBRE, second, None, scale=1.0)
+    both = sum_term(TermKind.BOTH, first, second, scale=1.0)
+    product = sum_term(TermKind.PRODUCT, left, first, scale=1.0)
     room = sum_room(64, np.dtype(float))
     either = (d != 0) | (e != 0)
     check(run, [more, other], d + e, either, room)

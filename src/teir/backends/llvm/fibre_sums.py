@@ -52,6 +52,8 @@ class SumTerm:
     left: tuple[Array, Array, Array]
     right: tuple[Array, Array, Array] | None
     scale: float
+    addresses: tuple[int, ...]
+    """Where the arrays begin; 0 for those there are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class SumRoom:
     marks: Array
     lines: Array
     dense: Array
+    addresses: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class FibreSums:
         made = array("q")
         for one in shares:
             made.extend((one.rows.start, one.rows.stop, *addresses(one.columns, one.values), 0))
-        room = array("q", [w for r in rooms for w in addresses(r.marks, r.lines, r.dense)])
+        room = array("q", [address for one in rooms for address in one.addresses])
         columns = rooms[0].dense.size - SPARE
         words = (_address(records), len(terms), columns, *addresses(ends))
         frame = array("q", (*words, _address(made), _address(room)))
@@ -104,10 +107,20 @@ class FibreSums:
         return made[SHARE_WORDS - 1 :: SHARE_WORDS].tolist()
 
 
+def sum_term(
+    kind: TermKind,
+    left: tuple[Array, Array, Array],
+    right: tuple[Array, Array, Array] | None,
+    scale: float,
+) -> SumTerm:
+    """A term on these arrays."""
+    others = (0, 0, 0) if right is None else addresses(*right)
+    return SumTerm(kind, left, right, scale, (*addresses(*left), *others))
+
+
 def _record(term: SumTerm) -> tuple[int, ...]:
     """The words of a term: kind, three addresses of either level, the scale."""
-    right = (0, 0, 0) if term.right is None else addresses(*term.right)
-    return (term.kind.value, *addresses(*term.left), *right, _bits(term.scale))
+    return (term.kind.value, *term.addresses, _bits(term.scale))
 
 
 def _bits(number: float) -> int:
@@ -121,7 +134,9 @@ def _address(words: array[int]) -> int:
 
 def sum_room(columns: int, numbers: np.dtype[Any]) -> SumRoom:
     """Room for so many columns of numbers."""
-    return SumRoom(*marks_for(columns), zeros_apart(columns + SPARE, numbers))
+    arrays = (*marks_for(columns), zeros_apart(columns + SPARE, numbers))
+    marks, lines, dense = addresses(*arrays)
+    return SumRoom(*arrays, (marks, lines, dense))
 
 
 def fibre_sums(isa: Isa, width: int, data_type: DataType) -> FibreSums:
