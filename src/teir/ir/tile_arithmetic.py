@@ -7,8 +7,9 @@ once when the result is stored. All roundings are to nearest, ties to even.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 
 Tile = np.ndarray[Any, np.dtype[Any]]
+
+_TERM_ELEMENTS = 1 << 16
+"""Elements of the products that are formed together."""
 
 
 def convert(tile: Tile, target: DataType) -> Tile:
@@ -50,18 +54,48 @@ def contract(
     factors = tuple(_factor(tile, data_type, start.dtype, len(inputs)) for tile in inputs)
     if flushes:
         start, factors = _flushed(start), tuple(map(_flushed, factors))
-    chains = [start.copy()] if lanes is None else [np.zeros_like(start) for _ in range(lanes)]
+    terms = _terms(factors, start.ndim)
     with np.errstate(all="ignore"):
-        for point in product(*(range(extent) for extent in inputs[0].shape[start.ndim :])):
-            index: tuple[Any, ...] = (..., *point)
-            chain = 0 if lanes is None else point[-1] % lanes
-            term = reduce(np.multiply, (tile[index] for tile in factors))
-            total = chains[chain] + term
-            chains[chain] = _flushed(total) if flushes else total
+        if lanes is None:
+            return _added(start.copy(), terms, flushes)
+        last, rows = inputs[0].shape[-1], list(terms)
+        chains = [
+            _added(np.zeros_like(start), _chain(rows, last, number, lanes), flushes)
+            for number in range(lanes)
+        ]
         while len(chains) > 1:
             half = len(chains) // 2
             chains = [one + other for one, other in zip(chains, chains[half:], strict=False)]
-        return chains[0] if lanes is None else start + chains[0]
+        return start + chains[0]
+
+
+def _added(total: Tile, terms: Iterable[Tile], flushes: bool) -> Tile:
+    """``total``, which is changed, and the terms one after the other."""
+    for term in terms:
+        np.add(total, term, out=total)
+        if flushes:
+            total[...] = _flushed(total)
+    return total
+
+
+def _chain(rows: Sequence[Tile], last: int, number: int, lanes: int) -> Iterator[Tile]:
+    """The terms of one chain: every ``lanes``-th along the last of the summed dimensions."""
+    for begin in range(0, len(rows), last):
+        yield from rows[begin + number : begin + last : lanes]
+
+
+def _terms(factors: tuple[Tile, ...], free: int) -> Iterator[Tile]:
+    """The products at every point of the dimensions behind the first ``free``, some at a time."""
+    shape = factors[0].shape
+    if len(shape) == free:
+        yield reduce(np.multiply, factors)
+        return
+    points = prod(shape[free:])
+    order = (*range(free, len(shape)), *range(free))
+    rows = [tile.transpose(order).reshape(points, *shape[:free]) for tile in factors]
+    at_once = max(1, _TERM_ELEMENTS // max(1, prod(shape[:free])))
+    for begin in range(0, points, at_once):
+        yield from reduce(np.multiply, (tile[begin : begin + at_once] for tile in rows))
 
 
 def combine(operation: Operation, inputs: tuple[Tile, ...]) -> Tile:
