@@ -10,7 +10,7 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.pipeline.operand_types import contiguous
 from teir.pipeline.problem import state_problem
-from teir.search.choice import Choice, Packing
+from teir.search.choice import Choice, Packing, Sharing
 from teir.search.default_choice import default_choice
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
@@ -52,5 +52,7 @@ def test_other_operands_are_not(text: str, extents: dict[str, int]) -> None:
     assert not choice_of(text, extents, DataType.FP64, 1).prefetches_a
 
 
-def test_threads_pack_their_own() -> None:
-    assert not choice_of("turs,pqut->pqrs", FAR, DataType.FP64, 2).prefetches_a
+def test_threads_ask_for_the_rows_of_their_parts() -> None:
+    choice = choice_of("turs,pqut->pqrs", FAR, DataType.FP64, 2)
+    assert choice.sharing is Sharing.PARTS
+    assert choice.prefetches_a

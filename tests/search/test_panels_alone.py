@@ -16,9 +16,9 @@ from teir.search.tree import contraction_program
 SIZES = {"p": 23, "q": 12, "r": 74, "s": 17, "t": 11, "u": 11}
 
 
-def choice_of(extents: dict[str, int], data_type: DataType, threads: int = 1) -> Choice:
+def choice_of(extents: dict[str, int], data_type: DataType) -> Choice:
     machine = Machine(
-        vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=threads, threaded_work=2**16
+        vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16
     )
     terms = ("trus", "pqtu")
     shapes = [tuple(extents[index] for index in term) for term in terms]
@@ -37,17 +37,10 @@ def test_a_panel_is_packed_when_it_is_needed(data_type: DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "data_type", "threads"),
-    [
-        ({"q": 40}, DataType.FP64, 1),
-        ({"r": 800}, DataType.FP64, 1),
-        ({}, DataType.BF16, 1),
-        ({}, DataType.FP64, 2),
-    ],
-    ids=["many columns", "from memory", "narrow", "threads"],
+    ("changed", "data_type"),
+    [({"q": 40}, DataType.FP64), ({"r": 800}, DataType.FP64), ({}, DataType.BF16)],
+    ids=["many columns", "from memory", "narrow"],
 )
-def test_others_are_packed_together(
-    changed: dict[str, int], data_type: DataType, threads: int
-) -> None:
-    choice = choice_of(SIZES | changed, data_type, threads)
+def test_others_are_packed_together(changed: dict[str, int], data_type: DataType) -> None:
+    choice = choice_of(SIZES | changed, data_type)
     assert choice.packed_a is Packing.NONE or choice.row_block > choice.panel

@@ -35,6 +35,8 @@ class Sharing(Enum):
     NONE = "none"
     ROWS = "rows"
     COLUMNS = "columns"
+    PARTS = "parts"
+    """None: every thread does a part of the step alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

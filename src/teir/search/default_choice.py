@@ -11,6 +11,7 @@ from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
+from teir.search.division import Division, Packs, division_of
 from teir.search.machine import Machine
 from teir.search.packed_operands import (
     FEW_COLUMNS,
@@ -24,7 +25,7 @@ from teir.search.packing import rows_together
 from teir.search.panel_rows import panel_of
 from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
-from teir.search.sharing import LOW_PANEL_VECTORS, divides_rows, sharing_of
+from teir.search.sharing import LOW_PANEL_VECTORS, sharing_of
 from teir.search.step import Span
 
 _SHORT_DEPTH = 96
@@ -41,6 +42,10 @@ _SHARED_PACKED = 16
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     """What the search takes where nothing has been measured."""
+    division = parts_of(shape, machine)
+    if division is not None:
+        alone = default_choice(division.part, replace(machine, threads=1))
+        return replace(alone, sharing=Sharing.PARTS)
     depth = _depth(shape)
     k = reduction_blocks(shape).block
     if _is_short(shape, machine):
@@ -50,6 +55,15 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if wants_packed_a(shape, k, machine):
         return _packing_choice(shape, k, depth, machine)
     return _reading_choice(shape, k, depth, machine)
+
+
+def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
+    """The parts that each thread does alone; None where threads share loops, or nothing."""
+    if sharing_of(shape, machine) is Sharing.NONE:
+        return None
+    k = reduction_blocks(shape).block
+    packs = Packs(wants_packed_a(shape, k, machine), wants_packed_b(shape, k))
+    return division_of(shape, machine, packs)
 
 
 def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
@@ -77,18 +91,10 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         case Sharing.ROWS:
             return choice
         case Sharing.COLUMNS:
-            if not streams and divides_rows(shape, machine):
-                return replace(
-                    choice,
-                    order=Order.ROWS,
-                    row_block=shape.rows // machine.threads,
-                    column_block=column_block(shape, k, Sharing.ROWS, machine),
-                    sharing=Sharing.ROWS,
-                )
             if fits_whole(shape, k, machine, _SHARED_PACKED):
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
-        case Sharing.NONE:
+        case Sharing.NONE | Sharing.PARTS:
             if columns_stay(shape, k, machine):
                 return replace(choice, row_block=panel)
             if fits_whole(shape, k, machine):

@@ -15,8 +15,8 @@ from msgspec import structs
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
-from teir.search.choice import Choice, Packing
-from teir.search.default_choice import default_choice, short_choice
+from teir.search.choice import Choice, Packing, Sharing
+from teir.search.default_choice import default_choice, parts_of, short_choice
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
@@ -131,6 +131,14 @@ def emit_contraction(
     emission: Emission, shape: ProductShape, machine: Machine, choice: Choice
 ) -> Body:
     """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
+    division = parts_of(shape, machine) if choice.sharing is Sharing.PARTS else None
+    if division is not None:
+        alone, own = replace(machine, threads=1), replace(choice, sharing=Sharing.NONE)
+        return emission.loops(
+            division.loops,
+            lambda: emit_contraction(emission, division.part, alone, own),
+            parallel=True,
+        )
     reductions = reductions_of(shape, choice.depth)
     is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
     if is_narrow and not reductions.is_one_block:

@@ -25,19 +25,6 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     return Sharing.ROWS if panels >= min(columns, 2 * machine.threads) else Sharing.COLUMNS
 
 
-def divides_rows(shape: ProductShape, machine: Machine) -> bool:
-    """True where every thread gets the same rows, some vectors of them, in one block.
-
-    Each packs its own then. What one thread packs comes to another by way of the third cache.
-    """
-    if shape.m is None or len(shape.m_outer) > 1:
-        return False
-    cut = (*shape.m_outer, shape.m)[0]
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    is_high = shape.rows // machine.threads >= LOW_PANEL_VECTORS * lanes
-    return is_high and cut.extent % machine.threads == 0
-
-
 def shares_batch(shape: ProductShape, machine: Machine) -> bool:
     """True where the batch axes alone give every thread something to do."""
     return _is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
