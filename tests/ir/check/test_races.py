@@ -145,3 +145,18 @@ parallel rows over i
     assert found_of(both) == (
         "node first writing what may be one byte of T at i=1 and node second writing it at i=0"
     )
+
+
+def test_the_byte_is_that_of_the_steps_guards_ask_for() -> None:
+    text = """teir 1 "all rows of the last step write one element"
+tensor out: FP64
+axis i = 3: out 64
+axis p = 2: out 0
+primitive here = Zero(out; M=[], N=[])
+sequential steps over i
+  parallel rows over p
+    last: here if last(i)
+"""
+    assert found_of(text) == (
+        "node last writing byte 128 of out at p=1 and node last writing it at p=0"
+    )

@@ -56,3 +56,16 @@ def test_main_and_remainder_columns_join_without_listing_rows() -> None:
     assert is_covered(whole, [main, rest], 4, Budget(100))
     beyond = region(0, [(400_000, 1_000), (4, 72)])
     assert not is_covered(beyond, [region(0, [(400_000, 1_000), (4, 71)])], 4, Budget(10_000))
+
+
+def test_the_four_corners_of_two_splits_join_without_listing_rows() -> None:
+    """Columns in a main part and a rest, rows too: what has joined joins again."""
+    pitch = 400_000
+    corners = [
+        region(row * pitch + 4 * column, [(pitch, rows), (4, columns)])
+        for row, rows in ((0, 1_000), (1_000, 500))
+        for column, columns in ((0, 64), (64, 7))
+    ]
+    whole = region(0, [(pitch, 1_500), (4, 71)])
+    assert is_covered(whole, corners, 4, Budget(100))
+    assert is_covered(whole, corners[::-1], 4, Budget(100))
