@@ -285,6 +285,43 @@ def test_rows_scaled_with_sampled_dots(
     np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_sampled_rows_that_lie_far(empty: bool) -> None:
+    """What is asked for ahead is never beyond the last stored element."""
+    draw = np.random.default_rng(7)
+    rows, extent, width = 40, 16_000, 29
+    lists = [[] if empty or row > 36 else one for row, one in enumerate(fibres(draw, rows, 40))]
+    pos, crd = index_arrays([[399 * one for one in each] for each in lists], np.dtype(np.int32))
+    program = sampled_program({"i": rows, "j": extent, "k": width, "l": width}, True)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    assert any(isinstance(one, WalkedSampledSum) and one.ahead for one in calls)
+    operands = {"B.pos1": pos, "B.crd1": crd, "B": draw.standard_normal(crd.size)}
+    operands |= {name: draw.standard_normal((extent, width)) for name in "DE"}
+    operands |= {"C": draw.standard_normal((rows, width)), "A": np.full((rows, width), np.nan)}
+    found = same_bits(program, operands, 1)["A"]
+    row_of = np.repeat(np.arange(rows), np.diff(pos))
+    b, c, d, e = (operands[name] for name in "BCDE")
+    wanted = np.zeros((rows, width))
+    np.add.at(wanted, row_of, (b * (c[row_of] * d[crd]).sum(1))[:, None] * e[crd])
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_a_sampled_zero_has_the_sign_of_a_sum() -> None:
+    """Products that are zeros with a minus, and such that become too small, add up to plus zero."""
+    program = sampled_program({"i": 2, "j": 1, "k": 8, "l": 8}, False)
+    operands = {
+        "B.pos1": np.array([0, 1, 2], np.int32),
+        "B.crd1": np.zeros(2, np.int32),
+        "B": np.ones(2),
+        "C": np.array([[-0.0] * 8, [-1e-200] * 8]),
+        "D": np.full((1, 8), 1e-200),
+        "E": np.ones((1, 8)),
+        "A": np.full((2, 8), np.nan),
+    }
+    found = same_bits(program, operands, 1)["A"]
+    assert not np.signbit(found).any()
+
+
 def lengths(rows: int) -> list[int]:
     """Long, short and empty rows: those beyond the places of a run are walked by themselves."""
     return [(0, 3, 700, 3, 3, 40, 600, 511)[row % 8] for row in range(rows)]

@@ -20,7 +20,13 @@ from teir.lower.kernels import (
     TransposeCopy,
 )
 from teir.lower.lower import lower
-from teir.lower.walked_kernels import Follows, WalkedDots, WalkedScatter, WalkedSum
+from teir.lower.walked_kernels import (
+    Follows,
+    WalkedDots,
+    WalkedSampledSum,
+    WalkedScatter,
+    WalkedSum,
+)
 from teir.soak.kernel_pages import kernel_cases, press_one
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.running import host_variants
@@ -66,6 +72,7 @@ def test_no_kind_of_kernel_is_left_out() -> None:
         (Elementwise, ("brings",)),
         (WalkedSum, ("masked", "aligns", "outer", "rows", "ahead")),
         (WalkedDots, ("masked", "ahead")),
+        (WalkedSampledSum, ("masked", "rows", "ahead")),
         (WalkedScatter, ("outer", "accumulates")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -273,8 +273,9 @@ def _sampled_with_rows(
         output=out_follows,
         together=_sampled_together(kernel) if has_groups else 1,
     )
+    ahead = kernel.ahead if pos_row == kernel.pos_type.width else None
     return Call(
-        kernel=replace(kernel, rows=rows_value),
+        kernel=replace(kernel, rows=rows_value, ahead=ahead),
         operands=node.operands,
         arguments=(*node.arguments, rows, pos_row, c_row, a_row),
     )

@@ -19,6 +19,10 @@ from teir.target import Isa
 
 _MOST_VECTORS = 4
 """Vectors of the fixed row, and of the output."""
+_AHEAD = 12
+_FAR_BYTES = 7 << 20
+"""Both gathered operands together: so many times what the second cache holds that most rows come
+from beyond it; they are asked for ahead."""
 
 
 def lower_walked_sampled_sum(
@@ -56,6 +60,7 @@ def lower_walked_sampled_sum(
         vectors=sizes[1],
         masked=lasts[1] < lanes,
         scales=scale is not None,
+        ahead=_AHEAD if sum(steps) * fibre.extent >= _FAR_BYTES else None,
     )
     scales = () if scale is None else (scale,)
     operands = (fibre.pos, fibre.crd, fixed, gathered, row, *scales, consumer.operands[-1])

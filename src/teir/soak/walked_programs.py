@@ -28,6 +28,7 @@ _INDICES = (DataType.I32, DataType.I64)
 _FAR = 150_000
 """Rows of which neighbours in a fibre lie far apart, so that they are asked for ahead."""
 _FAR_DOTS = 40_000
+_FAR_PAIRS = 25_000
 """The same for long rows."""
 
 
@@ -146,6 +147,7 @@ def _statements() -> Iterator[tuple[str, str, dict[str, int], dict[str, str], in
     wide = {"i": 40, "j": 900}
     scaled = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
     yield scaled, "ijkl", wide, {"B": "ds"}, 3
+    yield scaled, "ijkl", {"i": 20, "j": _FAR_PAIRS}, {"B": "ds"}, 3
 
 
 def _scatter_text(scatter: Scatter, remainder: int) -> str:

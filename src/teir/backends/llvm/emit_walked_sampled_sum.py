@@ -17,9 +17,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from teir.backends.llvm.emit_fibres import (
+    LINE_BYTES,
+    emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
     emit_rows,
+    emit_start,
     load_index,
 )
 from teir.backends.llvm.emit_halving import emit_halving
@@ -56,7 +59,11 @@ def emit_walked_sampled_sum_body(
     dot_lanes = _vectors(text, kernel, isa, kernel.dot_vectors, dot_last)
     lanes = _vectors(text, kernel, isa, kernel.vectors, last)
     scale = ends[0] if kernel.scales else None
-    body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot_lanes, lanes)
+    far = ""
+    if kernel.ahead is not None:
+        end = emit_end_of_rows(text, kernel.rows, operands)
+        far = text.value(f"sub i64 {emit_start(text, kernel.pos_type, pos, end)}, 1")
+    body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot_lanes, lanes, far)
     if kernel.rows is None:
         body.emit("", 1)
     else:
@@ -136,6 +143,8 @@ class _Body:
     out: str
     dot_lanes: Sequence[Lanes]
     lanes: Sequence[Lanes]
+    far: str
+    """The last position of a call, where rows are brought near ahead."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -191,13 +200,9 @@ class _Body:
     def _add(self, fixed: Sequence[Sequence[str]], length: str, now: Values) -> Values:
         """The sums with the products of one position."""
         text, (position, *sums) = self.text, now
-        byte = text.value(f"mul i64 {position}, {self.kernel.crd_type.width}")
-        stored = shift_pointer(text, self.arrays[1], byte)
-        coordinate = load_index(text, self.kernel.crd_type, stored)
-        sampled, added = (
-            shift_pointer(text, start, text.value(f"mul i64 {coordinate}, {step}"))
-            for start, step in ((self.b, "%b_stride"), (self.d, "%d_stride"))
-        )
+        if self.kernel.ahead is not None and len(fixed) == 1:
+            self._bring_near(position, self.kernel.ahead)
+        sampled, added = self._gathered(position)
         dots = self._dots(fixed, sampled)
         factors = [self._factor(row, position, length, dot) for row, dot in enumerate(dots)]
         for number, lanes in enumerate(self.lanes):
@@ -207,13 +212,37 @@ class _Body:
                 sums[which] = multiply_add(text, self.kind, one, loaded, sums[which])
         return [text.value(f"add i64 {position}, 1"), *sums]
 
+    def _gathered(self, position: str) -> tuple[str, str]:
+        """Where the two rows that a position names lie."""
+        text = self.text
+        byte = text.value(f"mul i64 {position}, {self.kernel.crd_type.width}")
+        stored = shift_pointer(text, self.arrays[1], byte)
+        coordinate = load_index(text, self.kernel.crd_type, stored)
+        bytes_ = [text.value(f"mul i64 {coordinate}, %{step}") for step in ("b_stride", "d_stride")]
+        return shift_pointer(text, self.b, bytes_[0]), shift_pointer(text, self.d, bytes_[1])
+
+    def _bring_near(self, position: str, distance: int) -> None:
+        """Every line of the rows so many positions further on, wherever in a line they begin."""
+        text, vector_bytes = self.text, self.kernel.lanes * self.kernel.data_type.width
+        further = text.value(f"add i64 {position}, {distance}")
+        last = text.value(f"call i64 @llvm.smin.i64(i64 {further}, i64 {self.far})")
+        for place, lanes in zip(self._gathered(last), (self.dot_lanes, self.lanes), strict=True):
+            row_bytes = len(lanes) * vector_bytes
+            for byte in (*range(0, row_bytes, LINE_BYTES), row_bytes - 1):
+                at = shift_pointer(text, place, byte)
+                text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
     def _dots(self, fixed: Sequence[Sequence[str]], place: str) -> Values:
         """The dot product of every fixed row with the row at ``place``: vectors of one element."""
-        text, chains = self.text, ["zeroinitializer"] * len(fixed)
+        text, chains = self.text, [""] * len(fixed)
         for number, lanes in enumerate(self.dot_lanes):
             loaded = self._vector(place, number, lanes)
             for row, one in enumerate(fixed):
-                chains[row] = multiply_add(text, self.kind, one[number], loaded, chains[row])
+                if number:
+                    chains[row] = multiply_add(text, self.kind, one[number], loaded, chains[row])
+                else:
+                    # Only a zero's sign can differ from a sum with zero; zero is added at the end.
+                    chains[row] = text.value(f"fmul {self.kind.kind} {one[number]}, {loaded}")
         return [emit_halving(text, self.kind, [[one]], 1)[0].value for one in chains]
 
     def _factor(self, row: int, position: str, length: str, dot: str) -> str:
