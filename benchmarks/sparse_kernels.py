@@ -250,6 +250,7 @@ def _medians(
 ) -> tuple[dict[str, float], float]:
     """Median seconds of interleaved rounds, and the peak of one thread between them.
 
+    Every round begins with another contender, for the clock is lower right after the peak.
     ``first``: a first call of each. Slow peers keep the time of that. Threads of OpenMP go on
     spinning when their work is done: on several threads nothing is timed until they sleep.
     """
@@ -258,15 +259,16 @@ def _medians(
     times: dict[str, list[float]] = {who: [] for who in calls}
     peaks = []
     one_round = sum(one for who, one in first.items() if who in _OWN or one <= limit)
-    for _ in range(_ROUNDS if one_round < _LONG_SECONDS else _FEW_ROUNDS):
+    timed = [who for who in calls if who in _OWN or first[who] <= limit]
+    for number in range(_ROUNDS if one_round < _LONG_SECONDS else _FEW_ROUNDS):
         peaks.append(measure_fma_peak(host_isa(), DataType.FP64))
-        for who, call in calls.items():
-            if who in _OWN or first[who] <= limit:
-                if threads > 1:
-                    time.sleep(_REST_SECONDS)
-                if first[who] < _SHORT_SECONDS:
-                    call()
-                times[who].append(_seconds(call))
+        begun = number % len(timed)
+        for who in (*timed[begun:], *timed[:begun]):
+            if threads > 1:
+                time.sleep(_REST_SECONDS)
+            if first[who] < _SHORT_SECONDS:
+                calls[who]()
+            times[who].append(_seconds(calls[who]))
     medians = {who: statistics.median(taken or [first[who]]) for who, taken in times.items()}
     return medians, statistics.median(peaks)
 
