@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.sparse import Sparse
+from teir.pipeline.kept_patterns import KeptPattern, kept_pattern
 from teir.pipeline.row_sums import RowSum
 from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
@@ -38,8 +39,9 @@ class _Matrix:
     parts: tuple[Array, ...]
 
     def is_as_seen(self, value: Any) -> bool:
-        found = zip(_PARTS, self.parts, strict=True)
-        return value.shape == self.shape and all(getattr(value, n) is part for n, part in found)
+        data, indptr, indices = self.parts
+        is_same = value.data is data and value.indptr is indptr and value.indices is indices
+        return is_same and bool(value.shape == self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class KnownResult:
     matrices: tuple[_Matrix, ...]
     dense: tuple[_Dense, ...]
     looked: tuple[Looked, ...]
+    kept: KeptPattern | None
+    """An operand times a number."""
     rows: RowSum | None
     """All of it in one pass on the operands' own arrays; None where that cannot be."""
 
@@ -80,6 +84,8 @@ class KnownResult:
             if _seen(operand) != one.seen:
                 return NotImplemented
             given[one.tensor] = operand if type(operand) is _ndarray else np.asarray(operand)
+        if self.kept is not None:
+            return self.kept.looked_result(self.problem, given, self.looked)
         for looked in self.looked:
             if not looked.is_walkable():
                 return NotImplemented
@@ -125,7 +131,9 @@ def result_of(
             if any(_is_converted(factor, one.array) for factor in _factors(name, steps)):
                 return None
             looked[id(operand)] = looked_at(one.array)
-    rows = sum_at_once(problem, [step for step in steps if step.scheduled is not None])
+    live = [step for step in steps if step.scheduled is not None]
+    kept = kept_pattern(problem, [pair for step in live for pair in step.terms])
+    rows = None if kept is not None else sum_at_once(problem, live)
     return KnownResult(
         problem=problem,
         steps=tuple(_kept(step) for step in steps),
@@ -133,6 +141,7 @@ def result_of(
         matrices=tuple(matrices),
         dense=tuple(dense),
         looked=tuple(one for several in looked.values() for one in several),
+        kept=kept,
         rows=rows if rows is not None and rows.is_direct else None,
     )
 

@@ -18,6 +18,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.pipeline.assemble import assemble, zeros_of
 from teir.pipeline.executable import Executable
+from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
@@ -133,6 +134,9 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     """The pattern first, then every term into it."""
     compute = problem.computed_type.numpy_dtype()
     live = [step for step in steps if step.scheduled is not None]
+    kept = kept_pattern(problem, [pair for step in live for pair in step.terms])
+    if kept is not None:
+        return kept.result(problem)
     at_once = sum_at_once(problem, live)
     if at_once is not None:
         return run_at_once(problem, at_once)

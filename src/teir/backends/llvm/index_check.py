@@ -26,18 +26,30 @@ from teir.target import Isa
 Check = Callable[[int, int, int, int, int], int]
 """``check(pos, fibres, crd, stored, extent)``: 0 where all holds, 1 where something does not."""
 
+CheckedCopy = Callable[[int, int, int, int, int, int, int], int]
+"""``copy(pos, fibres, crd, stored, extent, own pos, own crd)``: as `Check`, writes the last two."""
+
 
 def index_check(isa: Isa, width: int) -> Check:
     """The check for index arrays of ``width`` bytes (4 or 8); it takes addresses.
 
     ``pos`` has ``fibres + 1`` entries, ``crd`` has ``stored``; nothing else is read.
     """
-    return current().once(f"index check {isa.value} {width}", lambda: _bound(isa, width))
+    return current().once(
+        f"index check {isa.value} {width}", lambda: _bound(isa, width, copies=False)
+    )
 
 
-def _bound(isa: Isa, width: int) -> Check:
-    symbol = f"teir_index_check_{8 * width}"
-    text = module_text([check_function(symbol, isa, width)], isa)
+def checked_copy(isa: Isa, width: int) -> CheckedCopy:
+    """The check that copies what it has looked at on the way."""
+    return current().once(
+        f"checked index copy {isa.value} {width}", lambda: _bound(isa, width, copies=True)
+    )
+
+
+def _bound(isa: Isa, width: int, *, copies: bool) -> Callable[..., int]:
+    symbol = f"teir_index_{'copy' if copies else 'check'}_{8 * width}"
+    text = module_text([check_function(symbol, isa, width, copies=copies)], isa)
     key = "\n".join(("index check", compiler_version(), str(machine_for(isa)), text)).encode()
     cache = current().once("object cache", lambda: object_cache(os.environ))
     data = cache.load(key)
@@ -45,23 +57,27 @@ def _bound(isa: Isa, width: int) -> Check:
         data = compile_object(text, isa, (symbol,))
         cache.store(key, data)
     code = load_object(data, (symbol,))
-    arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(code.addresses[symbol])
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    kinds = (pointer, number, pointer, number, number, *([pointer] * 2 if copies else ()))
+    run = ctypes.CFUNCTYPE(number, *kinds)(code.addresses[symbol])
 
-    def check(pos: int, fibres: int, crd: int, stored: int, extent: int) -> int:
+    def check(*arguments: int) -> int:
         # The address is only good while the code is.
         assert code.owner is not None
-        return int(run(pos, fibres, crd, stored, extent))
+        return int(run(*arguments))
 
     return check
 
 
-def check_function(symbol: str, isa: Isa, width: int) -> str:
-    """The function's definition in LLVM IR."""
+def check_function(symbol: str, isa: Isa, width: int, *, copies: bool = False) -> str:
+    """The function's definition in LLVM IR; with ``copies`` it takes %own.pos and %own.crd too."""
     element = f"i{8 * width}"
     lanes = max(1, isa.vector_bytes // width)
+    own = ", ptr noalias %own.pos, ptr noalias %own.crd" if copies else ""
+    kept_pos = f"  store {element} %begin, ptr %own.pos, align 1\n" if copies else ""
+    kept_crd = f"  store {element} %first, ptr %own.crd, align 1\n" if copies else ""
     return f"""
-define i64 @{symbol}(ptr %pos, i64 %fibres, ptr %crd, i64 %stored, i64 %extent) {{
+define i64 @{symbol}(ptr %pos, i64 %fibres, ptr %crd, i64 %stored, i64 %extent{own}) {{
 entry:
   %begin = load {element}, ptr %pos, align 1
   %lastp = getelementptr {element}, ptr %pos, i64 %fibres
@@ -70,8 +86,8 @@ entry:
   %wrong0 = icmp ne {element} %begin, 0
   %wrong1 = icmp ne {element} %last, %count
   %wrong = or i1 %wrong0, %wrong1
-  br i1 %wrong, label %no, label %pos.entry
-{_falls("pos", isa, width, "%pos", "%fibres", strict=True, bounded=False)}
+{kept_pos}  br i1 %wrong, label %no, label %pos.entry
+{_falls("pos", isa, width, "%fibres", is_crd=False, copies=copies)}
 pos.done:
   %pos.good = icmp eq i64 %pos.falls, 0
   br i1 %pos.good, label %some, label %no
@@ -83,8 +99,8 @@ range:
   %first = load {element}, ptr %crd, align 1
   %inside = icmp ult {element} %first, %bound
   %steps = sub i64 %stored, 1
-  br i1 %inside, label %crd.entry, label %no
-{_falls("crd", isa, width, "%crd", "%steps", strict=False, bounded=True)}
+{kept_crd}  br i1 %inside, label %crd.entry, label %no
+{_falls("crd", isa, width, "%steps", is_crd=True, copies=copies)}
 crd.done:
   %outside = icmp ne i64 %crd.out, 0
   br i1 %outside, label %no, label %starts
@@ -157,17 +173,24 @@ def _declarations(element: str, lanes: int, width: int) -> str:
     return total if width == 8 else f"{total}\ndeclare i64 @llvm.umin.i64(i64, i64)"
 
 
-def _falls(
-    name: str, isa: Isa, width: int, array: str, steps: str, *, strict: bool, bounded: bool
-) -> str:
-    """How many of the elements 1 to ``steps`` are below the one before, or equal unless strict.
+def _falls(name: str, isa: Isa, width: int, steps: str, *, is_crd: bool, copies: bool) -> str:
+    """How many of the elements 1 to ``steps`` of an array are below the one before.
 
-    With ``bounded`` those not below %bound are counted too. Vectors first, then the rest.
+    Of coordinates equal ones count, and those not below %bound are counted too. Vectors first, then
+    the rest.
     """
+    array, bounded = f"%{name}", is_crd
     element = f"i{8 * width}"
     lanes = max(1, isa.vector_bytes // width)
     vector = f"<{lanes} x {element}>"
-    compare = "slt" if strict else "ule"
+    compare = "ule" if is_crd else "slt"
+    kept = [
+        f"  %{name}.{part}.to = getelementptr {element}, ptr %own.{name}, i64 %{name}.{place}\n"
+        f"  store {kind} %{name}.{part}.b, ptr %{name}.{part}.to, align 1\n"
+        if copies
+        else ""
+        for part, place, kind in (("v", "v.i1", vector), ("s", "j.next", element))
+    ]
     splat = (
         f"  %{name}.one = insertelement {vector} undef, {element} %bound, i32 0\n"
         f"  %{name}.bounds = shufflevector {vector} %{name}.one, {vector} undef, "
@@ -176,11 +199,17 @@ def _falls(
         else ""
     )
     vector_out = (
-        f"  %{name}.v.o = icmp uge {vector} %{name}.v.b, %{name}.bounds\n"
-        f"  %{name}.v.oz = zext <{lanes} x i1> %{name}.v.o to {vector}\n"
-        f"  %{name}.v.out2 = or {vector} %{name}.v.out, %{name}.v.oz\n"
+        f"  %{name}.v.is.more = icmp ugt {vector} %{name}.v.b, %{name}.v.out\n"
+        f"  %{name}.v.out2 = select <{lanes} x i1> %{name}.v.is.more, {vector} %{name}.v.b, "
+        f"{vector} %{name}.v.out\n"
         if bounded
         else f"  %{name}.v.out2 = or {vector} %{name}.v.out, zeroinitializer\n"
+    )
+    above = (
+        f"  %{name}.v.o = icmp uge {vector} %{name}.v.out, %{name}.bounds\n"
+        f"  %{name}.v.oz = zext <{lanes} x i1> %{name}.v.o to {vector}\n"
+        if bounded
+        else f"  %{name}.v.oz = or {vector} %{name}.v.out, zeroinitializer\n"
     )
     scalar_out = (
         f"  %{name}.s.o = icmp uge {element} %{name}.s.b, %bound\n"
@@ -189,6 +218,7 @@ def _falls(
         if bounded
         else f"  %{name}.out.next = or i64 %{name}.out, 0\n"
     )
+    ones = "<" + ", ".join([f"{element} 1"] * lanes) + ">"
     total = f"{element} @llvm.vector.reduce.add.v{lanes}{element}({vector}"
     return f"""{name}.entry:
 {splat}  %{name}.whole = sdiv i64 {steps}, {lanes}
@@ -209,14 +239,15 @@ def _falls(
   %{name}.v.a = load {vector}, ptr %{name}.v.pa, align 1
   %{name}.v.b = load {vector}, ptr %{name}.v.pb, align 1
   %{name}.v.c = icmp {compare} {vector} %{name}.v.b, %{name}.v.a
-  %{name}.v.z = zext <{lanes} x i1> %{name}.v.c to {vector}
-  %{name}.v.sum2 = add {vector} %{name}.v.sum, %{name}.v.z
-{vector_out}  %{name}.i.next = add i64 %{name}.i, {lanes}
+  %{name}.v.more.falls = add {vector} %{name}.v.sum, {ones}
+  %{name}.v.sum2 = select <{lanes} x i1> %{name}.v.c, {vector} %{name}.v.more.falls,
+      {vector} %{name}.v.sum
+{vector_out}{kept[0]}  %{name}.i.next = add i64 %{name}.i, {lanes}
   br label %{name}.v
 {name}.v.done:
   %{name}.v.total = call {total} %{name}.v.sum)
   %{name}.v.total64 = {_wide(f"%{name}.v.total", width)}
-  %{name}.v.bad = call {total} %{name}.v.out)
+{above}  %{name}.v.bad = call {total} %{name}.v.oz)
   %{name}.v.bad64 = {_wide(f"%{name}.v.bad", width)}
   br label %{name}.s
 {name}.s:
@@ -235,4 +266,4 @@ def _falls(
   %{name}.s.c = icmp {compare} {element} %{name}.s.b, %{name}.s.a
   %{name}.s.z = zext i1 %{name}.s.c to i64
   %{name}.falls.next = add i64 %{name}.falls, %{name}.s.z
-{scalar_out}  br label %{name}.s"""
+{scalar_out}{kept[1]}  br label %{name}.s"""
