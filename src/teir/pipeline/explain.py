@@ -68,6 +68,11 @@ def _tree_lines(plan: Plan) -> list[str]:
         f"  sliced: {index} in blocks of {block}, to stay within the memory limit"
         for index, block in tree.slices.items()
     ]
+    if tree.fused is not None:
+        lines.append(
+            f"  fused: steps of index {tree.fused.index}, in blocks of {tree.fused.block}, so that "
+            "their results stay in the caches"
+        )
     if tree.cycles is not None and tree.written_cycles is not None:
         lines.append(
             f"  layouts: {tree.cycles:,.0f} cycles by the model, {tree.written_cycles:,.0f} as "

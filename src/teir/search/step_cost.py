@@ -36,6 +36,11 @@ def least_cycles(products: int, compute: DataType, machine: Machine) -> float:
     return products / (_UNITS * machine.lanes(compute.accumulator.width))
 
 
+def far_cycles(size_bytes: int) -> float:
+    """What so many bytes take that no near cache holds."""
+    return size_bytes / _FAR
+
+
 def step_cycles(step: Step, machine: Machine) -> float:
     """Cycles of one step on one core. Strides must not be negative."""
     step = normalise(step)

@@ -3,21 +3,22 @@
     path -> meetings -> layouts -> order of the steps -> program
 
 The path says which operands meet, in opt_einsum's convention: positions in the current list, the
-result appended at its end. Of two subtrees the one whose working memory is larger runs first, so
-that the results that wait for each other are few.
+result appended at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 
 import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
-from teir.search.arrange import Arranged, Arrangement, arrange, as_written
+from teir.search.arrange import Arrangement, arrange, as_written
 from teir.search.choice import Choice
 from teir.search.contraction import Contraction as Contraction
 from teir.search.contraction import Factor as Factor
@@ -27,8 +28,10 @@ from teir.search.default_choice import default_choice
 from teir.search.dense import Choose, emit_step
 from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission
+from teir.search.fused_steps import FusedSteps, fused_steps
 from teir.search.machine import Machine
 from teir.search.meetings import Given, meeting_tree, only_step
+from teir.search.sequence import Planned, in_turn, planned
 from teir.search.shape import ProductShape
 from teir.search.slicing import added, slice_sum, slices_of, zeroed
 from teir.search.step import Span, Step, normalise
@@ -55,7 +58,7 @@ class MatrixStep(msgspec.Struct, frozen=True):
 
 
 class TreeProgram(msgspec.Struct, frozen=True):
-    """A program and what to tell about it: its steps and its slices.
+    """A program and what to tell about it: its steps, its slices, the steps fused in a loop.
 
     ``matrix_steps`` are what there is to choose for, in the order they run. ``cycles`` is what the
     model gives the chosen layouts on one core, ``written_cycles`` the layouts that a tree wrote
@@ -67,6 +70,7 @@ class TreeProgram(msgspec.Struct, frozen=True):
     steps: tuple[StepNote, ...]
     matrix_steps: tuple[MatrixStep, ...]
     slices: Mapping[str, int]
+    fused: FusedSteps | None
     cycles: float | None
     written_cycles: float | None
 
@@ -91,7 +95,7 @@ def contraction_program(
 ) -> TreeProgram:
     """The program that runs the steps of ``path`` one after the other."""
     options = TreeOptions() if options is None else options
-    builder = _Tree(path, machine, options, Emission(), [], [], [])
+    builder = _Tree(path, machine, options, Emission(), [], [], [], [])
     tensors = (*(factor.tensor for factor in contraction.inputs), contraction.output.tensor)
     for tensor in tensors:
         builder.emission.name(tensor.name)
@@ -110,6 +114,7 @@ def contraction_program(
         tuple(builder.notes),
         tuple(builder.matrix_steps),
         dict(options.slices),
+        builder.fused[0] if builder.fused else None,
         None if first is None else first.cycles,
         None if first is None else first.written_cycles,
     )
@@ -123,6 +128,7 @@ class _Tree(msgspec.Struct, frozen=True):
     notes: list[StepNote]
     matrix_steps: list[MatrixStep]
     arrangements: list[Arrangement]
+    fused: list[FusedSteps]
 
     def choose(self, shape: ProductShape, machine: Machine) -> Choice:
         """The next of the choices given, the default where there is none."""
@@ -148,16 +154,18 @@ class _Tree(msgspec.Struct, frozen=True):
     def summed(self, contraction: Contraction, slices: tuple[tuple[str, int], ...]) -> Body:
         """One slice of a sum: its result in scratch, then added to the output."""
         part = slice_sum(self.emission, contraction)
-        body = self.sliced(msgspec.structs.replace(contraction, output=part), slices)
+        body = self.sliced(replace(contraction, output=part), slices)
         body += added(self.emission, part, contraction.output, contraction.extents)
         return Body(body.nodes, (*body.scratch, part.tensor))
 
     def tree(self, contraction: Contraction) -> Body:
-        steps = _Steps(contraction, self.machine, self.emission, self.notes, self.choose, [])
+        steps = _Steps(
+            contraction, contraction, self.machine, self.emission, self.notes, self.choose, []
+        )
         factors = only_step(contraction, self.path)
         if factors is not None:
-            steps.emit(factors, contraction.output)
-            return steps.bodies[0]
+            steps.emit(factors, contraction.output, _products(factors, contraction.extents))
+            return steps.body()
         meetings = meeting_tree(contraction, self.path, self.options.results)
         arrangement = as_written(meetings)
         if self.options.rearrange:
@@ -165,16 +173,28 @@ class _Tree(msgspec.Struct, frozen=True):
         self.arrangements.append(arrangement)
         if _is_entrywise(contraction):
             return self.entrywise(contraction)
-        steps.run(_planned(arrangement.root, contraction), contraction.output)
-        body = Body()
-        for one in steps.bodies:
-            body += one
+        root = planned(arrangement.root, contraction)
+        nodes = in_turn(root)
+        fused = fused_steps(root, contraction, self.machine) if self.options.rearrange else None
+        if fused is None:
+            steps.run(nodes, root, {})
+            return steps.body()
+        self.fused.append(fused)
+        made: dict[int, Factor] = {}
+        steps.run([node for node in nodes if fused.index not in node.order], root, made)
+        body = steps.body()
+        inside = [node for node in nodes if fused.index in node.order]
+        for number, one in enumerate(slices_of(contraction, fused.index, fused.block)):
+            steps = replace(steps, inside=one.inside, notes=[] if number else self.notes, bodies=[])
+            steps.run(inside, root, dict(made))
+            body += self.emission.loops((one.loop,), steps.body, parallel=False)
         return body
 
     def entrywise(self, contraction: Contraction) -> Body:
         """All inputs multiplied in one pass, whatever the path."""
         factors, output = contraction.inputs, contraction.output
-        self.notes.append(_note(factors, output, contraction.extents))
+        products = _products(factors, contraction.extents)
+        self.notes.append(StepNote(factors, output, products))
         step = normalise(_step(factors, output, contraction.extents))
         return emit_product(self.emission, step, self.machine)
 
@@ -200,91 +220,52 @@ def _body(body: Body) -> Body:
 
 
 class _Steps(msgspec.Struct, frozen=True):
-    """The steps of one tree, in the order they run."""
+    """Steps of one tree, in the order they run: of all of it, or of what is ``inside`` a block."""
 
     contraction: Contraction
+    inside: Contraction
     machine: Machine
     emission: Emission
     notes: list[StepNote]
     choose: Choose
     bodies: list[Body]
 
-    def run(self, root: _Planned, output: Factor) -> None:
-        """Emit every step after those it needs."""
-        made: dict[int, Factor] = {}
-        for node in _in_turn(root):
-            factors = tuple(
-                part.factor if isinstance(part, Given) else made[id(part)] for part in node.parts
-            )
-            if node is root:
-                self.emit(factors, output)
-            else:
-                made[id(node)] = self.scratch(factors, node.order)
+    def body(self) -> Body:
+        """All steps emitted so far."""
+        body = Body()
+        for one in self.bodies:
+            body += one
+        return body
 
-    def scratch(self, factors: tuple[Factor, ...], order: tuple[str, ...]) -> Factor:
+    def run(self, nodes: Iterable[Planned], root: Planned, made: dict[int, Factor]) -> None:
+        """Emit these steps, each after those it needs; what they make is added to ``made``."""
+        inputs = {factor.tensor.name: factor for factor in self.inside.inputs}
+        for node in nodes:
+            factors = tuple(
+                inputs[part.factor.tensor.name] if isinstance(part, Given) else made[id(part)]
+                for part in node.parts
+            )
+            products = _products(node.parts, self.contraction.extents)
+            if node is root:
+                self.emit(factors, self.inside.output, products)
+            else:
+                order = tuple(index for index in node.order if self.inside.extents[index] > 1)
+                made[id(node)] = self.scratch(factors, order, products)
+
+    def scratch(self, factors: tuple[Factor, ...], order: tuple[str, ...], products: int) -> Factor:
         """A step into scratch of this order."""
-        tensor = Tensor(name=self.emission.name("part"), data_type=self.contraction.compute)
-        strides, _ = dense_strides(order, self.contraction.extents, tensor.data_type.width)
+        tensor = Tensor(name=self.emission.name("part"), data_type=self.inside.compute)
+        strides, _ = dense_strides(order, self.inside.extents, tensor.data_type.width)
         result = Factor(tensor, strides)
-        self.emit(factors, result)
+        self.emit(factors, result, products)
         last = self.bodies[-1]
         self.bodies[-1] = Body(last.nodes, (*last.scratch, tensor))
         return result
 
-    def emit(self, factors: tuple[Factor, ...], output: Factor) -> None:
-        step = _step(factors, output, self.contraction.extents)
+    def emit(self, factors: tuple[Factor, ...], output: Factor, products: int) -> None:
+        step = _step(factors, output, self.inside.extents)
         self.bodies.append(emit_step(self.emission, step, self.machine, self.choose))
-        self.notes.append(_note(factors, output, self.contraction.extents))
-
-
-class _Planned(msgspec.Struct, frozen=True):
-    """A step, the places of its parts in the order they are computed, and the bytes that takes.
-
-    ``peak_bytes`` counts the intermediates alive at once, the step's own result among them.
-    """
-
-    parts: tuple[Given | _Planned, ...]
-    order: tuple[str, ...]
-    sequence: tuple[int, ...]
-    size_bytes: int
-    peak_bytes: int
-
-
-def _planned(root: Arranged, contraction: Contraction) -> _Planned:
-    """The parts of every step in the order that needs the least memory."""
-    found: list[Arranged] = []
-    waiting = [root]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += [part for part in found[-1].parts if isinstance(part, Arranged)]
-    made: dict[int, _Planned] = {}
-    for node in reversed(found):
-        parts = tuple(part if isinstance(part, Given) else made[id(part)] for part in node.parts)
-        size = dense_strides(node.order, contraction.extents, contraction.compute.width)[1]
-        made[id(node)] = _sequenced(parts, node.order, size)
-    return made[id(root)]
-
-
-def _sequenced(parts: tuple[Given | _Planned, ...], order: tuple[str, ...], size: int) -> _Planned:
-    sizes = [0 if isinstance(part, Given) else part.size_bytes for part in parts]
-    peaks = [0 if isinstance(part, Given) else part.peak_bytes for part in parts]
-    if len(parts) == 1:
-        return _Planned(parts, order, (0,), size, max(peaks[0], sizes[0] + size))
-    below = [max(peaks[0], sizes[0] + peaks[1]), max(peaks[1], sizes[1] + peaks[0])]
-    first = below.index(min(below))
-    return _Planned(parts, order, (first, 1 - first), size, max(min(below), sum(sizes) + size))
-
-
-def _in_turn(root: _Planned) -> list[_Planned]:
-    """Every step after its parts, the parts in their sequence."""
-    found: list[_Planned] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        parts = [node.parts[place] for place in node.sequence]
-        waiting += [part for part in parts if isinstance(part, _Planned)]
-    return found[::-1]
+        self.notes.append(StepNote(factors, output, products))
 
 
 def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int]) -> Step:
@@ -306,11 +287,8 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
     return Step(tuple(factor.tensor for factor in factors), output.tensor, tuple(axes))
 
 
-def _note(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int]) -> StepNote:
-    products = 1
-    for index in {index for factor in (*factors, output) for index in factor.strides}:
-        products *= extents[index]
-    return StepNote(factors, output, products)
+def _products(parts: Iterable[Factor | Given | Planned], extents: Mapping[str, int]) -> int:
+    return prod(extents[index] for index in {index for part in parts for index in part.order})
 
 
 def _shown(factor: Factor) -> str:
