@@ -99,11 +99,11 @@ def test_packing_of_products() -> None:
         packed.append({item.output for item in after.primitives if "_packed" in item.output})
         return after
 
-    for seed in range(40):
+    for seed in range(22):
         draw = seeded(seed)
         extents = [draw(3, 22) for _ in range(3)]
         adjacent = choose(draw, "mk") + choose(draw, "nk") + choose(draw, "mn")
         program = parse_program(product_in_layout(*extents, adjacent))
         assert_keeps_meaning(apply, program, 3, seed)
-    assert sum(bool(names) for names in packed) > 12
+    assert sum(bool(names) for names in packed) > 6
     assert any(len(names) > 1 for names in packed)

@@ -74,6 +74,7 @@ def test_the_schedules_left_are_the_published_ones(name: str) -> None:
     assert {candidate.graph.tree for candidate in scheduled(name).frontier} == CHOSEN[name]
 
 
+@cache
 def classes_of(name: str, *, skip_depth_poset: bool) -> dict[Cost, int]:
     """Complexity classes after stage 1 or 2, with the number of their schedules."""
     kernel = KERNELS[name]

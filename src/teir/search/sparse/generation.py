@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
 from teir.expr.index_notation import Access
@@ -297,6 +298,7 @@ def _input_orders(count: int) -> Iterator[tuple[int, ...]]:
     return (order for order in permutations(range(count)) if order <= order[::-1])
 
 
+@lru_cache(maxsize=1 << 14)
 def _without(bits: Bits, mask: Mask) -> Bits:
     return tuple(bit for bit in bits if not bit & mask)
 
