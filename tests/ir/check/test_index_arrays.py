@@ -314,3 +314,19 @@ def test_as_many_segments_as_are_looked_at(
     monkeypatch.setattr(index_arrays, "_SEGMENTS", most)
     report = checked([0, 2, 2, 5], [1, 4, 0, 2, 3])
     assert [finding.code for finding in report.findings] == codes
+
+
+@pytest.mark.parametrize(("most", "codes"), [(2, []), (1, ["TEIR415"])])
+def test_segments_are_counted_from_where_the_level_above_begins(
+    most: int, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions 1 and 2 of the outer level: two fibres of the inner one."""
+    monkeypatch.setattr(index_arrays, "_SEGMENTS", most)
+    program = parse_program(TWO_LEVELS)
+    arrays: dict[str, np.ndarray] = {"p1": np.array([1, 3], np.int32)}
+    arrays |= {"c1": np.array([9, 1, 5], np.int32), "p2": np.array([0, 0, 2, 3], np.int32)}
+    arrays |= {"c2": np.array([1, 4, 0], np.int32), "B": np.zeros(3)}
+    arrays |= {"x": np.zeros(5), "out": np.zeros(1)}
+    kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
+    operands = {name: bind_operand(name, one, kinds[name], True) for name, one in arrays.items()}
+    assert [finding.code for finding in check(program, operands).findings] == codes
