@@ -15,11 +15,8 @@ explains and raises.
 
 from __future__ import annotations
 
-from teir.backends.llvm.entry_ir import (
-    MOST_OPERANDS,
-    RUN_ENTRY,
-    python_function,
-)
+from teir.backends.llvm.entry_ir import RUN_ENTRY
+from teir.backends.llvm.entry_layout import MOST_OPERANDS, python_function
 
 CALL = "teir_call"
 

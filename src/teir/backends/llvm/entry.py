@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from teir.backends.llvm import entry_ir, layout
+from teir.backends.llvm import entry_ir, entry_layout, layout
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.native import LONG_RUN_SECONDS, NativeProgram
 from teir.backends.llvm.pool import NativePool
@@ -72,7 +72,7 @@ def bind_entry(
     """
     if sys.implementation.name != "cpython" or native.seconds > LONG_RUN_SECONDS:
         return None
-    if len(operands) > entry_ir.MOST_OPERANDS:
+    if len(operands) > entry_layout.MOST_OPERANDS:
         return None
     reads_fields = runtime.current().once("fields of arrays", _reads_fields)
     if not reads_fields and any(operand.data_type not in _FORMATS for operand in operands):
@@ -108,12 +108,12 @@ def _record(
         native.runs_left.buffer_info()[0],
         0,
     ]
-    pairs_at = entry_ir.OPERANDS_BYTES + entry_ir.OPERAND_BYTES * len(operands)
+    pairs_at = entry_layout.OPERANDS_BYTES + entry_layout.OPERAND_BYTES * len(operands)
     pairs: list[int] = []
     for operand, dtype in zip(operands, dtypes, strict=True):
         before, after = _span(operand)
         words += (
-            _BUFFER_FLAGS | (entry_ir.WRITABLE_FLAG if operand.writable else 0),
+            _BUFFER_FLAGS | (entry_layout.WRITABLE_FLAG if operand.writable else 0),
             len(operand.shape),
             operand.data_type.width,
             int.from_bytes(_FORMATS.get(operand.data_type, b""), "little"),
@@ -153,17 +153,20 @@ def _reads_fields() -> bool:
         return tuple((ctypes.c_int64 * 2).from_address(word(place)))
 
     def flags() -> int:
-        return ctypes.c_int32.from_address(at + entry_ir.FLAGS_BYTES).value & entry_ir.WRITEABLE
+        return (
+            ctypes.c_int32.from_address(at + entry_layout.FLAGS_BYTES).value
+            & entry_layout.WRITEABLE
+        )
 
-    if ctypes.c_int32.from_address(at + entry_ir.DIMENSIONS_BYTES).value != 2:
+    if ctypes.c_int32.from_address(at + entry_layout.DIMENSIONS_BYTES).value != 2:
         return False
     is_writeable = flags()
     probe.setflags(write=False)
     return (
-        word(entry_ir.DATA_BYTES) == probe.__array_interface__["data"][0]
-        and entries(entry_ir.SHAPE_BYTES) == probe.shape
-        and entries(entry_ir.STRIDES_BYTES) == probe.strides
-        and word(entry_ir.DTYPE_BYTES) == id(probe.dtype)
+        word(entry_layout.DATA_BYTES) == probe.__array_interface__["data"][0]
+        and entries(entry_layout.SHAPE_BYTES) == probe.shape
+        and entries(entry_layout.STRIDES_BYTES) == probe.strides
+        and word(entry_layout.DTYPE_BYTES) == id(probe.dtype)
         and bool(is_writeable)
         and not flags()
     )
@@ -171,14 +174,14 @@ def _reads_fields() -> bool:
 
 def _fill_table(library: CodeLibrary) -> bool:
     python = ctypes.pythonapi
-    words = (ctypes.c_void_p * (len(entry_ir.PYTHON_FUNCTIONS) + 3)).from_address(
-        library.control()[entry_ir.PYTHON_TABLE]
+    words = (ctypes.c_void_p * (len(entry_layout.PYTHON_FUNCTIONS) + 3)).from_address(
+        library.control()[entry_layout.PYTHON_TABLE]
     )
-    for place, name in enumerate(entry_ir.PYTHON_FUNCTIONS):
+    for place, name in enumerate(entry_layout.PYTHON_FUNCTIONS):
         words[place] = ctypes.cast(getattr(python, name), ctypes.c_void_p).value
-    words[len(entry_ir.PYTHON_FUNCTIONS)] = id(None)
-    words[len(entry_ir.PYTHON_FUNCTIONS) + 1] = id(NotImplemented)
-    words[len(entry_ir.PYTHON_FUNCTIONS) + 2] = id(np.ndarray)
+    words[len(entry_layout.PYTHON_FUNCTIONS)] = id(None)
+    words[len(entry_layout.PYTHON_FUNCTIONS) + 1] = id(NotImplemented)
+    words[len(entry_layout.PYTHON_FUNCTIONS) + 2] = id(np.ndarray)
     return True
 
 

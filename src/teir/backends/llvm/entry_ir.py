@@ -1,102 +1,53 @@
 """The entry point's code: one Python call to one run, without a line of Python between.
 
 ``teir_entry`` has the signature of a METH_FASTCALL function. Its ``self`` is a capsule with the
-record of a plan. It looks at every argument, compares what it finds with the record, and
-runs; whatever it did not expect makes it return NotImplemented, and Python takes the way that
-explains. So does the run that brings the count of runs to zero: Python then has specialised code
-made. Only functions of the stable ABI are called, through the addresses in ``teir_python``.
-Arguments are of the very type ``numpy.ndarray``: a subclass may mean more than its buffer (a mask,
-a unit). Where an array has the very dtype object of the record its fields are read as NumPy's
-binary interface lays them out, which is four times as fast as asking for its buffer; else the
-buffer is asked for.
-
-    record   byte 0   number of operands
-             byte 8   1 while a run is using the frame (i32)
-             byte 16  the frame
-             byte 24  1 where the interpreter's lock is released during a run
-             byte 32  the pool, null where the run has one thread
-             byte 40  workers the pool must have
-             byte 48  pointer to the count of runs left until specialised code pays
-             byte 64  the operands, 72 bytes each
-
-    operand  byte 0   flags for PyObject_GetBuffer
-             byte 8   dimensions
-             byte 16  item size
-             byte 24  format, its characters from the lowest byte on
-             byte 32  byte of the slot in the frame
-             byte 40  bytes used before the start of the buffer
-             byte 48  bytes used from the start of the buffer on
-             byte 56  byte in the record of its (extent, stride) pairs
-             byte 64  the dtype object, null where fields are not to be read
+record of a plan (`teir.backends.llvm.entry_layout`). It looks at every argument, compares what it
+finds with the record, and runs; whatever it did not expect makes it return NotImplemented, and
+Python takes the way that explains. So does the run that brings the count of runs to zero: Python
+then has specialised code made. Only functions of the stable ABI are called, through the addresses
+in ``teir_python``. Arguments are of the very type ``numpy.ndarray``: a subclass may mean more than
+its buffer (a mask, a unit). Fields of arrays are read where they can be, which is four times as
+fast as asking for a buffer.
 """
 
 from __future__ import annotations
 
+from teir.backends.llvm.entry_layout import (
+    ARRAY_TYPE_BYTES,
+    DATA_BYTES,
+    DIMENSIONS_BYTES,
+    DTYPE_BYTES,
+    FLAGS_BYTES,
+    MOST_OPERANDS,
+    NONE_BYTES,
+    OPERAND_BYTES,
+    OPERANDS_BYTES,
+    PYTHON_TABLE,
+    SHAPE_BYTES,
+    STRIDES_BYTES,
+    TABLE_WORDS,
+    TYPE_FIELD_BYTES,
+    VIEW_BYTES,
+    WRITABLE_FLAG,
+    WRITEABLE,
+    python_function,
+)
 from teir.backends.llvm.nest import RUN
 from teir.backends.llvm.pool_ir import WORKERS_BYTES
 
 ENTRY = "teir_entry"
 RUN_ENTRY = "teir_run_entry"
 """``i1 (ptr record, ptr arguments, i64 given)``: whether they were as expected, and it ran."""
-PYTHON_TABLE = "teir_python"
 ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
-
-PYTHON_FUNCTIONS = (
-    "PyCapsule_GetPointer",
-    "PyObject_GetBuffer",
-    "PyBuffer_Release",
-    "PyErr_Clear",
-    "PyEval_SaveThread",
-    "PyEval_RestoreThread",
-    "Py_IncRef",
-    "PyTuple_Size",
-    "PyTuple_GetItem",
-    "PyDict_Size",
-    "PyDict_GetItemWithError",
-    "PyObject_Call",
-)
-"""The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
-
-OPERANDS_BYTES = 64
-OPERAND_BYTES = 72
-MOST_OPERANDS = 16
-WRITABLE_FLAG = 1
-
-_VIEW_BYTES = 80
-"""Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
-
-_FIELDS_BYTES = object.__basicsize__
-DATA_BYTES = _FIELDS_BYTES
-DIMENSIONS_BYTES = _FIELDS_BYTES + 8
-SHAPE_BYTES = _FIELDS_BYTES + 16
-STRIDES_BYTES = _FIELDS_BYTES + 24
-DTYPE_BYTES = _FIELDS_BYTES + 40
-FLAGS_BYTES = _FIELDS_BYTES + 48
-"""Where PyArrayObject holds its fields (numpy/ndarraytypes.h, part of NumPy's binary interface)."""
-WRITEABLE = 0x400
-
-NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
-_ARRAY_TYPE_BYTES = NONE_BYTES + 16
-_TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
-_TYPE_FIELD_BYTES = object.__basicsize__ - 8
-"""The type is the last field of a PyObject, with the interpreter's lock and without."""
 
 
 def emit_entry() -> str:
     """The definition of the entry point and of its table of Python's functions."""
-    return f"@{PYTHON_TABLE} = global [{_TABLE_WORDS} x ptr] zeroinitializer\n" + _ENTRY_TEXT
+    table = f"@{PYTHON_TABLE} = global [{TABLE_WORDS} x ptr] zeroinitializer\n"
+    return f"{table}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{_OVERLAP_TEXT}{_RUN_TEXT}"
 
 
-def python_function(name: str) -> str:
-    """Instructions that load a Python function's address into ``%<name>``."""
-    place = 8 * PYTHON_FUNCTIONS.index(name)
-    return (
-        f"  %{name}_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {place}\n"
-        f"  %{name} = load ptr, ptr %{name}_at"
-    )
-
-
-_ENTRY_TEXT = f"""
+_OPENING_TEXT = f"""
 define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
 {python_function("PyCapsule_GetPointer")}
 {python_function("Py_IncRef")}
@@ -111,7 +62,7 @@ define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
 
 define internal i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given) nounwind {{
 entry:
-  %views = alloca [{MOST_OPERANDS * _VIEW_BYTES} x i8], align 16
+  %views = alloca [{MOST_OPERANDS * VIEW_BYTES} x i8], align 16
 {python_function("PyObject_GetBuffer")}
 {python_function("PyBuffer_Release")}
   %wanted = load i64, ptr %record
@@ -133,18 +84,20 @@ workers_test:
   %enough = icmp sge i64 %workers, %needed
   br i1 %enough, label %operand, label %unexpected
 
-operand:
+"""
+
+_ARGUMENTS_TEXT = f"""operand:
   %number = phi i64 [ 0, %pool_test ], [ 0, %workers_test ], [ %number_next, %dims_fit ]
   %operand_at = mul i64 %number, {OPERAND_BYTES}
   %operand_byte = add i64 %operand_at, {OPERANDS_BYTES}
   %expected = getelementptr i8, ptr %record, i64 %operand_byte
-  %view_byte = mul i64 %number, {_VIEW_BYTES}
+  %view_byte = mul i64 %number, {VIEW_BYTES}
   %view = getelementptr i8, ptr %views, i64 %view_byte
   %argument_at = getelementptr ptr, ptr %arguments, i64 %number
   %argument = load ptr, ptr %argument_at
-  %type_at = getelementptr i8, ptr %argument, i64 {_TYPE_FIELD_BYTES}
+  %type_at = getelementptr i8, ptr %argument, i64 {TYPE_FIELD_BYTES}
   %type = load ptr, ptr %type_at
-  %array_type_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {_ARRAY_TYPE_BYTES}
+  %array_type_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {ARRAY_TYPE_BYTES}
   %array_type = load ptr, ptr %array_type_at
   %is_array = icmp eq ptr %type, %array_type
   %flags = load i64, ptr %expected
@@ -289,13 +242,15 @@ drop_test:
   %more_drops = icmp slt i64 %dropped, %held
   br i1 %more_drops, label %drop, label %unexpected
 drop:
-  %drop_byte = mul i64 %dropped, {_VIEW_BYTES}
+  %drop_byte = mul i64 %dropped, {VIEW_BYTES}
   %drop_view = getelementptr i8, ptr %views, i64 %drop_byte
   call void %PyBuffer_Release(ptr %drop_view)
   %dropped_next = add i64 %dropped, 1
   br label %drop_test
 
-overlap:
+"""
+
+_OVERLAP_TEXT = f"""overlap:
   br label %written_test
 written_test:
   %written = phi i64 [ 0, %overlap ], [ %written_next, %written_done ]
@@ -307,7 +262,7 @@ written_test:
   %is_written = icmp ne i64 %writable, 0
   br i1 %is_written, label %written_span, label %written_done
 written_span:
-  %written_view_byte = mul i64 %written, {_VIEW_BYTES}
+  %written_view_byte = mul i64 %written, {VIEW_BYTES}
   %written_view = getelementptr i8, ptr %views, i64 %written_view_byte
   %written_start = load i64, ptr %written_view
   %written_before_at = getelementptr i8, ptr %written_operand, i64 40
@@ -325,7 +280,7 @@ other_span:
   %other_at = mul i64 %other, {OPERAND_BYTES}
   %other_byte = add i64 %other_at, {OPERANDS_BYTES}
   %other_operand = getelementptr i8, ptr %record, i64 %other_byte
-  %other_view_byte = mul i64 %other, {_VIEW_BYTES}
+  %other_view_byte = mul i64 %other, {VIEW_BYTES}
   %other_view = getelementptr i8, ptr %views, i64 %other_view_byte
   %other_start = load i64, ptr %other_view
   %other_before_at = getelementptr i8, ptr %other_operand, i64 40
@@ -349,7 +304,9 @@ written_done:
   %more_written = icmp slt i64 %written_next, %wanted
   br i1 %more_written, label %written_test, label %claim
 
-claim:
+"""
+
+_RUN_TEXT = f"""claim:
   %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 acquire monotonic
   %claimed = extractvalue {{ i32, i1 }} %claim_swap, 1
   br i1 %claimed, label %count_run, label %release_unexpected
@@ -372,7 +329,7 @@ place:
   %slot_byte_at = getelementptr i8, ptr %placed_operand, i64 32
   %slot_byte = load i64, ptr %slot_byte_at
   %slot = getelementptr i8, ptr %frame, i64 %slot_byte
-  %placed_view_byte = mul i64 %placed, {_VIEW_BYTES}
+  %placed_view_byte = mul i64 %placed, {VIEW_BYTES}
   %placed_view = getelementptr i8, ptr %views, i64 %placed_view_byte
   %start = load ptr, ptr %placed_view
   store ptr %start, ptr %slot
@@ -399,7 +356,7 @@ finish:
   br label %release
 release:
   %released = phi i64 [ 0, %finish ], [ %released_next, %release_done ]
-  %released_byte = mul i64 %released, {_VIEW_BYTES}
+  %released_byte = mul i64 %released, {VIEW_BYTES}
   %released_view = getelementptr i8, ptr %views, i64 %released_byte
   %released_owner_at = getelementptr i8, ptr %released_view, i64 8
   %released_owner = load ptr, ptr %released_owner_at

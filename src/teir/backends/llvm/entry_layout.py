@@ -1,0 +1,76 @@
+"""What the entry point reads: the record of a plan, arrays, buffers, functions of Python.
+
+    record   byte 0   number of operands
+             byte 8   1 while a run is using the frame (i32)
+             byte 16  the frame
+             byte 24  1 where the interpreter's lock is released during a run
+             byte 32  the pool, null where the run has one thread
+             byte 40  workers the pool must have
+             byte 48  pointer to the count of runs left until specialised code pays
+             byte 64  the operands, 72 bytes each
+
+    operand  byte 0   flags for PyObject_GetBuffer
+             byte 8   dimensions
+             byte 16  item size
+             byte 24  format, its characters from the lowest byte on
+             byte 32  byte of the slot in the frame
+             byte 40  bytes used before the start of the buffer
+             byte 48  bytes used from the start of the buffer on
+             byte 56  byte in the record of its (extent, stride) pairs
+             byte 64  the dtype object, null where fields are not to be read
+
+Where an array has the very dtype object of the record its fields are read as NumPy's binary
+interface lays them out; else its buffer is asked for.
+"""
+
+from __future__ import annotations
+
+PYTHON_TABLE = "teir_python"
+PYTHON_FUNCTIONS = (
+    "PyCapsule_GetPointer",
+    "PyObject_GetBuffer",
+    "PyBuffer_Release",
+    "PyErr_Clear",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "Py_IncRef",
+    "PyTuple_Size",
+    "PyTuple_GetItem",
+    "PyDict_Size",
+    "PyDict_GetItemWithError",
+    "PyObject_Call",
+)
+"""The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
+
+OPERANDS_BYTES = 64
+OPERAND_BYTES = 72
+MOST_OPERANDS = 16
+WRITABLE_FLAG = 1
+
+VIEW_BYTES = 80
+"""Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
+
+_FIELDS_BYTES = object.__basicsize__
+DATA_BYTES = _FIELDS_BYTES
+DIMENSIONS_BYTES = _FIELDS_BYTES + 8
+SHAPE_BYTES = _FIELDS_BYTES + 16
+STRIDES_BYTES = _FIELDS_BYTES + 24
+DTYPE_BYTES = _FIELDS_BYTES + 40
+FLAGS_BYTES = _FIELDS_BYTES + 48
+"""Where PyArrayObject holds its fields (numpy/ndarraytypes.h, part of NumPy's binary interface)."""
+WRITEABLE = 0x400
+
+NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
+ARRAY_TYPE_BYTES = NONE_BYTES + 16
+TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
+TYPE_FIELD_BYTES = object.__basicsize__ - 8
+"""The type is the last field of a PyObject, with the interpreter's lock and without."""
+
+
+def python_function(name: str) -> str:
+    """Instructions that load a Python function's address into ``%<name>``."""
+    place = 8 * PYTHON_FUNCTIONS.index(name)
+    return (
+        f"  %{name}_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {place}\n"
+        f"  %{name} = load ptr, ptr %{name}_at"
+    )
