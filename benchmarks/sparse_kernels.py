@@ -114,7 +114,7 @@ def program_for(
         name=kernel,
         shares=SHARES.get(kernel),
     )
-    return with_shared_roots(with_row_blocks(program), threads)
+    return with_shared_roots(with_row_blocks(program, threads), threads)
 
 
 def bound_call(executable: Executable, operands: Arrays) -> Call:

@@ -137,7 +137,7 @@ def test_row_blocks_keep_every_bit(case: Case, data: st.DataObject) -> None:
     program = program_of(
         graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name="drawn"
     )
-    blocked = with_row_blocks(program)
+    blocked = with_row_blocks(program, 1)
     if blocked is program:
         return
     check(blocked).raise_if_wrong()
@@ -181,7 +181,7 @@ def test_the_frontier_of_each_kernel_runs_natively(name: str) -> None:
         program = program_of(
             graph, extents, data_type=DataType.FP64, index_type=DataType.I32, name=name
         )
-        blocked = with_row_blocks(program)
+        blocked = with_row_blocks(program, 1)
         results = []
         for made, threads in ((program, 1), (blocked, 2)):
             executable = compile_program(made, threads=threads)

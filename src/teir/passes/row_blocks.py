@@ -31,28 +31,31 @@ from teir.passes.leaf_blocks import with_leaf_blocks
 _PAD_BYTES = 64
 _TEMPORARY_BYTES = 256 << 10
 _LARGE_BYTES = 8 << 20
-_MOST_ROWS = 48
+_MOST_ROWS = 192
+_FEW_ROWS = 48
 _ENOUGH_ROWS = 16
+_BLOCKS_PER_THREAD = 16
 _FEWEST_ROWS = 4
 
 
-def with_row_blocks(program: Program) -> Program:
+def with_row_blocks(program: Program, threads: int) -> Program:
     """The program with the roots blocked whose temporaries dense products read, and large products.
 
-    Blocks have up to 48 rows; fewer, but no fewer than 16, where temporaries would leave the
-    second cache. Below that the last cache counts: what all rows update is read and written once a
-    block. The same object where there is nothing to do.
+    Blocks have up to 192 rows, as far as ``threads`` have blocks enough to share, else 48; fewer,
+    but no fewer than 16, where temporaries would leave the second cache. Below that the last cache
+    counts: what all rows update is read and written once a block, of up to 48 rows. The same
+    object where there is nothing to do.
     """
     for place in reversed(range(len(program.roots))):
         root = program.roots[place]
-        rows = _rows(program, root)
+        rows = _rows(program, root, threads)
         if rows is not None:
             assert isinstance(root, IterationNode)
             program = _Blocking(program, root, rows).program(place)
     return with_leaf_blocks(program)
 
 
-def _rows(program: Program, root: Node) -> int | None:
+def _rows(program: Program, root: Node, threads: int) -> int | None:
     """Rows of a block; None where blocks are not legal or not of use."""
     if not isinstance(root, IterationNode) or root.guard or not root.scratch:
         return None
@@ -73,8 +76,11 @@ def _rows(program: Program, root: Node) -> int | None:
         return None
     row_bytes = sum(_bytes(program, tensor) for tensor in root.scratch)
     near = _TEMPORARY_BYTES // row_bytes
-    fitting = near if near >= _ENOUGH_ROWS else _LARGE_BYTES // row_bytes
-    rows = min(_MOST_ROWS, axis.extent, fitting)
+    if near < _ENOUGH_ROWS:
+        rows = min(_FEW_ROWS, axis.extent, _LARGE_BYTES // row_bytes)
+        return rows if rows >= _FEWEST_ROWS else None
+    shared = max(_FEW_ROWS, axis.extent // (_BLOCKS_PER_THREAD * threads))
+    rows = min(_MOST_ROWS, shared, axis.extent, near)
     return rows if rows >= _FEWEST_ROWS else None
 
 

@@ -154,7 +154,7 @@ def _program(
     )
     if term.has_workspace:
         return with_cleared_rows(program)
-    return with_shared_roots(with_row_blocks(program), problem.threads)
+    return with_shared_roots(with_row_blocks(program, problem.threads), problem.threads)
 
 
 def _compiled(program: Program, threads: int) -> Scheduled:
