@@ -117,3 +117,16 @@ def test_other_kinds_are_walked() -> None:
         for _ in range(2):
             found = teir.einsum(text, *operands, out_levels=levels)
             np.testing.assert_allclose(found.to_dense(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("stored", [0, 1])
+def test_tensors_without_an_axis_are_numbers(stored: int) -> None:
+    number = Sparse.from_coo(np.zeros((0, stored), int), np.full(stored, 3.0), ())
+    made = sp.random_array((8, 8), density=0.4, rng=np.random.default_rng(6)).tocsr()
+    for text, expected in (
+        ("A[i,j] = c * B[i,j]", 3 * stored * made),
+        ("A[i,j] = c * B[i,j] + B[i,j]", (3 * stored + 1) * made),
+    ):
+        for _ in range(2):
+            found = teir.einsum(text, number, made, out_levels="ds")
+            np.testing.assert_allclose(found.to_dense(), expected.toarray())

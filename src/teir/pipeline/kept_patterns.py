@@ -23,6 +23,7 @@ from teir.backends.llvm.scaled_values import Scaled, scaled_values
 from teir.dtypes import DataType
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_looks import Looked
+from teir.pipeline.sparse_numbers import signed_number
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_sharing import shared_levels
@@ -51,8 +52,8 @@ class KeptPattern:
     ) -> Any:
         """The product with the number given now, NotImplemented where a level cannot be walked."""
         scale = self.scale
-        if self.number is not None:
-            scale = _signed(given[self.number], self.is_negative, self.data_type)
+        if self.number is not None and self.number in given:
+            scale = signed_number(given[self.number], self.is_negative, self.operand.dtype)
         if self.operand.is_frozen:
             return self._made(problem, self.operand.stored, scale)
         parts = iter(looked)
@@ -95,17 +96,12 @@ def kept_pattern(problem: SparseProblem, terms: Sequence[tuple[Term, bool]]) -> 
     number = np.ones(()) if not numbers else numbers[0].held.array
     return KeptPattern(
         operand=array,
-        scale=_signed(number, is_negative, data_type),
+        scale=signed_number(number, is_negative, array.dtype),
         number=numbers[0].held.name if numbers else None,
         is_negative=is_negative,
         data_type=data_type,
         scaled=scaled_values(default_isa(), data_type),
     )
-
-
-def _signed(number: Any, is_negative: bool, data_type: DataType) -> float:
-    scale = float(np.asarray(number).astype(data_type.numpy_dtype()))
-    return -scale if is_negative else scale
 
 
 def _copied(looked: Looked) -> Compressed | None:

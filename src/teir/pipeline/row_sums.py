@@ -47,6 +47,7 @@ from teir.pipeline.row_patterns import (
     row_terms,
     shares,
 )
+from teir.pipeline.sparse_numbers import signed_number
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
@@ -90,11 +91,13 @@ class RowSum:
         )
 
     def again(self, given: Mapping[str, Array]) -> RowSum:
-        """On what the arrays hold now, with other numbers."""
+        """On what the arrays hold now, with the numbers given now where they are given."""
         terms = self.terms
         if given:
             terms = tuple(
-                term if name is None else replace(term, scale=_signed(given[name], minus, term))
+                term
+                if name is None or name not in given
+                else replace(term, scale=signed_number(given[name], minus, term.left[2].dtype))
                 for (name, minus), term in zip(self.numbers, terms, strict=True)
             )
         elif self.pairs is None:
@@ -158,12 +161,6 @@ def _rooms() -> deque[SumRoom]:
 def _pairs_of(terms: Sequence[SumTerm], width: np.dtype[Any]) -> Array:
     run = fibre_unions(default_isa(), width.itemsize)
     return pairs_of(run, [(term.kind, term.left, term.right) for term in terms])
-
-
-def _signed(number: Any, is_negative: bool, term: SumTerm) -> float:
-    """The number in the type of the values, with the sign of a term."""
-    scale = float(np.asarray(number).astype(term.left[2].dtype))
-    return -scale if is_negative else scale
 
 
 def row_sum(
@@ -262,7 +259,7 @@ def _summed(
     right = arrays[1] if len(arrays) > 1 else None
     made = sum_term(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
     found = [one.held.array for one in term.factors if one.stored is None]
-    return replace(made, scale=_signed(found[0], is_negative, made)) if found else made
+    return replace(made, scale=signed_number(found[0], is_negative, numbers)) if found else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

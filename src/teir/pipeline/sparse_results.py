@@ -115,7 +115,8 @@ def result_of(
             dense.append(_Dense(number, name, _seen(operand)))
             continue
         if isinstance(operand, Sparse):
-            if not operand.is_frozen and one.array is not operand:
+            is_number = not operand.shape
+            if not operand.is_frozen and (is_number or one.array is not operand):
                 return None
         else:
             if one.notes or not isinstance(one.array, Sparse):
