@@ -13,7 +13,7 @@ from the node that holds it, so a table may lie anywhere. Node records, word by 
     frame_walk    function, child, extent, byte of the index cell, steps,
                   then per step: byte of the slot, stride
     grid          see `nest_grid`
-    sparse_walk   see `nest_sparse`
+    sparse_walk   see `nest_sparse`; `nest_blocks` for run_walk, row_run_walk and block_walk
 
 Nodes below an `enter` carry their pointers in A, B and C; nodes above it keep them in the frame.
 Every iteration of a loop reads the cancel flag once and ends the loop when it is set.
@@ -26,15 +26,14 @@ from teir.backends.llvm.layout import (
     NODE_TYPE,
     ROOT_BYTES,
 )
-from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
-from teir.backends.llvm.nest_sparse import (
+from teir.backends.llvm.nest_blocks import (
     BLOCK_WALK,
     ROW_RUN_WALK,
     RUN_WALK,
-    SPARSE_MEET,
-    SPARSE_WALK,
-    emit_sparse_nest,
+    emit_block_nest,
 )
+from teir.backends.llvm.nest_grid import ADVANCE_TEXT, GRID, emit_grid
+from teir.backends.llvm.nest_sparse import SPARSE_MEET, SPARSE_WALK, emit_sparse_nest
 from teir.backends.llvm.nest_words import (
     CANCEL,
     CHILD_FUNCTION,
@@ -86,6 +85,7 @@ def emit_nest() -> str:
             LOAD_INDEX_TEXT,
             emit_grid(),
             emit_sparse_nest(),
+            emit_block_nest(),
             _RUN_TEXT,
         )
     )

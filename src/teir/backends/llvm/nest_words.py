@@ -1,7 +1,7 @@
 """What the control functions read of their records, as text: words, children, index arrays.
 
-A record is a row of 64-bit words from ``%node`` on; `nest`, `nest_grid` and `nest_sparse` say what
-the words of their records mean.
+A record is a row of 64-bit words from ``%node`` on; `nest`, `nest_grid`, `nest_sparse` and
+`nest_blocks` say what the words of their records mean.
 """
 
 from __future__ import annotations
@@ -50,6 +50,13 @@ CANCEL = (
     "  %cancel = load ptr, ptr %cancel_at\n"
 )
 """``%cancel``: where the cancel flag of the run lies."""
+
+
+BOUNDS = """  %begin = call i64 @teir_load_index(ptr %pos, i64 %pos_width)
+  %end_at = getelementptr i8, ptr %pos, i64 %pos_width
+  %end = call i64 @teir_load_index(ptr %end_at, i64 %pos_width)
+"""
+"""``%begin`` and ``%end`` of the segment whose bounds begin at ``%pos``."""
 
 
 def leave_if_cancelled(exit_label: str, go_on: str) -> str:

@@ -20,7 +20,7 @@ from typing import assert_never
 
 import msgspec
 
-from teir.backends.llvm import nest, nest_grid, nest_sparse, pool_ir
+from teir.backends.llvm import nest, nest_blocks, nest_grid, nest_sparse, pool_ir
 from teir.backends.llvm.layout import (
     REGISTER_OPERANDS,
     WORD_BYTES,
@@ -249,7 +249,7 @@ class _Builder:
         first = self._in_frame(node.first) if node.first else None
         pos = [slot_bytes(node.pos.slot), node.pos.offset_bytes, node.pos_type.width]
         bounds = [slot_bytes(node.bounds.slot), node.bounds.offset_bytes]
-        head = [self._control[nest_sparse.RUN_WALK], child - self._next, *pos, node.size, *bounds]
+        head = [self._control[nest_blocks.RUN_WALK], child - self._next, *pos, node.size, *bounds]
         head.append(0 if first is None else first - self._next)
         return self._append(head + self._steps(node.steps, self._reach_all(inner_nodes(node))))
 
@@ -258,7 +258,7 @@ class _Builder:
         reach = self._reach(node)
         pos = [slot_bytes(node.pos.slot), node.pos.offset_bytes, node.pos_type.width]
         bounds = [slot_bytes(node.bounds.slot), node.bounds.offset_bytes]
-        symbol = self._control[nest_sparse.ROW_RUN_WALK]
+        symbol = self._control[nest_blocks.ROW_RUN_WALK]
         head = [symbol, child - self._next, *pos, node.size, *bounds, single - self._next]
         steps, rows = self._steps(node.steps, reach), self._steps(node.rows, reach)
         place = WORD_BYTES * (len(head) + 3)
@@ -268,7 +268,7 @@ class _Builder:
     def _blocks(self, node: BlockLoop) -> int:
         child, rest = self._in_frame(node.body), self._in_frame(node.rest)
         width = node.pos_type.width
-        head = [self._control[nest_sparse.BLOCK_WALK], child - self._next]
+        head = [self._control[nest_blocks.BLOCK_WALK], child - self._next]
         head += [slot_bytes(node.pos.slot), node.pos.offset_bytes, width]
         head += [node.fibres * width, node.size, rest - self._next]
         return self._append(head + self._steps(node.steps, self._reach(node)))
