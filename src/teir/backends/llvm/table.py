@@ -27,6 +27,7 @@ from teir.backends.llvm.layout import (
     index_bytes,
     slot_bytes,
 )
+from teir.backends.llvm.slot_registers import slot_registers
 from teir.lower.kernel_program import (
     Balance,
     BlockLoop,
@@ -289,7 +290,7 @@ class _Builder:
         return index_bytes(self._slots, index)
 
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
-        registers = _registers(nodes, reach)
+        registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
         slot_of = dict(zip(registers.values(), registers, strict=True))
         words = [self._control[nest.ENTER], child - self._next]
@@ -375,30 +376,3 @@ def _walk_words(walk: Walk) -> list[int]:
     pos = [slot_bytes(walk.pos.slot), walk.pos.offset_bytes, walk.pos_type.width]
     crd = [slot_bytes(walk.crd.slot), walk.crd.offset_bytes, walk.crd_type.width]
     return [*pos, *crd, walk.crd_stride_bytes]
-
-
-def _registers(nodes: tuple[KernelNode, ...], reach: int) -> dict[int, int]:
-    """The register of every slot of a subtree: as the subtree's widest kernel wants them."""
-    registers: dict[int, int] = {}
-    widest = _widest(nodes)
-    for position, operand in enumerate(() if widest is None else widest.operands):
-        registers.setdefault(operand.slot, position)
-    free = [number for number in range(REGISTER_OPERANDS) if number not in registers.values()]
-    slot = 0
-    while reach >> (slot + 1):
-        if reach & (2 << slot) and slot not in registers:
-            registers[slot] = free.pop()
-        slot += 1
-    return registers
-
-
-def _widest(nodes: tuple[KernelNode, ...]) -> Call | None:
-    """The first call with the most operands, None where bodies are empty."""
-    best: Call | None = None
-    for node in nodes:
-        call = node if isinstance(node, Call) else _widest(node.body)
-        if call is None:
-            continue
-        if best is None or len(call.operands) > len(best.operands):
-            best = call
-    return best
