@@ -79,6 +79,13 @@ def test_a_part_of_the_rows_makes_a_panel_of_its_own() -> None:
     assert lanes_of(program) == {204, 221}
 
 
+def test_low_rows_are_put_together_where_many_columns_meet_them() -> None:
+    low = {"p": 16, "q": 16, "r": 20, "s": 16, "t": 4, "u": 8}
+    assert lanes_of(program_of("trus,pqtu->pqrs", low, USUAL)[0]) == {48, 32}
+    few = low | {"p": 8, "q": 8}
+    assert lanes_of(program_of("trus,pqtu->pqrs", few, USUAL)[0]) == {16}
+
+
 def test_few_columns_do_not_pay_for_packing() -> None:
     few = SHORT | {"p": 1, "q": 2}
     program, _ = program_of("trus,pqtu->pqrs", few, USUAL)
@@ -86,7 +93,7 @@ def test_few_columns_do_not_pay_for_packing() -> None:
 
 
 def test_low_panels_of_pairs_are_put_together() -> None:
-    wide = {"p": 32, "q": 32, "r": 4, "s": 32, "t": 8, "u": 8}
+    wide = {"p": 16, "q": 9, "r": 4, "s": 32, "t": 8, "u": 8}
     program, _ = program_of("trus,pqtu->pqrs", wide, USUAL, DataType.BF16)
     assert lanes_of(program) == {64}
     assert lanes_of(program_of("trus,pqtu->pqrs", wide, USUAL)[0]) == {32}

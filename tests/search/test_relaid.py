@@ -20,7 +20,7 @@ from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
 USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**10)
-EXTENTS = {"c": 2, "n": 5, "s": 70, "x": 6, "y": 7}
+EXTENTS = {"c": 2, "n": 5, "s": 2100, "x": 6, "y": 7}
 ACROSS = ("syx,nxy->ns", "nxy,syx->ns", "csyx,cnxy->cns", "syxc,ncxy->cns")
 
 
@@ -58,8 +58,8 @@ def test_relaid_operands_mean_what_numpy_computes(text: str, threads: int) -> No
 
 
 REPEATING = (
-    ("syxz,nxyz->ns", (70, 7, 6, 3), (5, 6, 7, 3), (168, 28, 4, 0)),
-    ("csyx,cnxy->cns", (2, 70, 7, 6), (2, 5, 6, 7), (0, 168, 28, 4)),
+    ("syxz,nxyz->ns", (2100, 7, 6, 3), (5, 6, 7, 3), (168, 28, 4, 0)),
+    ("csyx,cnxy->cns", (2, 2100, 7, 6), (2, 5, 6, 7), (0, 168, 28, 4)),
 )
 """The second operand repeats along z, which is summed, and along c, which is in all three."""
 
@@ -86,5 +86,5 @@ def test_the_smaller_operand_is_moved(text: str) -> None:
 def test_operands_that_agree_and_larger_ones_stay() -> None:
     assert relaid_copies(program_of("syx,nyx->ns", EXTENTS, 1)[0]) == 0
     assert relaid_copies(program_of("yxs,nxy->ns", EXTENTS, 1)[0]) == 0
-    assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"n": 90}, 1)[0]) == 0
-    assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"s": 16}, 1)[0]) == 0
+    assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"n": 2101}, 1)[0]) == 0
+    assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"s": 2047}, 1)[0]) == 0

@@ -18,6 +18,9 @@ _SHORT_RUN_BYTES = 128
 _RUN_OF_OUTPUT = 56.0
 """Multiply-adds of a vector in whose time a run of such an output more is written."""
 _MOST_DEPTH = 128
+_LOW_VECTORS = 2
+_SAVED_BY_HEIGHT = 0.08
+"""The part of their products that rows of so few vectors lose when they are read where they lie."""
 _PAIR_COLUMN = 2.4
 """Multiply-adds of BF16 pairs in whose time two factors of B meet and are spread."""
 
@@ -70,7 +73,7 @@ def _vectors(outer: int, rows: int, count: int, lanes: int) -> int:
 
 
 def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
-    """True where full vectors save more than packing costs.
+    """True where full vectors, and higher panels, save more than packing costs.
 
     Low panels of BF16 wait for the factors of B, which cost a column the same at any height.
     """
@@ -85,6 +88,8 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
         products = (before - after) * shape.columns
+        if rows <= _LOW_VECTORS * lanes:
+            products += _SAVED_BY_HEIGHT * before * shape.columns
         return products + _saved_by_long_runs(shape, machine, count) > cost
     saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * rows, lanes)
     return saved * shape.columns > 2 * cost

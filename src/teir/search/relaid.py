@@ -17,7 +17,7 @@ from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.step import Span, Step, normalise
 
-_FEWEST_ROWS = 64
+_FEWEST_ROWS = 2048
 """Rows that read every element of B: fewer do not pay for moving it."""
 _LINE = 64
 
