@@ -40,7 +40,7 @@ def test_a_format_of_the_output_asks_for_a_sparse_result(teir: Teir) -> None:
     options = ("--format", "B:ds", "--format", "A:ds", "--sizes", "i=40,j=50,jpos=5")
     done = teir("explain", "A[i,j] = B[i,j] * C[i,j]", *options)
     assert done.code == 0
-    assert "pattern: assembled" in done.out
+    assert "pattern: that of the sparse operand" in done.out
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from teir.arrays.sparse import Sparse
 from teir.errors import TeirError
 from teir.pipeline import sparse_run
 from teir.pipeline.sparse_einsum import sparse_calls
+from teir.pipeline.sparse_run import PatternSource
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +131,23 @@ def test_tensors_without_an_axis_are_numbers(stored: int) -> None:
         for _ in range(2):
             found = teir.einsum(text, number, made, out_levels="ds")
             np.testing.assert_allclose(found.to_dense(), expected.toarray())
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "words"),
+    [
+        ("A[i,j] = B[i,j] * c", PatternSource.KEPT, "the program is not run"),
+        ("A[i,j] = B[i,j] * v[j] * c", PatternSource.SHARED, "walks for both"),
+        ("A[i,j] = B[i,j] + B[i,j] * c", PatternSource.AT_ONCE, "in one pass"),
+        ("A[i,j] = B[i,j] * v[j] + B[i,j] * c", PatternSource.ASSEMBLED, "assembled"),
+    ],
+)
+def test_plans_say_where_the_pattern_comes_from(
+    text: str, source: PatternSource, words: str
+) -> None:
+    made = sp.random_array((8, 8), density=0.4, rng=np.random.default_rng(6)).tocsr()
+    operands = [made, *([np.ones(8)] if "v" in text else []), 2.0]
+    plan = teir.plan(text, *operands, out_levels="ds")
+    assert plan.pattern is source
+    assert words in plan.explain()
+    assert teir.plan(text, *operands).pattern is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from teir.pipeline.sparse_frontier import (
 )
 from teir.pipeline.sparse_plan import Outline, SparsePlan
 from teir.pipeline.sparse_problem import hold_all
-from teir.pipeline.sparse_run import steps_of
+from teir.pipeline.sparse_run import PatternSource, steps_of
 from teir.pipeline.sparse_schedule import Scheduled
 from teir.pipeline.sparse_tuning import measured_schedules
 
@@ -34,8 +35,8 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     dtype = problem.result_type.numpy_dtype()
     out = f"{dtype} of shape {plan.shape}, levels {problem.output_format}"
     lines.append(f"  {assignment.output.tensor}: {out}")
-    if problem.output_format.is_sparse:
-        lines.append(f"  pattern: {_pattern(plan)}")
+    if plan.pattern is not None and problem.output_format.is_sparse:
+        lines.append(f"  pattern: {_pattern(plan.pattern)}")
     notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
     lines += [f"  converted: {note.text}, {1e3 * note.seconds:.3f} ms" for note in notes]
     frontiers = [_frontier(outline.scheduled) for outline in plan.outlines]
@@ -47,13 +48,27 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     return "\n".join(lines)
 
 
-def _pattern(plan: SparsePlan) -> str:
-    if plan.is_at_once:
-        return (
-            "computed with the numbers, row by row in one pass; the program computes the numbers "
-            "where operands make longer rows"
-        )
-    return "assembled from the patterns of the operands before every run"
+def _pattern(source: PatternSource) -> str:
+    match source:
+        case PatternSource.KEPT:
+            return (
+                "that of the sparse operand, whose index arrays are copied (shared where it is "
+                "frozen) and whose values are scaled as they lie; the program is not run"
+            )
+        case PatternSource.SHARED:
+            return (
+                "that of the sparse operand, whose index arrays the program walks for both; the "
+                "result has copies (the same where it is frozen)"
+            )
+        case PatternSource.AT_ONCE:
+            return (
+                "computed with the numbers, row by row in one pass; the program computes the "
+                "numbers where operands make longer rows"
+            )
+        case PatternSource.ASSEMBLED:
+            return "assembled from the patterns of the operands before every run"
+        case _:
+            assert_never(source)
 
 
 def _frontier(chosen: Scheduled | None) -> Frontier:

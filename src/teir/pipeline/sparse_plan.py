@@ -17,7 +17,7 @@ from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
-from teir.pipeline.sparse_run import Step, run_steps, steps_of, sum_at_once
+from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps, steps_of
 from teir.pipeline.sparse_schedule import Scheduled
 
 
@@ -32,8 +32,8 @@ class SparsePlan:
     problem: SparseProblem
     outlines: tuple[Outline, ...]
     """The products as planned; operands in other orders of memory are scheduled when they come."""
-    is_at_once: bool = False
-    """True where operands like those planned with take one pass for pattern and numbers."""
+    pattern: PatternSource | None = None
+    """Where the result of operands like those planned with has its index arrays from."""
     given: tuple[StandIn, ...] = field(default=(), repr=False, compare=False)
     """The operands planned with, as far as they live."""
     calls: SparseCalls = field(default_factory=SparseCalls, repr=False, compare=False)
@@ -50,6 +50,11 @@ class SparsePlan:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.problem.shape
+
+    @property
+    def is_at_once(self) -> bool:
+        """True where operands like those planned with take one pass for pattern and numbers."""
+        return self.pattern is PatternSource.AT_ONCE
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -116,7 +121,7 @@ def plan_sparse(
     return SparsePlan(
         problem=problem,
         outlines=tuple(map(_outline, steps)),
-        is_at_once=problem.has_sparse_result and sum_at_once(problem, live) is not None,
+        pattern=pattern_source(problem, live) if problem.has_sparse_result else None,
         given=tuple(map(stand_in, held.values())),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, s
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
 from teir.pipeline.sparse_terms import Factor, Term, term_of
 from teir.search.sparse.row_program import MINUS
+
+
+class PatternSource(Enum):
+    """Where a sparse result has its index arrays from."""
+
+    KEPT = "an operand that is multiplied by a number"
+    SHARED = "an operand whose index arrays the program walks for both"
+    AT_ONCE = "rows whose numbers are computed with it"
+    ASSEMBLED = "the patterns of the operands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +167,16 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
         total = np.zeros(result.nnz, compute)
     values = total.astype(problem.result_type.numpy_dtype(), copy=False)
     return owned(result.shape, result.format, result.stored, values)
+
+
+def pattern_source(problem: SparseProblem, steps: Sequence[Step]) -> PatternSource:
+    """What `run_sparse` does for these steps."""
+    if kept_pattern(problem, [pair for step in steps for pair in step.terms]) is not None:
+        return PatternSource.KEPT
+    if _shared(steps) is not None:
+        return PatternSource.SHARED
+    is_at_once = sum_at_once(problem, steps) is not None
+    return PatternSource.AT_ONCE if is_at_once else PatternSource.ASSEMBLED
 
 
 def sum_at_once(problem: SparseProblem, steps: Sequence[Step]) -> RowSum | None:

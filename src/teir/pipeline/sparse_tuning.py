@@ -27,6 +27,8 @@ MOST_MEASURED = 6
 """Schedules of one product, the default among them."""
 _HOPELESS = 10.0
 """Times the best, from which on a first run says enough."""
+_LONG = 1e-3
+"""Seconds from which on that is so: what takes less may have waited for its code."""
 
 
 def tune_sparse(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[SparseRecord, ...]:
@@ -79,7 +81,7 @@ def measured_schedules(
     for graph, executable in alternatives(term, chosen, chosen.problem, wanted):
         tell(len(seconds), len(wanted))
         once = _once(step, executable, output)
-        is_slow = once > _HOPELESS * min(seconds.values())
+        is_slow = once > max(_LONG, _HOPELESS * min(seconds.values()))
         seconds[str(graph)] = once if is_slow else _seconds(step, executable, output)
     return seconds
 
