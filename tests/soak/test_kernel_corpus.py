@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.backends.llvm.native import program_kernels
 from teir.ir.check import check
 from teir.lower.kernels import (
@@ -97,3 +98,7 @@ def test_special_kernels_between_inaccessible_pages() -> None:
     first = len(kernel_families()) * len(host_variants())
     for item in range(first, len(kernel_cases()) * len(host_variants()), 41):
         assert press_one(item, remainders=2)["wrong"] == []
+
+
+def test_different_kernels_have_different_names() -> None:
+    assert len({kernel_symbol(one, Isa.AVX512) for one in reached()}) == len(reached())

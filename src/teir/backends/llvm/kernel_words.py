@@ -1,0 +1,195 @@
+"""The name of a kernel: its fields in words."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from teir.lower.access import Access
+from teir.lower.kernels import (
+    BatchBlock,
+    BringLines,
+    DotRows,
+    Elementwise,
+    GemmBlock,
+    Kernel,
+    LaneBlock,
+    PanelBlock,
+    PermuteCopy,
+    ProductSum,
+    RowSweep,
+    RunCopy,
+    TransposeCopy,
+)
+from teir.lower.walked_kernels import (
+    Follows,
+    WalkedDots,
+    WalkedRows,
+    WalkedSampledSum,
+    WalkedScatter,
+    WalkedSum,
+)
+
+_ACCESS_LETTER = {Access.UNIT: "u", Access.STRIDED: "s", Access.BROADCAST: "b"}
+_FOLLOWS_LETTER = {
+    Follows.NOTHING: "n",
+    Follows.POSITION: "p",
+    Follows.COORDINATE: "c",
+    Follows.OUTER_POSITION: "q",
+    Follows.OUTER_COORDINATE: "d",
+}
+
+
+def kernel_words(kernel: Kernel) -> str:
+    """Every field of the kernel, readable: equal for equal kernels only."""
+    match kernel:
+        case GemmBlock():
+            access = _ACCESS_LETTER[kernel.a_access] + _ACCESS_LETTER[kernel.c_access]
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            mask = "_masked" if kernel.masked else ""
+            shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
+            flush = "_flush" if kernel.flushes else ""
+            adjacent = "_adjacent" if kernel.b_adjacent else ""
+            repeats = ("_repeats" if kernel.repeats else "") + ("_brings" if kernel.brings else "")
+            depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
+            return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
+        case PanelBlock():
+            return _panel_words(kernel)
+        case ProductSum():
+            access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
+        case DotRows():
+            return _dot_rows_words(kernel)
+        case LaneBlock():
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            loops = "_loop" if kernel.one_loop else ""
+            return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}{loops}"
+        case BatchBlock():
+            return _batch_block_words(kernel)
+        case RowSweep():
+            access = _ACCESS_LETTER[kernel.b_access]
+            shape = f"{kernel.rows}_lanes{kernel.lanes}_{access}"
+            return f"sweep_{kernel.data_type.value}_{shape}".lower()
+        case Elementwise():
+            access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            words = ("_brings" if kernel.brings else "") + ("_aligns" if kernel.aligns else "")
+            words += "" if kernel.vectors is None else f"_rows{kernel.vectors}"
+            operation = kernel.operation.value.lower()
+            return f"{operation}_{types}_lanes{kernel.lanes}_{access}{words}"
+        case WalkedSum():
+            return _walked_sum_words(kernel)
+        case WalkedDots():
+            types = (
+                f"{kernel.data_type.value}_{kernel.pos_type.value}_{kernel.crd_type.value}".lower()
+            )
+            shape = f"{kernel.vectors}x{kernel.chains}_lanes{kernel.lanes}"
+            flags = {"_masked": kernel.masked, "_scaled": kernel.scales, "_lines": kernel.aligns}
+            rows = "" if kernel.rows is None else _rows_words(kernel.rows)
+            rows += "" if kernel.ahead is None else f"_ahead{kernel.ahead}"
+            words = "".join(word for word, on in flags.items() if on)
+            return f"walked_dots_{types}_{shape}{words}{rows}".lower()
+        case WalkedSampledSum():
+            return _walked_sampled_words(kernel)
+        case WalkedScatter():
+            return _walked_scatter_words(kernel)
+        case TransposeCopy():
+            groups = f"_groups{kernel.grouped}" if kernel.grouped > 1 else ""
+            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}"
+        case PermuteCopy():
+            return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case RunCopy():
+            return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case BringLines():
+            return "bring_lines"
+        case _:
+            assert_never(kernel)
+
+
+def _batch_block_words(kernel: BatchBlock) -> str:
+    types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+    columns = f"{kernel.columns}by{kernel.columns_at_once}"
+    shape = f"{kernel.vectors}x{columns}x{kernel.depth}_lanes{kernel.lanes}"
+    strides = f"{kernel.a_k}_{kernel.b_k}_{kernel.b_n}_{kernel.c_n}"
+    ends = ("_masked" if kernel.masked else "") + ("_zero" if kernel.from_zero else "")
+    return f"batch_{types}_{shape}_strides{strides}{ends}"
+
+
+def _walked_sum_words(kernel: WalkedSum) -> str:
+    types = (kernel.in_type, kernel.out_type, kernel.pos_type, kernel.crd_type)
+    shape = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}"
+    inputs = "_".join(
+        _ACCESS_LETTER[one.access] + _FOLLOWS_LETTER[one.follows] + ("n" if one.has_columns else "")
+        for one in kernel.inputs
+    )
+    lines = "" if kernel.aligns is None else f"_lines{kernel.aligns}"
+    if kernel.outer is not None:
+        lines += "_outer_" + "_".join(data_type.value for data_type in kernel.outer)
+    if kernel.rows is not None:
+        lines += _rows_words(kernel.rows)
+    if kernel.ahead is not None:
+        lines += f"_ahead{kernel.ahead}"
+    mask = "_masked" if kernel.masked else ""
+    words = "_".join(data_type.value for data_type in types)
+    return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()
+
+
+def _rows_words(rows: WalkedRows) -> str:
+    types = "_".join(one.value for one in (rows.bounds, rows.crd) if one is not None)
+    moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
+    return f"_rows{rows.together}_{types}_{moves}"
+
+
+def _walked_sampled_words(kernel: WalkedSampledSum) -> str:
+    types = "_".join(one.value for one in (kernel.data_type, kernel.pos_type, kernel.crd_type))
+    shape = f"{kernel.dot_vectors}_{kernel.vectors}_lanes{kernel.lanes}"
+    flags = {
+        "_dotmasked": kernel.dot_masked,
+        "_masked": kernel.masked,
+        "_scaled": kernel.scales,
+    }
+    words = "".join(word for word, on in flags.items() if on)
+    rows = "" if kernel.rows is None else _rows_words(kernel.rows)
+    rows += "" if kernel.ahead is None else f"_ahead{kernel.ahead}"
+    return f"walked_sampled_sum_{types}_{shape}{words}{rows}".lower()
+
+
+def _walked_scatter_words(kernel: WalkedScatter) -> str:
+    types = (kernel.data_type, kernel.pos_type, kernel.crd_type, *(kernel.outer or ()))
+    words = "_".join(data_type.value for data_type in types)
+    inputs = "_".join(
+        _ACCESS_LETTER[one.access] + _FOLLOWS_LETTER[one.follows] for one in kernel.inputs
+    )
+    near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
+    shape = f"{kernel.vectors}_lanes{kernel.lanes}{'_masked' if kernel.masked else ''}"
+    verb = "adds" if kernel.accumulates else "stores"
+    named = "_named" if kernel.fibre is Follows.OUTER_COORDINATE else ""
+    to = _FOLLOWS_LETTER[kernel.output]
+    return f"walked_{verb}_{words}_{shape}_{inputs}_to_{to}_{near}{named}".lower()
+
+
+def _panel_words(kernel: PanelBlock) -> str:
+    vectors = f"{kernel.vectors}x{kernel.columns}_lanes{kernel.lanes}_{kernel.last_lanes}"
+    flags = {
+        "_adjacent": kernel.adjacent_columns,
+        "_dense": kernel.dense_columns,
+        "_streams": kernel.streams,
+        "_brings": kernel.brings,
+        "_bringsb": kernel.brings_b,
+        "_claims": kernel.claims,
+        "_staggers": kernel.staggers,
+        "_repeats": kernel.repeats,
+        "_joins": kernel.joins,
+    }
+    asked = "".join(word for word, is_set in flags.items() if is_set)
+    return f"panel_{kernel.data_type.value}_{vectors}_runs{kernel.runs}{asked}".lower()
+
+
+def _dot_rows_words(kernel: DotRows) -> str:
+    types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+    access = "".join(
+        _ACCESS_LETTER[access] + ("" if is_shared else "m")
+        for access, is_shared in zip(kernel.accesses, kernel.shared, strict=True)
+    )
+    shape = f"{kernel.rows}x{kernel.chains}_lanes{kernel.lanes}_k{kernel.reductions}"
+    return f"dots_{types}_{shape}_{access}_{_ACCESS_LETTER[kernel.out_access]}"
