@@ -87,7 +87,7 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
     after = _vectors(outer, rows, count, lanes)
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
-        products = (before - after) * shape.columns
+        products: float = (before - after) * shape.columns
         if rows <= _LOW_VECTORS * lanes:
             products += _SAVED_BY_HEIGHT * before * shape.columns
         return products + _saved_by_long_runs(shape, machine, count) > cost
