@@ -62,8 +62,8 @@ def _fused(
 ) -> FusedSteps | None:
     """Blocks of this index, as large as the caches hold; None where they do not pay."""
     steps = [node for node in nodes if index in node.order]
-    if any(step.order[0] != index or len(step.order) == 1 for step in steps):
-        return None  # a block lies together, and its lanes stay whole
+    if any(step.order[-1] == index or _has_batch(index, step) for step in steps):
+        return None  # lanes stay whole, and batches outside what they repeat
     extent, results = contraction.extents[index], sum(step.size_bytes for step in steps[:-1])
     most = min(extent // 2, _HELD * machine.threads * machine.l2_bytes * extent // max(1, results))
     if most < 1:
@@ -80,6 +80,13 @@ def _fused(
     if _far_bytes(index, contraction) > _FAR_SHARE * saved:
         return None
     return FusedSteps(index, block)
+
+
+def _has_batch(index: str, step: Planned) -> bool:
+    """True where the step repeats products along another index."""
+    first, *others = step.parts
+    both = {one for part in others for one in part.order if one in first.order}
+    return any(one in step.order for one in both if one != index)
 
 
 def _is_even(block: int, extent: int, machine: Machine) -> bool:
