@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from teir.arrays import sparse_files
 from teir.arrays.sparse import Sparse
@@ -144,15 +146,34 @@ def test_broken_and_irregular_files_are_refused(tmp_path: Path) -> None:
         assert caught.value.findings[0].code == "TEIR680"
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+@pytest.mark.parametrize("shape", [(6, 9), (9, 6), (1, 1), (0, 4), (4, 0)])
+def test_what_scipy_saves(tmp_path: Path, form: str, shape: tuple[int, int]) -> None:
+    made = scipy.sparse.random_array(shape, density=0.4, rng=np.random.default_rng(3)).tocsr()
+    blocked = made.tobsr((3, 3)) if form == "bsr" and shape[0] > 1 and shape[1] else None
+    scipy.sparse.save_npz(tmp_path / "x.npz", made.asformat(form) if blocked is None else blocked)
+    np.testing.assert_array_equal(Sparse.from_file(tmp_path / "x.npz").to_dense(), made.toarray())
+
+
 def test_wrong_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
-    wrong = (
+    block = {"shape": [2, 1], "indptr": [0, 1], "format": b"bsr"}
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"shape": [2, 2]}, "TEIR684"),
         ({"shape": [2, 2], "data": [1.0]}, "TEIR684"),
         ({"shape": [-2, 2], "data": [1.0], "coords": [[0], [0]]}, "TEIR684"),
         ({"shape": [2, 2], "data": [1.0], "coords": [[0], [2]]}, "TEIR670"),
         ({"shape": [2, 2], "data": [1.0], "indptr": [0, 2, 1], "indices": [0]}, "TEIR672"),
         ({"shape": [2, 2], "data": [1.0], "indptr": [0, 1, 1], "indices": [2]}, "TEIR673"),
+        ({**block, "data": [[[1.0], [2.0]]], "indices": [1]}, "TEIR673"),
+        ({**block, "data": [[[1.0], [2.0], [3.0]]], "indices": [0]}, "TEIR684"),
+        ({**block, "data": [1.0], "indices": [0]}, "TEIR684"),
+        ({**block, "data": np.zeros((1, 0, 1)), "indices": [0]}, "TEIR684"),
+        ({**block, "data": np.zeros((2, 2, 1)), "indices": [0]}, "TEIR684"),
+        ({**block, "format": b"gcxs", "data": [1.0], "indices": [0]}, "TEIR684"),
+        ({"shape": [2, 2], "data": [[1.0, 2.0]], "offsets": [0, 1]}, "TEIR684"),
+        ({"shape": [2, 2], "data": [1.0, 2.0], "offsets": [0]}, "TEIR684"),
+        ({"shape": [2, 2], "data": [[1.0, 2.0]], "offsets": [0.5]}, "TEIR684"),
     )
     for parts, code in wrong:
         np.savez(path, **{name: np.array(value) for name, value in parts.items()})

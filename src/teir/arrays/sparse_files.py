@@ -99,13 +99,49 @@ def _from_arrays(name: str, found: dict[str, Array]) -> Elements:
         return found["coords"], data, shape
     if "row" in found and "col" in found:
         return (found["row"], found["col"]), data, shape
+    if "offsets" in found and len(shape) == 2:
+        return _of_diagonals(name, found["offsets"], data, shape)
     if "indptr" not in found or "indices" not in found or len(shape) != 2:
         _refuse_archive(name, found)
     form = found.get("format", np.array("csr")).item()
     kind = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
-    if kind not in ("csr", "csc"):
-        refuse(ARCHIVE, name, "format csr or csc", repr(kind))
+    if kind not in ("csr", "csc", "bsr"):
+        refuse(ARCHIVE, name, "format csr, csc, bsr, coo or dia", repr(kind))
+    if kind == "bsr":
+        return _of_blocks(name, found["indptr"], found["indices"], data, shape)
     return _expanded(name, kind, found["indptr"], found["indices"], data, shape)
+
+
+def _of_blocks(name: str, pos: Array, crd: Array, data: Array, shape: tuple[int, ...]) -> Elements:
+    """Of block compressed rows: ``data`` holds a dense block per stored position."""
+    blocks = data.shape[1:]
+    is_divided = len(blocks) == 2 and all(
+        block and extent % block == 0 for extent, block in zip(shape, blocks, strict=True)
+    )
+    if not is_divided or data.shape[0] != crd.size:
+        expected = f"{crd.size} blocks that divide the shape {shape}"
+        refuse(ARCHIVE, name, expected, f"data of shape {data.shape}")
+    outer = tuple(extent // block for extent, block in zip(shape, blocks, strict=True))
+    (row, column), _, _ = _expanded(name, "csr", pos, crd, data, outer)
+    inner = np.indices(blocks).reshape(2, 1, -1)
+    coords = [
+        (np.asarray(begin, np.int64)[:, None] * block + inside).reshape(-1)
+        for begin, block, inside in zip((row, column), blocks, inner, strict=True)
+    ]
+    return tuple(coords), data.reshape(-1), shape
+
+
+def _of_diagonals(name: str, offsets: Array, data: Array, shape: tuple[int, ...]) -> Elements:
+    """Of diagonals: ``data[d, column]`` lies in row ``column - offsets[d]``; zeros are left out."""
+    is_right = data.ndim == 2 and offsets.shape == data.shape[:1] and offsets.dtype.kind in "iu"
+    if not is_right:
+        expected = "a whole number per row of data"
+        refuse(ARCHIVE, name, expected, f"{offsets.dtype} {offsets.shape}, data {data.shape}")
+    diagonal, column = np.nonzero(data[:, : shape[1]])
+    row = column - offsets.astype(np.int64)[diagonal]
+    is_inside = (row >= 0) & (row < shape[0])
+    places = diagonal[is_inside], column[is_inside]
+    return (row[is_inside], places[1]), data[places], shape
 
 
 def _expanded(
@@ -127,5 +163,5 @@ def _shape_of(name: str, given: Array) -> tuple[int, ...]:
 
 
 def _refuse_archive(name: str, found: dict[str, Array]) -> Never:
-    expected = "shape, data and coords, row and col, or indptr and indices"
+    expected = "shape, data and coords, row and col, indptr and indices, or offsets"
     refuse(ARCHIVE, name, expected, ", ".join(sorted(found)) or "no arrays")

@@ -79,7 +79,7 @@ ENTRY = Rule(
 ARCHIVE = Rule(
     code="TEIR684",
     sentence="A .npz file holds shape, data and either coords, or row and col, or indptr and "
-    "indices.",
+    "indices, or offsets.",
     source=_SOURCE,
 )
 
