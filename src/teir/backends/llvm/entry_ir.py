@@ -250,6 +250,21 @@ drop:
 
 """
 
+
+def _span_text(name: str) -> str:
+    """``%<name>_low`` and ``%<name>_high``: the bytes used of operand number ``%<name>``."""
+    return f"""  %{name}_view_byte = mul i64 %{name}, {VIEW_BYTES}
+  %{name}_view = getelementptr i8, ptr %views, i64 %{name}_view_byte
+  %{name}_start = load i64, ptr %{name}_view
+  %{name}_before_at = getelementptr i8, ptr %{name}_operand, i64 40
+  %{name}_before = load i64, ptr %{name}_before_at
+  %{name}_low = sub i64 %{name}_start, %{name}_before
+  %{name}_after_at = getelementptr i8, ptr %{name}_operand, i64 48
+  %{name}_after = load i64, ptr %{name}_after_at
+  %{name}_high = add i64 %{name}_start, %{name}_after
+"""
+
+
 _OVERLAP_TEXT = f"""overlap:
   br label %written_test
 written_test:
@@ -262,16 +277,7 @@ written_test:
   %is_written = icmp ne i64 %writable, 0
   br i1 %is_written, label %written_span, label %written_done
 written_span:
-  %written_view_byte = mul i64 %written, {VIEW_BYTES}
-  %written_view = getelementptr i8, ptr %views, i64 %written_view_byte
-  %written_start = load i64, ptr %written_view
-  %written_before_at = getelementptr i8, ptr %written_operand, i64 40
-  %written_before = load i64, ptr %written_before_at
-  %written_low = sub i64 %written_start, %written_before
-  %written_after_at = getelementptr i8, ptr %written_operand, i64 48
-  %written_after = load i64, ptr %written_after_at
-  %written_high = add i64 %written_start, %written_after
-  br label %other_test
+{_span_text("written")}  br label %other_test
 other_test:
   %other = phi i64 [ 0, %written_span ], [ %other_next, %other_done ]
   %itself = icmp eq i64 %other, %written
@@ -280,16 +286,7 @@ other_span:
   %other_at = mul i64 %other, {OPERAND_BYTES}
   %other_byte = add i64 %other_at, {OPERANDS_BYTES}
   %other_operand = getelementptr i8, ptr %record, i64 %other_byte
-  %other_view_byte = mul i64 %other, {VIEW_BYTES}
-  %other_view = getelementptr i8, ptr %views, i64 %other_view_byte
-  %other_start = load i64, ptr %other_view
-  %other_before_at = getelementptr i8, ptr %other_operand, i64 40
-  %other_before = load i64, ptr %other_before_at
-  %other_low = sub i64 %other_start, %other_before
-  %other_after_at = getelementptr i8, ptr %other_operand, i64 48
-  %other_after = load i64, ptr %other_after_at
-  %other_high = add i64 %other_start, %other_after
-  %below = icmp ult i64 %written_low, %other_high
+{_span_text("other")}  %below = icmp ult i64 %written_low, %other_high
   %above = icmp ult i64 %other_low, %written_high
   %overlaps = and i1 %below, %above
   br i1 %overlaps, label %overlapping, label %other_done
