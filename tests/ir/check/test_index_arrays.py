@@ -330,3 +330,10 @@ def test_segments_are_counted_from_where_the_level_above_begins(
     kinds = {tensor.name: tensor.data_type for tensor in program.tensors}
     operands = {name: bind_operand(name, one, kinds[name], True) for name, one in arrays.items()}
     assert [finding.code for finding in check(program, operands).findings] == codes
+
+
+@pytest.mark.parametrize(("pos", "codes"), [([0, 1, 1, 2], []), ([0, 2, 2, 2], ["TEIR414"])])
+def test_one_coordinate_may_serve_segments_of_one_element(pos: list[int], codes: list[str]) -> None:
+    text = SPMV.replace("axis j = 5: Bc 8,", "axis j = 5: Bc 0,")
+    report = checked(pos, [3], stored=2, text=text)
+    assert [finding.code for finding in report.findings] == codes

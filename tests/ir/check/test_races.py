@@ -160,3 +160,19 @@ sequential steps over i
     assert found_of(text) == (
         "node last writing byte 128 of out at p=1 and node last writing it at p=0"
     )
+
+
+def test_the_last_iteration_may_meet_the_one_before() -> None:
+    text = """teir 1 "the last iteration writes what the one before it writes"
+tensor out: FP32
+axis p = 4: out 4
+axis back = 1: out 0 - 4
+primitive here = Zero(out; M=[], N=[])
+primitive before = Zero(out; M=[back], N=[])
+parallel columns over p
+  each: here
+  end: before if last(p)
+"""
+    assert found_of(text) == (
+        "node each writing byte 8 of out at p=2 and node end writing it at p=3"
+    )
