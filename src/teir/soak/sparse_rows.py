@@ -16,6 +16,7 @@ import numpy as np
 
 from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_parsing import parse_index_notation
+from teir.soak.pages import GuardedPages
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -71,7 +72,7 @@ def draw_rows(number: int) -> DrawnProduct:
         shape = tuple(extents[index] for index in access.indices)
         is_stored = name in ("BCD" if is_in_one_pass else "B")
         dense[name] = _integers(draw, shape, dtype, is_stored=is_stored)
-        given.append(_stored(dense[name], width) if is_stored else dense[name])
+        given.append(_stored(dense[name], width, draw.random() < 0.5) if is_stored else dense[name])
     out = draw.choice(("ds", "ss")) if is_in_one_pass else _WALKED[text]
     threads = draw.choice((1, 2))
     said = f"{assignment} of {extents}, {dtype.__name__}, {width.__name__}, to {out}"
@@ -102,7 +103,7 @@ def _integers(
     return array.astype(dtype)
 
 
-def _stored(array: Array, width: type[Any]) -> Any:
+def _stored(array: Array, width: type[Any], at_end: bool) -> Any:
     """Compressed rows with index arrays of that width; of cubes, whatever they are given."""
     from teir.arrays.sparse import Sparse
 
@@ -111,5 +112,12 @@ def _stored(array: Array, width: type[Any]) -> Any:
         return Sparse.from_coo(coords, array[coords], array.shape)
     rows, columns = np.nonzero(array)
     pos = np.searchsorted(rows, np.arange(array.shape[0] + 1)).astype(width)
-    indices = {1: (pos, columns.astype(width))}
-    return Sparse.from_levels(array.shape, "ds", indices, array[rows, columns])
+    crd, values = columns.astype(width), array[rows, columns]
+    pos, crd, values = (_guarded(one, at_end=at_end) for one in (pos, crd, values))
+    return Sparse.from_levels(array.shape, "ds", {1: (pos, crd)}, values)
+
+
+def _guarded(array: Array, *, at_end: bool) -> Array:
+    """The same numbers beside a page that nobody may touch."""
+    content = array.view(np.uint8)
+    return GuardedPages(content.size).place(content, at_end=at_end).view(array.dtype)
