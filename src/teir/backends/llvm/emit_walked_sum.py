@@ -12,13 +12,11 @@ lines apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import product as product_of
 
 from teir.backends.llvm.emit_fibres import (
-    LINE_BYTES,
     emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
@@ -27,12 +25,10 @@ from teir.backends.llvm.emit_fibres import (
     line_lanes,
     load_index,
 )
-from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
-from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
-from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
+from teir.backends.llvm.emit_loops import Values, emit_when
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.dtypes import DataType
+from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSum
 from teir.target import Isa
@@ -61,7 +57,7 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     columns = {number: f"%column{number}" for number in range(len(kernel.inputs))}
     arrays = operands[above : kernel.index_arrays]
     last = {} if kernel.ahead is None else _last_positions(text, kernel, operands)
-    shared = _Body(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
+    shared = SumBody(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
     body = shared if kernel.aligns is None else _in_lines(shared, kernel.aligns)
     if kernel.rows is None:
         body.sum("")
@@ -86,7 +82,7 @@ def _last_positions(
     return last
 
 
-def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequence[str]) -> None:
     """One row after the other; some at once where their fibres hold the same coordinates.
 
     ``shared`` forms those: reading a vector for several rows takes less time than its
@@ -112,7 +108,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
 
 
-def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _Body:
+def _at_row(body: SumBody, rows: WalkedRows, bounds: Sequence[str], row: str) -> SumBody:
     """The body with its pointers moved to a row."""
     text, index = body.text, {Follows.POSITION: row}
     if rows.crd is not None:
@@ -135,7 +131,7 @@ def _row_step(rows: WalkedRows, number: int) -> str:
     return "%c_row" if number == len(rows.inputs) else f"%row{number}"
 
 
-def _sums(body: _Body, rows: WalkedRows, count: int) -> Values:
+def _sums(body: SumBody, rows: WalkedRows, count: int) -> Values:
     """``count`` rows whose fibres hold the same coordinates: columns of one block."""
     if count == 1:
         body.sum("_1")
@@ -179,7 +175,7 @@ def _vectors(text: FunctionText, kernel: WalkedSum, isa: Isa) -> list[tuple[int,
     return pairs
 
 
-def _in_lines(body: _Body, aligned: int) -> _Body:
+def _in_lines(body: SumBody, aligned: int) -> SumBody:
     """The body with rows moved to where the line of the input ``aligned`` begins."""
     text, kernel, pointers = body.text, body.kernel, dict(body.pointers)
     row = pointers[aligned]
@@ -192,220 +188,3 @@ def _in_lines(body: _Body, aligned: int) -> _Body:
     pointers[output] = shift_pointer(text, pointers[output], back)
     vectors = [(number, one, one) for number, one in enumerate(lanes)]
     return replace(body, pointers=pointers, vectors=vectors)
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """The body while it is written; ``pointers`` by number of the input, the output last."""
-
-    text: FunctionText
-    kernel: WalkedSum
-    isa: Isa
-    arrays: Sequence[str]
-    """The index arrays, those of the level above first."""
-    pointers: dict[int, str]
-    vectors: list[tuple[int, Lanes, Lanes]]
-    """Number of the vector, its lanes in inputs and in the output."""
-    columns: Mapping[int, str]
-    c_n: str
-    last: Mapping[Follows, str]
-    """The last positions, where rows are brought near ahead."""
-
-    @property
-    def kind(self) -> Arithmetic:
-        count = self.kernel.lanes * numbers_per_element(self.kernel.in_type)
-        return Arithmetic(self.isa, self.kernel.in_type, count)
-
-    def sum(self, label: str) -> None:
-        """All sums of the block; ``label`` tells the loops of several blocks apart."""
-        text, outer = self.text, self.kernel.outer
-        sums = self._start(label)
-        if outer is None:
-            sums = self.fibre(label, self.arrays[0], {}, sums)
-        else:
-            begin, left = emit_fibre(text, outer[0], self.arrays[0])
-            kinds = [Carried("i64", begin), *self.carried(sums)]
-            sums = emit_loop(text, f"fibres{label}", left, 1, kinds, self.add_fibre)[1][1:]
-        self.store(sums)
-
-    def _start(self, label: str) -> Values:
-        """What the sums start from, columns outermost."""
-        count = self.kernel.columns * len(self.vectors)
-        zeros = [Carried(self.kind.kind, "zeroinitializer")] * count
-        some = self.text.value("icmp ne i64 %accumulate, 0")
-        return emit_when(self.text, f"preload{label}", some, zeros, self._preload)
-
-    def _preload(self) -> Values:
-        sums = []
-        for column in range(self.kernel.columns):
-            for number, _, lanes in self.vectors:
-                stored = load(self.text, lanes, self._output(column, number))
-                kind = self.kernel.out_type
-                sums.append(widen(self.text, kind, self.isa, stored, self.kind.count))
-        return sums
-
-    def store(self, sums: Values) -> None:
-        count, kind = len(self.vectors), self.kernel.out_type
-        for column in range(self.kernel.columns):
-            for place, (number, _, lanes) in enumerate(self.vectors):
-                total = sums[column * count + place]
-                stored = narrow(self.text, kind, self.isa, total, self.kind.count)
-                store(self.text, lanes, self._output(column, number), stored)
-
-    def _output(self, column: int, number: int) -> str:
-        place = shift_pointer(
-            self.text, self.pointers[len(self.kernel.inputs)], self.times(self.c_n, column)
-        )
-        width = self.kernel.lanes * self.kernel.out_type.width
-        return shift_pointer(self.text, place, number * width)
-
-    def carried(self, sums: Values) -> list[Carried]:
-        return [Carried(self.kind.kind, value) for value in sums]
-
-    def add_fibre(self, now: Values) -> Values:
-        """The products of one fibre below a position of the level above."""
-        text, (position, *sums) = self.text, now
-        outer = self.kernel.outer
-        assert outer is not None
-        coordinate = self._coordinate(outer[1], self.arrays[1], position)
-        self._bring_near(Follows.OUTER_COORDINATE, outer[1], self.arrays[1], position)
-        index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
-        byte = text.value(f"mul i64 {position}, %pos_step")
-        sums = self.fibre("", shift_pointer(text, self.arrays[2], byte), index, sums)
-        return [text.value(f"add i64 {position}, 1"), *sums]
-
-    def fibre(self, label: str, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
-        """The sums after one fibre."""
-        begin, left = emit_fibre(self.text, self.kernel.pos_type, pos)
-        carried = [Carried("i64", begin), *self.carried(sums)]
-        fixed = self._places(outer)
-        add = partial(self._add, fixed)
-        return emit_loop(self.text, f"fibre{label}", left, 1, carried, add)[1][1:]
-
-    def _coordinate(self, index_type: DataType, crd: str, position: str) -> str:
-        byte = self.text.value(f"mul i64 {position}, {index_type.width}")
-        return load_index(self.text, index_type, shift_pointer(self.text, crd, byte))
-
-    def _add(self, fixed: Mapping[int, str], now: Values) -> Values:
-        """The products of one position; ``fixed`` holds the places it does not move."""
-        text, (position, *sums) = self.text, now
-        index = {Follows.POSITION: position}
-        if any(one.follows is Follows.COORDINATE for one in self.kernel.inputs):
-            crd_type, crd = self.kernel.crd_type, self.arrays[-1]
-            index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
-        self._bring_near(Follows.COORDINATE, self.kernel.crd_type, self.arrays[-1], position)
-        places = {**fixed, **self._places(index)}
-        here, count = _Position(self, places, {}), len(self.vectors)
-        totals = dict(enumerate(sums))
-        for number in self._order():
-            column, place = divmod(number, count)
-            totals[number] = here.total(column, place, totals[number])
-        return [text.value(f"add i64 {position}, 1"), *totals.values()]
-
-    def _bring_near(self, follows: Follows, crd_type: DataType, crd: str, position: str) -> None:
-        """Rows that follow the coordinate some positions further on are fetched."""
-        text = self.text
-        rows = [
-            number
-            for number, one in enumerate(self.kernel.inputs)
-            if one.access is Access.UNIT and one.follows is follows
-        ]
-        if follows not in self.last or not rows:
-            return
-        far = text.value(f"add i64 {position}, {self.kernel.ahead}")
-        far = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last[follows]})")
-        places = self._places({follows: self._coordinate(crd_type, crd, far)})
-        row_bytes = len(self.vectors) * self.kernel.lanes * self.kernel.in_type.width
-        for number, line in product_of(rows, range(0, row_bytes, LINE_BYTES)):
-            place = shift_pointer(text, places[number], line)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
-
-    def _order(self) -> list[int]:
-        """The sums, those after one another that share what takes most registers."""
-        columns, count = self.kernel.columns, len(self.vectors)
-        if columns > count:
-            return list(range(columns * count))
-        return [column * count + place for place in range(count) for column in range(columns)]
-
-    def _places(self, index: Mapping[Follows, str]) -> dict[int, str]:
-        """The places of the inputs that follow what ``index`` holds, and of those that stay."""
-        places = {}
-        for number, one in enumerate(self.kernel.inputs):
-            if one.follows in index:
-                byte = self.text.value(f"mul i64 {index[one.follows]}, %step{number}")
-                places[number] = shift_pointer(self.text, self.pointers[number], byte)
-            elif one.follows is Follows.NOTHING:
-                places[number] = self.pointers[number]
-        return places
-
-    def times(self, stride: str, count: int) -> str | int:
-        if count < 2:
-            return stride if count else 0
-        return self.text.value(f"mul i64 {stride}, {count}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """One position while its products are written: what several sums share is made once.
-
-    Sums are told apart by column and vector; ``made`` holds inputs, and products of the first few.
-    """
-
-    body: _Body
-    places: Mapping[int, str]
-    made: dict[tuple[bool, int, int, int], str]
-
-    def total(self, column: int, vector_number: int, sum_: str) -> str:
-        """The sum with this position's product: left to right, the last factor fused."""
-        text, kind, last = self.body.text, self.body.kind, len(self.body.kernel.inputs) - 1
-        if not last:
-            return text.value(f"fadd {kind.kind} {sum_}, {self._input(0, column, vector_number)}")
-        right = self._input(last, column, vector_number)
-        left = as_factor(text, kind, self._product(last - 1, column, vector_number))
-        return add_product(text, kind, left, as_scale(text, kind, right), sum_)
-
-    def _product(self, last: int, column: int, vector_number: int) -> str:
-        """The product of the inputs up to ``last``."""
-        if not last:
-            return self._input(0, column, vector_number)
-        key = self._key(True, range(last + 1), column, vector_number)
-        if key not in self.made:
-            text, kind = self.body.text, self.body.kind
-            left = as_factor(text, kind, self._product(last - 1, column, vector_number))
-            right = as_scale(text, kind, self._input(last, column, vector_number))
-            self.made[key] = product(text, kind, left, right)
-        return self.made[key]
-
-    def _input(self, number: int, column: int, vector_number: int) -> str:
-        """One input as numbers to multiply."""
-        key = self._key(False, range(number, number + 1), column, vector_number)
-        if key not in self.made:
-            self.made[key] = self._load(number, key[2], vector_number)
-        return self.made[key]
-
-    def _key(
-        self, is_product: bool, inputs: range, column: int, vector_number: int
-    ) -> tuple[bool, int, int, int]:
-        used = [self.body.kernel.inputs[number] for number in inputs]
-        has_columns = any(one.has_columns for one in used)
-        has_vectors = any(one.access is Access.UNIT for one in used)
-        return (
-            is_product,
-            inputs[-1],
-            column if has_columns else 0,
-            vector_number if has_vectors else 0,
-        )
-
-    def _load(self, number: int, column: int, vector_number: int) -> str:
-        body, text, kernel = self.body, self.body.text, self.body.kernel
-        data_type, place = kernel.in_type, self.places[number]
-        place = shift_pointer(text, place, body.times(body.columns[number], column))
-        if kernel.inputs[number].access is Access.BROADCAST:
-            lanes = Lanes(data_type, kernel.lanes, broadcast=True)
-        else:
-            far, lanes, _ = body.vectors[vector_number]
-            place = shift_pointer(text, place, far * kernel.lanes * data_type.width)
-        numbers = widen(text, data_type, body.isa, load(text, lanes, place), body.kind.count)
-        if len(kernel.inputs) == 1:
-            return numbers
-        return round_factor(text, data_type, numbers, body.kind.count)
