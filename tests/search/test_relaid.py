@@ -24,7 +24,9 @@ EXTENTS = {"c": 2, "n": 5, "s": 2100, "x": 6, "y": 7}
 ACROSS = ("syx,nxy->ns", "nxy,syx->ns", "csyx,cnxy->cns", "syxc,ncxy->cns")
 
 
-def program_of(text: str, extents: dict[str, int], threads: int) -> tuple[Program, list[tuple[int, ...]]]:
+def program_of(
+    text: str, extents: dict[str, int], threads: int
+) -> tuple[Program, list[tuple[int, ...]]]:
     terms, _ = text.split("->")
     shapes = [tuple(extents[index] for index in term) for term in terms.split(",")]
     types = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
