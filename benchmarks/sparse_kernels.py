@@ -5,7 +5,7 @@
 
 Everything runs in one process on the same arrays, results checked against each other, medians of
 seven interleaved rounds, three where one takes over two seconds, with the multiply-add peak between
-them. A short call comes after an untimed one of its own. What is slower than twice the fastest peer
+them. A short call comes after untimed ones of its own. What is slower than twice the fastest peer
 in its first call is not run again; C that needs eight times our time for its arithmetic alone is
 not run at all. On several threads only torch and this package are timed.
 """
@@ -62,7 +62,9 @@ _COMPILING_SECONDS = 3.0
 _REST_SECONDS = 0.02
 """After so long the threads of OpenMP do not spin any more."""
 _SHORT_SECONDS = 0.03
-"""Calls this short find the caches as the one before left them: each follows one of its own."""
+_WARM_SECONDS = 0.006
+"""Calls of the first length find the caches as the one before left them, and one call of their own
+does not change that: each follows its own for so long."""
 _TIMES_FASTEST = 2.0
 _TIMES_OURS = 8.0
 
@@ -267,10 +269,16 @@ def _medians(
             if threads > 1:
                 time.sleep(_REST_SECONDS)
             if first[who] < _SHORT_SECONDS:
-                calls[who]()
+                _warm(calls[who])
             times[who].append(_seconds(calls[who]))
     medians = {who: statistics.median(taken or [first[who]]) for who, taken in times.items()}
     return medians, statistics.median(peaks)
+
+
+def _warm(call: Call) -> None:
+    taken = 0.0
+    while taken < _WARM_SECONDS:
+        taken += _seconds(call)
 
 
 def _seconds(call: Call) -> float:
