@@ -141,14 +141,17 @@ def row_patterns(
 
 
 def levels_of(fibres: Fibres, extents: Sequence[int], levels: Sequence[Level]) -> Stored:
-    """The index arrays of levels that store the fibres; the last one is compressed."""
+    """The index arrays of levels that store the fibres; the last one is compressed.
+
+    Of the type the fibres' coordinates have, which is that of the operands, where it is wide enough.
+    """
     counts = fibres.counts
     stored: Stored = (None,) * (len(levels) - 1)
     if Level.COMPRESSED in levels[:-1] or counts.size != prod(extents[:-1]):
         is_some = counts > 0
         columns = [column[is_some] for column in fibres.above]
         stored, counts = compress(columns, counts[is_some], extents[:-1], levels[:-1])
-    dtype = index_type(extents, fibres.crd.size)
+    dtype = np.promote_types(index_type(extents, fibres.crd.size), fibres.crd.dtype)
     pos = np.zeros(counts.size + 1, dtype)
     np.cumsum(counts, out=pos[1:])
     return (*stored, Compressed(pos=pos, crd=fibres.crd.astype(dtype, copy=False)))

@@ -129,7 +129,7 @@ class RowSum:
         above = fmt.levels[:-1]
         sizes = [extents[index] for index in self.wanted]
         if Level.COMPRESSED not in above and work.ends.size == prod(sizes[:-1]):
-            dtype = index_type(sizes, crd.size)
+            dtype = np.promote_types(index_type(sizes, crd.size), crd.dtype)
             pos = work.pos(tasks, dtype)
             level = Compressed(pos=pos, crd=crd.astype(dtype, copy=False))
             return owned(shape, fmt, (*(None for _ in above), level), values)
