@@ -143,7 +143,7 @@ def row_patterns(
 def levels_of(fibres: Fibres, extents: Sequence[int], levels: Sequence[Level]) -> Stored:
     """The index arrays of levels that store the fibres; the last one is compressed.
 
-    Of the type the fibres' coordinates have, which is that of the operands, where it is wide enough.
+    Of the type the fibres' coordinates have, that of the operands, where it is wide enough.
     """
     counts = fibres.counts
     stored: Stored = (None,) * (len(levels) - 1)
