@@ -19,7 +19,7 @@ from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
-SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=4096, threads=1, threaded_work=1)
+SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=2048, threads=1, threaded_work=1)
 THROUGH_TILES = {
     "adb,cd->cba": {"a": 20, "b": 19, "c": 5, "d": 17},
     "acd,db->cba": {"a": 33, "b": 9, "c": 7, "d": 13},
@@ -31,7 +31,9 @@ PACKED_IN_TILES = {
     "dacfe,fb->edcba": {"a": 6, "b": 13, "c": 5, "d": 4, "e": 9, "f": 12},
     "dabfe,fc->edcba": {"a": 24, "b": 7, "c": 14, "d": 3, "e": 8, "f": 12},
     "aebd,ce->dcba": {"a": 18, "b": 3, "c": 14, "d": 9, "e": 12},
+    "sutr,tupq->pqrs": {"p": 4, "q": 4, "r": 25, "s": 17, "t": 3, "u": 5},
 }
+"""The last blocks of one index: s is 17, in blocks of 2."""
 DIRECT = {
     "ij,jk->ik": {"i": 40, "j": 40, "k": 40},
     "dcea,be->dcba": {"a": 16, "b": 5, "c": 6, "d": 7, "e": 12},

@@ -4,11 +4,12 @@
     loops { [scratch P] P = a tile of the large input, permuted; output tile = product of P }
 
 One large input is read once and meets a small one (a tensor times a matrix along one axis). Packing
-all of the large input would cost as much as the product, so it is done in tiles the second cache
-holds. Where there are more products per result than results per element of the large input, the
-results are fewer: the lanes run as the inputs lie, sums go to a tile, and the tile is permuted on
-its way out. Else the elements of the large input are fewer: they are permuted on their way in, and
-the results go straight to the output.
+all of the large input would cost as much as the product, so it is done in tiles that the caches
+hold: longer pieces of memory are worth a tile that the third cache holds a part of. Where there are
+more products per result than results per element of the large input, the results are fewer: the
+lanes run as the inputs lie, sums go to a tile, and the tile is permuted on its way out. Else the
+elements of the large input are fewer: they are permuted on their way in, and the results go
+straight to the output.
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ _SHORTEST = 8
 _FAR_BYTES = 4 << 20
 """Outputs from here on leave the second cache before anybody reads them."""
 _LINE_BYTES = 64
-_READ_BYTES = 512
+_READ_BYTES = 768
 _WRITTEN_BYTES = 1024
 """Pieces of this length keep reading, and writing past the caches, near memory's bandwidth."""
+_ROOM = 2
+"""Sizes of the second cache that a tile may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _grown(
     """The lanes, the columns, then more of the input's and of the output's runs while they fit."""
     width = out.data_type.width
     blocks = {id(axis): axis.extent for axis in (*columns, lanes)}
-    room = machine.l2_bytes // width
+    room = _ROOM * machine.l2_bytes // width
     used = extent_of(columns) * (1 if lanes in columns else lanes.extent)
 
     def grow(tensor: Tensor, run: int) -> None:
@@ -206,11 +209,17 @@ def _tile(
 
 
 def _with_one_start(axes: Sequence[Span]) -> tuple[Span, ...]:
-    """The same walk, all offsets on the first axis: axes of one index may be dropped."""
-    start: dict[str, int] = {}
+    """The same walk without axes of one index; each offset is on an axis its tensor moves along.
+
+    A tensor that is packed is read along its own axes only.
+    """
+    kept = [Span(axis.label, axis.extent, axis.strides, {}) for axis in axes if axis.extent > 1]
+    starts: list[dict[str, int]] = [{} for _ in kept]
     for axis in axes:
         for tensor, offset in axis.offsets.items():
-            start[tensor] = start.get(tensor, 0) + offset
-    kept = [Span(axis.label, axis.extent, axis.strides, {}) for axis in axes if axis.extent > 1]
-    first, *others = kept
-    return (Span(first.label, first.extent, first.strides, start), *others)
+            place = next((n for n, one in enumerate(kept) if one.stride(tensor)), 0)
+            starts[place][tensor] = starts[place].get(tensor, 0) + offset
+    return tuple(
+        Span(axis.label, axis.extent, axis.strides, start)
+        for axis, start in zip(kept, starts, strict=True)
+    )
