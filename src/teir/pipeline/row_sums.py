@@ -34,7 +34,8 @@ from teir.backends.llvm.fibre_sums import (
     sum_term,
 )
 from teir.backends.llvm.fibre_sums_ir import SPARE
-from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions
+from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions, squeeze_of
+from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.dtypes import DataType
 from teir.pipeline.executable import default_isa
 from teir.pipeline.row_patterns import (
@@ -139,12 +140,23 @@ class RowSum:
         fibres = Fibres(above=columns, counts=counts, crd=crd)
         return owned(shape, fmt, levels_of(fibres, sizes, fmt.levels), values)
 
+    @property
+    def _is_by_lanes(self) -> bool:
+        """True where rows of two fibres are merged a vector at a time: as fast as memory is moved.
+
+        Threads would have to move what they wrote to where the shares before end.
+        """
+        kinds = [term.kind for term in self.terms]
+        merges = kinds in ([TermKind.BOTH], [TermKind.FIBRE, TermKind.FIBRE])
+        return merges and squeeze_of(default_isa()) is not Squeeze.NOTHING
+
     def _shares(self, rows: int, threads: int) -> list[tuple[range, int]]:
         """Consecutive rows and how many elements are looked at for them."""
         has_product = any(term.kind is TermKind.PRODUCT for term in self.terms)
         if self.pairs is None and not has_product:
             total = sum(term.left[1].size for term in self.terms)
-            if total <= _MOST_AT_ONCE and (threads == 1 or total < _SHARED):
+            is_alone = threads == 1 or total < _SHARED or self._is_by_lanes
+            if total <= _MOST_AT_ONCE and is_alone:
                 return [(range(rows), total)] if rows else []
         pairs = _pairs_of(self.terms, self.width) if self.pairs is None else self.pairs
         return shares(pairs, threads, _MOST_AT_ONCE, _SHARED)
