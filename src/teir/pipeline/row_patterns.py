@@ -174,11 +174,11 @@ def pairs_of(
 def shares(pairs: Array, threads: int, most: int, shared: int) -> list[tuple[range, int]]:
     """Consecutive rows and their pairs, at most ``most`` pairs in a share; about as many in each.
 
-    From ``shared`` pairs on there is a share or two for every thread.
+    From ``shared`` pairs on there is a share for every thread.
     """
     total = int(pairs[-1])
     is_shared = threads > 1 and total >= shared
-    step = max(1, min(most, total // (2 * threads) if is_shared else most))
+    step = max(1, min(most, -(-total // threads) if is_shared else most))
     cuts = np.searchsorted(pairs, np.arange(step, total, step))
     bounds = np.unique(np.concatenate([[0], cuts, [pairs.size - 1]])).tolist()
     return [(range(*rows), int(pairs[rows[1]] - pairs[rows[0]])) for rows in pairwise(bounds)]
