@@ -151,3 +151,13 @@ def test_plans_say_where_the_pattern_comes_from(
     assert plan.pattern is source
     assert words in plan.explain()
     assert teir.plan(text, *operands).pattern is None
+
+
+def test_terms_that_store_nothing_are_not_what_is_kept() -> None:
+    made = sp.random_array((8, 6), density=0.4, rng=np.random.default_rng(6)).tocsr()
+    empty = sp.csr_array((8, 6))
+    for text in ("A[i,j] = B[i,j] - c * C[i,j]", "A[i,j] = -c * C[i,j] + B[i,j]"):
+        operands = (empty, 2.0, made) if "= B" in text else (2.0, made, empty)
+        for _ in range(2):
+            found = teir.einsum(text, *operands, out_levels="ds")
+            np.testing.assert_array_equal(found.to_dense(), -2 * made.toarray())

@@ -55,14 +55,17 @@ class KeptPattern:
         if self.number is not None and self.number in given:
             scale = signed_number(given[self.number], self.is_negative, self.operand.dtype)
         if self.operand.is_frozen:
-            return self._made(problem, self.operand.stored, scale)
-        parts = iter(looked)
-        levels: list[Compressed | None] = []
-        for level in self.operand.stored:
-            copied = None if level is None else _copied(next(parts))
-            if level is not None and copied is None:
+            if not all(one.is_walkable() for one in looked):
                 return NotImplemented
-            levels.append(copied)
+            return self._made(problem, self.operand.stored, scale)
+        copies: dict[int, Compressed] = {}
+        for one in looked:
+            copied = _copied(one)
+            if copied is None:
+                return NotImplemented
+            copies[id(one.crd)] = copied
+        # Operands that store nothing are looked at too, and are no part of the result.
+        levels = [level and copies[id(level.crd)] for level in self.operand.stored]
         return self._made(problem, tuple(levels), scale)
 
     def _made(self, problem: SparseProblem, levels: Stored, scale: float) -> Sparse:
