@@ -8,8 +8,8 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis
 from teir.lower.elementwise import lower_elementwise
-from teir.lower.kernel_program import Address, Call
-from teir.lower.kernels import Elementwise
+from teir.lower.kernel_program import Address, Call, Loop
+from teir.lower.kernels import Elementwise, TransposeCopy
 from teir.target import Isa
 
 
@@ -65,3 +65,28 @@ def test_the_length_of_a_row_decides_how_it_is_walked(
         kernel_of(elements, DataType.FP32, 2, Isa.AVX2),
     ):
         assert (other.vectors, other.aligns) == (None, False)
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_transposing_tiles_ask_for_the_next_turn_of_the_longest_loop(is_asked_for: bool) -> None:
+    operands = (Address(slot=0, offset_bytes=8), Address(slot=1, offset_bytes=0))
+    types = (DataType.FP32, DataType.FP32)
+    axes = [
+        TileAxis(2, (1 << 14, 1 << 16)),
+        TileAxis(16, (4, 1 << 12)),
+        TileAxis(30, (1 << 20, 128)),
+        TileAxis(32, (256, 4)),
+    ]
+    nodes = lower_elementwise(
+        Operation.COPY, axes, operands, types, Isa.AVX512, brings=is_asked_for
+    )
+    while isinstance(nodes[0], Loop):
+        nodes = nodes[0].body
+    *asking, turned = nodes
+    assert isinstance(turned, Call)
+    assert isinstance(turned.kernel, TransposeCopy)
+    assert len(asking) == int(is_asked_for)
+    for call in asking:
+        assert isinstance(call, Call)
+        assert call.operands[0] == Address(slot=0, offset_bytes=8 + (1 << 20))
+        assert call.arguments == (2, 64, 32, 256, 1, 0)

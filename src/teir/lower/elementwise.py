@@ -12,7 +12,7 @@ from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import Elementwise, TransposeCopy
+from teir.lower.kernels import BringLines, Elementwise, TransposeCopy
 from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
 from teir.target import Isa
 
@@ -31,6 +31,8 @@ _MOST_ROW_VECTORS = 4
 """Vectors of a row up to which all are written out."""
 _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
+_MOST_ASKED = 256
+"""Lines that one transposing tile may ask for."""
 _GROUPS = (2, 4)
 """Elements that short axes adjacent on the input have where the next axis goes on behind them."""
 
@@ -71,7 +73,9 @@ def lower_elementwise(
     turned = _turned_axes(operation, moving, types, isa)
     if turned is not None:
         rest = _ordered([axis for axis in moving if axis not in turned.axes], follows_input)
-        return wrap_in_loops(rest, slots, (_transpose_call(turned, operands, widths[0], isa),))
+        transposed = _transpose_call(turned, operands, widths[0], isa)
+        asking = _asking(turned, rest, operands, widths[0]) if brings else ()
+        return wrap_in_loops(rest, slots, (*asking, transposed))
     lane_axis = _lane_axis(moving, widths)
     is_lines = lane_axis.extent * widths[-1] % _LINE_BYTES == 0
     rest = _ordered([axis for axis in moving if axis is not lane_axis], follows_input and is_lines)
@@ -205,6 +209,25 @@ def _grouped(
         if axis.strides[0] == end and axis is not along_output and axis.strides[1]:
             return _Turned(group, axis, along_output)
     return None
+
+
+def _asking(
+    turned: _Turned, around: Sequence[TileAxis], operands: tuple[Address, ...], width: int
+) -> tuple[KernelNode, ...]:
+    """Ask for what the next turn of the longest loop around reads, whose rows lie far apart."""
+    if not around:
+        return ()
+    longest = max(around, key=lambda axis: axis.extent)
+    source = operands[0]
+    row_bytes = turned.group.extent * turned.along_input.extent * width
+    lines = -(-row_bytes // _LINE_BYTES) + 1
+    rows = turned.along_output
+    if lines * rows.extent > _MOST_ASKED:
+        return ()
+    offset = source.offset_bytes + longest.strides[0]
+    ahead = Address(slot=source.slot, offset_bytes=offset)
+    arguments = (lines, _LINE_BYTES, rows.extent, rows.strides[0], 1, 0)
+    return (Call(kernel=BringLines(), operands=(ahead, source, source), arguments=arguments),)
 
 
 def _transpose_call(turned: _Turned, operands: tuple[Address, ...], width: int, isa: Isa) -> Call:

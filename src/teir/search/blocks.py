@@ -58,13 +58,15 @@ class ProductBlocks(msgspec.Struct, frozen=True):
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds
     the first products of an output element. ``is_rest``: these are the rows that shared blocks of
-    rows leave, shared from inside.
+    rows leave, shared from inside. ``depth``: what is packed at once is summed in blocks of so many
+    indices of the first reduction.
     """
 
     emission: Emission
     shape: ProductShape
     choice: Choice
     is_rest: bool = False
+    depth: int | None = None
 
     def reductions(self, reductions: Reductions, first: tuple[str, ...] | None) -> Body:
         """Loops over the outer reductions, then over the blocks of the one that is cut."""
@@ -75,11 +77,14 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         cut_axis, inside = reductions.cut, reductions.inside
         if cut_axis is None:
             return self.block(inside, first)
-        outer, inner = cut_axis.split(reductions.size)
-        body = self._reduced(outer, first, lambda to: self.block((inner, *inside), to))
-        done = outer.extent * reductions.size
+        is_packed = self.shape.m is not None and self.choice.packed_a is not Packing.NONE
+        size = reductions.packed_size if is_packed else reductions.size
+        blocks = structs.replace(self, depth=reductions.size if size > reductions.size else None)
+        outer, inner = cut_axis.split(size)
+        body = self._reduced(outer, first, lambda to: blocks.block((inner, *inside), to))
+        done = outer.extent * size
         if done < cut_axis.extent:
-            body += self.block((cut_axis.rest(done), *inside), None)
+            body += blocks.block((cut_axis.rest(done), *inside), None)
         return body
 
     def _reduced(
@@ -170,6 +175,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             self.choice.panel,
             shape.out.name,
             self._shares_levels,
+            self.depth is not None,
         )
         rows = _Side(packed.tensor.name, packed.outer, packed.pieces, True)
         return packed.body + self._nest(rows, columns, packed.k, first)
@@ -186,6 +192,12 @@ class ProductBlocks(msgspec.Struct, frozen=True):
     def _nest(
         self, rows: _Side, columns: _Side, k: tuple[Span, ...], first: tuple[str, ...] | None
     ) -> Body:
+        if self.depth is not None and self.depth < k[0].extent:
+            block = structs.replace(self, depth=None)
+            outer, inner = k[0].split(self.depth)
+            return self._reduced(
+                outer, first, lambda to: block._nest(rows, columns, (inner, *k[1:]), to)
+            )
         levels = tuple(self._levels(rows, columns))
         return self._walk(levels, _Tiles((), ()), (rows, columns), k, first, 1)
 

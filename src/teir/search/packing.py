@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 
 from teir.dtypes import DataType
+from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
@@ -60,10 +61,12 @@ def pack_a(
     panel: int,
     out: str,
     is_shared: bool,
+    is_asked_for: bool,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
 
     ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
+    ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
     """
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
         return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
@@ -76,7 +79,9 @@ def pack_a(
     parts = _blocks(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
     outer_packed, _ = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
-    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
+    asked = frozenset((source.name,))
+    hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
+    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared, hints)
     return Packed(
         Body(copies.nodes, (target,)),
         target,
@@ -272,11 +277,12 @@ def _copies(
     pieces: Sequence[Piece],
     k: tuple[Span, ...],
     is_shared: bool,
+    hints: MemoryHints = NO_HINTS,
 ) -> Body:
     body = Body()
     for piece in pieces:
         inside = (*piece.beside, *(() if piece.tile is None else (piece.tile,)))
-        copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name)
+        copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name, hints=hints)
         body += _copy(emission, copied, (*outer, *piece.loops), inside, k, is_shared)
     return body
 

@@ -12,16 +12,22 @@ from teir.passes.extents import even_block
 from teir.search.shape import PIECE_BYTES, ProductShape
 from teir.search.step import Span
 
+_FEWEST = 64
+"""Rows, and columns, from which A is large and often read."""
 _INSIDE = 3
 """Reduction loops a Contraction of two inputs runs inside its kernel."""
 
 
 class Reductions(msgspec.Struct, frozen=True):
-    """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first."""
+    """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first.
+
+    A is packed for ``packed_size`` indices of ``cut`` at once, one block or several.
+    """
 
     outside: tuple[Span, ...]
     cut: Span | None
     size: int
+    packed_size: int
     inside: tuple[Span, ...]
 
     @property
@@ -46,14 +52,14 @@ def reductions_of(shape: ProductShape, depth: int) -> Reductions:
         inside.insert(0, axes.pop())
     room = depth // products
     if not axes or room < 2 or len(inside) == _INSIDE:
-        return Reductions(tuple(axes), None, 1, tuple(inside))
+        return Reductions(tuple(axes), None, 1, 1, tuple(inside))
     size = even_block(axes[-1].extent, room)
     if inside:
         size = _in_pieces(size, room, axes[-1], shape)
     if inside and size == 1:
-        return Reductions(tuple(axes), None, 1, tuple(inside))
+        return Reductions(tuple(axes), None, 1, 1, tuple(inside))
     cut = axes.pop()
-    return Reductions(tuple(axes), cut, size, tuple(inside))
+    return Reductions(tuple(axes), cut, size, _packed_size(size, cut, shape), tuple(inside))
 
 
 def _in_pieces(size: int, room: int, axis: Span, shape: ProductShape) -> int:
@@ -69,3 +75,18 @@ def _in_pieces(size: int, room: int, axis: Span, shape: ProductShape) -> int:
         if 2 * whole <= 3 * room and whole < axis.extent:
             return whole
     return size
+
+
+def _packed_size(size: int, axis: Span, shape: ProductShape) -> int:
+    """Whole lines of A where it is adjacent along ``axis`` and its rows lie across.
+
+    Blocks that hold a part of each line would bring every line once more.
+    """
+    if shape.m is None or size == 1 or min(shape.rows, shape.columns) < _FEWEST:
+        return size
+    a, width = shape.a.name, shape.a.data_type.width
+    is_across = axis.stride(a) == width and shape.m.stride(a) != width
+    if not is_across or size * width >= PIECE_BYTES:
+        return size
+    together = PIECE_BYTES // (size * width) * size
+    return together if together < axis.extent and axis.extent % size == 0 else size
