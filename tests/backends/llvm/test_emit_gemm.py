@@ -406,6 +406,26 @@ def test_arm_block_uses_fused_vectors() -> None:
     assert len(re.findall(r"\bfmla\s+v\d+\.4s", text)) == 4 * 5 * (2 + 1)
 
 
+@pytest.mark.parametrize(
+    ("data_type", "lanes", "vectors", "columns", "of_b", "of_c"),
+    [
+        (DataType.FP32, 16, 2, 11, 2, 2),
+        (DataType.FP64, 8, 4, 6, 2, 4),
+        (DataType.FP64, 8, 2, 13, 4, 2),
+        (DataType.FP32, 16, 1, 8, 2, 0),
+        (DataType.FP32, 8, 1, 8, 0, 0),
+    ],
+)
+def test_a_pass_asks_for_a_line_s_share_of_b_and_one_column_of_c(
+    data_type: DataType, lanes: int, vectors: int, columns: int, of_b: int, of_c: int
+) -> None:
+    """Passes take two steps, four in blocks of few sums: a line of B lasts 8 passes or 4."""
+    kernel = block(data_type, data_type, lanes, vectors, columns)
+    text = kernel_assembly(kernel, Isa.AVX512)
+    assert len(re.findall(r"\bprefetcht1\b", text)) == of_b
+    assert len(re.findall(r"\bprefetchw\b", text)) == of_c
+
+
 def test_broadcast_output_is_refused() -> None:
     with pytest.raises(ValueError, match="UNIT or STRIDED"):
         emit_kernel(block(DataType.FP32, DataType.FP32, 4, 1, 1, (UNIT, BROADCAST)), Isa.PLAIN)

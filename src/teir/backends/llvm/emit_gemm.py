@@ -26,7 +26,14 @@ from teir.backends.llvm.emit_gemm_block import (
     gemm_arguments,
     prepare_block,
 )
-from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_prefetch_of_b, emit_step, next_step
+from teir.backends.llvm.emit_gemm_requests import (
+    Left,
+    ask_for_b,
+    asks_for_b,
+    claims_c,
+    emit_requests,
+)
+from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
 from teir.backends.llvm.emit_numbers import (
     computed_number,
 )
@@ -205,8 +212,15 @@ def _emit_loop_head(text: FunctionText, block: Block, state: _State, sources: So
     for number, name in enumerate(_flat(state)):
         incoming = ", ".join(f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources)
         text.define(name, f"phi {types[number]} {incoming}")
-    enough = text.value(f"icmp sge i64 {state.k_left}, {_steps_at_once(block)}")
-    text.effect(f"br i1 {enough}, label %many, label %few, {_MOSTLY}")
+    kernel, steps, b = block.kernel, _steps_at_once(block), state.b[0]
+    claims = claims_c(kernel)
+    if not claims and asks_for_b(kernel, block.isa):
+        ask_for_b(text, block, b, steps, _left(state))
+    enough = text.value(f"icmp sge i64 {state.k_left}, {steps}")
+    work = "ask" if claims else "many"
+    text.effect(f"br i1 {enough}, label %{work}, label %few, {_MOSTLY}")
+    if claims:
+        emit_requests(text, block, b, steps, _left(state))
 
 
 def _steps_at_once(block: Block) -> int:
@@ -232,7 +246,11 @@ def _start(text: FunctionText, block: Block) -> _State:
 
 def _flat(state: _State) -> list[str]:
     sums = [row for rows in state.sums for row in rows]
-    return [state.a, *state.b, state.k_left, state.batch_left, state.outer_left, *sums]
+    return [state.a, *state.b, *_left(state), *sums]
+
+
+def _left(state: _State) -> Left:
+    return state.k_left, state.batch_left, state.outer_left
 
 
 def _types(state: _State, kind: str) -> list[str]:
@@ -244,8 +262,6 @@ def _emit_steps(text: FunctionText, block: Block, state: _State, label: str, ste
     """A basic block of ``steps`` values of k, back to the loop's head."""
     text.label(label)
     a, b, sums = state.a, state.b, state.sums
-    if steps > 1:
-        emit_prefetch_of_b(text, block, b)
     if block.pairs is not None:
         sums = emit_pair(text, block, block.pairs, (a, b), steps == 2, sums)
     for _ in range(steps):

@@ -176,15 +176,7 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
     """Blocks that end in %loop: the chains start from zero, or from what is returned here."""
     accumulate = block.arguments.read(text, "accumulate")
     fresh = text.value(f"icmp eq i64 {accumulate}, 0")
-    text.effect(f"br i1 {fresh}, label %loop, label %again")
-    text.label("again")
-    if block.kernel.c_access is Access.UNIT:
-        ahead = block.arguments.read(text, "c_ahead")
-        alone = text.value(f"icmp eq i64 {ahead}, 0")
-        text.effect(f"br i1 {alone}, label %preload, label %ahead")
-        text.label("ahead")
-        _emit_prefetch_of_c(text, block, ahead)
-    text.effect("br label %preload")
+    text.effect(f"br i1 {fresh}, label %loop, label %preload")
     text.label("preload")
     c_n = block.arguments.read(text, "c_n")
     first: Accumulators = []
@@ -198,22 +190,6 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
         first.append(rows if block.pairs is None else as_permuted(text, rows))
     text.effect("br label %loop")
     return first
-
-
-def _emit_prefetch_of_c(text: FunctionText, block: Block, c_ahead: str) -> None:
-    """Ask for what a later block starts from: its chains cannot begin before it is there."""
-    kernel = block.kernel
-    c_n = block.arguments.read(text, "c_n")
-    row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
-    for column in range(kernel.columns):
-        address = shift_pointer(text, _column_of_c(text, block, c_n, column), c_ahead)
-        for line in range(0, row_bytes, _LINE_BYTES):
-            prefetch(text, shift_pointer(text, address, line))
-
-
-def prefetch(text: FunctionText, address: str) -> None:
-    """Into the second cache: the first is full of this tile."""
-    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
 
 def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:

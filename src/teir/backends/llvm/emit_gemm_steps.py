@@ -7,9 +7,9 @@ from teir.backends.llvm.emit_gemm_block import (
     WORD_BYTES,
     Accumulators,
     Block,
-    prefetch,
     without_subnormals,
 )
+from teir.backends.llvm.emit_gemm_requests import prefetch
 from teir.backends.llvm.emit_lanes import load, load_number
 from teir.backends.llvm.emit_numbers import (
     round_factor,
@@ -30,7 +30,6 @@ from teir.backends.llvm.emit_products import (
     load_scale,
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, splat
-from teir.lower.blocking import full_lanes
 
 
 def emit_step(
@@ -109,26 +108,15 @@ def emit_pair(
     return following
 
 
-def emit_prefetch_of_b(text: FunctionText, block: Block, b: tuple[str, ...]) -> None:
-    """Ask for what the next tile reads of B: short runs, which no hardware prefetcher follows.
+def _prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
+    """Ask for the rows of this step in the next tile, also by the last one.
 
-    A single vector that is not whole asks for nothing: its multiply-adds take half a cycle each,
-    as loads do, and the requests would take the loads' places.
+    Rows seldom begin with a line: the one they end in is asked for by no vector's first row.
     """
     kernel = block.kernel
-    whole = full_lanes(block.isa, kernel.in_type, kernel.out_type)
-    if kernel.vectors == 1 and kernel.lanes < whole:
-        return
-    b_ahead = block.arguments.read(text, "b_ahead")
-    ahead = tuple(shift_pointer(text, base, b_ahead) for base in b)
-    for column in range(kernel.columns):
-        prefetch(text, _column_of_b(text, block, ahead, column))
-
-
-def _prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
-    """Ask for the rows of this step in the next tile."""
     ahead = shift_pointer(text, a, block.arguments.read(text, "a_ahead"))
-    for offset in block.a_offsets:
+    last_row = (kernel.vectors * kernel.lanes - 1) * kernel.in_type.width
+    for offset in (*block.a_offsets, last_row):
         prefetch(text, shift_pointer(text, ahead, offset))
 
 
