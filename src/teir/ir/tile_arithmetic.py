@@ -80,6 +80,8 @@ def _added(total: Tile, terms: Iterable[Tile], flushes: bool) -> Tile:
 
 def _chain(rows: Sequence[Tile], last: int, number: int, lanes: int) -> Iterator[Tile]:
     """The terms of one chain: every ``lanes``-th along the last of the summed dimensions."""
+    if last == 0:
+        return
     for begin in range(0, len(rows), last):
         yield from rows[begin + number : begin + last : lanes]
 
