@@ -100,16 +100,31 @@ class ProductBlocks(msgspec.Struct, frozen=True):
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block: operands that are packed whole, then both sides."""
         shape, choice = self.shape, self.choice
+        if shape.n is not None and choice.packed_b is Packing.BLOCKS:
+            return self._column_blocks(shape.n, k, first)
         before, columns, k = self._columns(k)
-        if shape.m is None or choice.packed_a is Packing.NONE:
-            pieces = cut(shape.m, choice.row_block)
-            rows = _Side(shape.a.name, shape.m_outer, pieces, True)
-            return before + self._nest(rows, columns, k, first)
-        if choice.packed_a is Packing.WHOLE:
-            return before + self._packed_rows(shape.m_outer, shape.m, columns, k, first)
+        if shape.m is None or choice.packed_a is not Packing.BLOCKS:
+            packing, rows, k = self._all_rows(k)
+            return before + packing + self._nest(rows, columns, k, first)
         return before + self._row_blocks(
             shape.m,
             lambda blocks, outer, m: blocks._packed_rows(outer, m, columns, k, first),
+        )
+
+    def _column_blocks(self, n: Span, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
+        """The rows, then every block of columns packed before the rows meet it."""
+        shape, choice = self.shape, self.choice
+        before, rows, k = self._all_rows(k)
+
+        def packed_block(tile: Span) -> Body:
+            packed = pack_b(self.emission, shape.b, (), tile, k, choice.column_block, False)
+            columns = _Side(packed.tensor.name, packed.outer, packed.pieces, False)
+            return packed.body + self._nest(rows, columns, packed.k, first)
+
+        return before + self.emission.loops(
+            shape.n_outer,
+            lambda: self.emission.blocks(n, choice.column_block, packed_block),
+            False,
         )
 
     def _row_blocks(
@@ -165,6 +180,19 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         k: tuple[Span, ...],
         first: tuple[str, ...] | None,
     ) -> Body:
+        packing, rows, k = self._pack_rows(outer, m, k)
+        return packing + self._nest(rows, columns, k, first)
+
+    def _all_rows(self, k: tuple[Span, ...]) -> tuple[Body, _Side, tuple[Span, ...]]:
+        shape, choice = self.shape, self.choice
+        if shape.m is not None and choice.packed_a is not Packing.NONE:
+            return self._pack_rows(shape.m_outer, shape.m, k)
+        pieces = cut(shape.m, choice.row_block)
+        return Body(), _Side(shape.a.name, shape.m_outer, pieces, True), k
+
+    def _pack_rows(
+        self, outer: tuple[Span, ...], m: Span, k: tuple[Span, ...]
+    ) -> tuple[Body, _Side, tuple[Span, ...]]:
         shape = self.shape
         packed = pack_a(
             self.emission,
@@ -177,8 +205,7 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             self._shares_levels,
             self.depth is not None,
         )
-        rows = _Side(packed.tensor.name, packed.outer, packed.pieces, True)
-        return packed.body + self._nest(rows, columns, packed.k, first)
+        return packed.body, _Side(packed.tensor.name, packed.outer, packed.pieces, True), packed.k
 
     def _columns(self, k: tuple[Span, ...]) -> tuple[Body, _Side, tuple[Span, ...]]:
         shape, block = self.shape, self.choice.column_block

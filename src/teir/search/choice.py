@@ -15,7 +15,10 @@ class Packing(Enum):
 
     NONE = "none"
     BLOCKS = "blocks"
-    """Blocks of rows, each before the columns that meet it."""
+    """Blocks of rows, each before the columns that meet it.
+
+    Of B: blocks of columns, each before the rows that meet it, which are packed whole if at all.
+    """
     WHOLE = "whole"
     """All rows or columns of a reduction block, before its loops."""
 

@@ -18,6 +18,7 @@ from teir.search.packed_operands import (
     columns_stay,
     fits_whole,
     is_asked_for,
+    packs_columns_when_met,
     wants_packed_a,
     wants_packed_b,
 )
@@ -98,7 +99,9 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
             if columns_stay(shape, k, machine):
                 return replace(choice, row_block=panel)
             if fits_whole(shape, k, machine):
-                return replace(choice, packed_a=Packing.WHOLE)
+                choice = replace(choice, packed_a=Packing.WHOLE)
+            if packs_columns_when_met(shape, k, choice, machine):
+                return replace(choice, packed_a=Packing.WHOLE, packed_b=Packing.BLOCKS)
             return choice
         case _:
             assert_never(sharing)

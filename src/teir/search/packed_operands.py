@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import USUAL, Walked, is_worth_packing, packs_columns, packs_lanes
+from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
@@ -68,6 +69,22 @@ def columns_stay(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     if size >= _FROM_MEMORY * machine.l2_bytes or kind.accumulator is not kind:
         return False
     return shape.columns * extent_of(k) * kind.width <= machine.l2_bytes // 2
+
+
+def packs_columns_when_met(
+    shape: ProductShape, k: Sequence[Span], choice: Choice, machine: Machine
+) -> bool:
+    """True where each block of columns of B is packed just before the rows that meet it.
+
+    All rows are packed together and the columns are walked once, so a block is read from the second
+    cache, where it was written. Only lines are moved: what is turned is turned faster as a whole.
+    """
+    if shape.n is None or choice.packed_b is Packing.NONE or choice.order is not Order.COLUMNS:
+        return False
+    width = shape.b.data_type.width
+    moves_lines = shape.n.stride(shape.b.name) == width
+    is_far = shape.columns * extent_of(k) * width > machine.l2_bytes // 2
+    return moves_lines and is_far and shape.rows <= choice.row_block
 
 
 def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
