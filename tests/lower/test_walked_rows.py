@@ -322,6 +322,71 @@ def test_a_sampled_zero_has_the_sign_of_a_sum() -> None:
     assert not np.signbit(found).any()
 
 
+def placed(array: np.ndarray, place: int) -> np.ndarray:
+    """A copy that begins ``place`` bytes into a cache line, between numbers that are none."""
+    around = np.full(array.size + 32, np.nan, array.dtype)
+    start = (64 + place - around.ctypes.data % 64) // array.itemsize
+    copy = around[start : start + array.size].reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    widths=st.tuples(st.sampled_from((16, 24, 32)), st.sampled_from((24, 32))),
+    rows=st.sampled_from((1, 3, 35)),
+    value=st.sampled_from((DataType.FP64, DataType.FP32)),
+    scaled=st.booleans(),
+    special=st.booleans(),
+)
+def test_where_sampled_rows_begin_changes_no_bit(
+    seed: int, widths: tuple[int, int], rows: int, value: DataType, scaled: bool, special: bool
+) -> None:
+    """Rows are read in other pieces where they begin 16 bytes into a cache line."""
+    draw = np.random.default_rng(seed)
+    k, m = (64 // (8 * value.width) * width for width in widths)
+    extent = int(draw.integers(1, 90))
+    pos, crd = index_arrays(fibres(draw, rows, extent), np.dtype(np.int32))
+    program = sampled_program({"i": rows, "j": extent, "k": k, "l": m}, scaled, value)
+    shapes = {"C": (rows, k), "D": (extent, k), "E": (extent, m), "B": (crd.size,)}
+    inputs = {name: numbers(draw, shape, value) for name, shape in shapes.items()}
+    for array in inputs.values() if special else ():
+        rare = draw.random(array.shape) < 0.01
+        array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
+    found = []
+    for places in ((0, 0, 0, 0), (16, 16, 16, 16), (16, 16, 32, 0), (48, 16, 0, 16)):
+        operands = {"B.pos1": pos, "B.crd1": crd, "B": inputs["B"]}
+        for name, place in zip("DEC", places, strict=False):
+            operands[name] = placed(inputs[name], place)
+        operands["A"] = placed(np.full((rows, m), np.nan, value.numpy_dtype()), places[3])
+        compile_program(program, threads=1).run(operands)
+        found.append(operands["A"])
+    bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
+    assert len(set(bits)) == 1
+    assert all(np.array_equal(np.isnan(one), np.isnan(found[0])) for one in found)
+    if not special:
+        meant = {"B.pos1": pos, "B.crd1": crd, **inputs, "A": np.zeros_like(found[0])}
+        evaluate_kernels(lower(program, default_isa()), meant, {})
+        np.testing.assert_allclose(found[1], meant["A"], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("value", [DataType.FP64, DataType.FP32])
+def test_nothing_around_sampled_rows_is_read_or_written(value: DataType) -> None:
+    """Every element of an operand is used once; what lies before and behind it is not touched."""
+    width = 64 // value.width * 4
+    program = sampled_program({"i": 2, "j": 2, "k": width, "l": width}, True, value)
+    ones = {name: np.ones((2, width), value.numpy_dtype()) for name in "CDE"}
+    operands = {name: placed(array, 16) for name, array in ones.items()}
+    operands |= {"B.pos1": np.array([0, 1, 2], np.int32), "B.crd1": np.array([0, 1], np.int32)}
+    operands |= {"B": np.ones(2, value.numpy_dtype()), "A": placed(0 * ones["C"], 16)}
+    compile_program(program, threads=1).run(operands)
+    np.testing.assert_array_equal(operands["A"], np.full((2, width), width))
+    around = operands["A"].base
+    assert around is not None
+    assert np.isnan(around).sum() == 32
+
+
 def lengths(rows: int) -> list[int]:
     """Long, short and empty rows: those beyond the places of a run are walked by themselves."""
     return [(0, 3, 700, 3, 3, 40, 600, 511)[row % 8] for row in range(rows)]

@@ -101,7 +101,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
         if most == 1:
             here.emit("", 1)
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
             is_kept = 1 < count <= _MOST_KEPT // len(shared.lanes)
@@ -109,7 +109,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
             emit_when(text, f"together{count}", chosen, (), partial(_of_rows, formed, count))
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), "", form)
 
 
 def _of_rows(body: _Body, count: int) -> Values:

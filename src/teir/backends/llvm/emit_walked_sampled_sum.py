@@ -7,7 +7,8 @@
       store
 
 Positions are taken one by one: the multiply-adds of some of them fill the time the halving of
-others takes, and short fibres leave nothing over.
+others takes, and short fibres leave nothing over. Rows that begin 16 bytes into a cache line are
+read in pieces that lie in one line each, where they are formed one by one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,16 @@ from teir.backends.llvm.emit_fibres import (
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
+from teir.backends.llvm.emit_row_pieces import (
+    Piece,
+    begin_inside_lines,
+    dot_pieces_in_lines,
+    load_piece,
+    sum_pieces_in_lines,
+    vector_pieces,
+)
 from teir.backends.llvm.emit_text import (
     FunctionText,
     shift_pointer,
@@ -38,6 +48,9 @@ from teir.backends.llvm.emit_text import (
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSampledSum
 from teir.target import Isa
+
+_LEAST_IN_PIECES = 3
+"""Vectors of the shorter row from which pieces take less time than vectors in two lines each."""
 
 _ARGUMENTS = ("dot_last_lanes", "last_lanes", "accumulate", "b_stride", "d_stride")
 
@@ -56,20 +69,53 @@ def emit_walked_sampled_sum_body(
     pos, crd, a, b, d, *ends = operands[above:]
     dot_last = "%dot_last_lanes" if kernel.dot_masked else None
     last = "%last_lanes" if kernel.masked else None
-    dot_lanes = _vectors(text, kernel, isa, kernel.dot_vectors, dot_last)
-    lanes = _vectors(text, kernel, isa, kernel.vectors, last)
+    dot = vector_pieces(_vectors(text, kernel, isa, kernel.dot_vectors, dot_last))
+    row = vector_pieces(_vectors(text, kernel, isa, kernel.vectors, last))
     scale = ends[0] if kernel.scales else None
     far = ""
     if kernel.ahead is not None:
         end = emit_end_of_rows(text, kernel.rows, operands)
         far = text.value(f"sub i64 {emit_start(text, kernel.pos_type, pos, end)}, 1")
-    body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot_lanes, lanes, far)
-    if kernel.rows is None:
-        body.emit("", 1)
+    body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot, row, far)
+    form = partial(_emit, body, operands[:above])
+    if _gains_by_pieces(kernel):
+        inside = begin_inside_lines(text, (b, d), ("%b_stride", "%d_stride"))
+        outside = text.value(f"xor i1 {inside}, true")
+        emit_when(text, "in_vectors", outside, (), partial(form, False, ""))
+        emit_when(text, "in_pieces", inside, (), partial(form, True, "_pieces"))
     else:
-        _emit_rows(body, kernel.rows, operands[:above])
+        form(False, "")
     text.effect("ret void")
     return text
+
+
+def _gains_by_pieces(kernel: WalkedSampledSum) -> bool:
+    """Whether rows may be read in other pieces than vectors, and are long enough to gain by it."""
+    is_whole = not kernel.masked and not kernel.dot_masked
+    fills = kernel.lanes * kernel.data_type.width == LINE_BYTES
+    return is_whole and fills and min(kernel.vectors, kernel.dot_vectors) >= _LEAST_IN_PIECES
+
+
+def _emit(body: _Body, bounds: Sequence[str], in_lines: bool, label: str) -> Values:
+    """All of a call; with ``in_lines`` rows formed one by one are read in pieces."""
+    if body.kernel.rows is not None:
+        _emit_rows(body, body.kernel.rows, bounds, in_lines, label)
+    elif in_lines:
+        _in_lines(body).emit(label, 1)
+    else:
+        body.emit(label, 1)
+    return []
+
+
+def _in_lines(body: _Body) -> _Body:
+    """The body with rows read in pieces that lie in one line each."""
+    data_type, vectors = body.kernel.data_type, (body.kernel.dot_vectors, body.kernel.vectors)
+    dot_bytes, row_bytes = (count * LINE_BYTES for count in vectors)
+    return replace(
+        body,
+        dot_pieces=dot_pieces_in_lines(data_type, dot_bytes),
+        pieces=sum_pieces_in_lines(data_type, row_bytes),
+    )
 
 
 def _vectors(
@@ -84,7 +130,9 @@ def _vectors(
     return made
 
 
-def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
+def _emit_rows(
+    body: _Body, rows: WalkedRows, bounds: Sequence[str], in_lines: bool, label: str
+) -> None:
     text = body.text
     begin_left = ("0", "%rows")
     if rows.bounds is not None:
@@ -92,20 +140,22 @@ def _emit_rows(body: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
 
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
+        single = _in_lines(here) if in_lines else here
         if most == 1:
-            here.emit("", 1)
+            single.emit(label, 1)
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, label)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            emit_when(text, f"together{count}", chosen, (), partial(_together, here, count))
+            together = partial(_together, single if count == 1 else here, label, count)
+            emit_when(text, f"together{label}{count}", chosen, (), together)
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, label, form)
 
 
-def _together(body: _Body, count: int) -> Values:
-    body.emit(f"_{count}", count)
+def _together(body: _Body, label: str, count: int) -> Values:
+    body.emit(f"{label}_{count}", count)
     return []
 
 
@@ -130,7 +180,7 @@ def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The body while it is written; ``lanes``: the vectors of the output and of what is added."""
+    """The body while it is written; ``pieces``: those of the output and of what is added."""
 
     text: FunctionText
     kernel: WalkedSampledSum
@@ -141,61 +191,56 @@ class _Body:
     d: str
     scale: str | None
     out: str
-    dot_lanes: Sequence[Lanes]
-    lanes: Sequence[Lanes]
+    dot_pieces: Sequence[Piece]
+    pieces: Sequence[Piece]
     far: str
     """The last position of a call, where rows are brought near ahead."""
 
-    @property
-    def kind(self) -> Arithmetic:
-        return Arithmetic(self.isa, self.kernel.data_type, self.kernel.lanes)
+    def _kind(self, piece: Piece) -> Arithmetic:
+        return Arithmetic(self.isa, self.kernel.data_type, piece.width)
 
     def emit(self, label: str, rows: int) -> None:
         """The sums of ``rows`` rows whose fibres hold the same coordinates."""
         begin, length = emit_fibre(self.text, self.kernel.pos_type, self.arrays[0])
-        fixed = [self._vectors(self.a, "%row0", row, self.dot_lanes) for row in range(rows)]
-        sums = [Carried(self.kind.kind, value) for value in self._start(label, rows)]
+        fixed = [self._row(self.a, "%row0", row, self.dot_pieces) for row in range(rows)]
+        kinds = [self._kind(piece).kind for piece in self.pieces] * rows
+        started = self._start(label, kinds, rows)
+        sums = [Carried(kind, value) for kind, value in zip(kinds, started, strict=True)]
         add = partial(self._add, fixed, length)
         start = [Carried("i64", begin), *sums]
         _, (_, *made) = emit_loop(self.text, f"fibre{label}", length, 1, start, add)
         self._store(made, rows)
 
-    def _vectors(self, start: str, step: str, row: int, lanes: Sequence[Lanes]) -> Values:
-        """The vectors of the row ``row`` rows on."""
+    def _row(self, start: str, step: str, row: int, pieces: Sequence[Piece]) -> Values:
+        """The pieces of the row ``row`` rows on."""
         place = shift_pointer(self.text, start, self._times(step, row))
-        return [self._vector(place, number, one) for number, one in enumerate(lanes)]
+        return [self._piece(place, piece) for piece in pieces]
 
-    def _vector(self, place: str, number: int, lanes: Lanes) -> str:
-        return load(self.text, lanes, self._beyond(place, number))
-
-    def _beyond(self, place: str, number: int) -> str:
-        """The place so many vectors further on."""
-        return shift_pointer(
-            self.text, place, number * self.kernel.lanes * self.kernel.data_type.width
-        )
+    def _piece(self, place: str, piece: Piece) -> str:
+        return load_piece(self.text, piece, place, self._kind(piece).element)
 
     def _times(self, value: str, count: int) -> str | int:
         if count < 2:
             return value if count else 0
         return self.text.value(f"mul i64 {value}, {count}")
 
-    def _start(self, label: str, rows: int) -> Values:
+    def _start(self, label: str, kinds: Sequence[str], rows: int) -> Values:
         """What the sums start from, rows outermost."""
 
         def preload() -> Values:
-            loaded = (self._vectors(self.out, "%c_row", row, self.lanes) for row in range(rows))
+            loaded = (self._row(self.out, "%c_row", row, self.pieces) for row in range(rows))
             return [one for row in loaded for one in row]
 
-        zeros = [Carried(self.kind.kind, "zeroinitializer")] * (rows * len(self.lanes))
+        zeros = [Carried(kind, "zeroinitializer") for kind in kinds]
         some = self.text.value("icmp ne i64 %accumulate, 0")
         return emit_when(self.text, f"preload{label}", some, zeros, preload)
 
     def _store(self, sums: Values, rows: int) -> None:
         for row in range(rows):
             place = shift_pointer(self.text, self.out, self._times("%c_row", row))
-            for number, lanes in enumerate(self.lanes):
-                total = sums[row * len(self.lanes) + number]
-                store(self.text, lanes, self._beyond(place, number), total)
+            for number, piece in enumerate(self.pieces):
+                total = sums[row * len(self.pieces) + number]
+                store(self.text, piece.lanes, shift_pointer(self.text, place, piece.byte), total)
 
     def _add(self, fixed: Sequence[Sequence[str]], length: str, now: Values) -> Values:
         """The sums with the products of one position."""
@@ -205,11 +250,12 @@ class _Body:
         sampled, added = self._gathered(position)
         dots = self._dots(fixed, sampled)
         factors = [self._factor(row, position, length, dot) for row, dot in enumerate(dots)]
-        for number, lanes in enumerate(self.lanes):
-            loaded = self._vector(added, number, lanes)
+        for number, piece in enumerate(self.pieces):
+            loaded, kind = self._piece(added, piece), self._kind(piece)
             for row, one in enumerate(factors):
-                which = row * len(self.lanes) + number
-                sums[which] = multiply_add(text, self.kind, one, loaded, sums[which])
+                which = row * len(self.pieces) + number
+                wide = shuffle(text, kind.element, 1, one, "poison", [0] * kind.count)
+                sums[which] = multiply_add(text, kind, wide, loaded, sums[which])
         return [text.value(f"add i64 {position}, 1"), *sums]
 
     def _gathered(self, position: str) -> tuple[str, str]:
@@ -226,28 +272,32 @@ class _Body:
         text, vector_bytes = self.text, self.kernel.lanes * self.kernel.data_type.width
         further = text.value(f"add i64 {position}, {distance}")
         last = text.value(f"call i64 @llvm.smin.i64(i64 {further}, i64 {self.far})")
-        for place, lanes in zip(self._gathered(last), (self.dot_lanes, self.lanes), strict=True):
-            row_bytes = len(lanes) * vector_bytes
+        vectors = (self.kernel.dot_vectors, self.kernel.vectors)
+        for place, count in zip(self._gathered(last), vectors, strict=True):
+            row_bytes = count * vector_bytes
             for byte in (*range(0, row_bytes, LINE_BYTES), row_bytes - 1):
                 at = shift_pointer(text, place, byte)
                 text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
 
     def _dots(self, fixed: Sequence[Sequence[str]], place: str) -> Values:
         """The dot product of every fixed row with the row at ``place``: vectors of one element."""
-        text, chains = self.text, [""] * len(fixed)
-        for number, lanes in enumerate(self.dot_lanes):
-            loaded = self._vector(place, number, lanes)
-            for row, one in enumerate(fixed):
-                if number:
-                    chains[row] = multiply_add(text, self.kind, one[number], loaded, chains[row])
+        text, kind = self.text, self._kind(self.dot_pieces[0])
+        sums = [dict[int, str]() for _ in fixed]
+        for number, piece in enumerate(self.dot_pieces):
+            loaded = self._piece(place, piece)
+            for row, chains in zip(fixed, sums, strict=True):
+                if piece.chains in chains:
+                    sum_ = chains[piece.chains]
+                    sum_ = multiply_add(text, kind, row[number], loaded, sum_)
                 else:
                     # Only a zero's sign can differ from a sum with zero; zero is added at the end.
-                    chains[row] = text.value(f"fmul {self.kind.kind} {one[number]}, {loaded}")
-        return [emit_halving(text, self.kind, [[one]], 1)[0].value for one in chains]
+                    sum_ = text.value(f"fmul {kind.kind} {row[number]}, {loaded}")
+                chains[piece.chains] = sum_
+        return [emit_halving(text, kind, [list(one.values())], 1)[0].value for one in sums]
 
     def _factor(self, row: int, position: str, length: str, dot: str) -> str:
-        """A row's dot product times the scale, in every lane."""
-        text, one = self.text, vector(self.kind.element, 1)
+        """A row's dot product times the scale: a vector of one element."""
+        text, one = self.text, vector(computed_number(self.kernel.data_type), 1)
         # The sum of the chains is added to a temporary that begins at zero.
         factor = text.value(f"fadd {one} {dot}, zeroinitializer")
         if self.scale is not None:
@@ -256,4 +306,4 @@ class _Body:
             at = shift_pointer(text, self.scale, text.value(f"mul i64 {place}, {width}"))
             scale = load(text, Lanes(self.kernel.data_type, 1), at)
             factor = text.value(f"fmul {one} {scale}, {factor}")
-        return shuffle(text, self.kind.element, 1, factor, "poison", [0] * self.kernel.lanes)
+        return factor
