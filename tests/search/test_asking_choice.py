@@ -34,7 +34,7 @@ def test_far_rows_are_asked_for() -> None:
     choice = choice_of("turs,pqut->pqrs", FAR, DataType.FP64, 1)
     assert choice.packed_a is Packing.NONE
     assert choice.prefetches_a
-    assert choice.column_block == 96
+    assert choice.column_block == 24
     assert choice.row_block == 24
 
 
