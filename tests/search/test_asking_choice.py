@@ -30,12 +30,18 @@ def choice_of(text: str, extents: dict[str, int], data_type: DataType, threads: 
     return default_choice(step.shape, step.machine)
 
 
-def test_far_rows_are_asked_for() -> None:
-    choice = choice_of("turs,pqut->pqrs", FAR, DataType.FP64, 1)
+@pytest.mark.parametrize(("data_type", "rows"), [(DataType.FP64, 24), (DataType.FP32, 32)])
+def test_far_rows_are_asked_for(data_type: DataType, rows: int) -> None:
+    choice = choice_of("turs,pqut->pqrs", FAR, data_type, 1)
     assert choice.packed_a is Packing.NONE
     assert choice.prefetches_a
     assert choice.column_block == 24
-    assert choice.row_block == 24
+    assert choice.row_block == rows
+
+
+def test_rows_of_other_types_are_packed() -> None:
+    choice = choice_of("turs,pqut->pqrs", FAR | {"r": 80}, DataType.BF16, 1)
+    assert not choice.prefetches_a
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from teir.search.division import Division, Packs, division_of
 from teir.search.machine import Machine
 from teir.search.packed_operands import (
     FEW_COLUMNS,
+    asked_panel,
     columns_stay,
     fits_whole,
     is_asked_for,
@@ -26,7 +27,7 @@ from teir.search.packing import rows_together
 from teir.search.panel_rows import panel_of
 from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
-from teir.search.sharing import LOW_PANEL_VECTORS, sharing_of
+from teir.search.sharing import sharing_of
 from teir.search.step import Span
 
 _SHORT_DEPTH = 96
@@ -155,7 +156,7 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
     """A in place, a panel at a time, each used by all columns; one thread."""
     assert shape.m is not None
     assert shape.n is not None
-    panel = LOW_PANEL_VECTORS * machine.lanes(shape.a.data_type.width)
+    panel = asked_panel(shape.a.data_type, machine)
     return Choice(
         packed_a=Packing.NONE,
         packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,

@@ -11,13 +11,14 @@ from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
-from teir.search.sharing import LOW_PANEL_VECTORS
 from teir.search.step import Span
 
 _FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run."""
-_ASKED_PANELS = 6
+_ASKED_PANELS = 5
 """Panels of rows from which on asking for the next one while the present one is used pays."""
+_ASKED_VECTORS = {DataType.FP32: 2, DataType.FP64: 3}
+"""Vectors of a panel in place that measured fastest, by the types whose rows are asked for."""
 FEW_COLUMNS = 64
 
 
@@ -87,18 +88,22 @@ def packs_columns_when_met(
     return moves_lines and is_far and shape.rows <= choice.row_block
 
 
+def asked_panel(data_type: DataType, machine: Machine) -> int:
+    """Rows of a panel that is read in place while the next one is asked for."""
+    return _ASKED_VECTORS[data_type] * machine.lanes(data_type.width)
+
+
 def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     """True where a large A is as good in place as packed once its next rows are asked for.
 
     Its rows are adjacent and many, and all columns of a block stay in or near the second cache.
-    Twice as many elements of FP32 come with each line, and packing them costs less.
     """
     if shape.m is None or shape.n is None or shape.n_outer or not 2 <= len(shape.k) <= 3:
         return False
     kind = shape.a.data_type
-    if kind is not DataType.FP64 or shape.m.stride(shape.a.name) != kind.width:
+    if kind not in _ASKED_VECTORS or shape.m.stride(shape.a.name) != kind.width:
         return False
-    panel = LOW_PANEL_VECTORS * machine.lanes(kind.width)
+    panel = asked_panel(kind, machine)
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
     is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4

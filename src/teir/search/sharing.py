@@ -7,9 +7,6 @@ from teir.search.choice import Sharing
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 
-LOW_PANEL_VECTORS = 3
-"""Vectors of the lowest panel of rows that is as good as higher ones."""
-
 
 def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
     """Rows where there are enough panels, else columns; none where the batch axes are enough.
