@@ -7,13 +7,15 @@
         copy: copy_scalar if first(a)
 
 Such an axis adds nothing to any address and its guard terms always hold. It stays where it carries
-an offset, where it is sparse, and where its node owns scratch, whose life it bounds.
+an offset, where it is sparse, where its node owns scratch, whose life it bounds, and where it is
+the last K axis of a Contraction with `lanes`: that axis says which products meet in a lane.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from teir.ir.lanes import lanes_of
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Program
 from teir.passes.draft import Draft, Path, Siblings, Terms, change_guards, change_siblings, joined
 
@@ -54,6 +56,8 @@ def _inside(node: IterationNode) -> Siblings:
 
 def _consuming_less(draft: Draft, leaf: InvocationNode, still: frozenset[str]) -> InvocationNode:
     primitive = draft.primitives[leaf.primitive]
+    if lanes_of(primitive) is not None:
+        still = still - set(primitive.k[-1:])
     if not still & set(primitive.axes):
         return leaf
     c, m, n, k = (
