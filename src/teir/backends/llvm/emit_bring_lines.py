@@ -5,7 +5,7 @@ They go to the second cache: the first is full of what is being computed.
 
 from __future__ import annotations
 
-from teir.backends.llvm.emit_text import FunctionText
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
 
 BRING_LINES_ARGUMENTS = ("l", "l_step", "m", "m_step", "n", "n_step")
 
@@ -24,7 +24,7 @@ def emit_bring_lines_body() -> FunctionText:
     _begin_loop(text, "m", "%n_at", "each_n", "m_end")
     text.effect("br label %each_l")
     _begin_loop(text, "l", "%m_at", "each_m", "each_l")
-    text.effect("call void @llvm.prefetch.p0(ptr %l_at, i32 0, i32 2, i32 1)")
+    prefetch(text, "%l_at", Cache.SECOND)
     _end_loop(text, "l", "m_end")
     text.label("m_end")
     _end_loop(text, "m", "n_end")

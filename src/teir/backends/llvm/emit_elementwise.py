@@ -14,7 +14,7 @@ from teir.backends.llvm.emit_chunks import (
 from teir.backends.llvm.emit_combine import combine
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
@@ -161,4 +161,4 @@ def _ask_ahead(text: FunctionText, kernel: Elementwise, piece: Piece) -> None:
             continue
         for address in addresses:
             ahead = shift_pointer(text, address, _AHEAD_BYTES)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+            prefetch(text, ahead, Cache.SECOND)

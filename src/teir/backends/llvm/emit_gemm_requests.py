@@ -11,12 +11,19 @@ follows from how much is left to do: a count of its own would take a register, a
 
 The requests are basic blocks of their own, before those of the multiply-adds: in one block with
 them LLVM would schedule the multiply-adds behind the addresses, and keep sums on the stack.
+Lines go to the second cache: the first is full of this tile.
 """
 
 from __future__ import annotations
 
 from teir.backends.llvm.emit_gemm_block import Block
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    prefetch,
+    prefetch_to_write,
+    shift_pointer,
+)
 from teir.lower.access import Access
 from teir.lower.blocking import full_lanes
 from teir.lower.kernels import GemmBlock
@@ -69,7 +76,7 @@ def ask_for_b(text: FunctionText, block: Block, b: str, steps: int, left: Left) 
     for number in range(columns):
         if number:
             place = shift_pointer(text, place, b_n)
-        prefetch(text, place)
+        prefetch(text, place, Cache.SECOND)
     return passes
 
 
@@ -85,15 +92,5 @@ def _claim_c(text: FunctionText, block: Block, passes: str, left: Left) -> None:
     distance = text.value(f"mul i64 {column}, {c_n}")
     place = shift_pointer(text, shift_pointer(text, block.c_start, c_ahead), distance)
     for line in range(0, kernel.vectors * kernel.lanes * kernel.out_type.width, _LINE_BYTES):
-        _claim(text, shift_pointer(text, place, line))
+        prefetch_to_write(text, shift_pointer(text, place, line))
     text.effect("br label %many")
-
-
-def prefetch(text: FunctionText, address: str) -> None:
-    """Into the second cache: the first is full of this tile."""
-    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
-
-
-def _claim(text: FunctionText, address: str) -> None:
-    """To be written: the store that follows need not ask other cores for the line."""
-    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 2, i32 1)")

@@ -9,7 +9,6 @@ from teir.backends.llvm.emit_gemm_block import (
     Block,
     without_subnormals,
 )
-from teir.backends.llvm.emit_gemm_requests import prefetch
 from teir.backends.llvm.emit_lanes import load, load_number
 from teir.backends.llvm.emit_numbers import (
     round_factor,
@@ -29,7 +28,7 @@ from teir.backends.llvm.emit_products import (
     as_factor,
     load_scale,
 )
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer, splat
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer, splat
 
 
 def emit_step(
@@ -117,7 +116,7 @@ def _prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
     ahead = shift_pointer(text, a, block.arguments.read(text, "a_ahead"))
     last_row = (kernel.vectors * kernel.lanes - 1) * kernel.in_type.width
     for offset in (*block.a_offsets, last_row):
-        prefetch(text, shift_pointer(text, ahead, offset))
+        prefetch(text, shift_pointer(text, ahead, offset), Cache.SECOND)
 
 
 def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:

@@ -19,7 +19,10 @@ from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
+    Cache,
     FunctionText,
+    prefetch,
+    prefetch_to_write,
     shift_pointer,
     splat,
     vector,
@@ -226,7 +229,7 @@ class _Panel:
         for place, lanes in self._lines.segments(columns):
             ahead = shift_pointer(self.text, place, "%c_ahead")
             for offset in (0, len(lanes) * self.width):
-                self._prefetch(shift_pointer(self.text, ahead, offset), write=True)
+                prefetch_to_write(self.text, shift_pointer(self.text, ahead, offset))
 
     def _claim(self, columns: list[tuple[str, ...]]) -> None:
         kernel = self.kernel
@@ -235,12 +238,7 @@ class _Panel:
             for run in runs:
                 place = shift_pointer(self.text, run, "%c_ahead")
                 for line in range(0, run_bytes, _LINE_BYTES):
-                    self._prefetch(shift_pointer(self.text, place, line), write=True)
-
-    def _prefetch(self, place: str, write: bool) -> None:
-        self.text.effect(
-            f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 2, i32 1)"
-        )
+                    prefetch_to_write(self.text, shift_pointer(self.text, place, line))
 
     # The loop over k.
 
@@ -332,7 +330,7 @@ class _Panel:
         if steps > 1 and self.kernel.brings_b:
             ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
             for column in range(self.kernel.columns):
-                self._prefetch(self._place_in_b(ahead, column), write=False)
+                prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
         for _ in range(steps):
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
@@ -365,7 +363,7 @@ class _Panel:
         )
         end = min(numbers.stop * vector_bytes, self.kernel.rows * self.width)
         for place in (*range(numbers.start * vector_bytes, end, _LINE_BYTES), end - self.width):
-            self._prefetch(shift_pointer(self.text, ahead, place), write=False)
+            prefetch(self.text, shift_pointer(self.text, ahead, place), Cache.SECOND)
 
     def _factors(self, a: str, numbers: range) -> list[str]:
         """The vectors of A of one step."""

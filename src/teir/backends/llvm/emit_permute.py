@@ -30,7 +30,7 @@ from teir.backends.llvm.emit_stream import (
     emit_pieces,
     emit_stream_mode,
 )
-from teir.backends.llvm.emit_text import FunctionText
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
 from teir.backends.llvm.emit_transpose import SquareTile
 from teir.backends.llvm.layout import WORD_BYTES
 from teir.lower.kernels import (
@@ -229,4 +229,4 @@ fetch_block:
 def _emit_prefetches(text: FunctionText, start: str, offsets: list[str]) -> None:
     for offset in offsets:
         line = text.value(f"getelementptr i8, ptr {start}, i64 {offset}")
-        text.effect(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 2, i32 1)")
+        prefetch(text, line, Cache.SECOND)

@@ -7,6 +7,7 @@ few patterns. Values are numbered in the order they are made, so equal kernels h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 
 class FunctionText:
@@ -70,6 +71,23 @@ def shift_pointer(text: FunctionText, pointer: str, offset_bytes: str | int) -> 
     if offset_bytes == 0:
         return pointer
     return text.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
+
+
+class Cache(Enum):
+    """Where a line that is asked for shall lie (the locality of `llvm.prefetch`)."""
+
+    FIRST = 3
+    SECOND = 2
+
+
+def prefetch(text: FunctionText, address: str, cache: Cache) -> None:
+    """Ask for the line at ``address``, which is read soon; wherever it lies, nothing faults."""
+    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {cache.value}, i32 1)")
+
+
+def prefetch_to_write(text: FunctionText, address: str) -> None:
+    """Into the second cache, to be written: the store need not ask other cores for the line."""
+    text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 2, i32 1)")
 
 
 def splat(text: FunctionText, element: str, scalar: str, count: int) -> str:

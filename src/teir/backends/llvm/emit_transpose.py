@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, vector
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    constants,
+    prefetch,
+    shift_pointer,
+    vector,
+)
 from teir.lower.kernels import TransposeCopy
 
 _ARGUMENTS = ("m", "n", "in_n", "out_m")
@@ -137,7 +144,7 @@ def _emit_asking(text: FunctionText, side: int) -> None:
 def _ask(text: FunctionText, places: Sequence[str]) -> None:
     for place in places:
         address = shift_pointer(text, place, "%ahead")
-        text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+        prefetch(text, address, Cache.SECOND)
 
 
 def _emit_row_offset(text: FunctionText, kernel: TransposeCopy, name: str, row: str) -> None:

@@ -30,8 +30,10 @@ from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import narrow, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
+    Cache,
     FunctionText,
     constants,
+    prefetch,
     shift_pointer,
     shuffle,
     splat,
@@ -259,7 +261,7 @@ class _Body:
         row_bytes = len(self.lanes) * self.kernel.lanes * self.kernel.data_type.width
         for line in range(0, row_bytes, LINE_BYTES):
             at = shift_pointer(text, place, line)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+            prefetch(text, at, Cache.SECOND)
 
     def _row(self, block: _Block, position: str, number: int) -> str:
         """Where the gathered row of a position lies; beyond the last that of the last."""

@@ -40,7 +40,9 @@ from teir.backends.llvm.emit_row_pieces import (
     vector_pieces,
 )
 from teir.backends.llvm.emit_text import (
+    Cache,
     FunctionText,
+    prefetch,
     shift_pointer,
     shuffle,
     vector,
@@ -277,7 +279,7 @@ class _Body:
             row_bytes = count * vector_bytes
             for byte in (*range(0, row_bytes, LINE_BYTES), row_bytes - 1):
                 at = shift_pointer(text, place, byte)
-                text.effect(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+                prefetch(text, at, Cache.FIRST)
 
     def _dots(self, fixed: Sequence[Sequence[str]], place: str) -> Values:
         """The dot product of every fixed row with the row at ``place``: vectors of one element."""

@@ -16,7 +16,7 @@ from teir.backends.llvm.emit_lanes import Lanes, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
@@ -147,7 +147,7 @@ class SumBody:
         row_bytes = len(self.vectors) * self.kernel.lanes * self.kernel.in_type.width
         for number, line in product_of(rows, range(0, row_bytes, LINE_BYTES)):
             place = shift_pointer(text, places[number], line)
-            text.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+            prefetch(text, place, Cache.SECOND)
 
     def _order(self) -> list[int]:
         """The sums, those after one another that share what takes most registers."""
