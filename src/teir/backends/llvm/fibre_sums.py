@@ -9,7 +9,6 @@ multiply-adds from zero on: terms in their order, elements in theirs.
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
+from teir.backends.llvm.cached_code import cached_code
 from teir.backends.llvm.fibre_sums_ir import SHARE_WORDS, SPARE, sums_function
 from teir.backends.llvm.fibre_unions import (
     Array,
@@ -36,7 +29,6 @@ from teir.backends.llvm.fibre_unions import (
 from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.backends.llvm.shared_jobs import share_job
 from teir.dtypes import DataType
-from teir.runtime.object_cache import object_cache
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -150,12 +142,5 @@ def bound_sums(isa: Isa, width: int, number: str, squeeze: Squeeze) -> FibreSums
     """The loop compiled."""
     symbol = f"teir_fibre_sums_{8 * width}_{number}"
     made = sums_function(symbol, width, number, squeeze)
-    text = module_text([made], isa)
-    key = "\n".join(("fibre sums", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, (symbol,))
-        cache.store(key, data)
-    code = load_object(data, (symbol,))
+    code = cached_code("fibre sums", isa, (symbol,), [made])
     return FibreSums(isa, code.addresses[symbol], code.owner)

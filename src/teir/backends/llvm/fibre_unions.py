@@ -14,7 +14,6 @@ and not marked twice.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,13 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
+from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.compile_ir import machine_for
 from teir.backends.llvm.fibre_unions_ir import (
     Squeeze,
     row_pairs_function,
@@ -36,7 +30,6 @@ from teir.backends.llvm.fibre_unions_ir import (
     unions_function,
 )
 from teir.backends.llvm.fibre_words import LINE, TERM_WORDS
-from teir.runtime.object_cache import object_cache
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -147,14 +140,7 @@ def bound_unions(isa: Isa, width: int, squeeze: Squeeze) -> FibreUnions:
         same_rows_function(symbols[1], width),
         unions_function(symbols[2], width, squeeze),
     ]
-    text = module_text(made, isa)
-    key = "\n".join(("fibre unions", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, symbols)
-        cache.store(key, data)
-    code = load_object(data, symbols)
+    code = cached_code("fibre unions", isa, symbols, made)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = (
         ctypes.CFUNCTYPE(number, pointer, pointer, pointer, number, pointer),

@@ -8,17 +8,9 @@ chooses bytes to collide.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
-from teir.runtime.object_cache import object_cache
+from teir.backends.llvm.cached_code import cached_code
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -40,14 +32,7 @@ def fingerprint(isa: Isa) -> Fingerprint:
 
 
 def _bound(isa: Isa) -> Fingerprint:
-    text = module_text([fingerprint_function()], isa)
-    key = "\n".join(("fingerprint", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, (_SYMBOL,))
-        cache.store(key, data)
-    code = load_object(data, (_SYMBOL,))
+    code = cached_code("fingerprint", isa, (_SYMBOL,), [fingerprint_function()])
     arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     run = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(code.addresses[_SYMBOL])
 

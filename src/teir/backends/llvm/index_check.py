@@ -9,17 +9,9 @@ coordinate, or behind the last one, have nothing before them, or nothing at all.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
-from teir.runtime.object_cache import object_cache
+from teir.backends.llvm.cached_code import cached_code
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -49,14 +41,8 @@ def checked_copy(isa: Isa, width: int) -> CheckedCopy:
 
 def _bound(isa: Isa, width: int, *, copies: bool) -> Callable[..., int]:
     symbol = f"teir_index_{'copy' if copies else 'check'}_{8 * width}"
-    text = module_text([check_function(symbol, isa, width, copies=copies)], isa)
-    key = "\n".join(("index check", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, (symbol,))
-        cache.store(key, data)
-    code = load_object(data, (symbol,))
+    function = check_function(symbol, isa, width, copies=copies)
+    code = cached_code("index check", isa, (symbol,), [function])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = (pointer, number, pointer, number, number, *([pointer] * 2 if copies else ()))
     run = ctypes.CFUNCTYPE(number, *kinds)(code.addresses[symbol])

@@ -8,12 +8,12 @@ that object instead of compiling.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from teir.backends.llvm.cached_code import kept_objects
 from teir.backends.llvm.compile_ir import (
     LoadedCode,
     Machine,
@@ -26,7 +26,7 @@ from teir.backends.llvm.compile_ir import (
 from teir.backends.llvm.control import CONTROL_SYMBOLS, emit_control
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.lower.kernels import Kernel
-from teir.runtime.object_cache import ObjectCache, object_cache
+from teir.runtime.object_cache import ObjectCache
 from teir.runtime.runtime import Runtime
 from teir.target import Isa
 
@@ -160,7 +160,7 @@ class CodeLibrary:
 
 def code_library(runtime: Runtime, isa: Isa) -> CodeLibrary:
     """The process's library for ``isa``."""
-    cache = runtime.once("object cache", lambda: object_cache(os.environ))
+    cache = kept_objects(runtime)
     return runtime.once(f"code library {isa.value}", lambda: CodeLibrary(isa, cache, _GENERATOR))
 
 

@@ -7,17 +7,9 @@ key of a pair is the sum of a number of either row. Marks are bytes, one per key
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
-from teir.runtime.object_cache import object_cache
+from teir.backends.llvm.cached_code import cached_code
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -73,14 +65,7 @@ def pair_marks(isa: Isa) -> Mark:
 
 
 def _bound(isa: Isa) -> Mark:
-    text = module_text([_TEXT], isa)
-    key = "\n".join(("pair marks", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, (_SYMBOL,))
-        cache.store(key, data)
-    code = load_object(data, (_SYMBOL,))
+    code = cached_code("pair marks", isa, (_SYMBOL,), [_TEXT])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, number, pointer, pointer)
     run = kind(code.addresses[_SYMBOL])

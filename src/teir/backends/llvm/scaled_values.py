@@ -6,19 +6,11 @@ Every value is one fused multiply-add from zero on, as in the programs of other 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 
-from teir.backends.llvm.compile_ir import (
-    compile_object,
-    compiler_version,
-    load_object,
-    machine_for,
-    module_text,
-)
+from teir.backends.llvm.cached_code import cached_code
 from teir.backends.llvm.fibre_sums import NUMBERS
 from teir.dtypes import DataType
-from teir.runtime.object_cache import object_cache
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -37,14 +29,7 @@ def scaled_values(isa: Isa, data_type: DataType) -> Scaled:
 
 def _bound(isa: Isa, number: str) -> Scaled:
     symbol = f"teir_scaled_{number}"
-    text = module_text([scaled_function(symbol, isa, number)], isa)
-    key = "\n".join(("scaled values", compiler_version(), str(machine_for(isa)), text)).encode()
-    cache = current().once("object cache", lambda: object_cache(os.environ))
-    data = cache.load(key)
-    if data is None:
-        data = compile_object(text, isa, (symbol,))
-        cache.store(key, data)
-    code = load_object(data, (symbol,))
+    code = cached_code("scaled values", isa, (symbol,), [scaled_function(symbol, isa, number)])
     pointer, count = ctypes.c_void_p, ctypes.c_int64
     kind = ctypes.CFUNCTYPE(None, pointer, count, ctypes.c_double, pointer)
     run = kind(code.addresses[symbol])
