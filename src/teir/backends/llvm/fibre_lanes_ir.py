@@ -26,9 +26,9 @@ from teir.backends.llvm.fibre_placing_ir import (
 from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
     TERM_WORDS,
-    index_text,
     scale_text,
     two_fibres_text,
+    two_spans_text,
 )
 
 
@@ -78,9 +78,7 @@ row:
   br i1 %more, label %open, label %done
 open:
   %r.next = add i64 %r, 1
-{index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
-        index_text("f", "%other.pos", "%r", width)
-    }{index_text("g", "%other.pos", "%r.next", width)}  br label %full
+{two_spans_text(width)}  br label %full
 {_loop_text("full", ("open", "few"), width, number, is_union=is_union)}
 {_loop_text("few", ("full", after), width, number, is_union=is_union)}
 {over}

@@ -11,7 +11,7 @@ from teir.backends.llvm.fibre_walks import (
     places_behind,
     walk_text,
 )
-from teir.backends.llvm.fibre_words import index_text
+from teir.backends.llvm.fibre_words import index_text, span_text
 
 
 def mark_fibre_text(width: int) -> str:
@@ -54,7 +54,7 @@ look:
   br i1 %marked, label %fibre.end, label %fresh
 fresh:
   %j.next = add i64 %j, 1
-{index_text("q0", "%rpos", "%j", width)}{index_text("q1", "%rpos", "%j.next", width)}
+{span_text("q0", "q1", "%rpos", "%j", width)}
   call void @teir_mark_fibre(ptr %rcrd, i64 %q0, i64 %q1, ptr %marks, ptr %lines, ptr %ends)
   br label %fibre.end
 fibre.end:

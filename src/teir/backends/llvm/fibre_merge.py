@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teir.backends.llvm.fibre_steps import lengths_text, steps_text
-from teir.backends.llvm.fibre_words import TERM_WORDS, index_text
+from teir.backends.llvm.fibre_words import TERM_WORDS, index_text, two_patterns_text, two_spans_text
 
 
 def way_text() -> str:
@@ -43,18 +43,8 @@ define internal i64 @teir_merge(ptr %terms, i64 %way, i64 %r, ptr %out, ptr %mar
 entry:
   %is.union = icmp eq i64 %way, 1
   %second = select i1 %is.union, i64 {8 * (TERM_WORDS + 1)}, i64 32
-  %pos.at = getelementptr i8, ptr %terms, i64 8
-  %other.at = getelementptr i8, ptr %terms, i64 %second
-  %pos = load ptr, ptr %pos.at, align 8
-  %other.pos = load ptr, ptr %other.at, align 8
-  %crd.at = getelementptr i8, ptr %pos.at, i64 8
-  %other.crd.at = getelementptr i8, ptr %other.at, i64 8
-  %crd = load ptr, ptr %crd.at, align 8
-  %other = load ptr, ptr %other.crd.at, align 8
-  %r.next = add i64 %r, 1
-{index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
-        index_text("f", "%other.pos", "%r", width)
-    }{index_text("g", "%other.pos", "%r.next", width)}{lengths_text()}long:
+{two_patterns_text("%second")}  %r.next = add i64 %r, 1
+{two_spans_text(width)}{lengths_text()}long:
   br i1 %is.union, label %neither, label %probe.begin
 neither:
   ret i64 -1

@@ -10,9 +10,9 @@ from teir.backends.llvm.fibre_steps import lengths_text, steps_text
 from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
     TERM_WORDS,
-    index_text,
     scale_text,
     two_fibres_text,
+    two_spans_text,
 )
 
 
@@ -32,9 +32,7 @@ entry:
 {scale_text("own", "own.place", 0, number)}
   %other.scale = select i1 %is.union, {number} %own, {number} 1.0
   %r.next = add i64 %r, 1
-{index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}{
-        index_text("f", "%other.pos", "%r", width)
-    }{index_text("g", "%other.pos", "%r.next", width)}{_steps_text(width, number)}}}"""
+{two_spans_text(width)}{_steps_text(width, number)}}}"""
 
 
 def _steps_text(width: int, number: str) -> str:

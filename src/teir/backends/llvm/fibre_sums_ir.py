@@ -24,6 +24,7 @@ from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
     index_text,
     scale_text,
+    span_text,
     words_text,
 )
 
@@ -230,7 +231,7 @@ fibre:
 look:
   %p.next = add i64 %p, 1
 {index_text("j", "%crd", "%p", width)}  %j.next = add i64 %j, 1
-{index_text("q0", "%rpos", "%j", width)}{index_text("q1", "%rpos", "%j.next", width)}
+{span_text("q0", "q1", "%rpos", "%j", width)}
   %val.at = getelementptr {number}, ptr %val, i64 %p
   %factor = load {number}, ptr %val.at, align 1
   %scaled = fmul {number} %scale, %factor
@@ -269,7 +270,7 @@ entry:
 {words_text("term", _WORDS)}
 {scale_text("scale", "term", SCALE_BYTES, number)}
   %r.next = add i64 %r, 1
-{index_text("b", "%lpos", "%r", width)}{index_text("e", "%lpos", "%r.next", width)}
+{span_text("b", "e", "%lpos", "%r", width)}
   switch i64 %kind.word, label %fibre [ i64 1, label %product  i64 2, label %both ]
 fibre:
   call void @teir_add_fibre(ptr %lcrd, ptr %lval, i64 %b, i64 %e, {number} %scale, ptr %row,
@@ -281,7 +282,7 @@ product:
                               ptr %ends)
   ret void
 both:
-{index_text("f", "%rpos", "%r", width)}{index_text("g", "%rpos", "%r.next", width)}
+{span_text("f", "g", "%rpos", "%r", width)}
   call void @teir_add_both(ptr %lcrd, ptr %lval, i64 %b, i64 %e, {number} %scale, ptr %rcrd,
                            ptr %rval, i64 %f, i64 %g, ptr %row, ptr %marks, ptr %lines, ptr %ends)
   ret void

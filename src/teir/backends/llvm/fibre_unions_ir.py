@@ -7,7 +7,7 @@ from typing import assert_never
 
 from teir.backends.llvm.fibre_marks import mark_both_text, mark_fibre_text, mark_product_text
 from teir.backends.llvm.fibre_merge import merge_text
-from teir.backends.llvm.fibre_words import LINE, TERM_WORDS, index_text, words_text
+from teir.backends.llvm.fibre_words import LINE, TERM_WORDS, index_text, span_text, words_text
 
 
 class Squeeze(Enum):
@@ -34,7 +34,7 @@ row:
   br i1 %more, label %open, label %done
 open:
   %r.next = add i64 %r, 1
-{index_text("b", "%pos", "%r", width)}{index_text("e", "%pos", "%r.next", width)}  br label %element
+{span_text("b", "e", "%pos", "%r", width)}  br label %element
 element:
   %p = phi i64 [ %b, %open ], [ %p.next, %add ]
   %sum.now = phi i64 [ %sum, %open ], [ %sum.next, %add ]
@@ -43,7 +43,7 @@ element:
 add:
   %p.next = add i64 %p, 1
 {index_text("j", "%crd", "%p", width)}  %j.next = add i64 %j, 1
-{index_text("q0", "%right", "%j", width)}{index_text("q1", "%right", "%j.next", width)}
+{span_text("q0", "q1", "%right", "%j", width)}
   %length = sub i64 %q1, %q0
   %sum.next = add i64 %sum.now, %length
   br label %element
@@ -70,8 +70,8 @@ row:
 open:
   %r.before = sub i64 %r, 1
   %r.next = add i64 %r, 1
-{index_text("a", "%pos", "%r.before", width)}{index_text("b", "%pos", "%r", width)}{
-        index_text("c", "%pos", "%r.next", width)
+{index_text("a", "%pos", "%r.before", width)}{
+        span_text("b", "c", "%pos", "%r", width)
     }  %length = sub i64 %c, %b
   %other = sub i64 %b, %a
   %fits = icmp eq i64 %length, %other
@@ -115,7 +115,7 @@ define internal void @teir_mark_term(ptr %term, i64 %r, ptr %marks, ptr %lines, 
 entry:
 {words_text("term", ("kind", "lpos", "lcrd", "lsame", "rpos", "rcrd", "rsame"))}
   %r.next = add i64 %r, 1
-{index_text("b", "%lpos", "%r", width)}{index_text("e", "%lpos", "%r.next", width)}
+{span_text("b", "e", "%lpos", "%r", width)}
   switch i64 %kind.word, label %copy [ i64 1, label %product  i64 2, label %both ]
 copy:
   call void @teir_mark_fibre(ptr %lcrd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
@@ -125,7 +125,7 @@ product:
                                ptr %marks, ptr %lines, ptr %ends)
   ret void
 both:
-{index_text("f", "%rpos", "%r", width)}{index_text("g", "%rpos", "%r.next", width)}
+{span_text("f", "g", "%rpos", "%r", width)}
   call void @teir_mark_both(ptr %lcrd, i64 %b, i64 %e, ptr %rcrd, i64 %f, i64 %g,
                             ptr %marks, ptr %lines, ptr %ends)
   ret void

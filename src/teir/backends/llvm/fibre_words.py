@@ -20,6 +20,11 @@ def index_text(name: str, array: str, place: str, width: int) -> str:
     return loaded + f"  %{name} = {wide.format(name)}\n"
 
 
+def span_text(begin: str, end: str, pos: str, row: str, width: int) -> str:
+    """Where a row begins and ends by ``pos``; ``row`` and ``row.next`` are its number and + 1."""
+    return index_text(begin, pos, row, width) + index_text(end, pos, f"{row}.next", width)
+
+
 def words_text(base: str, names: tuple[str, ...]) -> str:
     """The words of a record: the first as a number, ``%kind.word``, the others as pointers."""
     lines = [f"  %{names[0]}.word = load i64, ptr %{base}, align 8"]
@@ -39,10 +44,10 @@ def scale_text(name: str, base: str, place: int, number: str) -> str:
     return loaded + (same if number == "double" else narrow)
 
 
-def two_fibres_text(second: int | str) -> str:
+def two_patterns_text(second: int | str) -> str:
     """Arrays of the first fibre of ``%terms``, and of the one whose words begin at ``second``.
 
-    ``%pos``, ``%crd``, ``%val`` and ``%other.pos``, ``%other``, ``%oval``.
+    ``%pos``, ``%crd`` and ``%other.pos``, ``%other``.
     """
     return f"""  %pos.at = getelementptr i8, ptr %terms, i64 8
   %other.at = getelementptr i8, ptr %terms, i64 {second}
@@ -52,7 +57,18 @@ def two_fibres_text(second: int | str) -> str:
   %other.crd.at = getelementptr i8, ptr %other.at, i64 8
   %crd = load ptr, ptr %crd.at, align 8
   %other = load ptr, ptr %other.crd.at, align 8
-  %val.at = getelementptr i8, ptr %pos.at, i64 16
+"""
+
+
+def two_spans_text(width: int) -> str:
+    """Where row %r of either begins and ends: ``%b`` to ``%e``, and ``%f`` to ``%g``."""
+    first = span_text("b", "e", "%pos", "%r", width)
+    return first + span_text("f", "g", "%other.pos", "%r", width)
+
+
+def two_fibres_text(second: int | str) -> str:
+    """As `two_patterns_text`, and the arrays of the values: ``%val`` and ``%oval``."""
+    return f"""{two_patterns_text(second)}  %val.at = getelementptr i8, ptr %pos.at, i64 16
   %other.val.at = getelementptr i8, ptr %other.at, i64 16
   %val = load ptr, ptr %val.at, align 8
   %oval = load ptr, ptr %other.val.at, align 8
