@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,13 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from teir.arrays.levels import Format, Level
+from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.dtypes import DataType
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.nodes import Program
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.lower import lower
-from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedSum
+from teir.lower.walked_kernels import Follows, WalkedDots, WalkedSampledSum, WalkedSum
 from teir.pipeline.executable import compile_program, default_isa
 from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.moves import loopfuse
@@ -430,6 +433,16 @@ def test_sampled_dots_are_all_one_kernel() -> None:
     (kernel,) = count_calls(lower(program, Isa.AVX512).roots)
     assert isinstance(kernel, WalkedDots)
     assert kernel.rows is not None
+
+
+def _requests_of_fixed_rows(kernel: WalkedDots) -> int:
+    """How many lines are asked for because the fixed row moves."""
+    assert kernel.rows is not None
+    still = dataclasses.replace(kernel.rows, inputs=(Follows.NOTHING,) * 2)
+    kernels = (kernel, dataclasses.replace(kernel, rows=still))
+    texts = [emit_kernel(one, Isa.AVX512) for one in kernels]
+    moving, staying = (text.count("call void @llvm.prefetch") for text in texts)
+    return moving - staying
 
 
 @pytest.mark.parametrize("empty", [False, True])

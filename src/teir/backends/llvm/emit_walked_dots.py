@@ -50,6 +50,9 @@ _REST_STEP = 2
 """What is left of a fibre is formed by so many positions more or fewer, the last under a mask."""
 _MOST_KEPT = 18
 """Vectors of the fixed rows that wait in registers; more are read again for every block."""
+_ROWS_AHEAD = 4
+"""Fixed rows are asked for so many rows before: all of one is read at once, between gathered rows,
+which is not a run that prefetchers follow."""
 
 
 def walked_dots_arguments(kernel: WalkedDots) -> tuple[str, ...]:
@@ -101,6 +104,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
         if most == 1:
+            _bring_row_near(shared, rows, bounds, row)
             here.emit("", 1)
             return "1"
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
@@ -112,6 +116,14 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
         return taken
 
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), "", form)
+
+
+def _bring_row_near(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> None:
+    """Where gathered rows are asked for ahead, a fixed row is too."""
+    if body.kernel.ahead is None or rows.inputs[0] is not Follows.POSITION:
+        return
+    further = body.text.value(f"add i64 {row}, {_ROWS_AHEAD}")
+    body.ask_for_row(_at_row(body, rows, bounds, further).a)
 
 
 def _of_rows(body: _Body, count: int) -> Values:
@@ -257,11 +269,14 @@ class _Body:
     def _bring_near(self, position: str, distance: int) -> None:
         text = self.text
         far = text.value(f"add i64 {position}, {distance}")
-        place = self._row_at(text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last})"))
+        last = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last})")
+        self.ask_for_row(self._row_at(last))
+
+    def ask_for_row(self, place: str) -> None:
+        """Ask for the lines of the row at ``place``, which need not exist."""
         row_bytes = len(self.lanes) * self.kernel.lanes * self.kernel.data_type.width
         for line in range(0, row_bytes, LINE_BYTES):
-            at = shift_pointer(text, place, line)
-            prefetch(text, at, Cache.SECOND)
+            prefetch(self.text, shift_pointer(self.text, place, line), Cache.SECOND)
 
     def _row(self, block: _Block, position: str, number: int) -> str:
         """Where the gathered row of a position lies; beyond the last that of the last."""
