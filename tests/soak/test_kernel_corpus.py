@@ -7,8 +7,9 @@ from typing import get_args
 
 import pytest
 
-from teir.backends.llvm.emit_kernel import kernel_symbol
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.backends.llvm.native import program_kernels
+from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.kernels import (
     BatchBlock,
@@ -32,7 +33,7 @@ from teir.soak.kernel_pages import kernel_cases, press_one
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.running import host_variants
 from teir.soak.special_programs import special_program, special_programs
-from teir.soak.walked_programs import walk_program, walks
+from teir.soak.walked_programs import long_walks, walk_program, walks
 from teir.target import Isa
 
 
@@ -53,7 +54,7 @@ def reached() -> frozenset[Kernel]:
 @pytest.mark.parametrize("remainder", [1, 24])
 def test_every_program_is_right(remainder: int) -> None:
     made = [special_program(special, remainder) for special in special_programs()]
-    made += [walk_program(walk, remainder) for walk in walks()]
+    made += [walk_program(walk, remainder) for walk in (*walks(), *long_walks())]
     assert [one for one in made if not check(one).ok] == []
 
 
@@ -92,6 +93,16 @@ def test_runs_and_reductions_are_reached() -> None:
         Follows.OUTER_COORDINATE,
     }
     assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
+
+
+def test_rows_that_begin_inside_lines_are_audited() -> None:
+    """Only rows of whole vectors have that form, near ones and those that lie far apart."""
+    made = [lower(walk_program(walk, 1), Isa.AVX512) for walk in long_walks()]
+    kernels = {kernel for one in made for kernel in program_kernels(one.roots)}
+    formed = [one for one in kernels if "in_pieces" in emit_kernel(one, Isa.AVX512)]
+    sampled = [one for one in formed if isinstance(one, WalkedSampledSum)]
+    assert {one.ahead is None for one in sampled} == {True, False}
+    assert {one.data_type for one in sampled} == {DataType.FP32, DataType.FP64}
 
 
 def test_special_kernels_between_inaccessible_pages() -> None:

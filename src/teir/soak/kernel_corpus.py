@@ -1,6 +1,7 @@
 """Figure 15: the machine code of every kernel, audited.
 
-The kernels are those that the guard-page runs of figure 7 reach, and those of sparse programs.
+The kernels are those that the guard-page runs of figure 7 reach with as many elements, and those
+that long rows reach.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from teir.lower.lower import lower
 from teir.soak.code_audit import audit
 from teir.soak.code_object import object_functions
 from teir.soak.kernel_pages import Case, case_program, kernel_cases
-from teir.soak.walked_programs import Scatter, Walk, walk_program, walks
+from teir.soak.walked_programs import Scatter, Walk, long_walks, walk_program, walks
 from teir.target import Isa
 
 AUDITED_ISAS = (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
@@ -28,7 +29,7 @@ AUDITED_ISAS = (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
 @cache
 def audit_cases() -> tuple[Case | Walk | Scatter, ...]:
     """Whatever gives a program for every remainder."""
-    return (*kernel_cases(), *walks())
+    return (*kernel_cases(), *walks(), *long_walks())
 
 
 def audit_items() -> int:

@@ -7,7 +7,7 @@ the remainder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import assert_never
@@ -30,6 +30,12 @@ _FAR = 150_000
 _FAR_DOTS = 40_000
 _FAR_PAIRS = 25_000
 """The same for long rows."""
+
+_SAMPLED = "A[i,j] = B[i,j] * C[i,k] * D[j,k]"
+_SCALED = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
+
+_Statement = tuple[str, str, dict[str, int], dict[str, str], int | None]
+"""(statement, order of loops, extents but that of the remainder, formats, fused factors)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +75,12 @@ def walks() -> tuple[Walk | Scatter, ...]:
     """All of them, in a fixed order."""
     scatters = product((DataType.FP32, DataType.FP64), _INDICES, (False, True))
     return (
-        *_graphs(),
+        *_walks(_statements(), _VALUES),
         *(Scatter(value=value, index=index, by_position=by) for value, index, by in scatters),
     )
 
 
-def _graphs() -> tuple[Walk, ...]:
+def _walks(statements: Iterable[_Statement], values: Sequence[DataType]) -> tuple[Walk, ...]:
     return tuple(
         Walk(
             text=text,
@@ -86,9 +92,17 @@ def _graphs() -> tuple[Walk, ...]:
             fused_at=fused_at,
         )
         for (text, order, extents, levels, fused_at), value, index in product(
-            _statements(), _VALUES, _INDICES
+            statements, values, _INDICES
         )
     )
+
+
+def long_walks() -> tuple[Walk, ...]:
+    """Walks over rows of whole vectors, three and more, whatever the remainder.
+
+    Their kernels have a form of their own for rows that begin inside a cache line.
+    """
+    return _walks(_long_rows(), (DataType.FP32, DataType.FP64))
 
 
 def walk_program(walk: Walk | Scatter, remainder: int) -> Program:
@@ -125,16 +139,15 @@ def _graph_program(walk: Walk, remainder: int) -> Program:
     )
 
 
-def _statements() -> Iterator[tuple[str, str, dict[str, int], dict[str, str], int | None]]:
-    """(statement, order of loops, extents but that of the remainder, formats, fused factors)."""
+def _statements() -> Iterator[_Statement]:
     matrix = {"i": 40, "j": 9}
     yield "A[i,l] = B[i,j] * C[j,l]", "ijl", matrix, {"B": "ds"}, None
     yield "A[i,l] = B[i,j] * C[j,l]", "ijl", {"i": 40, "j": _FAR}, {"B": "ds"}, None
     yield "A[i] = B[i,j] * C[j]", "ij", {"i": 40}, {"B": "ds"}, None
     yield "A[j,l] = B[i,j] * C[i,l]", "ijl", matrix, {"B": "ds"}, None
-    yield "A[i,j] = B[i,j] * C[i,k] * D[j,k]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
+    yield _SAMPLED, "ijk", matrix, {"B": "ds", "A": "ds"}, None
     far = {"i": 20, "j": _FAR_DOTS}
-    yield "A[i,j] = B[i,j] * C[i,k] * D[j,k]", "ijk", far, {"B": "ds", "A": "ds"}, None
+    yield _SAMPLED, "ijk", far, {"B": "ds", "A": "ds"}, None
     yield "A[i,k] = B[i,j] * C[j,k]", "ijk", matrix, {"B": "ds", "C": "ds"}, None
     yield "A[i,j] = C[i,k] * D[j,k] * B[i,j]", "ijk", matrix, {"B": "ds", "A": "ds"}, None
     cube = {"i": 5, "j": 9, "k": 30}
@@ -145,9 +158,17 @@ def _statements() -> Iterator[tuple[str, str, dict[str, int], dict[str, str], in
     yield "A[k,m] = B[i,j,k] * C[i,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, None
     yield "A[i,l,m] = B[i,j,k] * C[j,l] * D[k,m]", "ijklm", cube, {"B": "dss"}, None
     wide = {"i": 40, "j": 900}
-    scaled = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
-    yield scaled, "ijkl", wide, {"B": "ds"}, 3
-    yield scaled, "ijkl", {"i": 20, "j": _FAR_PAIRS}, {"B": "ds"}, 3
+    yield _SCALED, "ijkl", wide, {"B": "ds"}, 3
+    yield _SCALED, "ijkl", {"i": 20, "j": _FAR_PAIRS}, {"B": "ds"}, 3
+
+
+def _long_rows() -> Iterator[_Statement]:
+    for rows, row, dot in product((900, _FAR_PAIRS), (24, 32, 48, 64), (24, 32, 48, 64)):
+        extents = {"i": 40, "j": rows, "k": dot, "l": row}
+        yield _SCALED, "ijkl", extents, {"B": "ds"}, 3
+        if row == dot:
+            extents = {"i": 40, "j": rows, "k": dot}
+            yield _SAMPLED, "ijk", extents, {"B": "ds", "A": "ds"}, None
 
 
 def _scatter_text(scatter: Scatter, remainder: int) -> str:
