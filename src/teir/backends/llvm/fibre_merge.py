@@ -36,7 +36,6 @@ def merge_text(width: int) -> str:
     every one takes the lesser coordinate, and moves on in either fibre that has it. Of long fibres
     the shorter one is marked and the other one looks its coordinates up, a step at a time too.
     """
-    element = f"i{8 * width}"
     return f"""
 {way_text()}
 define internal i64 @teir_merge(ptr %terms, i64 %way, i64 %r, ptr %out, ptr %marks) nounwind {{
@@ -48,7 +47,13 @@ entry:
   br i1 %is.union, label %neither, label %probe.begin
 neither:
   ret i64 -1
-probe.begin:
+{_probe_text(width)}{steps_text(width, "", lambda _: "")}}}"""
+
+
+def _probe_text(width: int) -> str:
+    """From %probe.begin on: the shorter fibre is marked, what the other one meets goes to %out."""
+    element = f"i{8 * width}"
+    return f"""probe.begin:
   %left.short = icmp sle i64 %length, %other.length
   %few = select i1 %left.short, ptr %crd, ptr %other
   %few.begin = select i1 %left.short, i64 %b, i64 %f
@@ -91,4 +96,4 @@ clear.take:
   br label %clear
 probed:
   ret i64 %m
-{steps_text(width, "", lambda _: "")}}}"""
+"""

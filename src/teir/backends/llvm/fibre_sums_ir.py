@@ -46,7 +46,6 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
         share    first row, last row, where columns go, where values go, how many there were
         room     marks, marks of lines, dense row: one for every thread
     """
-    element = f"i{8 * width}"
     take, declared = columns_text(width, squeeze)
     compresses = squeeze is not Squeeze.NOTHING
     declared += lanes_declarations(width, number) if compresses else ""
@@ -58,7 +57,19 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 {_add_term_text(width, number)}
 {way_text()}
 {lanes_text(width, number) if compresses else pair_text(width, number)}
-{_job_text(symbol)}
+{_job_text(symbol)}{_rows_text(width, number, take, compresses=compresses)}
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+declare {number} @{_fused(number)}({number}, {number}, {number})
+{declared}
+"""
+
+
+def _rows_text(width: int, number: str, take: str, *, compresses: bool) -> str:
+    """All rows of a share; ``take`` stores the columns that are marked in a line."""
+    element = f"i{8 * width}"
+    return f"""
 define internal i64 @teir_sums(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks,
                                ptr %lines, ptr %dense, i64 %columns, ptr %row.ends, ptr %out,
                                ptr %values) nounwind {{
@@ -92,13 +103,7 @@ row.end:
   br label %row
 done:
   ret i64 %n
-}}
-declare i64 @llvm.umin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.cttz.i64(i64, i1)
-declare {number} @{_fused(number)}({number}, {number}, {number})
-{declared}
-"""
+}}"""
 
 
 def _job_text(symbol: str) -> str:

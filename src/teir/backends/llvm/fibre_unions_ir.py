@@ -103,33 +103,12 @@ done:
 
 def unions_function(symbol: str, width: int, squeeze: Squeeze) -> str:
     """``unions(first, last, terms, count, marks, lines, counts, out)`` in LLVM IR."""
-    element = f"i{8 * width}"
     take, declared = columns_text(width, squeeze)
     return f"""
 {mark_fibre_text(width)}
 {mark_product_text(width)}
 {mark_both_text(width)}
-{merge_text(width)}
-define internal void @teir_mark_term(ptr %term, i64 %r, ptr %marks, ptr %lines, ptr %ends)
-    nounwind {{
-entry:
-{words_text("term", ("kind", "lpos", "lcrd", "lsame", "rpos", "rcrd", "rsame"))}
-  %r.next = add i64 %r, 1
-{span_text("b", "e", "%lpos", "%r", width)}
-  switch i64 %kind.word, label %copy [ i64 1, label %product  i64 2, label %both ]
-copy:
-  call void @teir_mark_fibre(ptr %lcrd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
-  ret void
-product:
-  call void @teir_mark_product(ptr %lcrd, i64 %b, i64 %e, ptr %rpos, ptr %rcrd, ptr %rsame,
-                               ptr %marks, ptr %lines, ptr %ends)
-  ret void
-both:
-{span_text("f", "g", "%rpos", "%r", width)}
-  call void @teir_mark_both(ptr %lcrd, i64 %b, i64 %e, ptr %rcrd, i64 %f, i64 %g,
-                            ptr %marks, ptr %lines, ptr %ends)
-  ret void
-}}
+{merge_text(width)}{_mark_term_text(width)}
 define i64 @{symbol}(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks, ptr %lines,
                      ptr %counts, ptr %out) nounwind {{
 entry:
@@ -153,7 +132,52 @@ open:
   %later = icmp sgt i64 %r, %first
   %copies = and i1 %repeats, %later
   br i1 %copies, label %copy, label %fresh
+{_without_marks_text(width)}{terms_text(_MARK_TERM)}{lines_text(take, "row.end")}
+row.end:
+  %n.end = phi i64 [ %n.copied, %copy ], [ %n.merged, %merge ], [ %n.group, %group ]
+  %made = sub i64 %n.end, %n
+  %count.at = getelementptr i64, ptr %counts, i64 %r
+  store i64 %made, ptr %count.at
+  br label %row
+done:
+  ret i64 %n
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.cttz.i64(i64, i1)
+{declared}"""
+
+
+def _mark_term_text(width: int) -> str:
+    """Marks what one term stores in a row."""
+    return f"""
+define internal void @teir_mark_term(ptr %term, i64 %r, ptr %marks, ptr %lines, ptr %ends)
+    nounwind {{
+entry:
+{words_text("term", ("kind", "lpos", "lcrd", "lsame", "rpos", "rcrd", "rsame"))}
+  %r.next = add i64 %r, 1
+{span_text("b", "e", "%lpos", "%r", width)}
+  switch i64 %kind.word, label %copy [ i64 1, label %product  i64 2, label %both ]
 copy:
+  call void @teir_mark_fibre(ptr %lcrd, i64 %b, i64 %e, ptr %marks, ptr %lines, ptr %ends)
+  ret void
+product:
+  call void @teir_mark_product(ptr %lcrd, i64 %b, i64 %e, ptr %rpos, ptr %rcrd, ptr %rsame,
+                               ptr %marks, ptr %lines, ptr %ends)
+  ret void
+both:
+{span_text("f", "g", "%rpos", "%r", width)}
+  call void @teir_mark_both(ptr %lcrd, i64 %b, i64 %e, ptr %rcrd, i64 %f, i64 %g,
+                            ptr %marks, ptr %lines, ptr %ends)
+  ret void
+}}"""
+
+
+def _without_marks_text(width: int) -> str:
+    """From %copy and %fresh on: rows that repeat the one before, and such as can be merged."""
+    element = f"i{8 * width}"
+    return f"""copy:
   %length = sub i64 %n, %before
   %bytes = mul i64 %length, {width}
   %from = getelementptr {element}, ptr %out, i64 %before
@@ -170,21 +194,7 @@ merge:
   %n.merged = add i64 %n, %merged
   %is.merged = icmp sge i64 %merged, 0
   br i1 %is.merged, label %row.end, label %mark
-{terms_text(_MARK_TERM)}{lines_text(take, "row.end")}
-row.end:
-  %n.end = phi i64 [ %n.copied, %copy ], [ %n.merged, %merge ], [ %n.group, %group ]
-  %made = sub i64 %n.end, %n
-  %count.at = getelementptr i64, ptr %counts, i64 %r
-  store i64 %made, ptr %count.at
-  br label %row
-done:
-  ret i64 %n
-}}
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i64 @llvm.umin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.cttz.i64(i64, i1)
-{declared}"""
+"""
 
 
 def terms_text(call: str) -> str:
