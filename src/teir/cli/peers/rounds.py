@@ -1,4 +1,8 @@
-"""Interleaved measurement: every round times the peaks and every contender, one after the other."""
+"""Interleaved measurement: every round times the peaks and every contender, one after the other.
+
+What copying leaves in the third cache gives way to a contender's operands only after some calls,
+whoever makes them: each follows calls of its own, and every round begins with another contender.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ _BLOCKS = 3
 _MEDIUM_CALL_SECONDS, _MEDIUM_BLOCKS = 0.008, 2
 _LONG_CALL_SECONDS = 0.05
 _SLOW_CALL_SECONDS, _SLOW_RATIO = 0.05, 1.5
+_WARM_SECONDS = 0.006
 _LARGE_COPY_BYTES = 64 << 20
 
 Call = Callable[[], object]
@@ -65,12 +70,14 @@ def measure(
     copy_bandwidth()
     counts = {name: _calls_per_block(call) for name, call in calls.items()}
     found = Rounds(seconds={name: [] for name in calls})
-    for _ in range(rounds):
+    names = tuple(calls)
+    for number in range(rounds):
         before = measure_peak(data_type, threads)
         found.copy_peaks.append(copy_bandwidth())
-        for name, call in calls.items():
+        begun = number % len(names)
+        for name in (*names[begun:], *names[:begun]):
             if not _is_settled(found, name):
-                found.seconds[name].append(_best_seconds(call, *counts[name]))
+                found.seconds[name].append(_best_seconds(calls[name], *counts[name]))
         found.flops_peaks.append(max(before, measure_peak(data_type, threads)))
     return found
 
@@ -84,13 +91,23 @@ def _calls_per_block(call: Call) -> tuple[int, int]:
     """Calls per block and blocks per round, so that short calls are timed together."""
     if _block_seconds(call, 1) > _LONG_CALL_SECONDS:
         return 1, 1
+    _warm(call)
     once, count = _block_seconds(call, 1), 1
     while _block_seconds(call, count) < _BLOCK_SECONDS:
         count *= 2
     return count, _MEDIUM_BLOCKS if once > _MEDIUM_CALL_SECONDS else _BLOCKS
 
 
+def _warm(call: Call) -> None:
+    """Untimed calls that take a few milliseconds together."""
+    taken = 0.0
+    while taken < _WARM_SECONDS:
+        taken += _block_seconds(call, 1)
+
+
 def _best_seconds(call: Call, count: int, blocks: int) -> float:
+    if blocks > 1:
+        _warm(call)
     return min(_block_seconds(call, count) for _ in range(blocks)) / count
 
 
