@@ -4,45 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from search.planned import USUAL, assert_alike, choice_of, planned
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
-from teir.ir.check import check
-from teir.ir.evaluate import evaluate
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
-from teir.search.choice import Choice, Order, Packing, Sharing
-from teir.search.default_choice import default_choice
-from teir.search.machine import Machine
-from teir.search.tree import TreeOptions, TreeProgram, contraction_program
+from teir.search.choice import Order, Packing, Sharing
 
-USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 LINES = "trus,tupq->pqrs"
 FAR = {"p": 21, "q": 72, "r": 20, "s": 13, "t": 39, "u": 7}
 
 
-def planned(
-    text: str, extents: dict[str, int], machine: Machine, choices: tuple[Choice, ...] = ()
-) -> TreeProgram:
-    terms = text.split("->")[0].split(",")
-    shapes = [tuple(extents[index] for index in term) for term in terms]
-    types = tuple(contiguous(DataType.FP64, shape) for shape in shapes)
-    problem = state_problem(parse_subscripts(text), types, None, None)
-    assert problem.contraction is not None
-    options = TreeOptions(choices=choices)
-    return contraction_program(problem.contraction, ((0, 1),), machine, options)
-
-
-def choice_of(text: str, extents: dict[str, int], machine: Machine) -> Choice:
-    (step,) = planned(text, extents, machine).matrix_steps
-    return default_choice(step.shape, step.machine)
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_lines_are_packed_when_they_are_met(threads: int) -> None:
-    choice = choice_of(LINES, FAR, replace(USUAL, threads=threads))
+    choice = choice_of(LINES, FAR, replace(USUAL, threads=threads), DataType.FP64)
     assert (choice.packed_a, choice.packed_b) == (Packing.WHOLE, Packing.BLOCKS)
     assert choice.sharing in (Sharing.NONE, Sharing.PARTS)
 
@@ -53,7 +27,7 @@ def test_lines_are_packed_when_they_are_met(threads: int) -> None:
     ids=["turned", "few columns", "many rows"],
 )
 def test_other_columns_are_packed_together(text: str, changed: dict[str, int]) -> None:
-    assert choice_of(text, FAR | changed, USUAL).packed_b is not Packing.BLOCKS
+    assert choice_of(text, FAR | changed, USUAL, DataType.FP64).packed_b is not Packing.BLOCKS
 
 
 @pytest.mark.parametrize("packed_a", list(Packing))
@@ -65,19 +39,11 @@ def test_blocks_are_the_whole_and_sum_alike(
     text: str, extents: tuple[int, ...], packed_a: Packing
 ) -> None:
     sizes = dict(zip("pqrstu", extents, strict=True))
-    draw = np.random.default_rng(sum(extents))
-    terms = text.split("->")[0].split(",")
-    first, second = (draw.standard_normal([sizes[index] for index in term]) for term in terms)
-    usual = choice_of(text, sizes, USUAL)
-    results = []
+    usual = choice_of(text, sizes, USUAL, DataType.FP64)
+    programs = []
     for packed_b in (Packing.NONE, Packing.BLOCKS):
         choice = replace(
             usual, packed_a=packed_a, packed_b=packed_b, order=Order.COLUMNS, column_block=12
         )
-        program = planned(text, sizes, USUAL, (choice,)).program
-        assert check(program).ok
-        out = np.full([sizes[index] for index in "pqrs"], np.nan)
-        evaluate(program, {"in0": first, "in1": second, "out": out})
-        results.append(out)
-    assert np.array_equal(results[0], results[1])
-    np.testing.assert_allclose(results[0], np.einsum(text, first, second), rtol=1e-12, atol=1e-12)
+        programs.append(planned(text, sizes, USUAL, DataType.FP64, (choice,)).program)
+    assert_alike(programs, text, sizes, sum(extents))

@@ -7,22 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from search.planned import USUAL, of_shapes
 from strategies.contractions import Drawn, draw, draw_terms
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import IterationNode
 from teir.ir.printing import print_program
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
 TINY = Machine(vector_bytes=16, l1_bytes=256, l2_bytes=1024, threads=1, threaded_work=1)
 """Caches so small that small tensors are cut, packed and left with remainders."""
-USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 MACHINES = {
     "usual": USUAL,
     "tiny": TINY,
@@ -69,13 +66,9 @@ def test_long_narrow_sums_stay_within_the_bound(seed: int) -> None:
 
 def operations(text: str, *shapes: tuple[int, ...], threads: int = 1) -> list[str]:
     """The operations of the primitives of a float32 einsum, in order."""
-    problem = state_problem(
-        parse_subscripts(text), tuple(contiguous(DataType.FP32, one) for one in shapes), None, None
-    )
-    assert problem.contraction is not None
     machine = replace(USUAL, threads=threads)
     path = ((0, 1),) if len(shapes) == 2 else ((0,),)
-    program = contraction_program(problem.contraction, path, machine).program
+    program = contraction_program(of_shapes(text, shapes), path, machine).program
     return [primitive.operation.value for primitive in program.primitives]
 
 
@@ -101,12 +94,8 @@ def test_what_is_no_product_of_matrices() -> None:
 
 def test_threads_share_the_outer_loops() -> None:
     def policies(text: str, *shapes: tuple[int, ...]) -> set[str]:
-        drawn = state_problem(
-            parse_subscripts(text), tuple(contiguous(DataType.FP32, s) for s in shapes), None, None
-        )
-        assert drawn.contraction is not None
         path = ((0, 1),) if len(shapes) == 2 else ((0,),)
-        tree = contraction_program(drawn.contraction, path, replace(USUAL, threads=2))
+        tree = contraction_program(of_shapes(text, shapes), path, replace(USUAL, threads=2))
         assert check(tree.program).ok
         return {n.policy.value for n in tree.program.nodes() if isinstance(n, IterationNode)}
 

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
+from search.planned import USUAL, assert_alike, planned
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
-from teir.ir.evaluate import evaluate
 from teir.ir.nodes import IterationNode, Policy
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.choice import Packing, Sharing
 from teir.search.default_choice import default_choice
-from teir.search.machine import Machine
-from teir.search.tree import TreeProgram, contraction_program
+from teir.search.tree import TreeProgram
 
 SIZES = {"p": 12, "q": 24, "r": 12, "s": 5, "t": 106, "u": 10}
 TEXT = "trus,pqtu->pqrs"
 
 
-def planned(text: str, extents: dict[str, int], threads: int, work: int = 1) -> TreeProgram:
-    machine = Machine(
-        vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=threads, threaded_work=work
-    )
-    shapes = [tuple(extents[index] for index in term) for term in text.split("->")[0].split(",")]
-    types = tuple(contiguous(DataType.FP64, shape) for shape in shapes)
-    problem = state_problem(parse_subscripts(text), types, None, None)
-    assert problem.contraction is not None
-    return contraction_program(problem.contraction, ((0, 1),), machine)
+def program_of(text: str, extents: dict[str, int], threads: int, work: int = 1) -> TreeProgram:
+    machine = replace(USUAL, threads=threads, threaded_work=work)
+    return planned(text, extents, machine, DataType.FP64)
 
 
 def shared_extents(program: TreeProgram) -> list[int]:
@@ -48,7 +39,7 @@ def sharing(program: TreeProgram) -> Sharing:
 
 
 def test_every_thread_packs_the_rows_of_its_part() -> None:
-    program = planned(TEXT, SIZES, 2, 2**16)
+    program = program_of(TEXT, SIZES, 2, 2**16)
     (step,) = program.matrix_steps
     assert sharing(program) is Sharing.PARTS
     assert default_choice(step.shape, step.machine).packed_a is not Packing.NONE
@@ -61,20 +52,20 @@ def test_every_thread_packs_the_rows_of_its_part() -> None:
     ids=["odd", "five", "small"],
 )
 def test_what_does_not_divide_is_shared_otherwise(changed: dict[str, int], threads: int) -> None:
-    program = planned(TEXT, SIZES | changed, threads, 2**10)
+    program = program_of(TEXT, SIZES | changed, threads, 2**10)
     assert sharing(program) not in (Sharing.PARTS, Sharing.NONE)
     assert check(program.program).ok
 
 
 def test_rows_and_columns_are_divided_where_neither_side_has_parts_enough() -> None:
     extents = {"p": 3, "q": 67, "r": 35, "s": 37, "t": 3, "u": 50} | {"r": 14, "q": 99}
-    program = planned(TEXT, extents, 6)
+    program = program_of(TEXT, extents, 6)
     assert sharing(program) is Sharing.PARTS
     assert sorted(shared_extents(program)) == [2, 3]
 
 
 def test_a_step_with_little_work_is_not_divided() -> None:
-    program = planned(TEXT, SIZES, 2, 2**40)
+    program = program_of(TEXT, SIZES, 2, 2**40)
     assert sharing(program) is Sharing.NONE
 
 
@@ -87,15 +78,5 @@ def test_parts_are_the_whole_and_sum_alike(
     text: str, extents: tuple[int, ...], threads: int
 ) -> None:
     sizes = dict(zip("pqrstu", extents, strict=True))
-    draw = np.random.default_rng(sum(extents) + threads)
-    terms = text.split("->")[0].split(",")
-    first, second = (draw.standard_normal([sizes[index] for index in term]) for term in terms)
-    results = []
-    for count in (1, threads):
-        program = planned(text, sizes, count).program
-        assert check(program).ok
-        out = np.full([sizes[index] for index in "pqrs"], np.nan)
-        evaluate(program, {"in0": first, "in1": second, "out": out})
-        results.append(out)
-    assert np.array_equal(results[0], results[1])
-    np.testing.assert_allclose(results[0], np.einsum(text, first, second), rtol=1e-12, atol=1e-12)
+    programs = [program_of(text, sizes, count).program for count in (1, threads)]
+    assert_alike(programs, text, sizes, sum(extents) + threads)

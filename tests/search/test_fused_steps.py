@@ -7,20 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from search.planned import USUAL, of_shapes
 from strategies.contractions import Drawn, draw
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_expression
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.printing import print_program
 from teir.lower.slots import assign_slots
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.fused_steps import FusedSteps
 from teir.search.machine import Machine
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
-USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 SMALL = replace(USUAL, l2_bytes=4096)
 CHAIN = ("id,dk,kj->ij", ((300, 8), (8, 100), (100, 8)))
 
@@ -28,9 +25,7 @@ CHAIN = ("id,dk,kj->ij", ((300, 8), (8, 100), (100, 8)))
 def planned(
     text: str, shapes: tuple[tuple[int, ...], ...], machine: Machine, *, rearrange: bool = True
 ) -> TreeProgram:
-    operands = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
-    contraction = state_problem(parse_expression(text), operands, None, None).contraction
-    assert contraction is not None
+    contraction = of_shapes(text, shapes)
     options = TreeOptions(rearrange=rearrange)
     return contraction_program(contraction, ((0, 1),) * (len(shapes) - 1), machine, options)
 

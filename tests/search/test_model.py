@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from search.planned import USUAL
 from teir.dtypes import DataType
 from teir.ir.load import loads
 from teir.ir.nodes import Program
 from teir.lower.work import program_work
-from teir.search.machine import Machine, Speeds, assumed_speeds
+from teir.search.machine import Speeds, assumed_speeds
 from teir.search.model import predict
 
-MACHINE = Machine(
-    vector_bytes=64, l1_bytes=32 << 10, l2_bytes=1 << 20, threads=1, threaded_work=1 << 16
-)
 SPEEDS = Speeds(
     fp32_flops_per_second=100e9,
     fp64_flops_per_second=50e9,
@@ -63,7 +61,7 @@ c: copy
 @pytest.mark.parametrize("data_type", ["FP32", "FP64"])
 def test_no_product_beats_the_peak(shape: tuple[int, int, int], data_type: str) -> None:
     program = product(*shape, data_type=data_type)
-    expected = predict(program, MACHINE, SPEEDS)
+    expected = predict(program, USUAL, SPEEDS)
     peak = SPEEDS.flops_per_second(DataType[data_type])
     assert expected.arithmetic_seconds >= program_work(program).flops / peak * 0.999
     assert expected.seconds >= expected.arithmetic_seconds
@@ -71,28 +69,28 @@ def test_no_product_beats_the_peak(shape: tuple[int, int, int], data_type: str) 
 
 def test_a_large_product_is_bound_by_arithmetic_and_near_its_peak() -> None:
     program = product(1024, 1024, 1024)
-    expected = predict(program, MACHINE, SPEEDS)
+    expected = predict(program, USUAL, SPEEDS)
     assert expected.bound_by == "arithmetic"
     assert expected.seconds < 1.5 * program_work(program).flops / SPEEDS.fp32_flops_per_second
 
 
 def test_a_large_copy_is_bound_by_memory() -> None:
     size = 4 * 4096 * 4096
-    expected = predict(copy(4096, 4096, turned=False), MACHINE, SPEEDS)
+    expected = predict(copy(4096, 4096, turned=False), USUAL, SPEEDS)
     assert expected.bound_by == "memory"
     assert 3 * size <= expected.memory_bytes <= 3.3 * size
     assert expected.seconds >= 3 * size / SPEEDS.memory_bytes_per_second
 
 
 def test_small_operands_are_expected_from_memory_once() -> None:
-    expected = predict(product(64, 64, 64), MACHINE, SPEEDS)
+    expected = predict(product(64, 64, 64), USUAL, SPEEDS)
     once = 4 * 4 * 64 * 64
     assert once <= expected.memory_bytes <= 1.2 * once
 
 
 def test_what_is_slower_is_expected_to_be() -> None:
     def seconds(program: Program) -> float:
-        return predict(program, MACHINE, SPEEDS).seconds
+        return predict(program, USUAL, SPEEDS).seconds
 
     assert seconds(product(64, 64, 64)) < seconds(product(64, 64, 128))
     assert seconds(product(64, 64, 64)) < seconds(product(64, 64, 64, unit="k"))
@@ -115,7 +113,7 @@ sequential loop over r
 """
     large, small = (
         predict(
-            loads(text.format(repeats=8, extent=extent, stride=4 * extent)), MACHINE, SPEEDS
+            loads(text.format(repeats=8, extent=extent, stride=4 * extent)), USUAL, SPEEDS
         ).memory_bytes
         for extent in (16384, 16)
     )
@@ -136,7 +134,7 @@ primitive gemm = Contraction FP32 (in0, in1 -> out; M=[m], N=[n], K=[k])
 {policy} loop over p
   g: gemm
 """
-    four = replace(MACHINE, threads=4)
+    four = replace(USUAL, threads=4)
     alone, shared = (
         predict(loads(text.format(policy=policy)), four, SPEEDS).arithmetic_seconds
         for policy in ("sequential", "parallel")

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import teir
-from search.test_dense import USUAL, run
+from search.planned import USUAL, of_shapes
+from search.test_dense import run
 from strategies.contractions import draw_terms
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
 from teir.ir.nodes import Program
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.tree import contraction_program
 
 TWO = replace(USUAL, threads=2)
@@ -41,12 +39,9 @@ def test_integers_are_exact_in_any_layout(case: int) -> None:
 
 
 def program_of(text: str, *shapes: tuple[int, ...], threads: int = 2) -> Program:
-    operands = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
-    problem = state_problem(parse_subscripts(text), operands, None, None)
-    assert problem.contraction is not None
     machine = replace(USUAL, threads=threads)
     path = (tuple(range(len(shapes))),)
-    return contraction_program(problem.contraction, path, machine).program
+    return contraction_program(of_shapes(text, shapes), path, machine).program
 
 
 def is_sliced(program: Program) -> bool:

@@ -7,17 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from search.test_dense import MACHINES, USUAL, run
+from search.planned import USUAL, of_shapes
+from search.test_dense import MACHINES, run
 from strategies.contractions import draw_terms
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
 from teir.ir.lanes import lanes_of
 from teir.ir.nodes import Program
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import BatchBlock, DotRows, Elementwise, Kernel, LaneBlock, RowSweep
 from teir.lower.lower import lower
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 from teir.target import Isa
@@ -65,11 +63,9 @@ def test_integers_are_exact_in_any_layout(case: int, machine: Machine) -> None:
 def program_of(
     text: str, shapes: tuple[tuple[int, ...], ...], threads: int, data_type: DataType
 ) -> Program:
-    operands = tuple(contiguous(data_type, shape) for shape in shapes)
-    problem = state_problem(parse_subscripts(text), operands, None, None)
-    assert problem.contraction is not None
     machine = replace(USUAL, threads=threads)
-    return contraction_program(problem.contraction, (tuple(range(len(shapes))),), machine).program
+    path = (tuple(range(len(shapes))),)
+    return contraction_program(of_shapes(text, shapes, data_type), path, machine).program
 
 
 KERNELS: tuple[tuple[str, tuple[tuple[int, ...], ...], type[Kernel]], ...] = (

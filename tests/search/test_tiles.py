@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from search.planned import assert_exact, planned
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
-from teir.ir.check import check
-from teir.ir.evaluate import evaluate
 from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Operation, Program
-from teir.ir.printing import print_program
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
-from teir.search.tree import contraction_program
 
 SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=2048, threads=1, threaded_work=1)
 THROUGH_TILES = {
@@ -41,15 +34,8 @@ DIRECT = {
 }
 
 
-def program_of(
-    text: str, extents: dict[str, int], machine: Machine
-) -> tuple[Program, list[tuple[int, ...]]]:
-    terms, _ = text.split("->")
-    shapes = [tuple(extents[index] for index in term) for term in terms.split(",")]
-    types = tuple(contiguous(DataType.FP32, shape) for shape in shapes)
-    problem = state_problem(parse_subscripts(text), types, None, None)
-    assert problem.contraction is not None
-    return contraction_program(problem.contraction, ((0, 1),), machine).program, shapes
+def program_of(text: str, extents: dict[str, int], machine: Machine) -> Program:
+    return planned(text, extents, machine).program
 
 
 def uses_tiles(program: Program, name: str = "tile") -> bool:
@@ -65,44 +51,30 @@ def uses_tiles(program: Program, name: str = "tile") -> bool:
 @pytest.mark.parametrize("text", THROUGH_TILES)
 def test_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
     extents = THROUGH_TILES[text]
-    program, shapes = program_of(text, extents, replace(SMALL, threads=threads))
+    program = program_of(text, extents, replace(SMALL, threads=threads))
     assert uses_tiles(program)
-    report = check(program)
-    assert report.ok, print_program(program).text
-    draw = np.random.default_rng(3)
-    first, second = (draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
-    expected = np.einsum(text, first, second)
-    out = np.full(expected.shape, 7, np.float32)
-    evaluate(program, {"in0": first, "in1": second, "out": out})
-    np.testing.assert_array_equal(out, expected)
+    assert_exact(program, text, extents, DataType.FP32, 3)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", PACKED_IN_TILES)
 def test_an_input_packed_in_tiles_means_what_numpy_computes(text: str, threads: int) -> None:
     extents = PACKED_IN_TILES[text]
-    program, shapes = program_of(text, extents, replace(SMALL, threads=threads))
+    program = program_of(text, extents, replace(SMALL, threads=threads))
     assert not uses_tiles(program)
     assert uses_tiles(program, "in0_packed")
-    report = check(program)
-    assert report.ok, print_program(program).text
-    draw = np.random.default_rng(4)
-    first, second = (draw.integers(-2, 3, shape).astype(np.float32) for shape in shapes)
-    expected = np.einsum(text, first, second)
-    out = np.full(expected.shape, 7, np.float32)
-    evaluate(program, {"in0": first, "in1": second, "out": out})
-    np.testing.assert_array_equal(out, expected)
+    assert_exact(program, text, extents, DataType.FP32, 4)
 
 
 @pytest.mark.parametrize("text", DIRECT)
 def test_other_products_go_straight_to_the_output(text: str) -> None:
-    program, _ = program_of(text, DIRECT[text], SMALL)
+    program = program_of(text, DIRECT[text], SMALL)
     assert not uses_tiles(program)
 
 
 def test_tiles_go_past_the_caches_and_lie_as_the_input_reads() -> None:
     extents = {"a": 24, "b": 20, "c": 20, "d": 12, "e": 24, "f": 24}
-    program, _ = program_of("afbce,df->edcba", extents, replace(SMALL, l2_bytes=1 << 20))
+    program = program_of("afbce,df->edcba", extents, replace(SMALL, l2_bytes=1 << 20))
     (copy,) = (one for one in program.primitives if one.operation is Operation.COPY)
     assert memory_hints(copy).streams
     (product,) = (one for one in program.primitives if one.operation is Operation.CONTRACTION)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from search.planned import USUAL, of_shapes
 from strategies.contractions import Drawn, draw
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_expression
 from teir.expr.tree_parsing import parse_nested
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
@@ -22,7 +22,6 @@ from teir.search.machine import Machine
 from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
-USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 TINY = Machine(vector_bytes=16, l1_bytes=256, l2_bytes=1024, threads=3, threaded_work=1)
 
 TREES = {
@@ -181,14 +180,10 @@ def test_sums_into_narrow_outputs_are_not_sliced() -> None:
 
 def test_a_summed_index_makes_intermediates_smaller() -> None:
     """xkp,pkm,mkz->xz: no index of the small output makes the parts small, the summed k does."""
-    operands = tuple(
-        contiguous(DataType.FP32, shape) for shape in ((4, 30, 20), (20, 30, 40), (40, 30, 4))
-    )
-    problem = state_problem(parse_expression("xkp,pkm,mkz->xz"), operands, None, None)
-    assert problem.contraction is not None
+    contraction = of_shapes("xkp,pkm,mkz->xz", ((4, 30, 20), (20, 30, 40), (40, 30, 4)))
     path = ((0, 1), (0, 1))
-    whole = contraction_program(problem.contraction, path, USUAL)
-    parts = contraction_program(problem.contraction, path, USUAL, TreeOptions(slices={"k": 2}))
+    whole = contraction_program(contraction, path, USUAL)
+    parts = contraction_program(contraction, path, USUAL, TreeOptions(slices={"k": 2}))
     assert 10 * scratch(parts) < scratch(whole)
 
 

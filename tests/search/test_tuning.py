@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
+from search.planned import USUAL
 from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
 from teir.search.choice import Choice
 from teir.search.contraction import Contraction, Factor
-from teir.search.machine import Machine
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 from teir.search.tuning import (
     MOST_MEASURED,
@@ -20,10 +20,6 @@ from teir.search.tuning import (
     default_choices,
     measured_candidates,
     one_away,
-)
-
-MACHINE = Machine(
-    vector_bytes=64, l1_bytes=32 << 10, l2_bytes=1 << 20, threads=1, threaded_work=1 << 16
 )
 
 
@@ -44,7 +40,7 @@ def contraction(*extents: int) -> Contraction:
 
 def maker(problem: Contraction) -> Callable[[tuple[Choice, ...]], TreeProgram]:
     return lambda choices: contraction_program(
-        problem, ((0, 1),), MACHINE, TreeOptions(choices=choices)
+        problem, ((0, 1),), USUAL, TreeOptions(choices=choices)
     )
 
 
@@ -134,7 +130,7 @@ def test_a_copy_has_nothing_to_choose() -> None:
     )
 
     def make(choices: tuple[Choice, ...]) -> TreeProgram:
-        return contraction_program(transpose, ((0,),), MACHINE, TreeOptions(choices=choices))
+        return contraction_program(transpose, ((0,),), USUAL, TreeOptions(choices=choices))
 
     assert len(list(measured_candidates(make, lambda _: 1.0, lambda _: 1.0))) == 1
 

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
+from search.planned import assert_exact, planned
 from teir.dtypes import DataType
-from teir.expr.parsing import parse_subscripts
-from teir.ir.check import check
-from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Operation, Program, Tensor
-from teir.ir.printing import print_program
-from teir.pipeline.operand_types import contiguous
-from teir.pipeline.problem import state_problem
 from teir.search.default_choice import reduction_blocks
 from teir.search.machine import Machine
 from teir.search.shape import product_shape
 from teir.search.step import Span, Step
-from teir.search.tree import contraction_program
 
 NARROW = Machine(vector_bytes=16, l1_bytes=4096, l2_bytes=2**16, threads=1, threaded_work=2**10)
 EXTENTS = {"n": 16, "p": 4, "q": 4, "s": 48, "r": 3, "x": 8, "y": 12}
 TURNED = ("syx,nyx->ns", "rsyx,pqyx->pqrs", "syx,yxn->ns", "sryx,qpxy->pqrs", "nyx,syx->ns")
 
 
-def shapes_of(text: str, extents: dict[str, int]) -> list[tuple[int, ...]]:
-    return [tuple(extents[index] for index in term) for term in text.split("->")[0].split(",")]
-
-
 def program_of(text: str, extents: dict[str, int], threads: int, data_type: DataType) -> Program:
-    types = tuple(contiguous(data_type, shape) for shape in shapes_of(text, extents))
-    problem = state_problem(parse_subscripts(text), types, None, None)
-    assert problem.contraction is not None
-    machine = replace(NARROW, threads=threads)
-    return contraction_program(problem.contraction, ((0, 1),), machine).program
+    return planned(text, extents, replace(NARROW, threads=threads), data_type).program
 
 
 def is_turned(program: Program) -> bool:
@@ -49,15 +34,7 @@ def is_turned(program: Program) -> bool:
 def test_turned_products_mean_what_numpy_computes(text: str, threads: int) -> None:
     program = program_of(text, EXTENTS, threads, DataType.FP64)
     assert is_turned(program)
-    assert check(program).ok, print_program(program).text
-    draw = np.random.default_rng(3)
-    first, second = (
-        draw.integers(-2, 3, shape).astype(np.float64) for shape in shapes_of(text, EXTENTS)
-    )
-    expected = np.einsum(text, first, second)
-    out = np.full(expected.shape, 7.0)
-    evaluate(program, {"in0": first, "in1": second, "out": out})
-    np.testing.assert_array_equal(out, expected)
+    assert_exact(program, text, EXTENTS, DataType.FP64, 3)
 
 
 @pytest.mark.parametrize("columns", [2, 4, 5, 6])
@@ -65,27 +42,15 @@ def test_a_few_vectors_of_columns_carry_the_lanes_of_long_sums(columns: int) -> 
     extents = EXTENTS | {"n": columns}
     program = program_of(TURNED[0], extents, 1, DataType.FP64)
     assert is_turned(program)
-    draw = np.random.default_rng(4)
-    first, second = (
-        draw.integers(-2, 3, shape).astype(np.float64) for shape in shapes_of(TURNED[0], extents)
-    )
-    out = np.full((columns, 48), 7.0)
-    evaluate(program, {"in0": first, "in1": second, "out": out})
-    np.testing.assert_array_equal(out, np.einsum(TURNED[0], first, second))
+    assert_exact(program, TURNED[0], extents, DataType.FP64, 4)
 
 
 def test_results_of_narrow_types_are_rounded_once_and_then_moved() -> None:
     """Half the elements of a sum in FP16 would not pay for moving results twice."""
-    program = program_of(TURNED[0], EXTENTS | {"x": 16}, 1, DataType.FP16)
+    extents = EXTENTS | {"x": 16}
+    program = program_of(TURNED[0], extents, 1, DataType.FP16)
     assert is_turned(program)
-    assert check(program).ok, print_program(program).text
-    draw = np.random.default_rng(5)
-    shapes = shapes_of(TURNED[0], EXTENTS | {"x": 16})
-    first, second = (draw.integers(-2, 3, shape).astype(np.float16) for shape in shapes)
-    expected = np.einsum(TURNED[0], first.astype(np.float32), second.astype(np.float32))
-    out = np.full(expected.shape, 7, np.float16)
-    evaluate(program, {"in0": first, "in1": second, "out": out})
-    np.testing.assert_array_equal(out, expected.astype(np.float16))
+    assert_exact(program, TURNED[0], extents, DataType.FP16, 5)
 
 
 def test_threads_do_not_decide_the_order_of_the_sum() -> None:

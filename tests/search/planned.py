@@ -1,0 +1,93 @@
+"""Contractions of contiguous operands, planned for the tests here; what their programs compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from teir.dtypes import DataType
+from teir.expr.parsing import parse_expression
+from teir.ir.check import check
+from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Program
+from teir.ir.printing import print_program
+from teir.pipeline.operand_types import OperandType, contiguous
+from teir.pipeline.problem import state_problem
+from teir.search.choice import Choice
+from teir.search.contraction import Contraction
+from teir.search.default_choice import default_choice
+from teir.search.machine import Machine
+from teir.search.tree import TreeOptions, TreeProgram, contraction_program
+
+USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
+"""Caches as most machines have them."""
+
+
+def shapes_of(text: str, extents: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """The shapes of the terms of an expression of letters."""
+    return [tuple(extents[index] for index in term) for term in text.split("->")[0].split(",")]
+
+
+def stated(text: str, types: Sequence[OperandType]) -> Contraction:
+    """The contraction of operands of these types."""
+    problem = state_problem(parse_expression(text), tuple(types), None, None)
+    assert problem.contraction is not None
+    return problem.contraction
+
+
+def of_shapes(
+    text: str, shapes: Sequence[tuple[int, ...]], data_type: DataType = DataType.FP32
+) -> Contraction:
+    """The contraction of contiguous operands of these shapes."""
+    return stated(text, [contiguous(data_type, shape) for shape in shapes])
+
+
+def planned(
+    text: str,
+    extents: Mapping[str, int],
+    machine: Machine,
+    data_type: DataType = DataType.FP32,
+    choices: tuple[Choice, ...] = (),
+) -> TreeProgram:
+    """The program of two operands, with the default choice where none is given."""
+    contraction = of_shapes(text, shapes_of(text, extents), data_type)
+    return contraction_program(contraction, ((0, 1),), machine, TreeOptions(choices=choices))
+
+
+def choice_of(
+    text: str, extents: Mapping[str, int], machine: Machine, data_type: DataType
+) -> Choice:
+    """What is chosen for the only step of two operands."""
+    (step,) = planned(text, extents, machine, data_type).matrix_steps
+    return default_choice(step.shape, step.machine)
+
+
+def assert_exact(
+    program: Program, text: str, extents: Mapping[str, int], data_type: DataType, seed: int
+) -> None:
+    """On small integers the program gives NumPy's result, whatever the output held before."""
+    assert check(program).ok, print_program(program).text
+    draw, numbers = np.random.default_rng(seed), data_type.numpy_dtype()
+    inputs = [draw.integers(-2, 3, shape).astype(numbers) for shape in shapes_of(text, extents)]
+    wide = np.result_type(numbers, np.float32)
+    expected = np.einsum(text, *(one.astype(wide) for one in inputs)).astype(numbers)
+    out = np.full(expected.shape, 7, numbers)
+    evaluate(program, {f"in{number}": one for number, one in enumerate(inputs)} | {"out": out})
+    np.testing.assert_array_equal(out, expected)
+
+
+def assert_alike(
+    programs: Sequence[Program], text: str, extents: Mapping[str, int], seed: int
+) -> None:
+    """Programs on FP64 give the same bits, and NumPy's result up to rounding."""
+    draw = np.random.default_rng(seed)
+    inputs = [draw.standard_normal(shape) for shape in shapes_of(text, extents)]
+    expected = np.einsum(text, *inputs)
+    results = [np.full(expected.shape, np.nan) for _ in programs]
+    operands = {f"in{number}": one for number, one in enumerate(inputs)}
+    for program, out in zip(programs, results, strict=True):
+        assert check(program).ok, print_program(program).text
+        evaluate(program, operands | {"out": out})
+        np.testing.assert_array_equal(out, results[0])
+    np.testing.assert_allclose(results[0], expected, rtol=1e-12, atol=1e-12)
