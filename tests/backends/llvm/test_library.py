@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 
 from backends.llvm.small_programs import SHARED, elementwise
 from teir.backends.llvm import library as library_module
@@ -54,6 +55,35 @@ def test_a_later_process_takes_code_from_disk(tmp_path: Path) -> None:
         assert len(library.leaves({ADD, MUL})) == 2
         assert library.control().keys() >= set(CONTROL_SYMBOLS)
     assert compile_object.call_count == 0
+
+
+def test_kernels_are_found_whichever_plan_asked_first(tmp_path: Path) -> None:
+    fresh(tmp_path / "c").leaves({ADD, MUL})
+    with compiling() as compile_object:
+        fresh(tmp_path / "c").leaves({MUL, RELU})
+    assert compile_object.call_count == 1
+    library = fresh(tmp_path / "c")
+    with compiling() as compile_object:
+        assert len(library.leaves({RELU, ADD})) == 2
+    assert compile_object.call_count == 0
+    assert {leaf_symbol(kernel, host_isa()) for kernel in (ADD, MUL, RELU)} <= set(
+        library.addresses
+    )
+
+
+def test_older_objects_are_loaded_when_they_are_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kernel in (ADD, MUL, RELU):
+        fresh(tmp_path / "c").leaves({kernel})
+    monkeypatch.setattr(library_module, "_LOADED_AT_ONCE", 1)
+    library = fresh(tmp_path / "c")
+    symbols = {kernel: leaf_symbol(kernel, host_isa()) for kernel in (ADD, MUL, RELU)}
+    with compiling() as compile_object:
+        for kernel in (RELU, MUL):
+            assert library.leaves({kernel})[kernel] == library.addresses[symbols[kernel]]
+    assert compile_object.call_count == 0
+    assert symbols[ADD] not in library.addresses
 
 
 def test_another_generator_takes_nothing_from_disk(tmp_path: Path) -> None:

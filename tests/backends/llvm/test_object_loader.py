@@ -13,11 +13,13 @@ from teir.backends.llvm.compile_ir import (
     compile_object,
     host_isa,
     link_object,
+    load_images,
     load_object,
     module_text,
 )
 from teir.backends.llvm.control import CONTROL_SYMBOLS, emit_control
 from teir.backends.llvm.object_loader import image_of, mapped, maps_images
+from teir.backends.llvm.stored_objects import StoredObject
 
 pytestmark = pytest.mark.skipif(not maps_images(), reason="images are mapped on Linux on AMD64")
 
@@ -52,6 +54,25 @@ def function(address: int) -> Callable[[float], float]:
     return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
 
 
+def test_objects_loaded_together_are_as_those_loaded_alone() -> None:
+    doubled = TEXT[0].replace("@first", "@doubled").replace("2.5", "5.0")
+    several = [
+        StoredObject(SYMBOLS, object_of(*TEXT)),
+        StoredObject(("first",), object_of(KEEPS, symbols=("first",))),
+        StoredObject(("doubled",), object_of(doubled, symbols=("doubled",))),
+    ]
+    code = load_images(several)
+    assert code is not None
+    assert code.addresses.keys() == {*SYMBOLS, "doubled"}
+    alone = load_object(*several[0][::-1])
+    for symbol in SYMBOLS:
+        one, other = function(code.addresses[symbol]), function(alone.addresses[symbol])
+        assert one(3.25) == other(3.25)
+    assert function(code.addresses["doubled"])(3.0) == 15.0
+    assert load_images(several[1:2]) is None
+    assert load_images(()) is None
+
+
 def test_constants_and_calls_are_found_where_the_linker_puts_them() -> None:
     data = object_of(*TEXT)
     assert image_of(data, 3) is not None
@@ -65,7 +86,7 @@ def test_constants_and_calls_are_found_where_the_linker_puts_them() -> None:
 def test_pages_of_code_are_not_writable() -> None:
     image = image_of(object_of(*TEXT), 3)
     assert image is not None
-    (address, *_), _kept = mapped(image)
+    ((address, *_),), _kept = mapped((image,))
     with open("/proc/self/maps", encoding="ascii") as lines:
         ranges = [line.split()[:2] for line in lines]
     found = [

@@ -14,12 +14,13 @@ import ctypes
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from teir.backends.llvm.object_loader import image_of, mapped, maps_images
+from teir.backends.llvm.stored_objects import StoredObject
 from teir.runtime.runtime import current
 from teir.target import Isa, widest_isa
 
@@ -152,9 +153,25 @@ def load_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:
     """Put object code into executable memory; ``symbols`` as it was compiled with."""
     image = image_of(data, len(symbols)) if maps_images() else None
     if image is not None:
-        addresses, pages = mapped(image)
+        (addresses,), pages = mapped((image,))
         return LoadedCode(dict(zip(symbols, addresses, strict=True)), pages)
     return link_object(data, symbols)
+
+
+def load_images(objects: Sequence[StoredObject]) -> LoadedCode | None:
+    """As `load_object` all those objects at once that need no linker; None where all do."""
+    images = []
+    symbols = []
+    for one in objects if maps_images() else ():
+        image = image_of(one.data, len(one.symbols))
+        if image is not None:
+            images.append(image)
+            symbols.append(one.symbols)
+    if not images:
+        return None
+    addresses, pages = mapped(images)
+    pairs = zip(symbols, addresses, strict=True)
+    return LoadedCode({k: v for names, at in pairs for k, v in zip(names, at, strict=True)}, pages)
 
 
 def link_object(data: bytes, symbols: tuple[str, ...]) -> LoadedCode:

@@ -1,8 +1,8 @@
 """The code a process has loaded: control functions and kernels, by symbol.
 
 Kernels are compiled when a plan first needs them, all missing ones of a plan in one module, and
-kept on disk. `warm` compiles the kernels most plans need in one object; a fresh process then loads
-that object instead of compiling.
+kept on disk: a fresh process loads what others have compiled, all at once. `warm` compiles the
+kernels most plans need in one object.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from teir.backends.llvm.compile_ir import (
     Machine,
     compile_object,
     compiler_version,
+    load_images,
     load_object,
     machine_for,
     module_text,
 )
 from teir.backends.llvm.control import CONTROL_SYMBOLS, emit_control
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.backends.llvm.stored_objects import StoredObject, packed, unpacked, with_latest
 from teir.lower.kernels import Kernel
 from teir.runtime.object_cache import ObjectCache
 from teir.runtime.runtime import Runtime
@@ -33,8 +35,11 @@ from teir.target import Isa
 _GENERATOR_PLACES = ("backends/llvm", "lower/kernels.py", "dtypes.py", "target.py")
 """The source files that decide what code is generated, below the package's directory."""
 
-_WHOLE_LIBRARY = ("library",)
-"""Takes the symbols' place in the key of the object `CodeLibrary.warm` stores."""
+_WARM, _COMPILED = ("library",), ("compiled",)
+"""End the key of the object `CodeLibrary.warm` stores, and of those that plans asked for."""
+
+_LOADED_AT_ONCE = 128
+"""The latest objects: so many take a few milliseconds."""
 
 _PROGRAM = "program"
 """Stands before a program's functions in the key of its object."""
@@ -50,7 +55,9 @@ class CodeLibrary:
     addresses: dict[str, int] = field(default_factory=dict)
     owners: list[LoadedCode] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    looked_for_warm: bool = False
+    has_looked: bool = False
+    unloaded: dict[str, StoredObject] = field(default_factory=dict)
+    """Objects on disk that are loaded when one of their symbols is asked for."""
     by_kernel: dict[Kernel, int] = field(default_factory=dict)
     """The addresses of leaf functions that plans have asked for."""
 
@@ -58,9 +65,9 @@ class CodeLibrary:
         """The addresses of the control functions; the dictionary holds more, by symbol."""
         if CONTROL_SYMBOLS[0] not in self.addresses:
             with self.lock:
-                self._load_warm()
+                self._load_stored(CONTROL_SYMBOLS[:1])
                 if CONTROL_SYMBOLS[0] not in self.addresses:
-                    self._obtain(CONTROL_SYMBOLS, lambda: [emit_control(self.isa)])
+                    self._compile(CONTROL_SYMBOLS, [emit_control(self.isa)])
         return self.addresses
 
     def leaves(self, kernels: Iterable[Kernel]) -> dict[Kernel, int]:
@@ -75,7 +82,7 @@ class CodeLibrary:
         symbols = {kernel: leaf_symbol(kernel, self.isa) for kernel in kernels}
         if not self.addresses.keys() >= set(symbols.values()):
             with self.lock:
-                self._load_warm()
+                self._load_stored(symbols.values())
                 self._complete(symbols)
         return {kernel: self.addresses[symbol] for kernel, symbol in symbols.items()}
 
@@ -92,8 +99,8 @@ class CodeLibrary:
         ]
         data = compile_object(module_text(texts, self.isa), self.isa, symbols)
         with self.lock:
-            self._load(symbols, data)
-        return self.cache.store(self._key(_WHOLE_LIBRARY), _pack(symbols, data))
+            self._load(StoredObject(symbols, data))
+        return self.cache.store(self._key(_WARM), packed([StoredObject(symbols, data)]))
 
     def program(
         self, symbols: tuple[str, ...], functions: str, bodies: Callable[[], list[str]]
@@ -124,35 +131,48 @@ class CodeLibrary:
         missing = {symbol: k for k, symbol in wanted.items() if symbol not in self.addresses}
         if missing:
             symbols = tuple(sorted(missing))
-            self._obtain(symbols, lambda: [emit_kernel(missing[s], self.isa) for s in symbols])
+            self._compile(symbols, [emit_kernel(missing[s], self.isa) for s in symbols])
 
-    def _obtain(self, symbols: tuple[str, ...], texts: Callable[[], list[str]]) -> None:
-        entry = self._stored(symbols)
-        if entry is None or entry[0] != symbols:
-            data = compile_object(module_text(texts(), self.isa), self.isa, symbols)
-            self.cache.store(self._key(symbols), _pack(symbols, data))
-            entry = (symbols, data)
-        self._load(*entry)
+    def _compile(self, symbols: tuple[str, ...], texts: Iterable[str]) -> None:
+        """Of two processes that do this at the same time, what one of them keeps may get lost."""
+        data = compile_object(module_text(texts, self.isa), self.isa, symbols)
+        latest = StoredObject(symbols, data)
+        self.cache.store(self._key(_COMPILED), packed(with_latest(self._stored(_COMPILED), latest)))
+        self._load(latest)
 
-    def _load_warm(self) -> None:
-        if self.looked_for_warm:
-            return
-        self.looked_for_warm = True
-        entry = self._stored(_WHOLE_LIBRARY)
-        if entry is not None:
-            self._load(*entry)
+    def _load_stored(self, wanted: Iterable[str]) -> None:
+        """Load what is on disk, the first time; then the objects that hold a wanted symbol."""
+        if not self.has_looked:
+            self.has_looked = True
+            for one in self._stored(_WARM):
+                self._load(one)
+            compiled = self._stored(_COMPILED)
+            code = load_images(compiled[-_LOADED_AT_ONCE:])
+            if code is not None:
+                self._own(code)
+            self.unloaded = {
+                symbol: one
+                for one in compiled
+                for symbol in one.symbols
+                if symbol not in self.addresses
+            }
+        for symbol in wanted:
+            if symbol in self.unloaded and symbol not in self.addresses:
+                self._load(self.unloaded.pop(symbol))
 
-    def _load(self, symbols: tuple[str, ...], data: bytes) -> None:
-        code = load_object(data, symbols)
+    def _load(self, one: StoredObject) -> None:
+        self._own(load_object(one.data, one.symbols))
+
+    def _own(self, code: LoadedCode) -> None:
         self.owners.append(code)
         self.addresses.update(code.addresses)
 
-    def _stored(self, symbols: tuple[str, ...]) -> tuple[tuple[str, ...], bytes] | None:
-        entry = self.cache.load(self._key(symbols))
-        return None if entry is None else _unpack(entry)
+    def _stored(self, which: tuple[str, ...]) -> list[StoredObject]:
+        entry = self.cache.load(self._key(which))
+        return [] if entry is None else unpacked(entry)
 
     def _key(self, symbols: tuple[str, ...]) -> bytes:
-        """Everything the code depends on: symbols name kernels, the generator makes texts."""
+        """Everything the code depends on, and what tells entries apart."""
         machine = machine_for(self.isa)
         parts = (self.generator, compiler_version(), *_machine_words(machine), *symbols)
         return "\n".join(parts).encode()
@@ -186,12 +206,3 @@ _GENERATOR = generator_digest()
 
 def _machine_words(machine: Machine) -> tuple[str, str, str]:
     return (machine.triple, machine.cpu, machine.features)
-
-
-def _pack(symbols: tuple[str, ...], data: bytes) -> bytes:
-    return "\n".join(symbols).encode() + b"\0" + data
-
-
-def _unpack(entry: bytes) -> tuple[tuple[str, ...], bytes]:
-    names, _, data = entry.partition(b"\0")
-    return tuple(names.decode().split("\n")), data

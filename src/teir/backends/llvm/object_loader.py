@@ -16,6 +16,7 @@ import mmap
 import platform
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from teir.runtime.runtime import current
@@ -145,18 +146,30 @@ def _relocations(
     return found
 
 
-def mapped(image: Image) -> tuple[tuple[int, ...], Any]:
-    """The addresses of the functions in executable memory, and what keeps it. Raises OSError."""
-    size = -(-len(image.content) // mmap.PAGESIZE) * mmap.PAGESIZE
+def mapped(images: Sequence[Image]) -> tuple[list[tuple[int, ...]], Any]:
+    """The addresses of every image's functions in executable memory, and what keeps it.
+
+    Raises OSError.
+    """
+    starts = []
+    size = 0
+    for image in images:
+        starts.append(size)
+        size += -(-len(image.content) // mmap.PAGESIZE) * mmap.PAGESIZE
     pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    pages[: len(image.content)] = image.content
+    for start, image in zip(starts, images, strict=True):
+        pages[start : start + len(image.content)] = image.content
     view = ctypes.c_char.from_buffer(pages)
     base = ctypes.addressof(view)
     protect = current().once("mprotect", _protect)
     if protect(base, size, mmap.PROT_READ | mmap.PROT_EXEC):
         code = ctypes.get_errno()
         raise OSError(code, "the pages of code could not be made executable")
-    return tuple([base + start for start in image.functions]), (view, pages)
+    functions = [
+        tuple([base + start + function for function in image.functions])
+        for start, image in zip(starts, images, strict=True)
+    ]
+    return functions, (view, pages)
 
 
 def maps_images() -> bool:
