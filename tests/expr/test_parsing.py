@@ -52,6 +52,7 @@ def test_reading_ends_in_a_value_or_in_findings(text: str) -> None:
         ("i. ..", "TEIR602", 2),
         ("...i...", "TEIR602", 5),
         ("ij->i->j", "TEIR603", 6),
+        ("ij->->", "TEIR603", 5),
         ("i-j", "TEIR603", 2),
         ("ij->i,j", "TEIR603", 6),
         ("i>j", "TEIR603", 2),
@@ -62,6 +63,12 @@ def test_the_finding_points_at_the_character(text: str, code: str, column: int) 
         parse_subscripts(text)
     finding = caught.value.findings[0]
     assert (finding.code, finding.place) == (code, TextPlace(line=1, column=column))
+
+
+def test_a_second_arrow_is_one_finding() -> None:
+    with pytest.raises(TeirError, match="found a second arrow") as caught:
+        parse_subscripts("ij,jk->ik->k")
+    assert len(caught.value.findings) == 1
 
 
 def test_the_caret_stands_under_the_character() -> None:

@@ -519,6 +519,8 @@ def test_wrong_keywords() -> None:
     assert code_of(lambda: teir.einsum("ij,jk", a, a, optimize=[(0, 0)])) == "TEIR612"
     assert code_of(lambda: teir.einsum(a, "ij")) == "TEIR611"
     assert code_of(lambda: teir.einsum(5)) == "TEIR611"
+    with pytest.raises(TeirError, match="found values of the types NoneType, ndarray, ndarray"):
+        teir.einsum(None, a, a)
 
 
 # --- plan -----------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Ter
             continue
         if not is_symbol(character):
             findings.append(_character_finding(text, place, ellipsis))
-            place += 3 if text.startswith("...", place, end) else 1
+            place += next((len(word) for word in ("...", "->") if text.startswith(word, place)), 1)
             continue
         symbols.append(character)
         columns.append(place)
@@ -97,9 +97,9 @@ def _character_finding(text: str, place: int, ellipsis: int | None) -> Finding:
             found = "a second ellipsis" if ellipsis is not None else "a dot that is not part of one"
             return at_character(ELLIPSIS, text, place, "one ellipsis '...' in a term", found)
         case "-" | ">" | ",":
-            return at_character(
-                ARROW, text, place, "one arrow '->', then one output term", repr(text[place])
-            )
+            is_arrow = text.startswith("->", place)
+            found = "a second arrow" if is_arrow else repr(text[place])
+            return at_character(ARROW, text, place, "one arrow '->', then one output term", found)
         case character:
             return at_character(CHARACTER, text, place, "a letter", repr(character))
 

@@ -246,7 +246,7 @@ def _parse(subscripts: Any, operands: Sequence[Any]) -> tuple[Subscripts, Sequen
     output = _listed(output)
     for entry in (*lists, *(() if output is None else (output,))):
         if not isinstance(entry, (list, tuple, range)):
-            raise TeirError((_sublist_finding(entry),))
+            raise TeirError((_sublist_finding((subscripts, *operands)),))
     return parse_sublists(lists, output), arguments[::2]
 
 
@@ -256,12 +256,12 @@ def _listed(entry: Any) -> Any:
     return entry.tolist() if is_vector else entry
 
 
-def _sublist_finding(found: Any) -> Finding:
+def _sublist_finding(arguments: Sequence[Any]) -> Finding:
     from teir.expr.rules import SUBLIST
 
     return Finding(
         rule=SUBLIST,
         place=ArgumentPlace(name="subscripts"),
-        expected="an expression, or operands alternating with lists of integers",
-        found=f"a value of type {type(found).__name__}",
+        expected="an expression as text, or operands alternating with lists of integers",
+        found="values of the types " + ", ".join(type(one).__name__ for one in arguments),
     )
