@@ -131,6 +131,8 @@ def test_all_wrong_operands_are_named_at_once() -> None:
     with pytest.raises(teir.TeirError) as error:
         teir.run(teir.loads(PRODUCT), {"in0": None, "other": 1})
     assert codes(error) == ["TEIR704", "TEIR501", "TEIR501", "TEIR501"]
+    found = [finding.found for finding in error.value.findings[1:]]
+    assert found == ["None", "none given by this name", "none given by this name"]
 
 
 def test_arguments_of_other_types_are_findings() -> None:

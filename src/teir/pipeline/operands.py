@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.operand import BoundOperand, bind_operand
+from teir.arrays.operand import GIVEN, BoundOperand, bind_operand
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.nodes import Program
 
@@ -39,9 +39,12 @@ def bind_operands(
     findings = [_unknown(name, names) for name in operands if name not in names]
     bound: dict[str, BoundOperand] = {}
     for tensor in program.tensors:
+        if tensor.name not in operands:
+            findings.append(_missing(tensor.name))
+            continue
         try:
             bound[tensor.name] = bind_operand(
-                tensor.name, operands.get(tensor.name), tensor.data_type, tensor.name in written
+                tensor.name, operands[tensor.name], tensor.data_type, tensor.name in written
             )
         except TeirError as error:
             findings += error.findings
@@ -64,6 +67,11 @@ def _unknown(name: object, names: set[str]) -> Finding:
         expected="one of " + ", ".join(sorted(names)),
         found=repr(name),
     )
+
+
+def _missing(name: str) -> Finding:
+    place = ArgumentPlace(name=name)
+    return Finding(rule=GIVEN, place=place, expected="an array", found="none given by this name")
 
 
 def _not_a_mapping(operands: object) -> Finding:
