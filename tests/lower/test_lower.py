@@ -75,11 +75,11 @@ def program(
     )
 
 
-def zero(m: str = "m", n: str = "n") -> Primitive:
-    return Primitive(name="zero", operation=Operation.ZERO, inputs=(), output="out", m=(m,), n=(n,))
+def zero(m: tuple[str, ...] = ("m",), n: tuple[str, ...] = ("n",)) -> Primitive:
+    return Primitive(name="zero", operation=Operation.ZERO, inputs=(), output="out", m=m, n=n)
 
 
-def gemm(**roles: tuple[str, ...]) -> Primitive:
+def gemm(*metadata: tuple[str, str], **roles: tuple[str, ...]) -> Primitive:
     return Primitive(
         name="gemm",
         operation=Operation.CONTRACTION,
@@ -89,6 +89,7 @@ def gemm(**roles: tuple[str, ...]) -> Primitive:
         n=roles.get("n", ()),
         k=roles.get("k", ()),
         c=roles.get("c", ()),
+        metadata=metadata,
     )
 
 
@@ -207,21 +208,11 @@ def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
         axis("n", 3, in1=4, out=128),
         axis("k", 5, in0=384, in1=12),
     )
-    gemm = Primitive(
-        name="gemm",
-        operation=Operation.CONTRACTION,
-        inputs=("in0", "in1"),
-        output="out",
-        m=("r", "m"),
-        n=("n",),
-        k=("k",),
-        metadata=(("prefetch", '["in0", "out"]'), ("stream", "true")),
-    )
-    zero = Primitive(
-        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("r", "m"), n=("n",)
+    product = gemm(
+        ("prefetch", '["in0", "out"]'), ("stream", "true"), m=("r", "m"), n=("n",), k=("k",)
     )
     names = (leaf("zero"), leaf("gemm"))
-    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), *names)
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zero(("r", "m")), product), *names)
     (call,) = calls(lower(subject, Isa.AVX512).roots)
     assert isinstance(call.kernel, PanelBlock)
     assert (call.kernel.vectors, call.kernel.runs, call.kernel.streams) == (3, 2, True)
@@ -239,21 +230,9 @@ def test_what_is_asked_for_lies_in_the_next_turn_of_a_loop_that_is_not_soon_over
         axis("n", 4, in1=4, out=128),
         axis("k", 5, in0=128, in1=16),
     )
-    gemm = Primitive(
-        name="gemm",
-        operation=Operation.CONTRACTION,
-        inputs=("in0", "in1"),
-        output="out",
-        m=("m",),
-        n=("n",),
-        k=("k",),
-        metadata=(("prefetch", '["in0"]'),),
-    )
-    zero = Primitive(
-        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("m",), n=("n",)
-    )
+    product = gemm(("prefetch", '["in0"]'), m=("m",), n=("n",), k=("k",))
     tile = loop("p", loop("q", leaf("zero"), leaf("gemm")))
-    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), tile)
+    subject = program(DataType.FP32, "in0 in1 out", axes, (zero(), product), tile)
     (call,) = calls(lower(subject, Isa.AVX512).roots)
     assert isinstance(call.kernel, PanelBlock)
     assert call.kernel.brings
@@ -269,17 +248,8 @@ def test_blocks_of_columns_ask_for_the_rows_of_the_next_tile(columns: int) -> No
         axis("u", 9, in0=768, in1=4 * 3),
         axis("t", 3, in0=768 * 9, in1=4),
     )
-    gemm = Primitive(
-        name="gemm",
-        operation=Operation.CONTRACTION,
-        inputs=("in0", "in1"),
-        output="out",
-        m=("m",),
-        n=("n",),
-        k=("u", "t"),
-        metadata=(("prefetch", '["in0"]'),),
-    )
-    subject = program(DataType.FP32, "in0 in1 out", axes, (gemm,), loop("p", leaf("gemm")))
+    product = gemm(("prefetch", '["in0"]'), m=("m",), n=("n",), k=("u", "t"))
+    subject = program(DataType.FP32, "in0 in1 out", axes, (product,), loop("p", leaf("gemm")))
     called = calls(lower(subject, Isa.AVX512).roots)
     asking = [call for call in called if isinstance(call.kernel, BringLines)]
     assert asking
@@ -298,20 +268,10 @@ def test_streams_of_rows_in_several_blocks(rows: int) -> None:
         axis("n", 4, in1=4, out=4 * rows),
         axis("k", 3, in0=4 * rows, in1=16),
     )
-    gemm = Primitive(
-        name="gemm",
-        operation=Operation.CONTRACTION,
-        inputs=("in0", "in1"),
-        output="out",
-        m=("m",),
-        n=("n",),
-        k=("k",),
-        metadata=(("stream", "true"),),
+    product = gemm(("stream", "true"), m=("m",), n=("n",), k=("k",))
+    subject = program(
+        DataType.FP32, "in0 in1 out", axes, (zero(), product), leaf("zero"), leaf("gemm")
     )
-    zero = Primitive(
-        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("m",), n=("n",)
-    )
-    subject = program(DataType.FP32, "in0 in1 out", axes, (zero, gemm), leaf("zero"), leaf("gemm"))
     for call in calls(lower(subject, Isa.AVX512).roots):
         kernel = call.kernel
         assert isinstance(kernel, PanelBlock)
@@ -329,21 +289,11 @@ def test_a_loop_around_a_short_block_is_one_call(columns_apart: int, joins: bool
         axis("n", 2, in1=4, out=columns_apart),
         axis("k", 12, in0=192, in1=8),
     )
-    streamed = Primitive(
-        name="gemm",
-        operation=Operation.CONTRACTION,
-        inputs=("in0", "in1"),
-        output="out",
-        m=("r", "m"),
-        n=("n",),
-        k=("k",),
-        metadata=(("prefetch", '["out"]'), ("stream", "true")),
-    )
-    zeroed = Primitive(
-        name="zero", operation=Operation.ZERO, inputs=(), output="out", m=("r", "m"), n=("n",)
-    )
+    product = gemm(("prefetch", '["out"]'), ("stream", "true"), m=("r", "m"), n=("n",), k=("k",))
     inside = (leaf("zero"), leaf("gemm"))
-    subject = program(DataType.FP32, "in0 in1 out", axes, (zeroed, streamed), loop("p", *inside))
+    subject = program(
+        DataType.FP32, "in0 in1 out", axes, (zero(("r", "m")), product), loop("p", *inside)
+    )
     (call,) = lower(subject, Isa.AVX512).roots
     assert isinstance(call, Call)
     assert isinstance(call.kernel, PanelBlock)

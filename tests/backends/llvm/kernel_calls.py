@@ -30,6 +30,12 @@ TYPES = (
     DataType.C64,
     DataType.C128,
 )
+PAIRS = (
+    *((data_type, data_type) for data_type in TYPES),
+    (DataType.BF16, DataType.FP32),
+    (DataType.FP16, DataType.FP32),
+)
+"""Types of what is multiplied and of the result."""
 HERE = tuple(isa for isa in Isa if runs_here(isa))
 
 _NODE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)

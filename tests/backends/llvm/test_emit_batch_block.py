@@ -9,7 +9,7 @@ import pytest
 
 from backends.llvm.kernel_calls import (
     HERE,
-    TYPES,
+    PAIRS,
     Compiled,
     Edge,
     Guarded,
@@ -21,12 +21,6 @@ from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import BatchBlock, GemmBlock
 from teir.target import Isa
-
-PAIRS = (
-    *((data_type, data_type) for data_type in TYPES),
-    (DataType.BF16, DataType.FP32),
-    (DataType.FP16, DataType.FP32),
-)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from backends.llvm.kernel_calls import (
     HERE,
-    TYPES,
+    PAIRS,
     Compiled,
     Edge,
     Guarded,
@@ -25,11 +25,6 @@ from teir.lower.kernels import DotRows
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST
-PAIRS = (
-    *((data_type, data_type) for data_type in TYPES),
-    (DataType.BF16, DataType.FP32),
-    (DataType.FP16, DataType.FP32),
-)
 ACCESSES = (
     ((UNIT,), (False,)),
     ((UNIT, UNIT), (False, True)),

@@ -10,6 +10,7 @@ import pytest
 
 from backends.llvm.kernel_calls import (
     HERE,
+    PAIRS,
     TYPES,
     Compiled,
     Edge,
@@ -28,11 +29,6 @@ from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST
-PAIRS = (
-    *((data_type, data_type) for data_type in TYPES),
-    (DataType.BF16, DataType.FP32),
-    (DataType.FP16, DataType.FP32),
-)
 
 
 _BLOCKS = 3

@@ -7,6 +7,7 @@ import pytest
 
 from backends.llvm.kernel_calls import (
     HERE,
+    PAIRS,
     TYPES,
     Compiled,
     Edge,
@@ -29,11 +30,6 @@ ACCESSES = (
     (STRIDED, UNIT, STRIDED),
     (UNIT, UNIT, BROADCAST, UNIT),
     (UNIT, STRIDED, UNIT, BROADCAST, UNIT),
-)
-PAIRS = (
-    *((data_type, data_type) for data_type in TYPES),
-    (DataType.BF16, DataType.FP32),
-    (DataType.FP16, DataType.FP32),
 )
 
 

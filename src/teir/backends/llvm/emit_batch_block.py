@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
 from teir.backends.llvm.emit_numbers import (
-    computed_number,
     narrow,
     numbers_per_element,
+    require_one_accumulator,
     round_factor,
     widen,
 )
@@ -41,8 +41,7 @@ BATCH_BLOCK_ARGUMENTS = ("batch", "a_batch", "b_batch", "c_batch", "last_lanes")
 
 def emit_batch_block_body(kernel: BatchBlock, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `BatchBlock`."""
-    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
-        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
     text = FunctionText()
     text.label("entry")
     body = _Body(

@@ -15,10 +15,10 @@ from functools import partial
 from teir.backends.llvm.emit_halving import Pack, emit_halving
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import (
-    computed_number,
     narrow,
     number_bytes,
     numbers_per_element,
+    require_one_accumulator,
     round_factor,
     stored_number,
     widen,
@@ -51,8 +51,7 @@ def dot_rows_arguments(kernel: DotRows) -> tuple[str, ...]:
 
 def emit_dot_rows_body(kernel: DotRows, isa: Isa, names: tuple[str, ...]) -> FunctionText:
     """The body for operand pointers ``names`` and the arguments of `DotRows`."""
-    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
-        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
     text = FunctionText()
     text.label("entry")
     kind = Arithmetic(isa, kernel.in_type, kernel.lanes * numbers_per_element(kernel.in_type))

@@ -35,7 +35,7 @@ from teir.backends.llvm.emit_gemm_requests import (
 )
 from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
 from teir.backends.llvm.emit_numbers import (
-    computed_number,
+    require_one_accumulator,
 )
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
 from teir.lower.access import Access
@@ -60,8 +60,7 @@ def emit_gemm_node(kernel: GemmBlock, isa: Isa) -> FunctionText:
 def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
     if kernel.c_access is Access.BROADCAST:
         raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
-    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
-        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
     if kernel.flushes and (kernel.repeats or kernel.depth is not None):
         raise ValueError("expected no repetition and no fixed depth of a block that flushes")
     if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):

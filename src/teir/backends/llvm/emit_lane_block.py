@@ -14,9 +14,9 @@ from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
 from teir.backends.llvm.emit_lanes import load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import (
-    computed_number,
     narrow,
     numbers_per_element,
+    require_one_accumulator,
     round_factor,
     widen,
 )
@@ -36,8 +36,7 @@ _LOOPS = ("outer", "batch", "k")
 
 def emit_lane_block_body(kernel: LaneBlock, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `LaneBlock`."""
-    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
-        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
     text = FunctionText()
     text.label("entry")
     body = _Body(

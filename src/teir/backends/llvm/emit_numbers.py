@@ -38,6 +38,12 @@ def computed_number(data_type: DataType) -> str:
     return stored_number(data_type.accumulator)
 
 
+def require_one_accumulator(in_type: DataType, out_type: DataType) -> None:
+    """Raises ValueError where sums of ``in_type`` are not computed as ``out_type`` is."""
+    if computed_number(in_type) != computed_number(out_type):
+        raise ValueError(f"expected one accumulator, found {in_type} to {out_type}")
+
+
 def numbers_per_element(data_type: DataType) -> int:
     return 2 if data_type.is_complex else 1
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
 from teir.backends.llvm.emit_lanes import load, store
 from teir.backends.llvm.emit_numbers import (
-    computed_number,
     narrow,
     numbers_per_element,
+    require_one_accumulator,
     round_factor,
     widen,
 )
@@ -37,8 +37,7 @@ def product_sum_arguments(kernel: ProductSum) -> tuple[str, ...]:
 
 def emit_product_sum_body(kernel: ProductSum, isa: Isa, names: tuple[str, ...]) -> FunctionText:
     """The body for operand pointers ``names`` and the arguments of `ProductSum`."""
-    if computed_number(kernel.in_type) != computed_number(kernel.out_type):
-        raise ValueError(f"expected one accumulator, found {kernel.in_type} to {kernel.out_type}")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
     text = FunctionText()
     text.label("entry")
     fresh = text.value("icmp eq i64 %accumulate, 0")
