@@ -11,6 +11,8 @@ from teir.dtypes import DataType
 from teir.search.choice import Order, Packing, Sharing
 
 LINES = "trus,tupq->pqrs"
+SHORT = "fcea,debf->dcba"
+MANY = {"a": 48, "b": 40, "c": 40, "d": 40, "e": 40, "f": 48}
 FAR = {"p": 21, "q": 72, "r": 20, "s": 13, "t": 39, "u": 7}
 
 
@@ -23,11 +25,40 @@ def test_lines_are_packed_when_they_are_met(threads: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "changed"),
-    [("rstu,tuqp->pqrs", {}), (LINES, {"q": 8}), (LINES, {"r": 200})],
+    [("rstu,tuqp->pqrs", {}), (LINES, {"q": 8}), (LINES, {"r": 300})],
     ids=["turned", "few columns", "many rows"],
 )
 def test_other_columns_are_packed_together(text: str, changed: dict[str, int]) -> None:
     assert choice_of(text, FAR | changed, USUAL, DataType.FP64).packed_b is not Packing.BLOCKS
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [(SHORT, {}), ("fcea,edfb->dcba", {"b": 48, "f": 40})],
+    ids=["short runs", "lines"],
+)
+def test_many_rows_wait_for_columns(text: str, changed: dict[str, int]) -> None:
+    choice = choice_of(text, MANY | changed, USUAL, DataType.FP64)
+    assert choice.row_block < MANY["a"] * MANY["c"]
+    assert (choice.packed_a, choice.packed_b) == (Packing.WHOLE, Packing.BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        (SHORT, {"b": 16}, Packing.NONE),
+        (SHORT, {"c": 8}, Packing.NONE),
+        (SHORT, {"f": 72}, Packing.NONE),
+        ("cefa,dbef->dcba", {}, Packing.NONE),
+        ("fcae,debf->dcba", {}, Packing.WHOLE),
+        (SHORT, {"c": 72}, Packing.WHOLE),
+    ],
+    ids=["few columns", "few rows", "long runs", "one run", "turned rows", "too many rows"],
+)
+def test_short_runs_of_few_or_turned_rows(
+    text: str, changed: dict[str, int], expected: Packing
+) -> None:
+    assert choice_of(text, MANY | changed, USUAL, DataType.FP64).packed_b is expected
 
 
 @pytest.mark.parametrize("packed_a", list(Packing))

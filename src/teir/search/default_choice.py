@@ -15,6 +15,7 @@ from teir.search.division import Division, Packs, division_of
 from teir.search.machine import Machine
 from teir.search.packed_operands import (
     FEW_COLUMNS,
+    LARGEST_IN_L3,
     asked_panel,
     columns_stay,
     fits_whole,
@@ -41,8 +42,6 @@ _PANELS_OF_A_RUN = 4
 _ASKED_COLUMNS = 24
 """Columns of a tile where A stays in place and long sums are made: tiles of all columns take 2 to
 17 % longer."""
-_SHARED_PACKED = 16
-"""Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
@@ -96,7 +95,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         case Sharing.ROWS:
             return choice
         case Sharing.COLUMNS:
-            if fits_whole(shape, k, machine, _SHARED_PACKED):
+            if fits_whole(shape, k, machine, LARGEST_IN_L3):
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
         case Sharing.NONE | Sharing.PARTS:
