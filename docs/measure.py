@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,9 +23,12 @@ import teir
 from teir.cli.timing import in_time_unit
 
 FOLDER = Path(__file__).parent
+_FIRST_CALLS = "first-calls"
+"""The argument with which this program times first calls and prints them."""
 
 
 def main() -> None:
+    _json("warm", "--json")
     machine = _json("info", "--json")
     machine["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
     demos = [_json("demo", "--json", "--threads", "1")]
@@ -49,13 +53,26 @@ def overheads() -> list[dict[str, str]]:
             "`teir.einsum`, extents 2, a known contraction",
             _call(lambda: teir.einsum("ij,jk->ik", a, b)),
         ),
-        ("first call of a contraction never seen before", statistics.median(_first_calls())),
+        (
+            "first call of a contraction never seen before, its kernels on disk (`teir warm`)",
+            _first_call({}),
+        ),
+        ("the same, its kernels compiled on the way", _first_call({"TEIR_CACHE": "off"})),
     ]
     return [{"what": what, "median": in_time_unit(seconds)} for what, seconds in rows]
 
 
+def _first_call(environment: dict[str, str]) -> float:
+    """The median of `_first_calls` in a process with these variables."""
+    command = [sys.executable, __file__, _FIRST_CALLS]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, env={**os.environ, **environment}
+    )
+    return statistics.median(json.loads(done.stdout))
+
+
 def _first_calls() -> list[float]:
-    """Times of the first einsum over shapes none of which came before, blocks in the cache."""
+    """Times of the first einsum over shapes none of which came before, warm calls taken off."""
     seconds = []
     for extent in range(33, 54):
         a, b = np.ones((extent, extent + 1)), np.ones((extent + 1, extent + 2))
@@ -95,4 +112,7 @@ def _json(*arguments: str) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    if _FIRST_CALLS in sys.argv:
+        print(json.dumps(_first_calls()))
+    else:
+        main()
