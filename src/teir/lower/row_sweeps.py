@@ -20,6 +20,8 @@ _LARGE_BYTES = 1 << 19
 """A matrix from which its order in memory decides: it does not stay in the second cache."""
 _RUN_BYTES = 16 << 10
 """Sums that wait in the first cache."""
+_PAIRED_RUN_BYTES = 4 << 10
+"""Rows of factors besides: a page of each, so that all of them wait there too."""
 _ROWS = 6
 _PAIRS = 3
 """Rows at a time, alone and with rows of factors: all compete for a cache of eight ways."""
@@ -101,7 +103,8 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
     )
     slots = [address.slot for address in operands]
     nodes: tuple[KernelNode, ...] = ()
-    for run, start, length in _runs(axes.row, _RUN_BYTES // tile.in_type.width):
+    run_bytes = _RUN_BYTES if axes.b_access is Access.BROADCAST else _PAIRED_RUN_BYTES
+    for run, start, length in _runs(axes.row, run_bytes // tile.in_type.width):
         places = tuple(
             Address(slot=address.slot, offset_bytes=address.offset_bytes + stride * start)
             for address, stride in zip(operands, axes.row.strides, strict=True)
