@@ -26,6 +26,8 @@ _SIDE = 64
 _TURNED = 256
 """Elements of a tile from which turning it first is worth a copy."""
 _LINE_BYTES = 64
+_RUNS_IN_L1 = 4
+"""Runs of a row that L1 holds where it is read again for every other row."""
 
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -175,10 +177,33 @@ def _emit_tiles(
     if across is None or not _turned(across, along, step.inputs) or _fits(along, across, machine):
         if is_shared:
             return _shared_runs(emission, machine, along, across, leaf)
-        tile = Roles(m=(along,), n=some(across))
-        return _loops(emission, machine, outer, work, lambda: leaf(tile))
+        runs = partial(_near_runs, emission, step.inputs, machine, along, across, leaf)
+        return _loops(emission, machine, outer, work, runs)
     square = partial(_square, emission, along, across, leaf, is_shared)
     return _loops(emission, machine, outer, work, square)
+
+
+def _near_runs(
+    emission: Emission,
+    inputs: Sequence[Tensor],
+    machine: Machine,
+    along: Span,
+    across: Span | None,
+    leaf: Callable[[Roles], Body],
+) -> Body:
+    """One leaf; or one for each run of a row that is read again and again, so that it stays in L1
+    beside what comes and goes."""
+    body, run = Body(), along.extent
+    for tensor in inputs:
+        stays = across is not None and not across.stride(tensor.name)
+        if stays and along.stride(tensor.name) == tensor.data_type.width:
+            most = machine.l1_bytes // _RUNS_IN_L1 // tensor.data_type.width
+            lanes = machine.lanes(tensor.data_type.width)
+            run = min(run, even_block(along.extent, max(lanes, most), lanes))
+    for piece in cut(along, run):
+        roles = Roles(m=some(piece.tile), n=some(across))
+        body += emission.loops(piece.loops, partial(leaf, roles), parallel=False)
+    return body
 
 
 def _fits(along: Span, across: Span, machine: Machine) -> bool:

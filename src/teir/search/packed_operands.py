@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import USUAL, Walked, is_worth_packing, packs_columns, packs_lanes
@@ -30,10 +32,16 @@ LARGEST_IN_L3 = 16
 
 
 def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True where the rule of lanes says so, or where rows that follow one another fill vectors."""
+    """True where the rule of lanes says so, or where rows that follow one another fill vectors.
+
+    A few rows that are not adjacent count with those of the other axes where many columns gather
+    them.
+    """
     if shape.m is None or not k:
         return False
     walk = _walked(shape.a, shape.m, k, shape.columns)
+    if walk.apart != walk.width and walk.readers >= USUAL.readers:
+        walk = msgspec.structs.replace(walk, side=shape.rows)
     if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
     return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)

@@ -1,0 +1,45 @@
+"""Operands that are read again stay near: rows of element-wise products, gathered rows packed."""
+
+from __future__ import annotations
+
+import pytest
+
+from search.planned import USUAL, assert_exact, choice_of, planned
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.search.choice import Packing
+from teir.search.machine import Machine
+
+SMALL = Machine(vector_bytes=16, l1_bytes=256, l2_bytes=2048, threads=1, threaded_work=1 << 20)
+
+
+def row_lengths(program: Program) -> list[int]:
+    """The extents of the M axes of the leaves, in order."""
+    extents = {axis.name: axis.extent for axis in program.axes}
+    return [extents[primitive.m[-1]] for primitive in program.primitives]
+
+
+@pytest.mark.parametrize("text", ["ij,j->ij", "j,ij->ij", "hij,hj->hij", "j,i->ij"])
+@pytest.mark.parametrize("length", [7, 16, 37])
+def test_rows_read_again_in_runs_mean_what_numpy_computes(text: str, length: int) -> None:
+    extents = {"h": 2, "i": 3, "j": length}
+    program = planned(text, extents, SMALL, DataType.FP64).program
+    assert max(row_lengths(program)) == min(length, 8)
+    assert_exact(program, text, extents, DataType.FP64, 3)
+
+
+def test_a_row_is_cut_where_the_first_cache_does_not_hold_it_beside_the_others() -> None:
+    long = {"i": 64, "j": 3937}
+    assert row_lengths(planned("ij,j->ij", long, USUAL, DataType.FP64).program) == [992, 961]
+    assert row_lengths(planned("ij,i->ij", long, USUAL, DataType.FP64).program) == [3937]
+    assert row_lengths(planned("ij,ij->ij", long, USUAL, DataType.FP64).program) == [64 * 3937]
+    short = long | {"j": 1009}
+    assert row_lengths(planned("ij,j->ij", short, USUAL, DataType.FP64).program) == [1009]
+
+
+def test_a_few_rows_gathered_by_many_columns_are_packed_with_those_of_other_axes() -> None:
+    text, many = "abk,ckd->adbc", {"a": 7, "b": 13, "c": 4, "d": 31, "k": 13}
+    assert choice_of(text, many, USUAL, DataType.FP64).packed_a is not Packing.NONE
+    few = many | {"a": 2, "b": 3}
+    assert choice_of(text, few, USUAL, DataType.FP64).packed_a is Packing.NONE
+    assert_exact(planned(text, many, USUAL).program, text, many, DataType.FP32, 5)
