@@ -22,6 +22,20 @@ def test_far_rows_are_asked_for(data_type: DataType, rows: int) -> None:
     assert choice.row_block == rows
 
 
+@pytest.mark.parametrize(("data_type", "rows"), [(DataType.FP64, 24), (DataType.FP32, 48)])
+@pytest.mark.parametrize(
+    ("text", "columns"), [("dca,bd->cba", 24), ("cda,bd->cba", 24), ("cda,db->cba", 168)]
+)
+def test_far_rows_of_one_sum_are_asked_for(
+    text: str, columns: int, data_type: DataType, rows: int
+) -> None:
+    choice = choice_of(text, {"a": 168, "b": 168, "c": 184, "d": 220}, USUAL, data_type)
+    assert (choice.packed_a, choice.prefetches_a) == (Packing.NONE, True)
+    assert (choice.row_block, choice.column_block) == (rows, columns)
+    assert choice.streams
+    assert choice.prefetches_out
+
+
 def test_rows_of_other_types_are_packed() -> None:
     choice = choice_of("turs,pqut->pqrs", FAR | {"r": 80}, USUAL, DataType.BF16)
     assert not choice.prefetches_a
@@ -34,8 +48,10 @@ def test_rows_of_other_types_are_packed() -> None:
         ("turs,pqut->pqrs", FAR | {"q": 200}),
         ("turs,pqut->pqrs", FAR | {"r": 2, "s": 30, "t": 1000}),
         ("turs,pqut->pqrs", FAR | {"t": 4}),
+        ("tr,pt->pr", {"t": 1600, "p": 100, "r": 2000}),
+        ("tsr,pt->spr", {"t": 400, "p": 100, "r": 70, "s": 70}),
     ],
-    ids=["turned", "many columns", "few rows", "near"],
+    ids=["turned", "many columns", "few rows", "near", "sums in blocks", "few rows of one sum"],
 )
 def test_other_operands_are_not(text: str, extents: dict[str, int]) -> None:
     assert not choice_of(text, extents, USUAL, DataType.FP64).prefetches_a

@@ -152,10 +152,16 @@ def _order(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Ma
 
 
 def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
-    """A in place, a panel at a time, each used by all columns; one thread."""
+    """A in place, a panel at a time, each used by all columns; one thread.
+
+    Tiles take all columns that are adjacent in B: some of them would take parts of its lines.
+    """
     assert shape.m is not None
     assert shape.n is not None
-    panel = asked_panel(shape.a.data_type, machine)
+    panel = asked_panel(shape, machine)
+    streams = _is_written_once(shape, depth, machine)
+    is_adjacent = shape.n.stride(shape.b.name) == shape.b.data_type.width
+    columns = min(shape.n.extent, _ASKED_COLUMNS)
     return Choice(
         packed_a=Packing.NONE,
         packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
@@ -163,12 +169,12 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
         depth=depth,
         panel=panel,
         row_block=panel,
-        column_block=min(shape.n.extent, _ASKED_COLUMNS),
+        column_block=shape.n.extent if is_adjacent and streams else columns,
         sharing=Sharing.NONE,
-        streams=False,
+        streams=streams,
         prefetches_a=True,
         prefetches_b=False,
-        prefetches_out=False,
+        prefetches_out=streams,
     )
 
 

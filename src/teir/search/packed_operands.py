@@ -18,9 +18,13 @@ from teir.search.step import Span
 _FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run."""
 _ASKED_PANELS = 5
-"""Panels of rows from which on asking for the next one while the present one is used pays."""
+_ASKED_PANELS_OF_A_SUM = 3
+"""Panels of rows from which on asking for the next one while the present one is used pays; and
+where one axis is summed in one block."""
 _ASKED_VECTORS = {DataType.FP32: 2, DataType.FP64: 3}
-"""Vectors of a panel in place that measured fastest, by the types whose rows are asked for."""
+_ASKED_VECTORS_OF_A_SUM = 3
+"""Vectors of a panel in place that measured fastest, by the types whose rows are asked for; and
+where one axis is summed in one block."""
 FEW_COLUMNS = 64
 _SHORT_RUN_BYTES = 512
 """Bytes of a run along the reductions below which the processor does not read ahead in time."""
@@ -128,9 +132,11 @@ def packs_columns_when_met(
     return waits and (moves_lines or (moves_rows and _comes_in_short_runs(shape, k)))
 
 
-def asked_panel(data_type: DataType, machine: Machine) -> int:
+def asked_panel(shape: ProductShape, machine: Machine) -> int:
     """Rows of a panel that is read in place while the next one is asked for."""
-    return _ASKED_VECTORS[data_type] * machine.lanes(data_type.width)
+    kind = shape.a.data_type
+    vectors = _ASKED_VECTORS_OF_A_SUM if len(shape.k) == 1 else _ASKED_VECTORS[kind]
+    return vectors * machine.lanes(kind.width)
 
 
 def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
@@ -138,13 +144,16 @@ def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
 
     Its rows are adjacent and many, and all columns of a block stay in or near the second cache.
     """
-    if shape.m is None or shape.n is None or shape.n_outer or not 2 <= len(shape.k) <= 3:
+    if shape.m is None or shape.n is None or shape.n_outer or not 1 <= len(shape.k) <= 3:
         return False
     kind = shape.a.data_type
     if kind not in _ASKED_VECTORS or shape.m.stride(shape.a.name) != kind.width:
         return False
-    panel = asked_panel(kind, machine)
+    if len(shape.k) == 1 and extent_of(k) < extent_of(shape.k):
+        return False
+    panels = _ASKED_PANELS_OF_A_SUM if len(shape.k) == 1 else _ASKED_PANELS
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
     is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
-    return is_far and shape.m.extent >= _ASKED_PANELS * panel and shape.columns > FEW_COLUMNS
+    has_many = shape.m.extent >= panels * asked_panel(shape, machine)
+    return is_far and has_many and shape.columns > FEW_COLUMNS
