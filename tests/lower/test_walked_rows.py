@@ -337,6 +337,47 @@ def placed(array: np.ndarray, place: int) -> np.ndarray:
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
+    vectors=st.sampled_from((3, 4, 8, 16)),
+    rows=st.sampled_from((1, 3, 35)),
+    value=st.sampled_from((DataType.FP64, DataType.FP32)),
+    special=st.booleans(),
+    samples=st.booleans(),
+)
+def test_where_gathered_rows_begin_changes_no_bit(
+    seed: int, vectors: int, rows: int, value: DataType, special: bool, samples: bool
+) -> None:
+    """Rows that begin with a cache line are read in vectors, others in whole lines."""
+    draw = np.random.default_rng(seed)
+    width, extent = 64 // value.width * vectors, int(draw.integers(1, 90))
+    pos, crd = index_arrays(fibres(draw, rows, extent), np.dtype(np.int32))
+    text = "A[i,j] = B[i,j] * C[i,k] * D[j,k]" if samples else "A[i,k] = B[i,j] * D[j,k]"
+    levels = {"B": "ds", "A": "ds"} if samples else {"B": "ds"}
+    program = program_for(text, {"i": rows, "j": extent, "k": width}, levels, value, DataType.I32)
+    shapes = {"B": (crd.size,), "D": (extent, width)}
+    shapes |= {"C": (rows, width)} if samples else {}
+    inputs = {name: numbers(draw, shape, value) for name, shape in shapes.items()}
+    for array in inputs.values() if special else ():
+        rare = draw.random(array.shape) < 0.01
+        array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
+    shape = (crd.size,) if samples else (rows, width)
+    found = []
+    for place in (0, 16, 32, 48):
+        operands = {"B.pos1": pos, "B.crd1": crd, **inputs, "D": placed(inputs["D"], place)}
+        operands["A"] = np.full(shape, np.nan, value.numpy_dtype())
+        compile_program(program, threads=1).run(operands)
+        found.append(operands["A"])
+    bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
+    assert len(set(bits)) == 1
+    assert all(np.array_equal(np.isnan(one), np.isnan(found[0])) for one in found)
+    if not special:
+        meant = {"B.pos1": pos, "B.crd1": crd, **inputs, "A": np.zeros_like(found[0])}
+        evaluate_kernels(lower(program, default_isa()), meant, {})
+        np.testing.assert_allclose(found[0], meant["A"], rtol=1e-3, atol=1e-3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
     widths=st.tuples(st.sampled_from((16, 24, 32)), st.sampled_from((24, 32))),
     rows=st.sampled_from((1, 3, 35)),
     value=st.sampled_from((DataType.FP64, DataType.FP32)),

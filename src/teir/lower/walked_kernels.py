@@ -67,8 +67,8 @@ class WalkedSum:
     The block is ``vectors * lanes`` rows by ``columns`` columns, rows adjacent in the output and in
     every UNIT input; with ``masked`` only the first ``last_lanes`` lanes of the last vector exist.
     Products are formed left to right, the last multiplication fused. ``aligns`` is the number of
-    the input whose rows are read in whole cache lines, the first and last under masks, wherever
-    they begin (rows are whole vectors, a multiple of 64 bytes apart); None for none.
+    the input whose rows are read in whole cache lines, the first and last under masks, where they
+    begin inside one (rows are whole vectors, a multiple of 64 bytes apart); None for none.
 
     With ``outer``, the types of pos and crd of a level above, the sum runs over all fibres of one
     fibre of that level: fibre q has its bounds at pos + pos_step * q. With ``rows`` one sum after

@@ -212,3 +212,22 @@ def line_lanes(
     whole = Lanes(data_type, lanes)
     ends = (Lanes(data_type, lanes, mask=first), Lanes(data_type, lanes, mask=last))
     return inside, [ends[0], *[whole] * (vectors - 1), ends[1]]
+
+
+def emit_by_place(
+    text: FunctionText, inside: str, in_vectors: Callable[[], None], in_lines: Callable[[], None]
+) -> None:
+    """``in_vectors`` where rows begin with a cache line, else ``in_lines``.
+
+    ``inside``: the bytes from a row's line to the row. Vectors of rows that begin with a line lie
+    in one line each, and there is one less than lines of other rows.
+    """
+
+    def form(body: Callable[[], None]) -> Values:
+        body()
+        return []
+
+    is_whole = text.value(f"icmp eq i64 {inside}, 0")
+    emit_when(text, "whole", is_whole, (), partial(form, in_vectors))
+    is_inside = text.value(f"icmp ne i64 {inside}, 0")
+    emit_when(text, "inside", is_inside, (), partial(form, in_lines))

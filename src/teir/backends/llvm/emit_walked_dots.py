@@ -4,8 +4,8 @@
       for every ``_POSITIONS`` positions, then for fewer under a mask
         one multiply-add per vector and position, chains halved side by side, one store
 
-Rows are read in whole cache lines as in `emit_walked_sum`: that turns the chains in a circle, and
-chains that are halved are half a circle apart wherever it begins.
+Rows that begin inside a cache line are read in whole lines as in `emit_walked_sum`: that turns the
+chains in a circle, and chains that are halved are half a circle apart wherever it begins.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial
 
 from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
+    emit_by_place,
     emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
@@ -50,6 +51,8 @@ _REST_STEP = 2
 """What is left of a fibre is formed by so many positions more or fewer, the last under a mask."""
 _MOST_KEPT = 18
 """Vectors of the fixed rows that wait in registers; more are read again for every block."""
+_MOST_WHOLE = 8
+"""Vectors of a row up to which one less of them is worth code of its own."""
 _ROWS_AHEAD = 4
 """Fixed rows are asked for so many rows before: all of one is read at once, between gathered rows,
 which is not a run that prefetchers follow."""
@@ -74,7 +77,7 @@ def emit_walked_dots_body(kernel: WalkedDots, isa: Isa, operands: Sequence[str])
     shared = _Body(text, kernel, isa, (pos, crd), a, b, ends, _lanes(text, kernel, isa), last)
     body = _in_lines(shared) if kernel.aligns else shared
     if kernel.rows is None:
-        body.emit("", 1)
+        _emit_row(body, shared)
     else:
         _emit_rows(body, shared, kernel.rows, operands[:above])
     text.effect("ret void")
@@ -87,7 +90,16 @@ def _in_lines(body: _Body) -> _Body:
     inside, lanes = line_lanes(text, kernel.data_type, kernel.lanes, kernel.vectors, body.b)
     back = text.value(f"sub i64 0, {inside}")
     a, b = shift_pointer(text, body.a, back), shift_pointer(text, body.b, back)
-    return replace(body, a=a, b=b, lanes=lanes)
+    return replace(body, a=a, b=b, lanes=lanes, inside=inside)
+
+
+def _emit_row(body: _Body, shared: _Body) -> None:
+    """One row; short ones whose gathered rows begin with a line are formed by ``shared``."""
+    if not body.kernel.aligns or body.kernel.vectors > _MOST_WHOLE:
+        body.emit("", 1)
+        return
+    whole, lines = partial(shared.emit, "_whole", 1), partial(body.emit, "", 1)
+    emit_by_place(body.text, body.inside, whole, lines)
 
 
 def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[str]) -> None:
@@ -105,7 +117,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
         here = _at_row(body, rows, bounds, row)
         if most == 1:
             _bring_row_near(shared, rows, bounds, row)
-            here.emit("", 1)
+            _emit_row(here, _at_row(shared, rows, bounds, row))
             return "1"
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
         for count in range(most, 0, -1):
@@ -193,6 +205,8 @@ class _Body:
     lanes: list[Lanes]
     last: str
     """The last position of a call, where rows are brought near ahead."""
+    inside: str = ""
+    """The bytes from the line of a gathered row to the row, where rows are read in whole lines."""
 
     @property
     def kind(self) -> Arithmetic:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from teir.backends.llvm.emit_fibres import (
+    emit_by_place,
     emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
@@ -60,7 +61,7 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     shared = SumBody(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
     body = shared if kernel.aligns is None else _in_lines(shared, kernel.aligns)
     if kernel.rows is None:
-        body.sum("")
+        _sum_row(body, shared)
     else:
         _emit_rows(body, shared, kernel.rows, operands[:above])
     text.effect("ret void")
@@ -96,7 +97,7 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
         if most == 1:
-            here.sum("")
+            _sum_row(here, _at_row(shared, rows, bounds, row))
             return "1"
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
         for count in range(most, 0, -1):
@@ -106,6 +107,15 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
         return taken
 
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), "", form)
+
+
+def _sum_row(body: SumBody, shared: SumBody) -> None:
+    """One row; where what is gathered begins with a line, ``shared`` forms it."""
+    if body.kernel.aligns is None:
+        body.sum("")
+        return
+    whole, lines = partial(shared.sum, "_whole"), partial(body.sum, "")
+    emit_by_place(body.text, body.inside, whole, lines)
 
 
 def _at_row(body: SumBody, rows: WalkedRows, bounds: Sequence[str], row: str) -> SumBody:
@@ -187,4 +197,4 @@ def _in_lines(body: SumBody, aligned: int) -> SumBody:
     output = len(kernel.inputs)
     pointers[output] = shift_pointer(text, pointers[output], back)
     vectors = [(number, one, one) for number, one in enumerate(lanes)]
-    return replace(body, pointers=pointers, vectors=vectors)
+    return replace(body, pointers=pointers, vectors=vectors, inside=inside)

@@ -39,6 +39,8 @@ class SumBody:
     c_n: str
     last: Mapping[Follows, str]
     """The last positions, where rows are brought near ahead."""
+    inside: str = ""
+    """The bytes from the line of a row to the row, where one is read in whole lines."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -54,7 +56,8 @@ class SumBody:
         else:
             begin, left = emit_fibre(text, outer[0], self.arrays[0])
             kinds = [Carried("i64", begin), *self.carried(sums)]
-            sums = emit_loop(text, f"fibres{label}", left, 1, kinds, self.add_fibre)[1][1:]
+            add = partial(self.add_fibre, label)
+            sums = emit_loop(text, f"fibres{label}", left, 1, kinds, add)[1][1:]
         self.store(sums)
 
     def _start(self, label: str) -> Values:
@@ -91,7 +94,7 @@ class SumBody:
     def carried(self, sums: Values) -> list[Carried]:
         return [Carried(self.kind.kind, value) for value in sums]
 
-    def add_fibre(self, now: Values) -> Values:
+    def add_fibre(self, label: str, now: Values) -> Values:
         """The products of one fibre below a position of the level above."""
         text, (position, *sums) = self.text, now
         outer = self.kernel.outer
@@ -100,7 +103,7 @@ class SumBody:
         self._bring_near(Follows.OUTER_COORDINATE, outer[1], self.arrays[1], position)
         index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
         byte = text.value(f"mul i64 {position}, %pos_step")
-        sums = self.fibre("", shift_pointer(text, self.arrays[2], byte), index, sums)
+        sums = self.fibre(label, shift_pointer(text, self.arrays[2], byte), index, sums)
         return [text.value(f"add i64 {position}, 1"), *sums]
 
     def fibre(self, label: str, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
