@@ -25,6 +25,9 @@ from teir.soak.soundness import examine_one
 from teir.soak.sparse_products import compare_product, pair_count
 from teir.soak.translation import pass_names, translate_one
 
+SECONDS_PER_FAMILY = 600.0
+"""For one kernel with every remainder: more programs than other items, on a machine in use too."""
+
 MUTATION_SCORE = 95.0
 """Percent of the checker's mutants that must be caught."""
 
@@ -167,7 +170,8 @@ def _soundness(campaign: Campaign, say: Say) -> Figure:
 
 def _kernels(campaign: Campaign, say: Say) -> Figure:
     work = partial(press_one, remainders=campaign.remainders)
-    tally = gather("kernel families", work, range(kernel_items()), campaign.jobs, say)
+    items = range(kernel_items())
+    tally = gather("kernel families", work, items, campaign.jobs, say, SECONDS_PER_FAMILY)
     title = f"kernels between inaccessible pages, 1 to {campaign.remainders} elements, both ends"
     remarks = (f"{len(tally.kernels):,} different kernels reached",)
     return tally.figure(7, title, kernel_items(), remarks)
@@ -249,7 +253,9 @@ def _drills(campaign: Campaign, say: Say) -> Figure:
 
 def _audit(campaign: Campaign, say: Say) -> Figure:
     work = partial(audit_one, remainders=campaign.audit)
-    tally = gather("machine code", work, range(audit_items()), campaign.jobs, say, 600.0)
+    tally = gather(
+        "machine code", work, range(audit_items()), campaign.jobs, say, SECONDS_PER_FAMILY
+    )
     title = "machine code of kernels: loads, stores, jumps and ways out"
     remarks = (f"{len(tally.kernels):,} different kernels", "0 instructions outside the set")
     return tally.figure(15, title, audit_items(), remarks[: 1 if tally.wrong else 2])

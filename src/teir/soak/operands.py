@@ -119,6 +119,8 @@ def fractions_instead(images: Mapping[str, Image], seed: int) -> dict[str, Image
 def differences(left: Mapping[str, Image], right: Mapping[str, Image]) -> Iterator[str]:
     """A sentence for each operand whose elements differ; NaN equals NaN, -0 equals 0."""
     for name, image in left.items():
+        if np.array_equal(image.content, right[name].content):
+            continue
         ours, theirs = image.elements(), right[name].elements()
         wrong = np.flatnonzero((ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs)))
         if wrong.size:
