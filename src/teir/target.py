@@ -18,6 +18,9 @@ from typing import assert_never
 
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
+ARRAY_START_BYTES = 16
+"""Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
+
 
 class Isa(Enum):
     """The instruction set family code is generated for."""

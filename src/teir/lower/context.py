@@ -22,6 +22,7 @@ from teir.lower.kernel_program import (
     KernelNode,
     Step,
 )
+from teir.lower.repeated_rows import RepeatedRows
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
@@ -42,6 +43,7 @@ class Context:
     room: ScratchRoom
     siblings: Callable[[Sequence[Node], Path, Context], tuple[KernelNode, ...]]
     """How the children of a node are lowered."""
+    repeated: dict[str, RepeatedRows]
 
 
 class Path(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
+    ``rows_again``: how many of the first rows of each input lie again behind the last.
     """
 
     free: tuple[TileAxis, ...]
@@ -45,6 +46,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ahead: tuple[int, ...]
     hints: TileHints
     flushes: bool = False
+    rows_again: tuple[int, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:

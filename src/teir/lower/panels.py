@@ -22,7 +22,7 @@ from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
-from teir.target import Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
 _NARROWEST_BYTES = 16
@@ -206,6 +206,13 @@ def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) ->
     return tuple(_even(columns, widest, 1))
 
 
+def _wraps(tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int) -> bool:
+    """True where a block of all rows, in one run, has enough of them again behind them."""
+    needed = lanes - ARRAY_START_BYTES // tile.in_type.width
+    is_whole = axes.run.extent == 1 and axes.rows.extent == height and height % lanes == 0
+    return is_whole and needed > 0 and tile.rows_again[a_place] >= needed
+
+
 def _call(
     tile: ContractionTile,
     axes: PanelAxes,
@@ -242,6 +249,7 @@ def _call(
         brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=asked[2] and ahead[2] != 0,
         staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
+        wraps=streams and _wraps(tile, axes, a_place, height, lanes),
     )
     arguments = (
         axes.k.extent,

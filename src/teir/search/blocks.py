@@ -26,6 +26,10 @@ from teir.search.reductions import Reductions
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
 
+_WHOLE_LINES = (DataType.FP32, DataType.FP64)
+"""Types of which outputs are written in whole lines of memory."""
+_FEW_SUMS = 128
+"""Products per result up to which lines are written often."""
 _SHARED_POINTS = 32
 """Iterations of shared loops from which the loops inside them need not be shared."""
 
@@ -204,8 +208,23 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             shape.out.name,
             self._shares_levels,
             self.depth is not None,
+            self._repeats_rows,
         )
         return packed.body, _Side(packed.tensor.name, packed.outer, packed.pieces, True), packed.k
+
+    @property
+    def _repeats_rows(self) -> bool:
+        """True where writing rows of few sums in whole lines is a large part of the work.
+
+        Not of operands that are packed a part at a time: they come from memory, once or twice.
+        """
+        shape, out, choice = self.shape, self.shape.out, self.choice
+        assert shape.m is not None
+        is_plain = shape.a.data_type is out.data_type and out.data_type in _WHOLE_LINES
+        is_near = choice.packed_a is choice.packed_b is Packing.WHOLE and self.depth is None
+        is_far = choice.streams and choice.order is Order.OUTPUT and not self._shares_levels
+        is_along = shape.m.stride(out.name) == out.data_type.width
+        return is_plain and is_near and is_far and is_along and extent_of(shape.k) <= _FEW_SUMS
 
     def _columns(self, k: tuple[Span, ...]) -> tuple[Body, _Side, tuple[Span, ...]]:
         shape, block = self.shape, self.choice.column_block

@@ -22,6 +22,7 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
 from teir.search.step import Span
+from teir.target import ARRAY_START_BYTES
 
 _LINE = 64
 _PAGE = 4096
@@ -62,11 +63,14 @@ def pack_a(
     out: str,
     is_shared: bool,
     is_asked_for: bool,
+    repeats_rows: bool,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
 
     ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
     ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
+    ``repeats_rows``: where panels are whole vectors, their first rows are copied once more behind
+    the last, for blocks that begin with the first whole line of the output and go on round.
     """
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
         return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
@@ -75,13 +79,18 @@ def pack_a(
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
-    k_packed, panel_bytes = _stack(k, target.name, height * width)
+    repeats_rows = repeats_rows and height * width % _LINE == 0 and rows.extent % height == 0
+    k_packed, panel_bytes = _stack(k, target.name, height * width + _LINE * repeats_rows)
     parts = _blocks(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
+    copied = pieces
+    if repeats_rows:
+        pieces, again = _repeated(pieces, target)
+        copied = pieces + again
     outer_packed, _ = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
     asked = frozenset((source.name,))
     hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
-    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared, hints)
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
     return Packed(
         Body(copies.nodes, (target,)),
         target,
@@ -89,6 +98,21 @@ def pack_a(
         pieces,
         k_packed,
     )
+
+
+def _repeated(
+    pieces: tuple[Piece, ...], target: Tensor
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """The pieces, moved so that vectors lie on lines from the first whole line of the output on;
+    and the rows before it, behind the others."""
+    width, moved, again = target.data_type.width, [], []
+    for piece in pieces:
+        assert piece.tile is not None
+        rows, end = piece.tile, ARRAY_START_BYTES + piece.tile.extent * width
+        few = Span(rows.label, (_LINE - ARRAY_START_BYTES) // width, rows.strides, rows.offsets)
+        moved.append(Piece(piece.loops, _shifted(rows, target.name, ARRAY_START_BYTES)))
+        again.append(Piece(piece.loops, _shifted(few, target.name, end)))
+    return tuple(moved), tuple(again)
 
 
 def rows_together(rows: Span, outer: Span, panel: int) -> int:

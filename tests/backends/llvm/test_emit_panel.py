@@ -21,7 +21,7 @@ from backends.llvm.kernel_calls import (
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes
 from teir.lower.kernels import PanelBlock
-from teir.target import Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 TYPES = (DataType.FP32, DataType.FP64)
 WITH_FMA = tuple(isa for isa in HERE if isa.has_fma)
@@ -55,6 +55,7 @@ def panel(
         staggers="staggers" in flags,
         repeats="repeats" in flags,
         joins="joins" in flags,
+        wraps="wraps" in flags,
     )
 
 
@@ -84,6 +85,11 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats"),
         panel(data_type, isa, 3, 2, flags="adjacent dense streams repeats joins"),
         panel(data_type, isa, 1, 6, flags="repeats"),
+        panel(data_type, isa, 3, 4, flags="adjacent dense streams staggers repeats joins wraps"),
+        panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats wraps"),
+        panel(data_type, isa, 3, 2, flags="dense streams claims repeats wraps"),
+        panel(data_type, isa, 3, 5, flags="dense streams wraps"),
+        panel(data_type, isa, 1, 3, flags="streams staggers wraps"),
     ]
 
 
@@ -123,7 +129,9 @@ def _run(
     b_n = width if kernel.adjacent_columns else 3 * width
     b_k = b_n * kernel.columns
     b_block = b_k * k + gap_bytes
-    a_axes = ((k, kernel.rows * width), (kernel.rows, width))
+    again = kernel.lanes - ARRAY_START_BYTES // width if kernel.wraps else 0
+    a_k = (kernel.rows + again) * width
+    a_axes = ((k, a_k), (kernel.rows + again, width))
     b_axes = ((blocks, b_block), (k, b_k), (kernel.columns, b_n))
     c_axes = (
         (blocks, c_block),
@@ -140,11 +148,12 @@ def _run(
         view[...] = small_integers(random, view.shape, data_type)
         memory.append((guarded, view))
     (a, a_view), (b, b_view), (c, c_view) = memory
+    a_view[:, kernel.rows :] = a_view[:, :again]
     start = c_view.copy() if accumulate else np.zeros_like(c_view)
-    sums = np.einsum("km,bkn->bnm", a_view, b_view).reshape(c_view.shape)
+    sums = np.einsum("km,bkn->bnm", a_view[:, : kernel.rows], b_view).reshape(c_view.shape)
     expected = c.bytes.copy()
     strided(expected, data_type, ahead_bytes, c_axes)[...] = start + sums
-    arguments = [k, a_axes[0][1], b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7]
+    arguments = [k, a_k, b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7]
     if kernel.repeats:
         arguments += [blocks, b_block, c_block]
     compiled.call(kernel, arguments, [a.address, b.address, c.address + ahead_bytes])

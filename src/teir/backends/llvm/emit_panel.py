@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_numbers import computed_number
-from teir.backends.llvm.emit_panel_lines import NATURAL_BYTES, PanelLines, SumOf
+from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
+from teir.backends.llvm.emit_panel_turned import begin_turning, turns
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     Cache,
@@ -28,7 +29,7 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import PanelBlock
-from teir.target import Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 _ARGUMENTS = (
     "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
@@ -98,6 +99,14 @@ class _Panel:
         return "block" if self.kernel.repeats else "entry"
 
     @property
+    def _turns(self) -> bool:
+        return turns(self.kernel, self.isa)
+
+    @property
+    def _a(self) -> str:
+        return "%turned_a" if self._turns else "%A"
+
+    @property
     def _b(self) -> str:
         return "%block_b" if self.kernel.repeats else "%B"
 
@@ -108,6 +117,8 @@ class _Panel:
     def emit(self) -> None:
         text = self.text
         text.label("entry")
+        if self._turns:
+            begin_turning(text, self.kernel, self._lines.begin_at(ARRAY_START_BYTES))
         if self.kernel.repeats:
             self._begin_blocks()
         columns = self._columns_of_c()
@@ -195,7 +206,8 @@ class _Panel:
         lines = self._lines
         if not lines.exist:
             return pieces_fit(self.text, self.kernel, self._c)
-        return lines.begin_at(0), lines.begin_at(NATURAL_BYTES)
+        natural = "%turned" if self._turns else lines.begin_at(ARRAY_START_BYTES)
+        return lines.begin_at(0), natural
 
     def _define_late(self, fits: tuple[str, str] | None) -> None:
         """%late: steps left when the block is stored, where it is stored in one of those ways."""
@@ -273,8 +285,8 @@ class _Panel:
         text.label("loop")
         zero = [["zeroinitializer"] * len(rows) for rows in first]
         sources = (
-            (self._entry, _State("%A", bases, "%k", zero)),
-            ("preload", _State("%A", bases, "%k", first)),
+            (self._entry, _State(self._a, bases, "%k", zero)),
+            ("preload", _State(self._a, bases, "%k", first)),
             ("many", many),
             ("one", one),
         )

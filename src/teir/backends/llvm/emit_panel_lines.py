@@ -25,10 +25,7 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import PanelBlock
-from teir.target import Isa
-
-NATURAL_BYTES = 16
-"""Where in a line large arrays of NumPy begin with the C library of Linux."""
+from teir.target import ARRAY_START_BYTES, Isa
 
 SumOf = Callable[[int, int], str]
 """The finished sums of a column and the number of a vector."""
@@ -134,7 +131,7 @@ class PanelLines:
         """Stretches as lines and parts of lines; ``natural``: all begin 16 bytes into a line."""
         for group in self._groups(columns):
             shift = _Natural() if natural else self._shift(group[0][0])
-            back = -NATURAL_BYTES if isinstance(shift, _Natural) else shift.back
+            back = -ARRAY_START_BYTES if isinstance(shift, _Natural) else shift.back
             places = [shift_pointer(self.text, place, back) for place, _ in group]
             count = len(group[0][1]) // self.kernel.lanes
             chunks = [self._chunk(sum_of, sources, 0) for _, sources in group]
@@ -222,7 +219,7 @@ class PanelLines:
         """The lanes from L - s on of two chunks side by side."""
         lanes, width = self.kernel.lanes, self._width
         if isinstance(shift, _Natural):
-            first = lanes - NATURAL_BYTES // width
+            first = lanes - ARRAY_START_BYTES // width
             chosen = list(range(first, first + lanes))
             return shuffle(self.text, self._element, lanes, left, right, chosen)
         kind, numbers = vector(self._element, lanes), vector(f"i{8 * width}", lanes)
@@ -241,7 +238,7 @@ class PanelLines:
         """The end of a line that a chunk begins in, or the beginning of one it ends in."""
         text, lanes, width = self.text, self.kernel.lanes, self._width
         if isinstance(shift, _Natural):
-            natural = NATURAL_BYTES // width
+            natural = ARRAY_START_BYTES // width
             pieces = (
                 ((0, natural), (natural, 2 * natural)) if late else ((lanes - natural, natural),)
             )
