@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -387,7 +388,7 @@ def test_where_gathered_rows_begin_changes_no_bit(
 def test_where_sampled_rows_begin_changes_no_bit(
     seed: int, widths: tuple[int, int], rows: int, value: DataType, scaled: bool, special: bool
 ) -> None:
-    """Rows are read in other pieces where they begin 16 bytes into a cache line."""
+    """Rows are read in other pieces where they begin inside a cache line."""
     draw = np.random.default_rng(seed)
     k, m = (64 // (8 * value.width) * width for width in widths)
     extent = int(draw.integers(1, 90))
@@ -399,11 +400,11 @@ def test_where_sampled_rows_begin_changes_no_bit(
         rare = draw.random(array.shape) < 0.01
         array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
     found = []
-    for places in ((0, 0, 0, 0), (16, 16, 16, 16), (16, 16, 32, 0), (48, 16, 0, 16)):
-        operands = {"B.pos1": pos, "B.crd1": crd, "B": inputs["B"]}
-        for name, place in zip("DEC", places, strict=False):
+    for places in itertools.product((0, 16, 32, 48), repeat=2):
+        operands = {"B.pos1": pos, "B.crd1": crd, "B": inputs["B"], "C": inputs["C"]}
+        for name, place in zip("DE", places, strict=True):
             operands[name] = placed(inputs[name], place)
-        operands["A"] = placed(np.full((rows, m), np.nan, value.numpy_dtype()), places[3])
+        operands["A"] = placed(np.full((rows, m), np.nan, value.numpy_dtype()), places[0])
         compile_program(program, threads=1).run(operands)
         found.append(operands["A"])
     bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
@@ -415,15 +416,16 @@ def test_where_sampled_rows_begin_changes_no_bit(
         np.testing.assert_allclose(found[1], meant["A"], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("place", [16, 32, 48])
 @pytest.mark.parametrize("value", [DataType.FP64, DataType.FP32])
-def test_nothing_around_sampled_rows_is_read_or_written(value: DataType) -> None:
+def test_nothing_around_sampled_rows_is_read_or_written(value: DataType, place: int) -> None:
     """Every element of an operand is used once; what lies before and behind it is not touched."""
     width = 64 // value.width * 4
     program = sampled_program({"i": 2, "j": 2, "k": width, "l": width}, True, value)
     ones = {name: np.ones((2, width), value.numpy_dtype()) for name in "CDE"}
-    operands = {name: placed(array, 16) for name, array in ones.items()}
+    operands = {name: placed(array, place) for name, array in ones.items()}
     operands |= {"B.pos1": np.array([0, 1, 2], np.int32), "B.crd1": np.array([0, 1], np.int32)}
-    operands |= {"B": np.ones(2, value.numpy_dtype()), "A": placed(0 * ones["C"], 16)}
+    operands |= {"B": np.ones(2, value.numpy_dtype()), "A": placed(0 * ones["C"], place)}
     compile_program(program, threads=1).run(operands)
     np.testing.assert_array_equal(operands["A"], np.full((2, width), width))
     around = operands["A"].base

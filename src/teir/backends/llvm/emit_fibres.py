@@ -57,14 +57,12 @@ def emit_rows(
     rows: WalkedRows,
     pos: tuple[DataType, str],
     begin_left: tuple[str, str],
-    label: str,
     form: Callable[[int, str, str], str],
 ) -> None:
     """All rows of a call. ``form(most, row, left)`` forms up to ``most`` and says how many.
 
     Rows are compared where their fibres are long enough to pay for it: with fewer elements to a
-    row than ``_LEAST_MEAN`` every row is formed by itself. ``label`` tells the loops of one
-    function apart.
+    row than ``_LEAST_MEAN`` every row is formed by itself.
     """
     begin, left = begin_left
 
@@ -73,7 +71,7 @@ def emit_rows(
             taken = form(most, now[0], left)
             return taken, [text.value(f"add i64 {now[0]}, {taken}")]
 
-        emit_strides(text, f"{name}{label}", count, [Carried("i64", begin)], body)
+        emit_strides(text, name, count, [Carried("i64", begin)], body)
 
     single = left
     if rows.together > 1:
@@ -95,11 +93,10 @@ def emit_equal_fibres(
     arrays: Sequence[str],
     left: str,
     most: int,
-    label: str,
 ) -> str:
     """How many rows from this one on have fibres with the same coordinates, up to ``most``.
 
-    The bounds of a row's fibre lie right before those of the next. ``label`` as in `emit_rows`.
+    The bounds of a row's fibre lie right before those of the next.
     """
     pos, crd = arrays
     begin, length = emit_fibre(text, kernel.pos_type, pos)
@@ -107,8 +104,8 @@ def emit_equal_fibres(
     for row in range(1, most):
         beyond = text.value(f"icmp sgt i64 {left}, {row}")
         asked = text.value(f"and i1 {same}, {beyond}")
-        compare = partial(_is_equal, text, kernel, (pos, crd), (begin, length), row, label)
-        (same,) = emit_when(text, f"equal{label}{row}", asked, [Carried("i1", "false")], compare)
+        compare = partial(_is_equal, text, kernel, (pos, crd), (begin, length), row)
+        (same,) = emit_when(text, f"equal{row}", asked, [Carried("i1", "false")], compare)
         more = text.value(f"zext i1 {same} to i64")
         taken = text.value(f"add i64 {taken}, {more}")
     return taken
@@ -120,7 +117,6 @@ def _is_equal(
     arrays: tuple[str, str],
     fibre: tuple[str, str],
     row: int,
-    label: str,
 ) -> Values:
     """Whether the fibre of the row ``row`` rows on holds the coordinates of the one before.
 
@@ -166,14 +162,14 @@ def _is_equal(
             ]
 
         start = [Carried("ptr", first), Carried(kind, "zeroinitializer")]
-        left, (at, bits) = emit_loop(text, f"compare{label}{row}", length, lanes, start, many)
+        left, (at, bits) = emit_loop(text, f"compare{row}", length, lanes, start, many)
         suffix = f"v{lanes}{element}"
         folded = text.value(f"call {element} @llvm.vector.reduce.or.{suffix}({kind} {bits})")
         start = [Carried("ptr", at), Carried(element, folded)]
-        _, (_, rest) = emit_loop(text, f"compare_rest{label}{row}", left, 1, start, single)
+        _, (_, rest) = emit_loop(text, f"compare_rest{row}", left, 1, start, single)
         return [text.value(f"icmp eq {element} {rest}, 0")]
 
-    return emit_when(text, f"as_long{label}{row}", asked, [Carried("i1", "false")], differ)
+    return emit_when(text, f"as_long{row}", asked, [Carried("i1", "false")], differ)
 
 
 def _last_coordinate(

@@ -1,11 +1,16 @@
 """Rows in memory as the pieces that are read at once.
 
-A row of whole vectors is read vector by vector. Where rows begin 16 bytes into a cache line, as
-those of large arrays do that an allocator put behind a header of its own, every whole vector lies
-in two lines. Pieces of other sizes lie in one line each and are all of the row:
+A row of whole vectors is read vector by vector. Where rows begin inside a cache line, as those of
+arrays do that an allocator put behind a header of its own, every whole vector lies in two lines.
+Pieces of other sizes lie in one line each and are all of the row. For sums, by where rows begin:
 
-    for sums     16 | 32 | 64 | 64 | ... | 64 | 16 bytes
-    for a dot    16 | 32 | 32 | 32 | ... | 32 | 16 bytes
+    16    16 | 32 | 64 | 64 | ... | 64 | 16 bytes
+    32    32 | 64 | 64 | ... | 64 | 32
+    48    16 | 64 | 64 | ... | 64 | 32 | 16
+
+For a dot, where they begin 16 or 48 bytes into a line:
+
+          16 | 32 | 32 | 32 | ... | 32 | 16
 
 The chains of a dot then lie in two vectors, turned in a circle: a piece of 16 bytes holds the first
 chains, or the last, and stands where the other pieces have them. Chains that are halved are half a
@@ -49,17 +54,22 @@ def vector_pieces(vectors: Sequence[Lanes]) -> list[Piece]:
     ]
 
 
-def sum_pieces_in_lines(data_type: DataType, row_bytes: int) -> list[Piece]:
-    """The pieces of a row of sums, or of what is added, that begins 16 bytes into a line."""
-    ends = (0, _QUARTER, *range(_QUARTER + _HALF, row_bytes - _QUARTER, LINE_BYTES))
-    sizes = [to - at for at, to in zip(ends, (*ends[1:], row_bytes - _QUARTER), strict=True)]
-    places = (*zip(ends, sizes, strict=True), (row_bytes - _QUARTER, _QUARTER))
-    counts = [(byte, size // data_type.width) for byte, size in places]
-    return [Piece(byte, Lanes(data_type, count), count, 0, 0) for byte, count in counts]
+def sum_pieces_in_lines(data_type: DataType, row_bytes: int, inside: int) -> list[Piece]:
+    """The pieces of a row of sums, or of what is added, ``inside`` bytes into a line."""
+    pieces: list[Piece] = []
+    byte = 0
+    while byte < row_bytes:
+        left, size = row_bytes - byte, LINE_BYTES
+        while (inside + byte) % size or size > left:
+            size //= 2
+        count = size // data_type.width
+        pieces.append(Piece(byte, Lanes(data_type, count), count, 0, 0))
+        byte += size
+    return pieces
 
 
 def dot_pieces_in_lines(data_type: DataType, row_bytes: int) -> list[Piece]:
-    """The pieces of a row to be multiplied with another, 16 bytes into a line; two chains."""
+    """The pieces of a row to be multiplied with another, 16 or 48 bytes into a line; two chains."""
     quarter, half = (Lanes(data_type, size // data_type.width) for size in (_QUARTER, _HALF))
     middle = [
         Piece(byte, half, half.count, 0, number % 2)
@@ -83,13 +93,10 @@ def load_piece(text: FunctionText, piece: Piece, row: str, element: str) -> str:
     return shuffle(text, element, count, loaded, "zeroinitializer", lanes)
 
 
-def begin_inside_lines(text: FunctionText, rows: Sequence[str], strides: Sequence[str]) -> str:
-    """Whether all rows at ``rows``, ``strides`` bytes apart, begin 16 bytes into a line."""
-    off = "0"
-    for row in rows:
-        address = text.value(f"ptrtoint ptr {row} to i64")
-        off = text.value(f"or i64 {off}, {text.value(f'xor i64 {address}, {_QUARTER}')}")
-    for stride in strides:
-        off = text.value(f"or i64 {off}, {stride}")
-    low = text.value(f"and i64 {off}, {LINE_BYTES - 1}")
-    return text.value(f"icmp eq i64 {low}, 0")
+def emit_place_in_line(text: FunctionText, row: str, stride: str) -> str:
+    """How far into a line rows begin: 0, 16, 32 or 48 bytes; 0 where not all rows do so."""
+    address = text.value(f"ptrtoint ptr {row} to i64")
+    lines = text.value(f"or i64 {stride}, {text.value(f'and i64 {address}, {_QUARTER - 1}')}")
+    differs = text.value(f"icmp ne i64 {text.value(f'and i64 {lines}, {LINE_BYTES - 1}')}, 0")
+    inside = text.value(f"and i64 {address}, {LINE_BYTES - 1}")
+    return text.value(f"select i1 {differs}, i64 0, i64 {inside}")

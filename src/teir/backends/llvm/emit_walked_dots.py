@@ -119,7 +119,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
             _bring_row_near(shared, rows, bounds, row)
             _emit_row(here, _at_row(shared, rows, bounds, row))
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
             is_kept = 1 < count <= _MOST_KEPT // len(shared.lanes)
@@ -127,7 +127,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
             emit_when(text, f"together{count}", chosen, (), partial(_of_rows, formed, count))
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), "", form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
 
 
 def _bring_row_near(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> None:

@@ -7,8 +7,8 @@
       store
 
 Positions are taken one by one: the multiply-adds of some of them fill the time the halving of
-others takes, and short fibres leave nothing over. Rows that begin 16 bytes into a cache line are
-read in pieces that lie in one line each, where they are formed one by one.
+others takes, and short fibres leave nothing over. Rows that begin inside a cache line are read in
+pieces that lie in one line each, where they are formed one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
@@ -33,8 +34,8 @@ from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_row_pieces import (
     Piece,
-    begin_inside_lines,
     dot_pieces_in_lines,
+    emit_place_in_line,
     load_piece,
     sum_pieces_in_lines,
     vector_pieces,
@@ -51,6 +52,7 @@ from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSampledSum
 from teir.target import Isa
 
+_QUARTER = LINE_BYTES // 4
 _LEAST_IN_PIECES = 3
 """Vectors of the shorter row from which pieces take less time than vectors in two lines each."""
 
@@ -79,14 +81,11 @@ def emit_walked_sampled_sum_body(
         end = emit_end_of_rows(text, kernel.rows, operands)
         far = text.value(f"sub i64 {emit_start(text, kernel.pos_type, pos, end)}, 1")
     body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot, row, far)
-    form = partial(_emit, body, operands[:above])
-    if _gains_by_pieces(kernel):
-        inside = begin_inside_lines(text, (b, d), ("%b_stride", "%d_stride"))
-        outside = text.value(f"xor i1 {inside}, true")
-        emit_when(text, "in_vectors", outside, (), partial(form, False, ""))
-        emit_when(text, "in_pieces", inside, (), partial(form, True, "_pieces"))
+    places = _places(text, (b, d)) if _gains_by_pieces(kernel) else None
+    if kernel.rows is None:
+        _emit_row(body, places)
     else:
-        form(False, "")
+        _emit_rows(body, kernel.rows, operands[:above], places)
     text.effect("ret void")
     return text
 
@@ -98,26 +97,42 @@ def _gains_by_pieces(kernel: WalkedSampledSum) -> bool:
     return is_whole and fills and min(kernel.vectors, kernel.dot_vectors) >= _LEAST_IN_PIECES
 
 
-def _emit(body: _Body, bounds: Sequence[str], in_lines: bool, label: str) -> Values:
-    """All of a call; with ``in_lines`` rows formed one by one are read in pieces."""
-    if body.kernel.rows is not None:
-        _emit_rows(body, body.kernel.rows, bounds, in_lines, label)
-    elif in_lines:
-        _in_lines(body).emit(label, 1)
-    else:
-        body.emit(label, 1)
-    return []
-
-
-def _in_lines(body: _Body) -> _Body:
-    """The body with rows read in pieces that lie in one line each."""
-    data_type, vectors = body.kernel.data_type, (body.kernel.dot_vectors, body.kernel.vectors)
-    dot_bytes, row_bytes = (count * LINE_BYTES for count in vectors)
-    return replace(
-        body,
-        dot_pieces=dot_pieces_in_lines(data_type, dot_bytes),
-        pieces=sum_pieces_in_lines(data_type, row_bytes),
+def _places(text: FunctionText, rows: Sequence[str]) -> tuple[_Place, ...]:
+    """All ways in which the sampled rows and those added can lie."""
+    dot, row = (
+        emit_place_in_line(text, one, stride)
+        for one, stride in zip(rows, ("%b_stride", "%d_stride"), strict=True)
     )
+    in_halves = text.value(f"and i64 {dot}, {_QUARTER}")
+    places = []
+    for is_apart, inside in product((False, True), range(0, LINE_BYTES, _QUARTER)):
+        both = [
+            text.value(f"icmp eq i64 {in_halves}, {_QUARTER * is_apart}"),
+            text.value(f"icmp eq i64 {row}, {inside}"),
+        ]
+        places.append(_Place(is_apart, inside, text.value(f"and i1 {both[0]}, {both[1]}")))
+    return tuple(places)
+
+
+def _emit_row(body: _Body, places: Sequence[_Place] | None) -> None:
+    """One row, in pieces that lie in one line each."""
+    if places is None:
+        body.emit("", 1)
+        return
+    for number, place in enumerate(places):
+        form = partial(_formed, _in_lines(body, place), f"_place{number}", 1)
+        emit_when(body.text, f"place{number}", place.chosen, (), form)
+
+
+def _in_lines(body: _Body, place: _Place) -> _Body:
+    """The body with rows read in pieces that lie in one line each."""
+    kernel = body.kernel
+    data_type, row_bytes = kernel.data_type, kernel.vectors * LINE_BYTES
+    dot_pieces = body.dot_pieces
+    if place.dot_is_apart:
+        dot_pieces = dot_pieces_in_lines(data_type, kernel.dot_vectors * LINE_BYTES)
+    pieces = sum_pieces_in_lines(data_type, row_bytes, place.row_inside)
+    return replace(body, dot_pieces=dot_pieces, pieces=pieces)
 
 
 def _vectors(
@@ -133,7 +148,7 @@ def _vectors(
 
 
 def _emit_rows(
-    body: _Body, rows: WalkedRows, bounds: Sequence[str], in_lines: bool, label: str
+    body: _Body, rows: WalkedRows, bounds: Sequence[str], places: Sequence[_Place] | None
 ) -> None:
     text = body.text
     begin_left = ("0", "%rows")
@@ -142,22 +157,21 @@ def _emit_rows(
 
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
-        single = _in_lines(here) if in_lines else here
         if most == 1:
-            single.emit(label, 1)
+            _emit_row(here, places)
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, label)
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            together = partial(_together, single if count == 1 else here, label, count)
-            emit_when(text, f"together{label}{count}", chosen, (), together)
+            together = partial(_formed, here, f"_{count}", count)
+            emit_when(text, f"together{count}", chosen, (), together)
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, label, form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
 
 
-def _together(body: _Body, label: str, count: int) -> Values:
-    body.emit(f"{label}_{count}", count)
+def _formed(body: _Body, label: str, count: int) -> Values:
+    body.emit(label, count)
     return []
 
 
@@ -178,6 +192,19 @@ def _at_row(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> _
     first = text.value(f"mul i64 {row}, %pos_row")
     arrays = (shift_pointer(text, body.arrays[0], first), body.arrays[1])
     return replace(body, arrays=arrays, a=moved[0], out=moved[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A way in which gathered rows lie in cache lines, and whether they do.
+
+    ``dot_is_apart``: sampled rows begin 16 or 48 bytes into a line. ``row_inside``: the bytes from
+    a line to a row that is added.
+    """
+
+    dot_is_apart: bool
+    row_inside: int
+    chosen: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,14 +99,14 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
         if most == 1:
             _sum_row(here, _at_row(shared, rows, bounds, row))
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most, "")
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
         for count in range(most, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
             formed = here if count == 1 else _at_row(shared, rows, bounds, row)
             emit_when(text, f"together{count}", chosen, (), partial(_sums, formed, rows, count))
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), "", form)
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
 
 
 def _sum_row(body: SumBody, shared: SumBody) -> None:
