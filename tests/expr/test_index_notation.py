@@ -123,3 +123,6 @@ def test_operands_that_do_not_fit_are_all_named() -> None:
 def test_an_einsum_is_not_index_notation() -> None:
     assert not is_index_notation("ij,jk->ik")
     assert is_index_notation("A[i] = B[i]")
+    assert is_index_notation(" B[i,j] * C[j]")
+    assert not is_index_notation("a[1].teir")
+    assert not is_index_notation("[[i,k],[k,j]->[i,j]],[j,l]->[i,l]")

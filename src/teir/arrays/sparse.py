@@ -83,7 +83,8 @@ class Sparse:
         fmt = checked_format(levels, mode_order, len(extents))
         wanted = {n for n, level in enumerate(fmt.levels) if level is Level.COMPRESSED}
         if set(indices) != wanted:
-            refuse(SHAPE, "indices", f"levels {sorted(wanted)}", f"levels {sorted(indices)}")
+            expected = f"pos and crd of the compressed levels {sorted(wanted)}"
+            refuse(SHAPE, "indices", expected, f"those of {sorted(indices)}")
         stored = tuple(
             Compressed(pos=np.asarray(indices[n][0]), crd=np.asarray(indices[n][1]))
             if n in wanted

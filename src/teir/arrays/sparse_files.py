@@ -37,7 +37,8 @@ def read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
     try:
         status = file.stat()
     except (OSError, ValueError) as error:
-        refuse(FILE, name, "a file that can be read", str(error))
+        found = getattr(error, "strerror", None) or str(error)
+        refuse(FILE, name, "a file that can be read", found)
     if not stat.S_ISREG(status.st_mode):
         refuse(FILE, name, "a regular file", "something else")
     endings = [ending.lower() for ending in file.suffixes[-2:]]

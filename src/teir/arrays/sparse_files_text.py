@@ -221,7 +221,8 @@ class _Lines:
             words = line.split()
             if len(words) != width or not all(map(_is_finite, words)):
                 expected = f"{width} finite numbers"
-                refuse(ENTRY, f"{self._name}, line {number}", expected, repr(line[:100]))
+                found = repr(line[:100].decode("ascii", "replace"))
+                refuse(ENTRY, f"{self._name}, line {number}", expected, found)
         raise AssertionError("some line was wrong")
 
     def number_of(self, entry: int) -> int:

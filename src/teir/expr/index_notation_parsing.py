@@ -20,12 +20,13 @@ from teir.expr.index_notation_check import structure_findings
 from teir.expr.index_notation_rules import GRAMMAR, at_column
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<sign>\+=|[-+*=,\[\]()]))")
+_BEGINS_WITH_ACCESS = re.compile(r"\s*[^\W\d]\w*\s*\[[\w,\s]*\]\s*(?:[-+*]|$)")
 _CLOSING = {"[": "]", "(": ")"}
 
 
 def is_index_notation(text: str) -> bool:
-    """True for a text that only index notation can be: an einsum has no '='."""
-    return "=" in text
+    """True for a text that only index notation can be: an einsum has no '=', and no ``B[i,j]``."""
+    return "=" in text or _BEGINS_WITH_ACCESS.match(text) is not None
 
 
 def parse_index_notation(text: str) -> Assignment:
