@@ -22,11 +22,11 @@ from teir.lower.kernel_program import (
     KernelNode,
     Step,
 )
-from teir.lower.repeated_rows import RepeatedRows
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
 )
+from teir.lower.turned_rows import TurnedRows
 from teir.target import Isa
 
 
@@ -43,7 +43,7 @@ class Context:
     room: ScratchRoom
     siblings: Callable[[Sequence[Node], Path, Context], tuple[KernelNode, ...]]
     """How the children of a node are lowered."""
-    repeated: dict[str, RepeatedRows]
+    turned: dict[str, TurnedRows]
 
 
 class Path(msgspec.Struct, frozen=True):

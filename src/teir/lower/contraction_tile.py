@@ -34,7 +34,8 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
-    ``rows_again``: how many of the first rows of each input lie again behind the last.
+    ``first_turned``: of each input the row from which on its rows lie once more behind the last,
+    and then the others, as `teir.lower.turned_rows` finds them; 0 for none.
     """
 
     free: tuple[TileAxis, ...]
@@ -46,7 +47,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ahead: tuple[int, ...]
     hints: TileHints
     flushes: bool = False
-    rows_again: tuple[int, ...] = ()
+    first_turned: tuple[int, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:

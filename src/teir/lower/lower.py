@@ -66,13 +66,13 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
 from teir.lower.panels import blocks_of_loop
-from teir.lower.repeated_rows import repeated_rows, rows_again
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
+from teir.lower.turned_rows import first_turned, turned_rows
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
@@ -97,7 +97,7 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
         _accumulator(slots, isa),
         room,
         _lower_siblings,
-        repeated_rows(program),
+        turned_rows(program),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
@@ -294,11 +294,11 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, hints)
-    again = tuple(
-        rows_again(context.repeated.get(name), name, consumed, (*path.axes, *path.absorbed))
+    turned = tuple(
+        first_turned(context.turned.get(name), name, consumed, (*path.axes, *path.absorbed))
         for name in primitive.inputs
     )
-    tile = replace(tile, flushes=flushes_subnormals(primitive), rows_again=again)
+    tile = replace(tile, flushes=flushes_subnormals(primitive), first_turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(hints.prefetched[:-1]) else None
     return lower_contraction(tile, context.isa, wide, marks)

@@ -206,11 +206,11 @@ def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) ->
     return tuple(_even(columns, widest, 1))
 
 
-def _wraps(tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int) -> bool:
-    """True where a block of all rows, in one run, has enough of them again behind them."""
-    needed = lanes - ARRAY_START_BYTES // tile.in_type.width
+def _turns(tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int) -> bool:
+    """True where a block is all rows, in one run, and has them once more behind them."""
+    first = lanes - ARRAY_START_BYTES // tile.in_type.width
     is_whole = axes.run.extent == 1 and axes.rows.extent == height and height % lanes == 0
-    return is_whole and needed > 0 and tile.rows_again[a_place] >= needed
+    return is_whole and first > 0 and tile.first_turned[a_place] == first
 
 
 def _call(
@@ -249,7 +249,7 @@ def _call(
         brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=asked[2] and ahead[2] != 0,
         staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
-        wraps=streams and _wraps(tile, axes, a_place, height, lanes),
+        turns=streams and _turns(tile, axes, a_place, height, lanes),
     )
     arguments = (
         axes.k.extent,

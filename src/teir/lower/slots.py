@@ -53,7 +53,7 @@ def assign_slots(program: Program) -> SlotTable:
     starts: dict[str, int] = {}
     for arena in (Storage.RUN, Storage.THREAD):
         rooms = [
-            Room(name, round_up(use.high - use.first_line), range(use.first, use.stop))
+            Room(name, round_up(use.high - use.low), range(use.first, use.stop))
             for name, use in uses.items()
             if use.storage is arena
         ]
@@ -64,7 +64,7 @@ def assign_slots(program: Program) -> SlotTable:
             tensor=name,
             data_type=use.data_type,
             storage=use.storage,
-            start_bytes=starts[name] - use.first_line,
+            start_bytes=starts[name] - use.low,
         )
         for name, use in uses.items()
     ]
@@ -157,11 +157,6 @@ class ScratchUse:
     high: int = 0
     first: int = 0
     stop: int = 0
-
-    @property
-    def first_line(self) -> int:
-        """Where the line begins that ``low`` lies in, if the first address begins one."""
-        return self.low // SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT
 
 
 def scratch_uses(program: Program) -> dict[str, ScratchUse]:

@@ -208,12 +208,12 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             shape.out.name,
             self._shares_levels,
             self.depth is not None,
-            self._repeats_rows,
+            self._turns_rows,
         )
         return packed.body, _Side(packed.tensor.name, packed.outer, packed.pieces, True), packed.k
 
     @property
-    def _repeats_rows(self) -> bool:
+    def _turns_rows(self) -> bool:
         """True where writing rows of few sums in whole lines is a large part of the work.
 
         Not of operands that are packed a part at a time: they come from memory, once or twice.

@@ -10,7 +10,7 @@ changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -63,14 +63,14 @@ def pack_a(
     out: str,
     is_shared: bool,
     is_asked_for: bool,
-    repeats_rows: bool,
+    turns_rows: bool,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
 
     ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
     ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
-    ``repeats_rows``: where panels are whole vectors, their first rows are copied once more behind
-    the last, for blocks that begin with the first whole line of the output and go on round.
+    ``turns_rows``: where panels are whole vectors, their rows are copied once more behind the last,
+    taken round, for blocks that begin with the first whole line of the output.
     """
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
         return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
@@ -79,14 +79,11 @@ def pack_a(
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
-    repeats_rows = repeats_rows and height * width % _LINE == 0 and rows.extent % height == 0
-    k_packed, panel_bytes = _stack(k, target.name, height * width + _LINE * repeats_rows)
+    turns_rows = turns_rows and height * width % _LINE == 0 and rows.extent % height == 0
+    k_packed, panel_bytes = _stack(k, target.name, height * width * (1 + turns_rows))
     parts = _blocks(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
-    copied = pieces
-    if repeats_rows:
-        pieces, again = _repeated(pieces, target)
-        copied = pieces + again
+    copied = (*pieces, *_turned(pieces, source, target)) if turns_rows else pieces
     outer_packed, _ = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
     asked = frozenset((source.name,))
     hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
@@ -100,19 +97,20 @@ def pack_a(
     )
 
 
-def _repeated(
-    pieces: tuple[Piece, ...], target: Tensor
-) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """The pieces, moved so that vectors lie on lines from the first whole line of the output on;
-    and the rows before it, behind the others."""
-    width, moved, again = target.data_type.width, [], []
+def _turned(pieces: tuple[Piece, ...], source: Tensor, target: Tensor) -> Iterator[Piece]:
+    """The rows from the first whole line of the output on, then those before it."""
+    width = target.data_type.width
+    first = (_LINE - ARRAY_START_BYTES) // width
     for piece in pieces:
-        assert piece.tile is not None
-        rows, end = piece.tile, ARRAY_START_BYTES + piece.tile.extent * width
-        few = Span(rows.label, (_LINE - ARRAY_START_BYTES) // width, rows.strides, rows.offsets)
-        moved.append(Piece(piece.loops, _shifted(rows, target.name, ARRAY_START_BYTES)))
-        again.append(Piece(piece.loops, _shifted(few, target.name, end)))
-    return tuple(moved), tuple(again)
+        rows = piece.tile
+        assert rows is not None
+        begin, step = rows.offsets.get(source.name, 0), rows.stride(source.name)
+        late = Span(rows.label, rows.extent - first, rows.strides, rows.offsets)
+        late = _shifted(late, source.name, begin + first * step)
+        early = Span(rows.label, first, rows.strides, rows.offsets)
+        yield Piece(piece.loops, _shifted(late, target.name, rows.extent * width))
+        end = (2 * rows.extent - first) * width
+        yield Piece(piece.loops, _shifted(early, target.name, end))
 
 
 def rows_together(rows: Span, outer: Span, panel: int) -> int:

@@ -55,7 +55,7 @@ def panel(
         staggers="staggers" in flags,
         repeats="repeats" in flags,
         joins="joins" in flags,
-        wraps="wraps" in flags,
+        turns="turns" in flags,
     )
 
 
@@ -85,11 +85,11 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats"),
         panel(data_type, isa, 3, 2, flags="adjacent dense streams repeats joins"),
         panel(data_type, isa, 1, 6, flags="repeats"),
-        panel(data_type, isa, 3, 4, flags="adjacent dense streams staggers repeats joins wraps"),
-        panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats wraps"),
-        panel(data_type, isa, 3, 2, flags="dense streams claims repeats wraps"),
-        panel(data_type, isa, 3, 5, flags="dense streams wraps"),
-        panel(data_type, isa, 1, 3, flags="streams staggers wraps"),
+        panel(data_type, isa, 3, 4, flags="adjacent dense streams staggers repeats joins turns"),
+        panel(data_type, isa, 9, 2, flags="adjacent streams claims staggers repeats turns"),
+        panel(data_type, isa, 3, 2, flags="dense streams claims repeats turns"),
+        panel(data_type, isa, 3, 5, flags="dense streams turns"),
+        panel(data_type, isa, 1, 3, flags="streams staggers turns"),
     ]
 
 
@@ -129,9 +129,9 @@ def _run(
     b_n = width if kernel.adjacent_columns else 3 * width
     b_k = b_n * kernel.columns
     b_block = b_k * k + gap_bytes
-    again = kernel.lanes - ARRAY_START_BYTES // width if kernel.wraps else 0
-    a_k = (kernel.rows + again) * width
-    a_axes = ((k, a_k), (kernel.rows + again, width))
+    stored = kernel.rows * (1 + kernel.turns)
+    a_k = stored * width
+    a_axes = ((k, a_k), (stored, width))
     b_axes = ((blocks, b_block), (k, b_k), (kernel.columns, b_n))
     c_axes = (
         (blocks, c_block),
@@ -148,7 +148,8 @@ def _run(
         view[...] = small_integers(random, view.shape, data_type)
         memory.append((guarded, view))
     (a, a_view), (b, b_view), (c, c_view) = memory
-    a_view[:, kernel.rows :] = a_view[:, :again]
+    turned = np.roll(a_view[:, : kernel.rows], ARRAY_START_BYTES // width - kernel.lanes, axis=1)
+    a_view[:, kernel.rows :] = turned[:, : stored - kernel.rows]
     start = c_view.copy() if accumulate else np.zeros_like(c_view)
     sums = np.einsum("km,bkn->bnm", a_view[:, : kernel.rows], b_view).reshape(c_view.shape)
     expected = c.bytes.copy()

@@ -17,7 +17,7 @@ from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
-from teir.backends.llvm.emit_panel_turned import begin_turning, turns
+from teir.backends.llvm.emit_panel_turned import begin_turning, may_turn
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     Cache,
@@ -100,7 +100,7 @@ class _Panel:
 
     @property
     def _turns(self) -> bool:
-        return turns(self.kernel, self.isa)
+        return may_turn(self.kernel, self.isa)
 
     @property
     def _a(self) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, pieces_of
-from teir.backends.llvm.emit_panel_turned import TurnedStore, turns
+from teir.backends.llvm.emit_panel_turned import TurnedStore, may_turn
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
 from teir.lower.kernels import PanelBlock
 from teir.target import Isa
@@ -60,7 +60,7 @@ class PanelStore:
         if self.fits is not None and lines.exist:
             natural: Callable[[list[tuple[str, ...]], SumOf], None]
             natural = partial(lines.store, natural=True)
-            if turns(self.kernel, self.isa):
+            if may_turn(self.kernel, self.isa):
                 natural = TurnedStore(text, self.kernel).emit
             for name, fits, write, late in (
                 ("whole", self.fits[0], lines.store_whole, True),

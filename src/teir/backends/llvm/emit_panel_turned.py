@@ -18,9 +18,9 @@ from teir.lower.kernels import PanelBlock
 from teir.target import ARRAY_START_BYTES, Isa
 
 
-def turns(kernel: PanelBlock, isa: Isa) -> bool:
+def may_turn(kernel: PanelBlock, isa: Isa) -> bool:
     """True for blocks that may take rows round; whether they do, `begin_turning` says."""
-    return kernel.wraps and kernel.streams and isa is Isa.AVX512
+    return kernel.turns and kernel.streams and isa is Isa.AVX512
 
 
 def begin_turning(text: FunctionText, kernel: PanelBlock, natural: str) -> None:
@@ -29,11 +29,11 @@ def begin_turning(text: FunctionText, kernel: PanelBlock, natural: str) -> None:
     ``natural``: all stretches of C begin `ARRAY_START_BYTES` into a line. A block that goes on with
     what C holds, which lies in order, does not take its rows round.
     """
-    first = kernel.lanes * kernel.data_type.width - ARRAY_START_BYTES
+    rows_bytes = kernel.rows * kernel.data_type.width
     text.write(f"""
 %begins_anew = icmp eq i64 %accumulate, 0
 %turned = and i1 {natural}, %begins_anew
-%turn = select i1 %turned, i64 {first}, i64 0
+%turn = select i1 %turned, i64 {rows_bytes}, i64 0
 %turned_a = getelementptr i8, ptr %A, i64 %turn
 """)
 

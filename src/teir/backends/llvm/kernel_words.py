@@ -180,7 +180,7 @@ def _panel_words(kernel: PanelBlock) -> str:
         "_staggers": kernel.staggers,
         "_repeats": kernel.repeats,
         "_joins": kernel.joins,
-        "_wraps": kernel.wraps,
+        "_turns": kernel.turns,
     }
     asked = "".join(word for word, is_set in flags.items() if is_set)
     return f"panel_{kernel.data_type.value}_{vectors}_runs{kernel.runs}{asked}".lower()

@@ -1,4 +1,4 @@
-"""The first rows of packed panels are copied once more where whole lines of the output pay."""
+"""Rows of packed panels are copied once more, taken round, where whole lines of the output pay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Program
 from teir.lower.lower import lower
-from teir.lower.repeated_rows import repeated_rows
+from teir.lower.turned_rows import turned_rows
 from teir.pipeline.operand_types import contiguous
 from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
@@ -38,7 +38,7 @@ def planned(
 
 
 @pytest.mark.parametrize(
-    ("data_type", "rows", "l2_bytes", "repeats"),
+    ("data_type", "rows", "l2_bytes", "turns"),
     [
         (DataType.FP64, 24, 2**13, True),
         (DataType.FP32, 48, 2**13, True),
@@ -48,13 +48,13 @@ def planned(
     ],
     ids=["FP64", "FP32", "half a vector left", "complex", "an output that stays near"],
 )
-def test_rows_are_repeated_where_lines_are_written(
-    data_type: DataType, rows: int, l2_bytes: int, repeats: bool
+def test_rows_are_turned_where_lines_are_written(
+    data_type: DataType, rows: int, l2_bytes: int, turns: bool
 ) -> None:
     program, _ = planned(data_type, rows, l2_bytes)
     assert check(program).ok
-    assert bool(repeated_rows(program)) == repeats
-    assert ("wraps=True" in str(lower(program, Isa.AVX512))) == repeats
+    assert bool(turned_rows(program)) == turns
+    assert ("turns=True" in str(lower(program, Isa.AVX512))) == turns
 
 
 @pytest.mark.parametrize("offset_bytes", [0, 8, 16, 32, 56])

@@ -1,0 +1,116 @@
+"""Rows of a packed operand that lie once more behind the last of them, taken round.
+
+Three copies in a row leave them so: one of all rows, one of the rows from one on, to the place
+where all end, and one of those before it, behind them. Whoever reads the rows may then read them in
+either order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from teir.ir.nodes import Axis, InvocationNode, IterationNode, Node, Operation, Primitive, Program
+
+_COPIES = 3
+
+
+class TurnedRows(msgspec.Struct, frozen=True):
+    """The axis of the rows, the other axes that move the tensor, and the row turned first."""
+
+    rows: Axis
+    others: frozenset[str]
+    first: int
+
+
+def turned_rows(program: Program) -> dict[str, TurnedRows]:
+    """The scratch tensors that three copies, and nothing else, fill with rows and turned rows."""
+    copies = list(_copies_in_a_row(program))
+    if not copies:
+        return {}
+    axes, primitives = program.axis_table(), program.primitive_table()
+    outputs = [primitives[node.primitive].output for _, node in program.invocations()]
+    found = {}
+    for whole, late, early in copies:
+        turned = _turned(whole, late, early, axes)
+        if turned is not None and outputs.count(whole.output) == _COPIES:
+            found[whole.output] = turned
+    return found
+
+
+def first_turned(
+    turned: TurnedRows | None, tensor: str, consumed: Sequence[Axis], around: Sequence[Axis]
+) -> int:
+    """The row turned first of a tile that walks ``consumed`` inside ``around``; 0 for none.
+
+    Only of a tile that walks all rows, and else only axes that all copies walk.
+    """
+    if turned is None:
+        return 0
+    walked = [axis for axis in (*consumed, *around) if axis.strides[tensor]]
+    rows = [axis for axis in walked if _walk(axis, tensor) == _walk(turned.rows, tensor)]
+    others = {axis.name for axis in walked if axis not in rows}
+    is_whole = len(rows) == 1 and rows[0] in consumed and others <= turned.others
+    return turned.first if is_whole else 0
+
+
+def _walk(axis: Axis, tensor: str) -> tuple[int, int, int]:
+    return axis.extent, axis.strides[tensor], axis.offsets[tensor]
+
+
+def _copies_in_a_row(program: Program) -> Iterator[tuple[Primitive, Primitive, Primitive]]:
+    """Copies from one tensor to another that follow one another, run always all."""
+    primitives = program.primitive_table()
+    inside = [node.children for node in program.nodes() if isinstance(node, IterationNode)]
+    for siblings in (program.roots, *inside):
+        copies = [_copy(node, primitives) for node in siblings]
+        for one, two, three in zip(copies, copies[1:], copies[2:], strict=False):
+            if one is None or two is None or three is None:
+                continue
+            if one.operands == two.operands == three.operands:
+                yield one, two, three
+
+
+def _copy(node: Node, primitives: dict[str, Primitive]) -> Primitive | None:
+    if not isinstance(node, InvocationNode) or node.guard:
+        return None
+    primitive = primitives[node.primitive]
+    return primitive if primitive.operation is Operation.COPY else None
+
+
+def _turned(
+    whole: Primitive, late: Primitive, early: Primitive, axes: dict[str, Axis]
+) -> TurnedRows | None:
+    """The rows of ``whole``, if the others copy them once more behind themselves."""
+    copies = (whole, late, early)
+    shared = set(whole.axes) & set(late.axes) & set(early.axes)
+    own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
+    if any(len(one) != 1 for one in own) or whole.output in whole.inputs:
+        return None
+    if any(axes[name].is_sparse for one in copies for name in one.axes):
+        return None
+    (rows,), (last,), (first,) = own
+    (source,), target = whole.inputs, whole.output
+    extent, step, begin = _walk(rows, source)
+    _, place, start = _walk(rows, target)
+    count = first.extent
+    is_turned = (
+        _walk(last, source) == (extent - count, step, begin + count * step)
+        and _walk(last, target)[1:] == (place, start + extent * place)
+        and _walk(first, source) == (count, step, begin)
+        and _walk(first, target)[1:] == (place, start + (2 * extent - count) * place)
+    )
+    moving = [axes[name] for name in shared if axes[name].strides[target]]
+    if not is_turned or place <= 0 or not _lie_apart(moving, target, 2 * extent * place):
+        return None
+    return TurnedRows(rows, frozenset(axis.name for axis in moving), count)
+
+
+def _lie_apart(axes: Sequence[Axis], tensor: str, size_bytes: int) -> bool:
+    """True where places of the axes are ``size_bytes`` apart at least: no copy meets another's."""
+    for axis in sorted(axes, key=lambda one: one.strides[tensor]):
+        if axis.strides[tensor] < size_bytes:
+            return False
+        size_bytes += (axis.extent - 1) * axis.strides[tensor]
+    return True

@@ -1,0 +1,110 @@
+"""Rows that three copies leave once more behind the last, taken round, are found, no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from teir.ir.check import check
+from teir.ir.parsing import parse_program
+from teir.lower.kernel_program import Call, KernelNode, inner_nodes
+from teir.lower.kernels import PanelBlock
+from teir.lower.lower import lower
+from teir.lower.turned_rows import turned_rows
+from teir.target import Isa
+
+PACKED = """teir 1 "turned rows"
+tensor in0: FP64
+tensor in1: FP64
+tensor out: FP64
+scratch packed: FP64
+axis e = 3: in0 8, packed 1920, out 2304
+axis m = 24: in0 120, packed 8, out 8
+axis late = 18: in0 120 + 720, packed 8 + 192
+axis first = 6: in0 120, packed 8 + 336
+axis k = 5: in0 24, packed 384, in1 8
+axis n = 12: in1 40, out 192
+primitive whole = Copy(in0 -> packed; M=[e, m], N=[k])
+primitive last = Copy(in0 -> packed; M=[e, late], N=[k])
+primitive few = Copy(in0 -> packed; M=[e, first], N=[k])
+primitive other = Copy(in0 -> packed; M=[e, first], N=[k])
+primitive one_step = Copy(in0 -> packed; M=[e, first], N=[])
+primitive zero = Zero(out; M=[m], N=[n])
+primitive product = Contraction FP64 (packed, in1 -> out; M=[m], N=[n], K=[k]) with {"stream": true}
+all_rows: whole
+from_line: last
+before_line: few
+sequential rows over e
+  start: zero
+  sum: product
+"""
+"""Panels of 24 rows, then rows 6 to 23, then 0 to 5."""
+
+
+def panels_of(text: str) -> list[PanelBlock]:
+    program = parse_program(text)
+    assert check(program).ok, check(program)
+
+    def kernels(nodes: Sequence[KernelNode]) -> Iterator[PanelBlock]:
+        for node in nodes:
+            if not isinstance(node, Call):
+                yield from kernels(inner_nodes(node))
+            elif isinstance(node.kernel, PanelBlock):
+                yield node.kernel
+
+    return list(kernels(lower(program, Isa.AVX512).roots))
+
+
+def test_turned_rows_are_found() -> None:
+    found = turned_rows(parse_program(PACKED))
+    assert {name: (one.rows.name, one.others, one.first) for name, one in found.items()} == {
+        "packed": ("m", {"e", "k"}, 6)
+    }
+    panels = panels_of(PACKED)
+    assert panels
+    assert all(panel.turns for panel in panels)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("first = 6: in0 120,", "first = 6: in0 120 + 8,"),
+        ("late = 18: in0 120 + 720,", "late = 18: in0 120 + 712,"),
+        ("late = 18: in0 120 + 720,", "late = 18: in0 112 + 720,"),
+        ("packed 8 + 336", "packed 8 + 328"),
+        ("packed 8 + 192", "packed 8 + 200"),
+        ("first = 6:", "first = 5:"),
+        ("e = 3: in0 8, packed 1920", "e = 3: in0 8, packed 1904"),
+        ("before_line: few\n", "before_line: few\nonce_more: other\n"),
+        ("before_line: few\n", "sequential alone over k\n  before_line: one_step\n"),
+        ("before_line: few\n", ""),
+        ("from_line: last\nbefore_line: few\n", "before_line: few\nfrom_line: last\n"),
+    ],
+    ids=[
+        "other first rows",
+        "other last rows",
+        "other steps of the source",
+        "first rows elsewhere",
+        "last rows elsewhere",
+        "too few",
+        "panels in each other",
+        "a fourth copy",
+        "not side by side",
+        "two copies",
+        "another order",
+    ],
+)
+def test_other_copies_are_not_taken_for_turned_rows(old: str, new: str) -> None:
+    assert old in PACKED
+    panels = panels_of(PACKED.replace(old, new))
+    assert panels
+    assert not any(panel.turns for panel in panels)
+
+
+def test_part_of_the_rows_is_no_block_to_go_round_in() -> None:
+    part = "axis part = 16: packed 8, out 8\n"
+    text = PACKED.replace("axis late", part + "axis late").replace("M=[m]", "M=[part]")
+    panels = panels_of(text)
+    assert panels
+    assert not any(panel.turns for panel in panels)
