@@ -55,7 +55,10 @@ _MOST_WHOLE = 8
 """Vectors of a row up to which one less of them is worth code of its own."""
 _ROWS_AHEAD = 4
 """Fixed rows are asked for so many rows before: all of one is read at once, between gathered rows,
-which is not a run that prefetchers follow."""
+which is not a run that prefetchers follow. Single rows are where gathered ones are too, some at
+once, whose fibres are long, always."""
+_LONG_ROW = 8
+"""Vectors from which rows formed at once are asked for."""
 
 
 def walked_dots_arguments(kernel: WalkedDots) -> tuple[str, ...]:
@@ -112,11 +115,13 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
     begin, left = "0", "%rows"
     if rows.bounds is not None:
         begin, left = emit_fibre(text, rows.bounds, bounds[0])
+    is_long = len(shared.lanes) >= _LONG_ROW
 
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
+        if body.kernel.ahead is not None or (most > 1 and is_long):
+            _bring_rows_near(shared, rows, bounds, row, most)
         if most == 1:
-            _bring_row_near(shared, rows, bounds, row)
             _emit_row(here, _at_row(shared, rows, bounds, row))
             return "1"
         taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
@@ -130,12 +135,15 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
     emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
 
 
-def _bring_row_near(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> None:
-    """Where gathered rows are asked for ahead, a fixed row is too."""
-    if body.kernel.ahead is None or rows.inputs[0] is not Follows.POSITION:
+def _bring_rows_near(
+    body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str, count: int
+) -> None:
+    """Fixed rows that are numbered are asked for before their turn."""
+    if rows.inputs[0] is not Follows.POSITION:
         return
-    further = body.text.value(f"add i64 {row}, {_ROWS_AHEAD}")
-    body.ask_for_row(_at_row(body, rows, bounds, further).a)
+    for number in range(_ROWS_AHEAD, _ROWS_AHEAD + count):
+        further = body.text.value(f"add i64 {row}, {number}")
+        body.ask_for_row(_at_row(body, rows, bounds, further).a)
 
 
 def _of_rows(body: _Body, count: int) -> Values:
