@@ -61,20 +61,7 @@ class DataType(Enum):
     @property
     def accumulator(self) -> DataType:
         """The type in which sums of products of this type are kept."""
-        match self:
-            case DataType.TF32 | DataType.BF16 | DataType.FP16:
-                return DataType.FP32
-            case (
-                DataType.FP64
-                | DataType.FP32
-                | DataType.C64
-                | DataType.C128
-                | DataType.I32
-                | DataType.I64
-            ):
-                return self
-            case _:
-                assert_never(self)
+        return _WIDER.get(self, self)
 
     @property
     def unit_roundoff(self) -> float:
@@ -95,30 +82,43 @@ class DataType(Enum):
 
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the storage (``ml_dtypes.bfloat16`` for BF16)."""
-        import numpy as np
+        return _numpy_dtype(self)
 
-        match self:
-            case DataType.FP64:
-                return np.dtype(np.float64)
-            case DataType.FP32 | DataType.TF32:
-                return np.dtype(np.float32)
-            case DataType.FP16:
-                return np.dtype(np.float16)
-            case DataType.BF16:
-                import ml_dtypes
 
-                bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-                return bfloat16
-            case DataType.C64:
-                return np.dtype(np.complex64)
-            case DataType.C128:
-                return np.dtype(np.complex128)
-            case DataType.I32:
-                return np.dtype(np.int32)
-            case DataType.I64:
-                return np.dtype(np.int64)
-            case _:
-                assert_never(self)
+_WIDER = {
+    DataType.TF32: DataType.FP32,
+    DataType.BF16: DataType.FP32,
+    DataType.FP16: DataType.FP32,
+}
+"""Types whose sums are kept in another one."""
+
+
+@lru_cache(maxsize=64)
+def _numpy_dtype(data_type: DataType) -> np.dtype[Any]:
+    import numpy as np
+
+    match data_type:
+        case DataType.FP64:
+            return np.dtype(np.float64)
+        case DataType.FP32 | DataType.TF32:
+            return np.dtype(np.float32)
+        case DataType.FP16:
+            return np.dtype(np.float16)
+        case DataType.BF16:
+            import ml_dtypes
+
+            bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
+        case DataType.C64:
+            return np.dtype(np.complex64)
+        case DataType.C128:
+            return np.dtype(np.complex128)
+        case DataType.I32:
+            return np.dtype(np.int32)
+        case DataType.I64:
+            return np.dtype(np.int64)
+        case _:
+            assert_never(data_type)
 
 
 @lru_cache(maxsize=64)

@@ -25,10 +25,11 @@ class Term:
     start: int = field(compare=False)
 
     def __str__(self) -> str:
-        if max(map(len, self.symbols), default=0) > 1:
+        together = "".join(self.symbols)
+        if len(together) > len(self.symbols):
             return " ".join(self.symbols)
         if self.ellipsis is None:
-            return "".join(self.symbols)
+            return together
         before, after = self.symbols[: self.ellipsis], self.symbols[self.ellipsis :]
         return "".join((*before, "...", *after))
 

@@ -29,7 +29,10 @@ class Bytes(Mapping[str, int]):
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[str, int] | None = None) -> None:
-        self._items = {name: value for name, value in (items or {}).items() if value != 0}
+        kept = dict(items or ())
+        if 0 in kept.values():
+            kept = {name: value for name, value in kept.items() if value != 0}
+        self._items = kept
 
     def __getitem__(self, tensor: str) -> int:
         return self._items.get(tensor, 0)

@@ -70,18 +70,17 @@ def _columns_and_batch(
     rows: TileAxis, rest: list[TileAxis], k: TileAxis, tile: ContractionTile, isa: Isa
 ) -> tuple[TileAxis, TileAxis] | None:
     """The columns and the batch of a product small enough to be written out."""
-    vectors = -(-rows.extent // _lanes(rows.extent, tile, isa))
-    chained = 2 if tile.in_type.is_complex else 1
-    room = _MOST_STEPS // (vectors * k.extent * chained)
-    if _columns_at_once(vectors, tile, isa) == 0:
-        return None
     nothing = TileAxis(1, (0, 0, 0))
     still = [axis for axis in rest if not axis.strides[0] and axis.strides[1]]
     columns = max(still, key=lambda axis: axis.extent, default=nothing)
-    batch = max(
-        (axis for axis in rest if axis is not columns), key=lambda axis: axis.extent, default=None
-    )
-    if batch is None or batch.extent < _FEWEST_PRODUCTS or columns.extent > room:
+    others = [axis for axis in rest if axis is not columns]
+    batch = max(others, key=lambda axis: axis.extent, default=None)
+    if batch is None or batch.extent < _FEWEST_PRODUCTS:
+        return None
+    vectors = -(-rows.extent // _lanes(rows.extent, tile, isa))
+    chained = 2 if tile.in_type.is_complex else 1
+    room = _MOST_STEPS // (vectors * k.extent * chained)
+    if columns.extent > room or _columns_at_once(vectors, tile, isa) == 0:
         return None
     return columns, batch
 

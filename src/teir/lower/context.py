@@ -58,10 +58,13 @@ class Path(msgspec.Struct, frozen=True):
 
 
 def steps_of(axis: Axis, context: Context) -> tuple[Step, ...]:
+    number = context.slots.number
     return tuple(
-        Step(slot=context.slots.number[tensor], stride_bytes=stride)
-        for tensor, stride in axis.strides.items()
-        if tensor in context.slots.number
+        [
+            Step(slot=number[tensor], stride_bytes=stride)
+            for tensor, stride in axis.strides.items()
+            if tensor in number
+        ]
     )
 
 
@@ -76,17 +79,13 @@ def operands_of(
 ) -> tuple[tuple[Address, ...], tuple[DataType, ...]]:
     """Addresses of the first element of the tile, relative to what the loops add, and types."""
     names = operand_names(primitive)
-    fixed = (*path.axes, *path.absorbed, *(context.axes[name] for name in primitive.axes))
-    numbers = [context.slots.number[name] for name in names]
+    slots, number = context.slots.slots, context.slots.number
     starts = dict.fromkeys(names, 0)
-    for axis in fixed:
-        for name, offset in axis.offsets.items():
-            if name in starts:
-                starts[name] += offset
-    addresses = tuple(
-        [
-            Address(slot=number, offset_bytes=starts[name])
-            for name, number in zip(names, numbers, strict=True)
-        ]
-    )
-    return addresses, tuple(context.slots.slots[number].data_type for number in numbers)
+    fixed = [context.axes[name] for name in primitive.axes]
+    for axis in (*path.axes, *path.absorbed, *fixed):
+        if axis.offsets:
+            for name, offset in axis.offsets.items():
+                if name in starts:
+                    starts[name] += offset
+    addresses = [Address(slot=number[name], offset_bytes=starts[name]) for name in names]
+    return tuple(addresses), tuple([slots[number[name]].data_type for name in names])

@@ -54,7 +54,14 @@ _USUAL_FIBRE = 32
 
 def estimate_seconds(program: KernelProgram) -> float:
     """Seconds of one run on one thread."""
-    return sum(_seconds(node) for node in program.roots)
+    return _together(program.roots)
+
+
+def _together(nodes: tuple[KernelNode, ...]) -> float:
+    seconds = 0.0
+    for node in nodes:
+        seconds += _seconds(node)
+    return seconds
 
 
 def _seconds(node: KernelNode) -> float:
@@ -62,17 +69,14 @@ def _seconds(node: KernelNode) -> float:
         case Call():
             return _SECONDS_PER_CALL + _SECONDS_PER_STEP * _steps(node)
         case Loop():
-            return node.extent * sum(_seconds(child) for child in node.body)
-        case SparseLoop():
-            visits = min(node.extent, _USUAL_FIBRE)
-            return visits * sum(_seconds(child) for child in node.body)
+            return node.extent * _together(node.body)
         case Grid():
-            points = prod(axis.extent for axis in node.axes)
-            return points * sum(_seconds(child) for child in node.body)
-        case RowRunLoop() | BlockLoop():
-            return sum(_seconds(child) for child in node.body)
-        case Guarded() | RunLoop():
-            return sum(_seconds(child) for child in node.body)
+            points = prod([axis.extent for axis in node.axes])
+            return points * _together(node.body)
+        case Guarded() | RunLoop() | RowRunLoop() | BlockLoop():
+            return _together(node.body)
+        case SparseLoop():
+            return min(node.extent, _USUAL_FIBRE) * _together(node.body)
         case _:
             assert_never(node)
 

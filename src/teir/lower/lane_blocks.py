@@ -40,7 +40,8 @@ def lane_axes(tile: ContractionTile) -> LaneAxes | None:
     is_narrow = tile.out_type.accumulator is not tile.out_type
     if is_narrow and len(tile.reductions) > LANE_REDUCTIONS:
         return None
-    adjacent = [axis for axis in tile.free if axis.strides == tile.widths]
+    widths = tile.widths
+    adjacent = [axis for axis in tile.free if axis.strides == widths]
     if not adjacent or adjacent[0].extent < _FEWEST_LANES:
         return None
     lanes = adjacent[0]

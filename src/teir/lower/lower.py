@@ -124,6 +124,8 @@ def _kernel_slot(start_bytes: int) -> Slot:
 def _index_cells(program: Program) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
     asked = {term.axis: None for node in program.nodes() for term in node.guard}
+    if not asked:
+        return {}
     sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
     cells = [name for axis in asked for name in (axis, *([last_cell(axis)] * (axis in sparse)))]
     return {name: cell for cell, name in enumerate(cells)}
@@ -143,7 +145,7 @@ def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator)
     for node in nodes:
         match node:
             case Call():
-                if any(address.slot == accumulator.slot for address in node.operands):
+                if accumulator.slot in [address.slot for address in node.operands]:
                     is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
                     most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
             case _:
@@ -273,7 +275,8 @@ def _lower_invocation(
     if primitive.operation is not Operation.CONTRACTION:
         axes = tile_axes(consumed, names)
         written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
-        output_bytes = types[-1].width * prod(axis.extent for axis in written)
+        output_bytes = types[-1].width * prod([axis.extent for axis in written])
+        hints = memory_hints(primitive)
         return lower_elementwise(
             primitive.operation,
             axes,
@@ -282,8 +285,8 @@ def _lower_invocation(
             context.isa,
             output_bytes,
             room=Address(slot=context.accumulator.slot, offset_bytes=0),
-            streams=memory_hints(primitive).streams,
-            brings=bool(memory_hints(primitive).prefetched),
+            streams=hints.streams,
+            brings=bool(hints.prefetched),
             follows_input=_packs(primitive, context),
         )
     axes = tile_axes([*path.absorbed, *consumed], names)
@@ -292,15 +295,15 @@ def _lower_invocation(
         ends = (types[0], types[-1])
         return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa)
     ahead = _distances_to_next_tile(primitive, path)
-    hints = _tile_hints(primitive)
-    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, hints)
+    tile_hints = _tile_hints(primitive)
+    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
     turned = tuple(
         first_turned(context.turned.get(name), name, consumed, (*path.axes, *path.absorbed))
         for name in primitive.inputs
     )
     tile = replace(tile, flushes=flushes_subnormals(primitive), first_turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
-    marks = marks_in(context.room) if any(hints.prefetched[:-1]) else None
+    marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     return lower_contraction(tile, context.isa, wide, marks)
 
 

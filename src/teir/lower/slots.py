@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import msgspec
 
 from teir.dtypes import DataType
-from teir.ir.nodes import Axis, IterationNode, Node, Policy, Program, Tensor
+from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program, Tensor
 from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
@@ -57,7 +57,7 @@ def assign_slots(program: Program) -> SlotTable:
             for name, use in uses.items()
             if use.storage is arena
         ]
-        placed, used[arena] = place(rooms)
+        placed, used[arena] = place(rooms) if rooms else ({}, 0)
         starts.update(placed)
     slots += [
         Slot(
@@ -164,14 +164,25 @@ def scratch_uses(program: Program) -> dict[str, ScratchUse]:
 
     Those below a parallel node are private to a thread.
     """
-    axes, primitives = program.axis_table(), program.primitive_table()
-    uses: dict[str, ScratchUse] = {}
-    path: list[Axis] = []
+    walk = _UseWalk(program.axis_table(), program.primitive_table(), {}, [])
+    walk.through(program.roots, program.scratch, Storage.RUN, 0)
+    return {name: use for name, use in walk.uses.items() if use.stop}
 
-    def walk(
-        nodes: Sequence[Node], scratch: Sequence[Tensor], storage: Storage, start: int
+
+@dataclass(frozen=True, slots=True)
+class _UseWalk:
+    """What a walk of the schedule looks up, what it finds, and the axes it is below."""
+
+    axes: dict[str, Axis]
+    primitives: dict[str, Primitive]
+    uses: dict[str, ScratchUse]
+    path: list[Axis]
+
+    def through(
+        self, nodes: Sequence[Node], scratch: Sequence[Tensor], storage: Storage, start: int
     ) -> tuple[int, set[str]]:
         """The leaf after ``nodes``, and the scratch they touch; ``scratch`` is theirs."""
+        uses, path = self.uses, self.path
         for tensor in scratch:
             uses[tensor.name] = ScratchUse(tensor.data_type, storage)
         touched: set[str] = set()
@@ -179,15 +190,15 @@ def scratch_uses(program: Program) -> dict[str, ScratchUse]:
             before = start
             if isinstance(node, IterationNode):
                 inner = Storage.THREAD if node.policy is Policy.PARALLEL else storage
-                path.append(axes[node.axis])
-                start, names = walk(node.children, node.scratch, inner, before)
+                path.append(self.axes[node.axis])
+                start, names = self.through(node.children, node.scratch, inner, before)
                 path.pop()
             else:
                 start += 1
-                primitive = primitives[node.primitive]
-                names = {name for name in primitive.operands if name in uses}
+                primitive = self.primitives[node.primitive]
+                names = uses.keys() & primitive.operands
                 if names:
-                    walked = (*path, *[axes[name] for name in primitive.axes])
+                    walked = (*path, *[self.axes[name] for name in primitive.axes])
                     for name in names:
                         _reach(uses[name], name, walked)
             for tensor in scratch:
@@ -198,15 +209,13 @@ def scratch_uses(program: Program) -> dict[str, ScratchUse]:
             touched |= names
         return start, touched
 
-    walk(program.roots, program.scratch, Storage.RUN, 0)
-    return {name: use for name, use in uses.items() if use.stop}
-
 
 def _reach(use: ScratchUse, name: str, walked: Sequence[Axis]) -> None:
     """Widen the bytes of a scratch tensor by those of a leaf below ``walked``."""
     low, high = 0, use.data_type.width
     for axis in walked:
-        low += axis.offsets[name]
+        if axis.offsets:
+            low += axis.offsets[name]
         high += axis.strides[name] * (axis.extent - 1)
     is_first = use.low == use.high
     use.low, use.high = (

@@ -26,6 +26,9 @@ class TurnedRows(msgspec.Struct, frozen=True):
 
 def turned_rows(program: Program) -> dict[str, TurnedRows]:
     """The scratch tensors that three copies, and nothing else, fill with rows and turned rows."""
+    operations = [primitive.operation for primitive in program.primitives]
+    if operations.count(Operation.COPY) < _COPIES:
+        return {}
     copies = list(_copies_in_a_row(program))
     if not copies:
         return {}

@@ -53,7 +53,10 @@ def host() -> Target:
 
 def machine_of(threads: int) -> Machine:
     """The facts of this machine the search looks at."""
-    target = host()
+    return current().once(f"machine of {threads}", lambda: _machine(host(), threads))
+
+
+def _machine(target: Target, threads: int) -> Machine:
     return Machine(
         vector_bytes=target.isa.vector_bytes,
         l1_bytes=target.caches.l1_bytes,

@@ -51,7 +51,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         alone = default_choice(division.part, replace(machine, threads=1))
         return replace(alone, sharing=Sharing.PARTS)
     depth = _depth(shape)
-    k = reduction_blocks(shape).block
+    k = reductions_of(shape, depth).block
     if _is_short(shape, machine):
         return short_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
@@ -255,7 +255,9 @@ def _depth(shape: ProductShape) -> int:
     """Narrow outputs are summed in one block where one holds everything, else in wide scratch."""
     out = shape.out.data_type
     depth = reduction_depth(out)
-    return depth if reductions_of(shape, depth).is_one_block else reduction_depth(out.accumulator)
+    if out.accumulator is out or reductions_of(shape, depth).is_one_block:
+        return depth
+    return reduction_depth(out.accumulator)
 
 
 def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:

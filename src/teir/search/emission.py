@@ -68,7 +68,7 @@ class Emission:
             span.label,
             span.extent,
             tuple(span.strides.items()),
-            tuple(span.offsets.items()),
+            tuple(span.offsets.items()) if span.offsets else (),
         )
         known = self.axes.get(key)
         if known is None:
@@ -127,17 +127,18 @@ class Emission:
 
         With ``flushes`` subnormal numbers count as zero.
         """
-        c = tuple([self.axis(span) for span in roles.c])
-        m = tuple([self.axis(span) for span in roles.m])
-        n = tuple([self.axis(span) for span in roles.n])
-        k = tuple([self.axis(span) for span in roles.k])
-        key = (operation, tuple(inputs), output, c, m, n, k, flushes, lanes, hints)
+        inputs = tuple(inputs)
+        c = tuple(map(self.axis, roles.c))
+        m = tuple(map(self.axis, roles.m))
+        n = tuple(map(self.axis, roles.n))
+        k = tuple(map(self.axis, roles.k))
+        key = (operation, inputs, output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
             primitive = Primitive(
                 name=self.name(_STEMS[operation]),
                 operation=operation,
-                inputs=tuple(inputs),
+                inputs=inputs,
                 output=output,
                 c=c,
                 m=m,

@@ -47,7 +47,7 @@ class Meeting(msgspec.Struct, frozen=True):
 Part = Given | Meeting
 
 
-def only_step(contraction: Contraction, path: Path) -> tuple[Factor, ...] | None:
+def only_step(contraction: Contraction, path: Path) -> tuple[Factor, Factor] | None:
     """The factors of the one step that does it all; None where the tree has more than one meeting.
 
     Two operands of the type of the computation, no index of which is summed before they meet.

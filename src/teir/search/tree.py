@@ -164,7 +164,9 @@ class _Tree(msgspec.Struct, frozen=True):
         )
         factors = only_step(contraction, self.path)
         if factors is not None:
-            steps.emit(factors, contraction.output, _products(factors, contraction.extents))
+            indices = factors[0].strides.keys() | factors[1].strides.keys()
+            products = prod([contraction.extents[index] for index in indices])
+            steps.emit(factors, contraction.output, products)
             return steps.body()
         meetings = meeting_tree(contraction, self.path, self.options.results)
         arrangement = as_written(meetings)

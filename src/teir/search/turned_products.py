@@ -27,6 +27,8 @@ _GAIN = 2
 
 The copy of the results waits for the product; those of operands overlap it a little.
 """
+_MOST_COPIES = 2
+"""Times that B may be copied: packed, and relaid before that."""
 _ROUNDED = 2
 """Copies of results that are rounded on their way."""
 _FEWEST_VECTORS = 4
@@ -54,23 +56,30 @@ def turned_product(
     out, width = shape.out, shape.out.data_type.width
     if shape.c or shape.n is None or shape.m is None:
         return None
-    if not wants_packed_a(shape, reduction_blocks(shape).block, machine):
-        return None
-    results = shape.rows * shape.columns
     if not _fills_lanes(shape, machine):
         return None
+    results = shape.rows * shape.columns
     if out.data_type.accumulator.width > width:
         results *= _ROUNDED
-    before = _copied(step, shape, machine)
     is_narrow = shape.columns < _FEWEST_VECTORS * machine.lanes(out.data_type.accumulator.width)
-    if before < (_NARROW_GAIN if is_narrow else _GAIN) * results:
+    least = (_NARROW_GAIN if is_narrow else _GAIN) * results
+    before = _elements(step, shape.a)
+    if before + _MOST_COPIES * _elements(step, shape.b) < least:
+        return None
+    k = reduction_blocks(shape).block
+    if not wants_packed_a(shape, k, machine):
+        return None
+    before += _copied_b(step, shape, k)
+    if before < least:
         return None
     turned = _turned(emission, step, shape)
-    if not _is_read_along(turned.shape):
+    k = reduction_blocks(turned.shape).block
+    if not _is_read_along(turned.shape, k):
         return None
-    if before < _GAIN * (results + _copied(turned.product, turned.shape, machine)):
-        return None
-    return turned
+    after = results + _copied_b(turned.product, turned.shape, k)
+    if wants_packed_a(turned.shape, k, machine):
+        after += _elements(turned.product, turned.shape.a)
+    return None if before < _GAIN * after else turned
 
 
 def _fills_lanes(shape: ProductShape, machine: Machine) -> bool:
@@ -89,24 +98,16 @@ def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -
     return Body(body.nodes, (*body.scratch, one.scratch))
 
 
-def _is_read_along(shape: ProductShape) -> bool:
+def _is_read_along(shape: ProductShape, k: tuple[Span, ...]) -> bool:
     """True where the broadcast operand is adjacent along the innermost sum, or is packed."""
-    k = reduction_blocks(shape).block
     near = bool(k) and k[-1].stride(shape.b.name) <= shape.b.data_type.width
     return near or wants_packed_b(shape, k)
 
 
-def _copied(step: Step, shape: ProductShape, machine: Machine) -> int:
-    """Elements of operands that are copied before the product of ``shape``."""
-    k = reduction_blocks(shape).block
-    copied = 0
-    if wants_packed_a(shape, k, machine):
-        copied += _elements(step, shape.a)
-    if wants_packed_b(shape, k):
-        copied += _elements(step, shape.b)
-    if is_relaid(step, shape):
-        copied += _elements(step, shape.b)
-    return copied
+def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...]) -> int:
+    """Elements of B that are copied before the product of ``shape``, in blocks of ``k``."""
+    copies = wants_packed_b(shape, k) + is_relaid(step, shape)
+    return copies * _elements(step, shape.b) if copies else 0
 
 
 def _elements(step: Step, tensor: Tensor) -> int:

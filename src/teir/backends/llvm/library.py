@@ -71,12 +71,15 @@ class CodeLibrary:
         return self.addresses
 
     def leaves(self, kernels: Iterable[Kernel]) -> dict[Kernel, int]:
-        """The addresses of the leaf functions of ``kernels``, compiled where they are missing."""
-        wanted, known = tuple(kernels), self.by_kernel
-        unknown = [kernel for kernel in wanted if kernel not in known]
+        """The addresses of the leaf functions of ``kernels``, compiled where they are missing.
+
+        The dictionary holds more.
+        """
+        known = self.by_kernel
+        unknown = [kernel for kernel in kernels if kernel not in known]
         if unknown:
             known.update(self._found(unknown))
-        return {kernel: known[kernel] for kernel in wanted}
+        return known
 
     def _found(self, kernels: Iterable[Kernel]) -> dict[Kernel, int]:
         symbols = {kernel: leaf_symbol(kernel, self.isa) for kernel in kernels}

@@ -64,7 +64,6 @@ _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
 _IN_FRAME = 1
 """Bit of a reach: the subtree needs its pointers in the frame."""
-_KEPT_IN_FRAME = (Grid, SparseLoop, RunLoop, RowRunLoop, BlockLoop)
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -138,20 +137,28 @@ class _Builder:
         known = self._reach_of.get(id(node))
         if known is not None:
             return known
-        if isinstance(node, Call):
-            reach = _IN_FRAME if len(node.operands) > REGISTER_OPERANDS else 0
-            for operand in node.operands:
-                reach |= 2 << operand.slot
-        else:
-            reach = _IN_FRAME if isinstance(node, _KEPT_IN_FRAME) else 0
-            if isinstance(node, RunLoop | RowRunLoop):
-                reach |= 2 << node.pos.slot | 2 << node.bounds.slot
-            if isinstance(node, BlockLoop):
-                reach |= 2 << node.pos.slot
-            for walk in node.walks if isinstance(node, SparseLoop) else ():
-                reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
-            for child in inner_nodes(node):
-                reach |= self._reach(child)
+        reach = 0
+        match node:
+            case Call():
+                reach = _IN_FRAME if len(node.operands) > REGISTER_OPERANDS else 0
+                for operand in node.operands:
+                    reach |= 2 << operand.slot
+            case Loop() | Guarded():
+                pass
+            case Grid():
+                reach = _IN_FRAME
+            case RunLoop() | RowRunLoop():
+                reach = _IN_FRAME | 2 << node.pos.slot | 2 << node.bounds.slot
+            case BlockLoop():
+                reach = _IN_FRAME | 2 << node.pos.slot
+            case SparseLoop():
+                reach = _IN_FRAME
+                for walk in node.walks:
+                    reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
+            case _:
+                assert_never(node)
+        for child in inner_nodes(node):
+            reach |= self._reach(child)
         self._reach_of[id(node)] = reach
         return reach
 
@@ -280,10 +287,11 @@ class _Builder:
         return self._cell(self._cells - 1)
 
     def _steps(self, steps: tuple[Step, ...], reach: int) -> list[int]:
-        used = [step for step in steps if reach & (2 << step.slot)]
-        words = [len(used)]
-        for step in used:
-            words += (slot_bytes(step.slot), step.stride_bytes)
+        words = [0]
+        for step in steps:
+            if reach & (2 << step.slot):
+                words += (slot_bytes(step.slot), step.stride_bytes)
+        words[0] = len(words) // 2
         return words
 
     def _cell(self, index: int) -> int:

@@ -142,8 +142,9 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
         tiles.sort(key=lambda tile: tile[0] == output)
     if not writes_equal_values(primitive):
         free = reached[: len(names) - len(primitive.k)]
-        if any(extent > 1 and output not in strides for extent, strides, _ in free):
-            raise KeyError(output)
+        for extent, strides, _ in free:
+            if extent > 1 and output not in strides:
+                raise KeyError(output)
         if not is_injective(list(tiles[-1][3])):
             raise KeyError(output)
     return Leaf(consumed, tuple(tiles))
