@@ -43,3 +43,20 @@ def test_a_few_rows_gathered_by_many_columns_are_packed_with_those_of_other_axes
     few = many | {"a": 2, "b": 3}
     assert choice_of(text, few, USUAL, DataType.FP64).packed_a is Packing.NONE
     assert_exact(planned(text, many, USUAL).program, text, many, DataType.FP32, 5)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "rows"), [(DataType.FP32, 64), (DataType.FP64, 32), (DataType.C128, 16)]
+)
+def test_a_turned_tile_leaves_room_in_the_first_cache(data_type: DataType, rows: int) -> None:
+    program = planned("ij,ji->ij", {"i": 509, "j": 509}, USUAL, data_type).program
+    extents = {axis.name: axis.extent for axis in program.axes}
+    copy = program.primitives[0]
+    assert [extents[name] for name in (*copy.m, *copy.n)] == [rows, 64]
+
+
+@pytest.mark.parametrize("i", [5, 31, 70])
+def test_products_with_a_turned_operand_mean_what_numpy_computes(i: int) -> None:
+    extents = {"i": i, "j": 67}
+    program = planned("ij,ji->ij", extents, SMALL, DataType.FP64).program
+    assert_exact(program, "ij,ji->ij", extents, DataType.FP64, 7)

@@ -23,6 +23,9 @@ _LARGE_BYTES = 3 << 20
 """Permutations of so many bytes are one tile, which the lowering cuts."""
 _SIDE = 64
 """Elements of one side of a transposing tile."""
+_TURNED_IN_L1 = 2
+"""Turned tiles that L1 holds: one waits there beside what it is read from and meets."""
+_GRANULE = 16
 _TURNED = 256
 """Elements of a tile from which turning it first is worth a copy."""
 _LINE_BYTES = 64
@@ -39,7 +42,7 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
 
     if _is_permutation(step) and extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES:
         return _emit_permutation(emission, step, machine, leaf)
-    return _emit_tiles(emission, step, machine, leaf)
+    return _emit_tiles(emission, step, machine, leaf, _SIDE)
 
 
 def _is_permutation(step: Step) -> bool:
@@ -89,7 +92,9 @@ def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
         body += emission.leaf(Operation.ZERO, (), output, tile)
         return body + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
 
-    return _emit_tiles(emission, step, machine, leaf)
+    width = max(tensor.data_type.width for tensor in step.inputs)
+    rows = min(_SIDE, machine.l1_bytes // (_TURNED_IN_L1 * _SIDE * width))
+    return _emit_tiles(emission, step, machine, leaf, max(_GRANULE, rows))
 
 
 def _unturned(
@@ -162,9 +167,12 @@ def _chunk(axis: Span, machine: Machine) -> int:
 
 
 def _emit_tiles(
-    emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body]
+    emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body], rows: int
 ) -> Body:
-    """Loops around a tile of the axis adjacent on the output and the one adjacent on an input."""
+    """Loops around a tile of the axis adjacent on the output and the one adjacent on an input.
+
+    A transposing tile has at most ``rows`` rows of the output.
+    """
     axes = _ordered(step.axes, step.output)
     if not axes:
         return leaf(Roles())
@@ -179,7 +187,7 @@ def _emit_tiles(
             return _shared_runs(emission, machine, along, across, leaf)
         runs = partial(_near_runs, emission, step.inputs, machine, along, across, leaf)
         return _loops(emission, machine, outer, work, runs)
-    square = partial(_square, emission, along, across, leaf, is_shared)
+    square = partial(_square, emission, along, across, rows, leaf, is_shared)
     return _loops(emission, machine, outer, work, square)
 
 
@@ -232,17 +240,18 @@ def _square(
     emission: Emission,
     along: Span,
     across: Span,
+    rows: int,
     leaf: Callable[[Roles], Body],
     is_parallel: bool,
 ) -> Body:
     """Tiles of a transposition: blocks of both axes, those across outermost."""
     body = Body()
-    for row in cut(across, even_block(across.extent, _SIDE, 16)):
+    for row in cut(across, even_block(across.extent, rows, _GRANULE)):
 
         def columns(row_tile: Span | None = row.tile) -> Body:
             inner = Body()
             assert row_tile is not None
-            for column in cut(along, even_block(along.extent, _SIDE, 16)):
+            for column in cut(along, even_block(along.extent, _SIDE, _GRANULE)):
                 assert column.tile is not None
                 roles = Roles(m=(row_tile,), n=(column.tile,))
                 inner += emission.loops(column.loops, partial(leaf, roles), False)
