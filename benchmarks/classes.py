@@ -31,6 +31,7 @@ from teir.cli.peers.case import Case
 from teir.cli.peers.choosing import OURS, Settings, measure_contenders
 from teir.cli.peers.libraries import PEERS, peer_versions
 from teir.cli.peers.operands import NATURAL_OFFSET, draw
+from teir.cli.peers.settling import settle
 from teir.dtypes import DataType
 
 DTYPES = {
@@ -40,11 +41,13 @@ DTYPES = {
     "complex64": DataType.C64,
     "complex128": DataType.C128,
 }
+_SETTLING_SECONDS = 0.5
 
 
 def measure_case(case: Case, settings: Settings) -> Figure:
     operands = draw(case, settings.data_type, settings.offset_bytes)
     ours = our_call(case, settings.data_type, operands, settings.threads)
+    settle(ours, _SETTLING_SECONDS)
     form = "program" if case.program else "plan"
     rounds, forms = measure_contenders(case, settings, operands, ours, form)
     return Figure.of(case, settings.data_type, rounds, forms)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
-from teir.backends.llvm.background import background_specialiser
 from teir.cli.peers.case import Case
 from teir.cli.peers.libraries import PEERS
 from teir.cli.peers.operands import Operands, agrees, randomise
 from teir.cli.peers.rounds import Call, Rounds, measure, rough_seconds
 from teir.dtypes import DataType
-from teir.runtime.runtime import current
 
 OURS = "teir"
 WRONG = "wrong"
-
-_SETTLING_SECONDS = 0.25
-"""Calls that show whether a program is called often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +47,6 @@ def measure_contenders(
     for peer in settings.peers:
         contenders[peer] = choose_form(peer, case, settings, operands)
     randomise(operands, settings.data_type)
-    if right:
-        _settle(ours)
     calls = {name: one.call for name, one in contenders.items() if one.call is not None}
     forms = {name: one.form for name, one in contenders.items()}
     rounds = measure(
@@ -66,17 +58,6 @@ def measure_contenders(
         settings.offset_bytes,
     )
     return rounds, forms
-
-
-def _settle(ours: Call) -> None:
-    """Let this package find out that the call is made often, and wait for the code it makes then.
-
-    Threads of low priority do not get far beside a benchmark, nor any beside a real-time process.
-    """
-    start = time.perf_counter()
-    while time.perf_counter() - start < _SETTLING_SECONDS:
-        ours()
-    background_specialiser(current()).wait()
 
 
 def choose_form(peer: str, case: Case, settings: Settings, operands: Operands) -> Chosen:
