@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pytest
 
+import teir
 from teir.ir.check import check
+from teir.ir.evaluate import evaluate
 from teir.ir.parsing import parse_program
 from teir.lower.kernel_program import Call, KernelNode, inner_nodes
 from teir.lower.kernels import PanelBlock
 from teir.lower.lower import lower
 from teir.lower.turned_rows import turned_rows
-from teir.target import Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 PACKED = """teir 1 "turned rows"
 tensor in0: FP64
@@ -100,6 +103,56 @@ def test_other_copies_are_not_taken_for_turned_rows(old: str, new: str) -> None:
     panels = panels_of(PACKED.replace(old, new))
     assert panels
     assert not any(panel.turns for panel in panels)
+
+
+COPIES = "all_rows: whole\nfrom_line: last\nbefore_line: few\n"
+INSIDE = "  all_rows: whole\n  from_line: last\n  before_line: few\n"
+
+
+@pytest.mark.parametrize(
+    ("shift", "changes"),
+    [
+        ("z = 1: packed 0 + 8", {"K=[k]) with": "K=[z, k]) with"}),
+        ("z = 1: packed 0 + 8", {"  sum:": "  sequential shift over z\n    sum:"}),
+        ("z = 1: packed 0 - 8", {COPIES: "sequential shift over z\n" + INSIDE}),
+        ("z = 2: packed 8", {COPIES: "sequential shift over z\n" + INSIDE}),
+        ("z = 1: in1 8", {"scratch packed": "tensor packed"}),
+    ],
+    ids=["in the sum", "around the sum", "around the copies", "copied again", "a caller's tensor"],
+)
+def test_rows_that_lie_elsewhere_are_not_turned(shift: str, changes: dict[str, str]) -> None:
+    """Rows begin one later than those copied; are written over; hold what the caller had."""
+    text = PACKED.replace("axis n =", f"axis {shift}\naxis n =")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    assert not any(panel.turns for panel in panels_of(text))
+    same_as_evaluated(text)
+
+
+def test_a_shift_of_all_turns_rows_all_the_same() -> None:
+    text = PACKED.replace("axis n =", "axis z = 1: packed 0 + 8\naxis n =")
+    text = text.replace("N=[n], K=[k])", "N=[n], K=[z, k])")
+    text = text.replace(COPIES, "sequential shift over z\n" + INSIDE)
+    assert all(panel.turns for panel in panels_of(text))
+    same_as_evaluated(text)
+
+
+def same_as_evaluated(text: str) -> None:
+    """The native program gives the evaluator's bits where turned rows make whole lines."""
+    program, draw = parse_program(text), np.random.default_rng(2)
+    operands = {
+        one.name: draw.integers(-3, 4, 900).astype(np.float64)
+        for one in program.tensors
+        if one.name != "out"
+    }
+    around = np.full(900, np.nan)
+    start = (ARRAY_START_BYTES - around.ctypes.data) % 64 // 8
+    out = around[start : start + 3 * 288]
+    expected = out.copy()
+    evaluate(program, {name: one.copy() for name, one in operands.items()} | {"out": expected})
+    teir.run(program, operands | {"out": out}, threads=1)
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_part_of_the_rows_is_no_block_to_go_round_in() -> None:

@@ -7,7 +7,7 @@ either order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,11 +17,15 @@ _COPIES = 3
 
 
 class TurnedRows(msgspec.Struct, frozen=True):
-    """The axis of the rows, the other axes that move the tensor, and the row turned first."""
+    """The axis of the rows, the other axes that move the tensor, and the row turned first.
+
+    ``offset_bytes`` is where all rows begin, from the tensor's base on.
+    """
 
     rows: Axis
     others: frozenset[str]
     first: int
+    offset_bytes: int
 
 
 def turned_rows(program: Program) -> dict[str, TurnedRows]:
@@ -34,12 +38,14 @@ def turned_rows(program: Program) -> dict[str, TurnedRows]:
         return {}
     axes, primitives = program.axis_table(), program.primitive_table()
     outputs = [primitives[node.primitive].output for _, node in program.invocations()]
+    # A tensor of the caller's may be read before the copies; of scratch that is refused.
+    scratch = program.tensor_table().keys() - {tensor.name for tensor in program.tensors}
     found = {}
-    for whole, late, early in copies:
-        turned = _turned(whole, late, early, axes)
+    for above, whole, late, early in copies:
+        turned = _turned(whole, late, early, [axes[name] for name in above], axes)
         if turned is not None and outputs.count(whole.output) == _COPIES:
             found[whole.output] = turned
-    return found
+    return {name: turned for name, turned in found.items() if name in scratch}
 
 
 def first_turned(
@@ -47,7 +53,8 @@ def first_turned(
 ) -> int:
     """The row turned first of a tile that walks ``consumed`` inside ``around``; 0 for none.
 
-    Only of a tile that walks all rows, and else only axes that all copies walk.
+    Only of a tile that walks all rows from where the copies begin, and else only axes that all
+    copies walk.
     """
     if turned is None:
         return 0
@@ -55,24 +62,44 @@ def first_turned(
     rows = [axis for axis in walked if _walk(axis, tensor) == _walk(turned.rows, tensor)]
     others = {axis.name for axis in walked if axis not in rows}
     is_whole = len(rows) == 1 and rows[0] in consumed and others <= turned.others
-    return turned.first if is_whole else 0
+    return (
+        turned.first
+        if is_whole and _begin((*consumed, *around), tensor) == turned.offset_bytes
+        else 0
+    )
+
+
+def _begin(axes: Iterable[Axis], tensor: str) -> int:
+    """Where a walk along these axes begins; also one that stays moves it by an offset."""
+    return sum(axis.offsets[tensor] for axis in axes)
 
 
 def _walk(axis: Axis, tensor: str) -> tuple[int, int, int]:
     return axis.extent, axis.strides[tensor], axis.offsets[tensor]
 
 
-def _copies_in_a_row(program: Program) -> Iterator[tuple[Primitive, Primitive, Primitive]]:
-    """Copies from one tensor to another that follow one another, run always all."""
+def _copies_in_a_row(
+    program: Program,
+) -> Iterator[tuple[tuple[str, ...], Primitive, Primitive, Primitive]]:
+    """Copies from one tensor to another that follow one another, run always all.
+
+    Before them the axes iterated above.
+    """
     primitives = program.primitive_table()
-    inside = [node.children for node in program.nodes() if isinstance(node, IterationNode)]
-    for siblings in (program.roots, *inside):
+    levels: list[tuple[tuple[str, ...], Sequence[Node]]] = [((), program.roots)]
+    while levels:
+        above, siblings = levels.pop()
+        levels += [
+            ((*above, node.axis), node.children)
+            for node in siblings
+            if isinstance(node, IterationNode)
+        ]
         copies = [_copy(node, primitives) for node in siblings]
         for one, two, three in zip(copies, copies[1:], copies[2:], strict=False):
             if one is None or two is None or three is None:
                 continue
             if one.operands == two.operands == three.operands:
-                yield one, two, three
+                yield above, one, two, three
 
 
 def _copy(node: Node, primitives: dict[str, Primitive]) -> Primitive | None:
@@ -83,7 +110,11 @@ def _copy(node: Node, primitives: dict[str, Primitive]) -> Primitive | None:
 
 
 def _turned(
-    whole: Primitive, late: Primitive, early: Primitive, axes: dict[str, Axis]
+    whole: Primitive,
+    late: Primitive,
+    early: Primitive,
+    above: Sequence[Axis],
+    axes: dict[str, Axis],
 ) -> TurnedRows | None:
     """The rows of ``whole``, if the others copy them once more behind themselves."""
     copies = (whole, late, early)
@@ -95,6 +126,8 @@ def _turned(
         return None
     (rows,), (last,), (first,) = own
     (source,), target = whole.inputs, whole.output
+    if any(axis.strides[target] for axis in above):
+        return None
     extent, step, begin = _walk(rows, source)
     _, place, start = _walk(rows, target)
     count = first.extent
@@ -107,7 +140,9 @@ def _turned(
     moving = [axes[name] for name in shared if axes[name].strides[target]]
     if not is_turned or place <= 0 or not _lie_apart(moving, target, 2 * extent * place):
         return None
-    return TurnedRows(rows, frozenset(axis.name for axis in moving), count)
+    others = frozenset(axis.name for axis in moving)
+    walked = (*above, *(axes[name] for name in whole.axes))
+    return TurnedRows(rows, others, count, _begin(walked, target))
 
 
 def _lie_apart(axes: Sequence[Axis], tensor: str, size_bytes: int) -> bool:
