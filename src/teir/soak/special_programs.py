@@ -13,6 +13,7 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
 _SWEPT = (DataType.FP32, DataType.FP64, DataType.TF32, DataType.C64, DataType.C128)
@@ -55,6 +56,7 @@ def _all() -> Iterator[Special]:
             columns = "dense" if is_dense else "apart"
             yield _special(f"runs of rows, columns {columns}", kind, _runs, is_dense)
             yield _special(f"blocks past the caches, columns {columns}", kind, _blocks, is_dense)
+            yield _special(f"rows taken round, columns {columns}", kind, _taken_round, is_dense)
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
@@ -159,6 +161,34 @@ primitive zero = Zero(out; M=[m, q], N=[n])
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m, q], N=[n], K=[k]) \
 with {{"prefetch": ["out"], "stream": true}}
 sequential loop over p
+  do_zero: zero
+  do_gemm: gemm
+"""
+
+
+def _taken_round(remainder: int, kind: DataType, is_dense: bool) -> str:
+    """Packed rows that lie once more behind themselves, taken round; C begins inside a line."""
+    w, (n, k), line = kind.width, _small(remainder), 64
+    lanes, m = line // w, line // w * (1 + remainder % 3)
+    few = lanes - ARRAY_START_BYTES // w
+    c_n = m * w if is_dense else m * w + line
+    return f"""{_head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
+axis e = 2: in0 {w}, packed {2 * m * k * w}, out {n * c_n} + {ARRAY_START_BYTES}
+axis m = {m}: in0 {2 * k * w}, packed {w}, out {w}
+axis late = {m - few}: in0 {2 * k * w} + {2 * k * w * few}, packed {w} + {m * w}
+axis few = {few}: in0 {2 * k * w}, packed {w} + {(2 * m - few) * w}
+axis k = {k}: in0 {2 * w}, packed {2 * m * w}, in1 {w}
+axis n = {n}: in1 {(k + _GAP) * w}, out {c_n}
+primitive all_rows = Copy(in0 -> packed; M=[e, m], N=[k])
+primitive late_rows = Copy(in0 -> packed; M=[e, late], N=[k])
+primitive few_rows = Copy(in0 -> packed; M=[e, few], N=[k])
+primitive zero = Zero(out; M=[m], N=[n])
+primitive gemm = Contraction {kind.value} (packed, in1 -> out; M=[m], N=[n], K=[k]) \
+with {{"stream": true}}
+pack: all_rows
+pack_late: late_rows
+pack_few: few_rows
+sequential loop over e
   do_zero: zero
   do_gemm: gemm
 """
