@@ -27,6 +27,8 @@ from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
+_EASE = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
+"""Of lanes that are adjacent on the input, and on the output."""
 _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
 
@@ -83,9 +85,8 @@ def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
     source = axis.strides[0] or axis.strides[1]
     unit_input = source == width
     unit_output = axis.strides[2] == tile.out_type.width
-    ease = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
     prefer_in0 = 1.0 if axis.strides[0] else 0.999
-    return ease[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
+    return _EASE[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
 
 
 def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:

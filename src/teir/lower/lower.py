@@ -297,10 +297,12 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
-    turned = tuple(
-        first_turned(context.turned.get(name), name, consumed, (*path.axes, *path.absorbed))
-        for name in primitive.inputs
-    )
+    turned = (0,) * len(primitive.inputs)
+    if context.turned:
+        around = (*path.axes, *path.absorbed)
+        turned = tuple(
+            [first_turned(context.turned.get(name), name, consumed, around) for name in names[:-1]]
+        )
     tile = replace(tile, flushes=flushes_subnormals(primitive), first_turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None

@@ -247,10 +247,11 @@ def _require_planned(problem: Problem, types: Sequence[OperandType]) -> None:
 
 
 def _require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
-    low, high = (out.address + end for end in out.span_bytes)
+    low, high = out.span_bytes
     for place, view in enumerate(views):
-        view_low, view_high = (view.address + end for end in view.span_bytes)
-        if view_low < high and low < view_high and _overlaps(view, out):
+        begin, end = view.span_bytes
+        apart = view.address - out.address
+        if begin + apart < high and low < end + apart and _overlaps(view, out):
             _refuse(
                 OUT_APART,
                 "out",

@@ -183,8 +183,9 @@ class CodeLibrary:
 
 def code_library(runtime: Runtime, isa: Isa) -> CodeLibrary:
     """The process's library for ``isa``."""
-    cache = kept_objects(runtime)
-    return runtime.once(f"code library {isa.value}", lambda: CodeLibrary(isa, cache, _GENERATOR))
+    return runtime.once(
+        f"code library {isa.value}", lambda: CodeLibrary(isa, kept_objects(runtime), _GENERATOR)
+    )
 
 
 def leaf_symbol(kernel: Kernel, isa: Isa) -> str:
