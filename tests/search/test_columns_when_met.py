@@ -25,7 +25,7 @@ def test_lines_are_packed_when_they_are_met(threads: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "changed"),
-    [("rstu,tuqp->pqrs", {}), (LINES, {"q": 8}), (LINES, {"r": 300})],
+    [("rstu,tuqp->pqrs", {}), (LINES, {"q": 8}), (LINES, {"r": 200})],
     ids=["turned", "few columns", "many rows"],
 )
 def test_other_columns_are_packed_together(text: str, changed: dict[str, int]) -> None:
@@ -33,32 +33,45 @@ def test_other_columns_are_packed_together(text: str, changed: dict[str, int]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "changed"),
-    [(SHORT, {}), ("fcea,edfb->dcba", {"b": 48, "f": 40})],
-    ids=["short runs", "lines"],
-)
-def test_many_rows_wait_for_columns(text: str, changed: dict[str, int]) -> None:
-    choice = choice_of(text, MANY | changed, USUAL, DataType.FP64)
-    assert choice.row_block < MANY["a"] * MANY["c"]
-    assert (choice.packed_a, choice.packed_b) == (Packing.WHOLE, Packing.BLOCKS)
-
-
-@pytest.mark.parametrize(
     ("text", "changed", "expected"),
     [
-        (SHORT, {"b": 16}, Packing.NONE),
+        (SHORT, {}, Packing.WHOLE),
+        (SHORT, {"b": 12}, Packing.NONE),
         (SHORT, {"c": 8}, Packing.NONE),
         (SHORT, {"f": 72}, Packing.NONE),
         ("cefa,dbef->dcba", {}, Packing.NONE),
-        ("fcae,debf->dcba", {}, Packing.WHOLE),
-        (SHORT, {"c": 72}, Packing.WHOLE),
     ],
-    ids=["few columns", "few rows", "long runs", "one run", "turned rows", "too many rows"],
+    ids=["short runs", "few columns", "few rows", "long runs", "one run"],
 )
-def test_short_runs_of_few_or_turned_rows(
+def test_short_runs_are_packed_for_many_rows(
     text: str, changed: dict[str, int], expected: Packing
 ) -> None:
     assert choice_of(text, MANY | changed, USUAL, DataType.FP64).packed_b is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "columns"),
+    [
+        (SHORT, {}, 40),
+        (SHORT, {"b": 120}, 24),
+        ("fcea,edfb->dcba", {"b": 48, "f": 40}, 16),
+        (SHORT, {"c": 8, "d": 8}, 40),
+    ],
+    ids=["all", "many", "adjacent", "near output"],
+)
+def test_far_outputs_are_summed_in_long_blocks(
+    text: str, changed: dict[str, int], columns: int
+) -> None:
+    choice = choice_of(text, MANY | changed, USUAL, DataType.FP64)
+    is_far = "c" not in changed
+    assert (choice.depth, choice.streams) == ((1536, True) if is_far else (512, False))
+    assert choice.column_block == columns
+
+
+def test_longer_sums_of_far_outputs_are_cut() -> None:
+    program = planned(SHORT, MANY | {"e": 100}, USUAL, DataType.FP64).program
+    lengths = {axis.extent for axis in program.axes if axis.strides.get("in0") == 384}
+    assert 25 in lengths
 
 
 @pytest.mark.parametrize("packed_a", list(Packing))

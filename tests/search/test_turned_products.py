@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from search.planned import assert_exact, planned
+from search.planned import USUAL, assert_exact, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Program, Tensor
 from teir.search.default_choice import reduction_blocks
@@ -111,4 +111,4 @@ def test_blocks_hold_lines_of_a_and_runs_of_b(
     shape = product_shape(across(x, y))
     assert shape is not None
     assert [(axis.label, axis.extent) for axis in shape.k] == order
-    assert [axis.extent for axis in reduction_blocks(shape).block] == block
+    assert [axis.extent for axis in reduction_blocks(shape, USUAL).block] == block

@@ -55,10 +55,3 @@ def test_others_are_packed_block_by_block(text: str, changed: dict[str, int]) ->
 def test_blocks_of_what_is_packed_add_up(extents: dict[str, int], threads: int) -> None:
     sizes = SIZES | extents
     assert_exact(program_of(ACROSS, sizes, threads), ACROSS, sizes, DataType.FP32, 3)
-
-
-@pytest.mark.parametrize(("f", "pieces"), [(48, 16), (60, 8)])
-def test_two_pieces_are_summed_at_once_where_one_fits(f: int, pieces: int) -> None:
-    extents = {"a": 48, "b": 40, "c": 40, "d": 40, "e": 48, "f": f}
-    program = planned("dfae,cebf->dcba", extents, USUAL, DataType.FP64).program
-    assert pieces in {axis.extent for axis in program.axes if axis.strides.get("in0") == 8}

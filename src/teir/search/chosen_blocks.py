@@ -13,6 +13,11 @@ from teir.search.panel_rows import panel_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
+_USUAL_BYTES = 6144
+"""Bytes of a column of the longest reduction blocks of outputs that stay in the caches."""
+_TILE_COLUMNS = 8
+_BESIDE = 16
+"""Columns of a register block of three vectors; and side by side in a packed block."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
 
@@ -65,13 +70,28 @@ def row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine:
     return even_block(shape.m.extent, largest, panel)
 
 
+def _deep_columns(shape: ProductShape, n: Span, column_bytes: int, machine: Machine) -> int:
+    """All columns where three quarters of the second cache hold them, else half of it full.
+
+    A panel of A is long as well, and comes from the third cache: many columns have to meet it.
+    Of columns that are packed side by side as they lay few, so that a tile reads whole lines.
+    """
+    if n.stride(shape.b.name) == shape.b.data_type.width:
+        return min(n.extent, _BESIDE)
+    if 4 * n.extent * column_bytes <= 3 * machine.l2_bytes:
+        return n.extent
+    return max(FEWEST_COLUMNS, machine.l2_bytes // 2 // column_bytes)
+
+
 def column_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
     """Columns of B that stay in L2; fewer where threads share them."""
     if shape.n is None:
         return 1
     step_bytes = extent_of(k) * shape.b.data_type.width
-    largest = most_columns(shape.n.extent, step_bytes, machine.l2_bytes)
+    largest, whole = most_columns(shape.n.extent, step_bytes, machine.l2_bytes), 1
+    if step_bytes > _USUAL_BYTES:
+        largest, whole = _deep_columns(shape, shape.n, step_bytes, machine), _TILE_COLUMNS
     if sharing is Sharing.COLUMNS:
         shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
         largest = min(largest, max(FEWEST_COLUMNS, shape.n.extent // shares))
-    return even_block(shape.n.extent, largest)
+    return even_block(shape.n.extent, largest, whole)

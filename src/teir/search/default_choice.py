@@ -15,10 +15,10 @@ from teir.search.division import Division, Packs, division_of
 from teir.search.machine import Machine
 from teir.search.packed_operands import (
     FEW_COLUMNS,
-    LARGEST_IN_L3,
     asked_panel,
     columns_stay,
     fits_whole,
+    has_many,
     is_asked_for,
     packs_columns_when_met,
     wants_packed_a,
@@ -35,6 +35,9 @@ _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
 _BEYOND_L2 = 4
 """Sizes of the second cache from which an operand counts as streaming by."""
+_DEEP_BYTES = 12288
+"""Bytes of a column of a reduction block, at most half more, where the output is far: a panel of A
+and some columns still lie in the second cache."""
 _NEAR = 2
 """Sizes of the second cache up to which two operands may be walked in the order of the output."""
 _PANELS_OF_A_RUN = 4
@@ -42,6 +45,8 @@ _PANELS_OF_A_RUN = 4
 _ASKED_COLUMNS = 24
 """Columns of a tile where A stays in place and long sums are made: tiles of all columns take 2 to
 17 % longer."""
+_SHARED_PACKED = 16
+"""Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
@@ -50,7 +55,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if division is not None:
         alone = default_choice(division.part, replace(machine, threads=1))
         return replace(alone, sharing=Sharing.PARTS)
-    depth = _depth(shape)
+    depth = _depth(shape, machine)
     k = reductions_of(shape, depth).block
     if _is_short(shape, machine):
         return short_choice(shape, depth, machine)
@@ -65,7 +70,7 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
     """The parts that each thread does alone; None where threads share loops, or nothing."""
     if sharing_of(shape, machine) is Sharing.NONE:
         return None
-    k = reduction_blocks(shape).block
+    k = reduction_blocks(shape, machine).block
     packs = Packs(wants_packed_a(shape, k, machine), wants_packed_b(shape, k))
     return division_of(shape, machine, packs)
 
@@ -95,7 +100,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         case Sharing.ROWS:
             return choice
         case Sharing.COLUMNS:
-            if fits_whole(shape, k, machine, LARGEST_IN_L3):
+            if fits_whole(shape, k, machine, _SHARED_PACKED):
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
         case Sharing.NONE | Sharing.PARTS:
@@ -180,9 +185,13 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
 
 def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
     """True for an output that no cache holds until it is read, made of whole sums."""
+    return _is_far(shape, machine) and reductions_of(shape, depth).is_one_block
+
+
+def _is_far(shape: ProductShape, machine: Machine) -> bool:
+    """True for an output that the second cache does not hold."""
     results = shape.rows * shape.columns * extent_of(shape.c)
-    is_large = results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
-    return is_large and reductions_of(shape, depth).is_one_block
+    return results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
 
 
 def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
@@ -246,18 +255,23 @@ def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
             yield other
 
 
-def reduction_blocks(shape: ProductShape) -> Reductions:
+def reduction_blocks(shape: ProductShape, machine: Machine) -> Reductions:
     """How the default choice cuts the reductions."""
-    return reductions_of(shape, _depth(shape))
+    return reductions_of(shape, _depth(shape, machine))
 
 
-def _depth(shape: ProductShape) -> int:
-    """Narrow outputs are summed in one block where one holds everything, else in wide scratch."""
+def _depth(shape: ProductShape, machine: Machine) -> int:
+    """Narrow outputs are summed in one block where one holds everything, else in wide scratch.
+
+    Large ones leave the caches before the next block is added, so their blocks are long.
+    """
     out = shape.out.data_type
     depth = reduction_depth(out)
-    if out.accumulator is out or reductions_of(shape, depth).is_one_block:
-        return depth
-    return reduction_depth(out.accumulator)
+    if out.accumulator is not out:
+        is_one_block = reductions_of(shape, depth).is_one_block
+        return depth if is_one_block else reduction_depth(out.accumulator)
+    is_far = has_many(shape) and _is_far(shape, machine)
+    return max(depth, _DEEP_BYTES // out.width) if is_far else depth
 
 
 def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:

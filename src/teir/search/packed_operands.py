@@ -28,11 +28,8 @@ where one axis is summed in one block."""
 FEW_COLUMNS = 64
 _SHORT_RUN_BYTES = 512
 """Bytes of a run along the reductions below which the processor does not read ahead in time."""
-_MANY = 768
-"""Rows and columns from which a copy of what comes in short runs costs little, and reading A back
-from the third cache as well."""
-LARGEST_IN_L3 = 16
-"""Halves of the second cache that a packed reduction block may take in the third."""
+_MANY = 640
+"""Rows and columns from which moving an operand once more costs little."""
 
 
 def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
@@ -55,12 +52,13 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
     """True where the rule of columns says so."""
     if shape.n is None or not k:
         return False
-    if _has_many(shape) and _comes_in_short_runs(shape, k):
+    if has_many(shape) and _comes_in_short_runs(shape, k):
         return True
     return packs_columns(_walked(shape.b, shape.n, k, shape.rows), USUAL)
 
 
-def _has_many(shape: ProductShape) -> bool:
+def has_many(shape: ProductShape) -> bool:
+    """True where every element of both operands is read by so many columns or rows."""
     return min(shape.rows, shape.columns) >= _MANY
 
 
@@ -116,20 +114,13 @@ def packs_columns_when_met(
 
     All rows are packed together and the columns are walked once, so a block is read from the second
     cache, where it was written. Only lines are moved: what is turned is turned faster as a whole.
-    More rows than one block holds wait in the third cache, for many columns.
     """
     if shape.n is None or choice.packed_b is Packing.NONE or choice.order is not Order.COLUMNS:
         return False
     width = shape.b.data_type.width
-    is_far = shape.columns * extent_of(k) * width > machine.l2_bytes // 2
-    if not is_far:
-        return False
     moves_lines = shape.n.stride(shape.b.name) == width
-    if shape.rows <= choice.row_block:
-        return moves_lines
-    moves_rows = shape.m is not None and shape.m.stride(shape.a.name) == width
-    waits = _has_many(shape) and fits_whole(shape, k, machine, LARGEST_IN_L3)
-    return waits and (moves_lines or (moves_rows and _comes_in_short_runs(shape, k)))
+    is_far = shape.columns * extent_of(k) * width > machine.l2_bytes // 2
+    return moves_lines and is_far and shape.rows <= choice.row_block
 
 
 def asked_panel(shape: ProductShape, machine: Machine) -> int:

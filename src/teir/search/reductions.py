@@ -65,17 +65,12 @@ def reductions_of(shape: ProductShape, depth: int) -> Reductions:
 def _in_pieces(size: int, room: int, axis: Span, shape: ProductShape) -> int:
     """``size`` in pieces, or half pieces, of A where it is adjacent along ``axis``.
 
-    At most half more than ``room``. In longer runs the ends hardly matter. Where one piece fits,
-    two if they take at most three fifths more: rows begin inside a line, so that a piece takes
-    parts of two lines, two pieces of three, and sums are cut half as often.
+    At most half more than ``room``. In longer runs the ends hardly matter.
     """
     width = shape.a.data_type.width
     if axis.stride(shape.a.name) != width or size * width >= 2 * PIECE_BYTES:
         return size
-    line = PIECE_BYTES // width
-    if size >= line and 5 * 2 * line <= 8 * room and 2 * line < axis.extent:
-        return 2 * line
-    for piece in (line, line // 2):
+    for piece in (PIECE_BYTES // width, PIECE_BYTES // width // 2):
         whole = max(1, (size + piece // 2) // piece) * piece
         if 2 * whole <= 3 * room and whole < axis.extent:
             return whole

@@ -66,14 +66,14 @@ def turned_product(
     before = _elements(step, shape.a)
     if before + _MOST_COPIES * _elements(step, shape.b) < least:
         return None
-    k = reduction_blocks(shape).block
+    k = reduction_blocks(shape, machine).block
     if not wants_packed_a(shape, k, machine):
         return None
     before += _copied_b(step, shape, k)
     if before < least:
         return None
     turned = _turned(emission, step, shape)
-    k = reduction_blocks(turned.shape).block
+    k = reduction_blocks(turned.shape, machine).block
     if not _is_read_along(turned.shape, k):
         return None
     after = results + _copied_b(turned.product, turned.shape, k)
