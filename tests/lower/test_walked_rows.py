@@ -488,6 +488,21 @@ def _requests_of_fixed_rows(kernel: WalkedDots) -> int:
     return moving - staying
 
 
+@pytest.mark.parametrize(("extent", "is_far"), [(18_000, False), (21_000, True)])
+def test_dots_ask_ahead_beyond_what_the_third_cache_holds(extent: int, is_far: bool) -> None:
+    """A single gathered operand stays there up to 10 MiB, with a second one up to six."""
+    extents = {"i": 160, "j": extent, "k": 64}
+    text = "A[i,j] = B[i,j] * C[i,k] * D[j,k]"
+    levels = {"B": "ds", "A": "ds"}
+    alone = program_for(text, extents, levels, DataType.FP64, DataType.I32)
+    both = sampled_program({**extents, "l": 64}, True)
+    for program, expected in ((alone, is_far), (both, True)):
+        calls = count_calls(lower(program, Isa.AVX512).roots)
+        dots = [one for one in calls if isinstance(one, WalkedDots)]
+        assert dots
+        assert all((one.ahead is not None) is expected for one in dots)
+
+
 @pytest.mark.parametrize("empty", [False, True])
 def test_dots_that_gather_from_afar(empty: bool) -> None:
     draw = np.random.default_rng(5)
@@ -497,7 +512,12 @@ def test_dots_that_gather_from_afar(empty: bool) -> None:
     text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": rows, "j": extent, "k": width}
     program = program_for(text, extents, {"B": "ds", "A": "ds"}, DataType.FP64, DataType.I64)
     calls = count_calls(lower(program, Isa.AVX512).roots)
-    assert any(isinstance(one, WalkedDots) and one.ahead for one in calls)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedDots))
+    assert kernel.ahead
+    assert _requests_of_fixed_rows(kernel) == (1 + 2) * 8 * width // 64
+    near = dataclasses.replace(kernel, ahead=None)
+    assert _requests_of_fixed_rows(near) == 2 * 8 * width // 64
+    assert _requests_of_fixed_rows(dataclasses.replace(near, vectors=4)) == 0
     operands = {
         "B.pos1": pos,
         "B.crd1": crd,

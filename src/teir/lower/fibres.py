@@ -74,7 +74,8 @@ def lower_fibre(
         ends = scaled_end(consumer, fibre, context.slots.number[halves.temporary.name])
         if ends is not None:
             leaf = _any_leaf(dot, inner, context, accumulate=not zeroed)
-            return lower_walked_dots(leaf, fibre, lanes_of(dot) or 1, ends, context.isa)
+            chains = lanes_of(dot) or 1
+            return lower_walked_dots(leaf, fibre, chains, ends, context.isa, is_result=True)
     if not zeroed:
         made = _lower_sampled(halves, dot, fibre, inner, context, from_zero)
         made = made or _lower_runs(halves, dot, fibre, inner, context, from_zero)
@@ -191,7 +192,8 @@ def _lower_runs(
     if dot is not None:
         leaf = _any_leaf(dot, path, inside, accumulate=False)
         ends = (Address(slot=kept, offset_bytes=0),)
-        first = lower_walked_dots(leaf, run, lanes_of(dot) or 1, ends, context.isa)
+        chains = lanes_of(dot) or 1
+        first = lower_walked_dots(leaf, run, chains, ends, context.isa, is_result=False)
     if first is None:
         loop = run.loop(inside.siblings(halves.producers, path, inside))
         first = rows_of_fibre(loop, context.isa) or (loop,)

@@ -27,12 +27,14 @@ _MOST_COLUMNS = 12
 _AHEAD = 16
 _FAR_BYTES = 3 << 20
 _FARTHER_BYTES = 6 << 20
+_FARTHEST_BYTES = 10 << 20
 _SHORT_ROW_BYTES = 512
 """Operands of this size are gathered ahead, into the second cache: more lines can be on their way
 there than to the first. Smaller ones lie near, and asking for them costs.
 
 Of long rows the hardware fetches most by itself. Neighbouring rows of a matrix often gather the
-same; fibres of deeper levels, which are many more, seldom do.
+same; fibres of deeper levels, which are many more, seldom do. Where sampled dots are the result, no
+other operand is gathered: more of this one stays in the third cache.
 """
 
 
@@ -305,9 +307,13 @@ def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -
 
 
 def lies_far(step: int, fibre: Fibre) -> bool:
+    return _is_at_least(step, fibre, _FARTHER_BYTES)
+
+
+def _is_at_least(step: int, fibre: Fibre, bytes_: int) -> bool:
+    """Whether the rows gathered take ``bytes_``, or less where few are gathered again."""
     is_scattered = fibre.is_deep and step <= _SHORT_ROW_BYTES
-    least = _FAR_BYTES if is_scattered else _FARTHER_BYTES
-    return step * fibre.extent >= least
+    return step * fibre.extent >= (_FAR_BYTES if is_scattered else bytes_)
 
 
 def _aligned_input(
@@ -337,11 +343,12 @@ def scaled_end(leaf: Leaf, fibre: Fibre, dot: int) -> tuple[Address, Address] | 
 
 
 def lower_walked_dots(
-    dot: Leaf, fibre: Fibre, chains: int, ends: Sequence[Address], isa: Isa
+    dot: Leaf, fibre: Fibre, chains: int, ends: Sequence[Address], isa: Isa, *, is_result: bool
 ) -> tuple[KernelNode, ...] | None:
     """A call of `WalkedDots` for a sum over adjacent elements of a fixed and a gathered row.
 
     ``ends`` are the scale, where there is one, and the output, both adjacent along the fibre.
+    ``is_result``: the dots are not what other gathered rows are multiplied with next.
     """
     data_type = dot.in_type
     if len(dot.axes) != 1 or len(dot.operands) != 3 or data_type is not dot.out_type:
@@ -362,6 +369,7 @@ def lower_walked_dots(
     if vectors * chains > _MOST_VECTORS * lanes or (last < chains and isa in (Isa.PLAIN, Isa.NEON)):
         return None
     line = lanes == chains and lanes * data_type.width == _LINE_BYTES and isa.has_masks
+    far_bytes = _FARTHEST_BYTES if is_result else _FARTHER_BYTES
     kernel = WalkedDots(
         data_type=data_type,
         pos_type=fibre.pos_type,
@@ -372,7 +380,7 @@ def lower_walked_dots(
         masked=last < chains,
         scales=len(ends) > 1,
         aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
-        ahead=_AHEAD if lies_far(step, fibre) else None,
+        ahead=_AHEAD if _is_at_least(step, fibre, far_bytes) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)
     arguments = (last, int(dot.accumulate), step)

@@ -113,7 +113,8 @@ class WalkedDots:
     `teir.ir.lanes` says, from zero; without ``scales`` there is no scale. Elements of scale and out
     are adjacent. ``aligns``: as in `WalkedSum`, for B. With ``rows``, whose inputs are A and B, one
     row A after the other, each with a fibre of its own; B, scale and out stay where they are.
-    ``ahead``: as in `WalkedSum`, for B.
+    ``ahead``: as in `WalkedSum`, for B; rows A that are numbered are brought near before their
+    turn, too, long ones formed together without it.
 
     Operands: pos, crd, A, B, scale (with ``scales``), out. Arguments, in order: last_lanes,
     accumulate (1 or 0), b_stride.
