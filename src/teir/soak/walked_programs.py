@@ -27,7 +27,7 @@ _VALUES = (DataType.FP32, DataType.FP64, DataType.BF16)
 _INDICES = (DataType.I32, DataType.I64)
 _FAR = 150_000
 """Rows of which neighbours in a fibre lie far apart, so that they are asked for ahead."""
-_FAR_DOTS = 40_000
+_FAR_DOTS = 60_000
 _FAR_PAIRS = 25_000
 """The same for long rows."""
 
