@@ -24,9 +24,9 @@ tensor out: FP64
 scratch packed: FP64
 axis e = 3: in0 8, packed 1920, out 2304
 axis m = 24: in0 120, packed 8, out 8
-axis late = 18: in0 120 + 720, packed 8 + 192
-axis first = 6: in0 120, packed 8 + 336
-axis k = 5: in0 24, packed 384, in1 8
+axis late = 18: in0 120 + 720, packed 8 + 960
+axis first = 6: in0 120, packed 8 + 1104
+axis k = 5: in0 24, packed 192, in1 8
 axis n = 12: in1 40, out 192
 primitive whole = Copy(in0 -> packed; M=[e, m], N=[k])
 primitive last = Copy(in0 -> packed; M=[e, late], N=[k])
@@ -42,7 +42,7 @@ sequential rows over e
   start: zero
   sum: product
 """
-"""Panels of 24 rows, then rows 6 to 23, then 0 to 5."""
+"""Panels of five steps of 24 rows, then of rows 6 to 23 and 0 to 5."""
 
 
 def panels_of(text: str) -> list[PanelBlock]:
@@ -61,9 +61,10 @@ def panels_of(text: str) -> list[PanelBlock]:
 
 def test_turned_rows_are_found() -> None:
     found = turned_rows(parse_program(PACKED))
-    assert {name: (one.rows.name, one.others, one.first) for name, one in found.items()} == {
-        "packed": ("m", {"e", "k"}, 6)
-    }
+    assert {
+        name: (one.rows.name, one.others, one.first, one.distance_bytes)
+        for name, one in found.items()
+    } == {"packed": ("m", {"e", "k"}, 6, 960)}
     panels = panels_of(PACKED)
     assert panels
     assert all(panel.turns for panel in panels)
@@ -75,8 +76,8 @@ def test_turned_rows_are_found() -> None:
         ("first = 6: in0 120,", "first = 6: in0 120 + 8,"),
         ("late = 18: in0 120 + 720,", "late = 18: in0 120 + 712,"),
         ("late = 18: in0 120 + 720,", "late = 18: in0 112 + 720,"),
-        ("packed 8 + 336", "packed 8 + 328"),
-        ("packed 8 + 192", "packed 8 + 200"),
+        ("packed 8 + 1104", "packed 8 + 1096"),
+        ("packed 8 + 960", "packed 8 + 968"),
         ("first = 6:", "first = 5:"),
         ("e = 3: in0 8, packed 1920", "e = 3: in0 8, packed 1904"),
         ("before_line: few\n", "before_line: few\nonce_more: other\n"),

@@ -9,6 +9,7 @@ import msgspec
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order
 from teir.lower.kernel_program import Address
+from teir.lower.turned_rows import TurnedRows
 
 
 class TileHints(msgspec.Struct, frozen=True):
@@ -34,8 +35,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
-    ``first_turned``: of each input the row from which on its rows lie once more behind the last,
-    and then the others, as `teir.lower.turned_rows` finds them; 0 for none.
+    ``turned``: of each input where its rows lie once more, taken round.
     """
 
     free: tuple[TileAxis, ...]
@@ -47,7 +47,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ahead: tuple[int, ...]
     hints: TileHints
     flushes: bool = False
-    first_turned: tuple[int, ...] = ()
+    turned: tuple[TurnedRows | None, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:

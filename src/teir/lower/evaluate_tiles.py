@@ -49,7 +49,7 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
 
 def panel_block(memory: Memory, kernel: PanelBlock, call: Call) -> None:
     k, a_k, b_k, b_n, c_n, c_run, accumulate = call.arguments[:7]
-    blocks, b_block, c_block = call.arguments[10:] if kernel.repeats else (1, 0, 0)
+    blocks, b_block, c_block = call.arguments[-3:] if kernel.repeats else (1, 0, 0)
     dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
     b_n = dtype.itemsize if kernel.adjacent_columns else b_n
     run_rows = kernel.rows // kernel.runs

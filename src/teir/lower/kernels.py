@@ -77,8 +77,9 @@ class PanelBlock:
     formed with the same A, so many bytes apart. ``joins``: columns are dense, and a run of one
     block follows that of the block before in C.
 
-    ``turns``: behind the rows of A all of them lie once more, taken round: from that on before
-    which a vector but for `ARRAY_START_BYTES` has room. C is one run of whole vectors.
+    ``turns``: one argument more, right behind c_ahead: so many bytes further on A's rows lie once
+    more, taken round: from that on before which a vector but for `ARRAY_START_BYTES` has room. C is
+    one run of whole vectors.
 
     Operands: A, B, C. Arguments, in order:
     k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, b_ahead,

@@ -72,7 +72,7 @@ from teir.lower.slots import (
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
-from teir.lower.turned_rows import first_turned, turned_rows
+from teir.lower.turned_rows import TurnedRows, turned_of_tile, turned_rows
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
@@ -297,13 +297,16 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
-    turned = (0,) * len(primitive.inputs)
+    turned: tuple[TurnedRows | None, ...] = (None,) * len(primitive.inputs)
     if context.turned:
         around = (*path.axes, *path.absorbed)
         turned = tuple(
-            [first_turned(context.turned.get(name), name, consumed, around) for name in names[:-1]]
+            [
+                turned_of_tile(context.turned.get(name), name, consumed, around)
+                for name in names[:-1]
+            ]
         )
-    tile = replace(tile, flushes=flushes_subnormals(primitive), first_turned=turned)
+    tile = replace(tile, flushes=flushes_subnormals(primitive), turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     return lower_contraction(tile, context.isa, wide, marks)

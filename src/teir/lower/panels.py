@@ -22,6 +22,7 @@ from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
+from teir.lower.turned_rows import TurnedRows
 from teir.target import ARRAY_START_BYTES, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
@@ -206,11 +207,13 @@ def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) ->
     return tuple(_even(columns, widest, 1))
 
 
-def _turns(tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int) -> bool:
-    """True where a block is all rows, in one run, and has them once more behind them."""
-    first = lanes - ARRAY_START_BYTES // tile.in_type.width
+def _turned(
+    tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int
+) -> TurnedRows | None:
+    """Where the rows of a block of all rows, in one run, lie once more, taken round as it needs."""
+    turned, first = tile.turned[a_place], lanes - ARRAY_START_BYTES // tile.in_type.width
     is_whole = axes.run.extent == 1 and axes.rows.extent == height and height % lanes == 0
-    return is_whole and first > 0 and tile.first_turned[a_place] == first
+    return turned if turned is not None and is_whole and 0 < first == turned.first else None
 
 
 def _call(
@@ -235,6 +238,7 @@ def _call(
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
     height = (rows.size - 1) * lanes + rows.last_lanes
+    turned = _turned(tile, axes, a_place, height, lanes) if streams else None
     kernel = PanelBlock(
         data_type=tile.in_type,
         lanes=lanes,
@@ -249,9 +253,9 @@ def _call(
         brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=asked[2] and ahead[2] != 0,
         staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
-        turns=streams and _turns(tile, axes, a_place, height, lanes),
+        turns=turned is not None,
     )
-    arguments = (
+    arguments: tuple[int, ...] = (
         axes.k.extent,
         axes.k.strides[0],
         axes.k.strides[1],
@@ -263,4 +267,6 @@ def _call(
         ahead[b_place],
         ahead[2],
     )
+    if turned is not None:
+        arguments = (*arguments, turned.distance_bytes)
     return Call(kernel=kernel, operands=(a, b, c), arguments=arguments)

@@ -1,8 +1,7 @@
-"""Rows of a packed operand that lie once more behind the last of them, taken round.
+"""Rows of a packed operand that lie once more further on, taken round.
 
-Three copies in a row leave them so: one of all rows, one of the rows from one on, to the place
-where all end, and one of those before it, behind them. Whoever reads the rows may then read them in
-either order.
+Three copies in a row leave them so: one of all rows, one of the rows from one on, and one of those
+before it, behind these. Whoever reads the rows may then read them in either order.
 """
 
 from __future__ import annotations
@@ -19,13 +18,15 @@ _COPIES = 3
 class TurnedRows(msgspec.Struct, frozen=True):
     """The axis of the rows, the other axes that move the tensor, and the row turned first.
 
-    ``offset_bytes`` is where all rows begin, from the tensor's base on.
+    ``offset_bytes`` is where all rows begin, from the tensor's base on; ``distance_bytes`` how much
+    further on the turned ones do.
     """
 
     rows: Axis
     others: frozenset[str]
     first: int
     offset_bytes: int
+    distance_bytes: int
 
 
 def turned_rows(program: Program) -> dict[str, TurnedRows]:
@@ -48,24 +49,19 @@ def turned_rows(program: Program) -> dict[str, TurnedRows]:
     return {name: turned for name, turned in found.items() if name in scratch}
 
 
-def first_turned(
+def turned_of_tile(
     turned: TurnedRows | None, tensor: str, consumed: Sequence[Axis], around: Sequence[Axis]
-) -> int:
-    """The row turned first of a tile that walks ``consumed`` inside ``around``; 0 for none.
-
-    Only of a tile that walks all rows from where the copies begin, and else only axes that all
-    copies walk.
-    """
+) -> TurnedRows | None:
+    """``turned``, if a tile that walks ``consumed`` inside ``around`` walks all rows from where the
+    copies begin, and else only axes that all copies walk."""
     if turned is None:
-        return 0
+        return None
     walked = [axis for axis in (*consumed, *around) if axis.strides[tensor]]
     rows = [axis for axis in walked if _walk(axis, tensor) == _walk(turned.rows, tensor)]
     others = {axis.name for axis in walked if axis not in rows}
     is_whole = len(rows) == 1 and rows[0] in consumed and others <= turned.others
     return (
-        turned.first
-        if is_whole and _begin((*consumed, *around), tensor) == turned.offset_bytes
-        else 0
+        turned if is_whole and _begin((*consumed, *around), tensor) == turned.offset_bytes else None
     )
 
 
@@ -130,25 +126,27 @@ def _turned(
         return None
     extent, step, begin = _walk(rows, source)
     _, place, start = _walk(rows, target)
-    count = first.extent
+    count, distance = first.extent, last.offsets[target] - start
     is_turned = (
         _walk(last, source) == (extent - count, step, begin + count * step)
-        and _walk(last, target)[1:] == (place, start + extent * place)
+        and last.strides[target] == place
         and _walk(first, source) == (count, step, begin)
-        and _walk(first, target)[1:] == (place, start + (2 * extent - count) * place)
+        and _walk(first, target)[1:] == (place, start + distance + (extent - count) * place)
     )
     moving = [axes[name] for name in shared if axes[name].strides[target]]
-    if not is_turned or place <= 0 or not _lie_apart(moving, target, 2 * extent * place):
+    walks = [(2, distance), *((axis.extent, axis.strides[target]) for axis in moving)]
+    if not is_turned or place <= 0 or not _lie_apart(walks, extent * place):
         return None
     others = frozenset(axis.name for axis in moving)
     walked = (*above, *(axes[name] for name in whole.axes))
-    return TurnedRows(rows, others, count, _begin(walked, target))
+    return TurnedRows(rows, others, count, _begin(walked, target), distance)
 
 
-def _lie_apart(axes: Sequence[Axis], tensor: str, size_bytes: int) -> bool:
-    """True where places of the axes are ``size_bytes`` apart at least: no copy meets another's."""
-    for axis in sorted(axes, key=lambda one: one.strides[tensor]):
-        if axis.strides[tensor] < size_bytes:
+def _lie_apart(walks: Sequence[tuple[int, int]], size_bytes: int) -> bool:
+    """True where places of walks (extent, stride) are ``size_bytes`` apart at least: no copy meets
+    another's."""
+    for extent, stride in sorted(walks, key=lambda walk: walk[1]):
+        if stride < size_bytes:
             return False
-        size_bytes += (axis.extent - 1) * axis.strides[tensor]
+        size_bytes += (extent - 1) * stride
     return True

@@ -129,9 +129,8 @@ def _run(
     b_n = width if kernel.adjacent_columns else 3 * width
     b_k = b_n * kernel.columns
     b_block = b_k * k + gap_bytes
-    stored = kernel.rows * (1 + kernel.turns)
-    a_k = stored * width
-    a_axes = ((k, a_k), (stored, width))
+    a_k = kernel.rows * width
+    a_axes = ((k * (1 + kernel.turns), a_k), (kernel.rows, width))
     b_axes = ((blocks, b_block), (k, b_k), (kernel.columns, b_n))
     c_axes = (
         (blocks, c_block),
@@ -148,13 +147,15 @@ def _run(
         view[...] = small_integers(random, view.shape, data_type)
         memory.append((guarded, view))
     (a, a_view), (b, b_view), (c, c_view) = memory
-    turned = np.roll(a_view[:, : kernel.rows], ARRAY_START_BYTES // width - kernel.lanes, axis=1)
-    a_view[:, kernel.rows :] = turned[:, : stored - kernel.rows]
+    turned = np.roll(a_view[:k], ARRAY_START_BYTES // width - kernel.lanes, axis=1)
+    a_view[k:] = turned[: k * kernel.turns]
     start = c_view.copy() if accumulate else np.zeros_like(c_view)
-    sums = np.einsum("km,bkn->bnm", a_view[:, : kernel.rows], b_view).reshape(c_view.shape)
+    sums = np.einsum("km,bkn->bnm", a_view[:k], b_view).reshape(c_view.shape)
     expected = c.bytes.copy()
     strided(expected, data_type, ahead_bytes, c_axes)[...] = start + sums
     arguments = [k, a_k, b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7]
+    if kernel.turns:
+        arguments.append(k * a_k)
     if kernel.repeats:
         arguments += [blocks, b_block, c_block]
     compiled.call(kernel, arguments, [a.address, b.address, c.address + ahead_bytes])

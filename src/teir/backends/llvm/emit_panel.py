@@ -57,7 +57,9 @@ class _State:
 
 
 def panel_arguments(kernel: PanelBlock) -> tuple[str, ...]:
-    return (*_ARGUMENTS, "blocks", "b_block", "c_block") if kernel.repeats else _ARGUMENTS
+    turned = ("a_turned",) if kernel.turns else ()
+    blocks = ("blocks", "b_block", "c_block") if kernel.repeats else ()
+    return (*_ARGUMENTS, *turned, *blocks)
 
 
 def emit_panel_body(kernel: PanelBlock, isa: Isa) -> FunctionText:
@@ -118,7 +120,7 @@ class _Panel:
         text = self.text
         text.label("entry")
         if self._turns:
-            begin_turning(text, self.kernel, self._lines.begin_at(ARRAY_START_BYTES))
+            begin_turning(text, self._lines.begin_at(ARRAY_START_BYTES))
         if self.kernel.repeats:
             self._begin_blocks()
         columns = self._columns_of_c()

@@ -23,17 +23,16 @@ def may_turn(kernel: PanelBlock, isa: Isa) -> bool:
     return kernel.turns and kernel.streams and isa is Isa.AVX512
 
 
-def begin_turning(text: FunctionText, kernel: PanelBlock, natural: str) -> None:
+def begin_turning(text: FunctionText, natural: str) -> None:
     """%turned: rows are taken round; %turned_a: where the vectors of A begin then, or else.
 
     ``natural``: all stretches of C begin `ARRAY_START_BYTES` into a line. A block that goes on with
     what C holds, which lies in order, does not take its rows round.
     """
-    rows_bytes = kernel.rows * kernel.data_type.width
     text.write(f"""
 %begins_anew = icmp eq i64 %accumulate, 0
 %turned = and i1 {natural}, %begins_anew
-%turn = select i1 %turned, i64 {rows_bytes}, i64 0
+%turn = select i1 %turned, i64 %a_turned, i64 0
 %turned_a = getelementptr i8, ptr %A, i64 %turn
 """)
 
