@@ -116,7 +116,7 @@ CASES = {
             grid(
                 Guarded(
                     tests=(IndexTest(index=0, value=1), IndexTest(index=1, value=4)),
-                    body=(add((0, 0), (1, 0), (2, 0)),),
+                    body=(add((0, 0), (1, 0), (2, 15)),),
                 ),
                 loop(2, steps((2, 10)), add((0, 0), (1, 4), (2, 4))),
                 axes=((5, steps((0, 1), (2, 1)), 1),),
