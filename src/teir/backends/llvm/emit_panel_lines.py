@@ -49,6 +49,30 @@ class _Natural:
     """Stretches begin 16 bytes into a line: lanes move by constants, which takes less time."""
 
 
+def store_line(text: FunctionText, kernel: PanelBlock, place: str, value: str) -> None:
+    """Write a vector that is a whole line past the caches."""
+    element, line_bytes = computed_number(kernel.data_type), kernel.lanes * kernel.data_type.width
+    how = f"align {line_bytes}, !nontemporal !{{i32 1}}"
+    text.effect(f"store {vector(element, kernel.lanes)} {value}, ptr {place}, {how}")
+
+
+def store_part(
+    text: FunctionText,
+    kernel: PanelBlock,
+    value: str,
+    lane: int,
+    count: int,
+    base: str,
+    offset_bytes: int,
+) -> None:
+    """Write ``count`` lanes of a vector from ``lane`` on, to where a piece of their size begins."""
+    element, chosen = computed_number(kernel.data_type), list(range(lane, lane + count))
+    part = shuffle(text, element, kernel.lanes, value, "poison", chosen)
+    place = shift_pointer(text, base, offset_bytes)
+    kind = vector(element, count)
+    text.effect(f"store {kind} {part}, ptr {place}, align {count * kernel.data_type.width}")
+
+
 @dataclass(frozen=True, slots=True)
 class PanelLines:
     """The stretches of C of one block: adjacent lanes without a gap, in whole vectors."""
@@ -117,7 +141,7 @@ class PanelLines:
             for number in range(len(group[0][1]) // self.kernel.lanes):
                 for place, sources in group:
                     at = shift_pointer(self.text, place, number * self._line_bytes)
-                    self._store_line(at, self._chunk(sum_of, sources, number))
+                    store_line(self.text, self.kernel, at, self._chunk(sum_of, sources, number))
 
     def _groups(
         self, columns: list[tuple[str, ...]]
@@ -140,7 +164,7 @@ class PanelLines:
                 for one, (line, (_, sources)) in enumerate(zip(places, group, strict=True)):
                     chunk = self._chunk(sum_of, sources, number)
                     at = shift_pointer(self.text, line, number * self._line_bytes)
-                    self._store_line(at, self._moved(chunks[one], chunk, shift))
+                    store_line(self.text, self.kernel, at, self._moved(chunks[one], chunk, shift))
                     chunks[one] = chunk
             after = count * self._line_bytes
             self._end([shift_pointer(self.text, line, after) for line in places], chunks, shift)
@@ -155,7 +179,7 @@ class PanelLines:
             kind = vector(self._element, self.kernel.lanes)
             for place, chunk, kept in zip(places, chunks, self._kept(), strict=True):
                 left = text.value(f"load {kind}, ptr {kept}, align {self._line_bytes}")
-                self._store_line(place, self._moved(left, chunk, shift))
+                store_line(self.text, self.kernel, place, self._moved(left, chunk, shift))
             text.effect(f"br label %{name}_following")
             text.label(f"{name}_first")
         for place, chunk in zip(places, chunks, strict=True):
@@ -229,11 +253,6 @@ class PanelLines:
             f"({kind} {left}, {numbers} {shift.from_end}, {kind} {right})"
         )
 
-    def _store_line(self, place: str, value: str) -> None:
-        kind = vector(self._element, self.kernel.lanes)
-        how = f"align {self._line_bytes}, !nontemporal !{{i32 1}}"
-        self.text.effect(f"store {kind} {value}, ptr {place}, {how}")
-
     def _store_part(self, line: str, chunk: str, shift: _Shift | _Natural, *, late: bool) -> None:
         """The end of a line that a chunk begins in, or the beginning of one it ends in."""
         text, lanes, width = self.text, self.kernel.lanes, self._width
@@ -243,13 +262,8 @@ class PanelLines:
                 ((0, natural), (natural, 2 * natural)) if late else ((lanes - natural, natural),)
             )
             for lane, count in pieces:
-                chosen = list(range(lane, lane + count))
-                part = shuffle(text, self._element, lanes, chunk, "poison", chosen)
-                place = shift_pointer(text, line, (natural + lane) % lanes * width)
-                text.effect(
-                    f"store {vector(self._element, count)} {part}, ptr {place}, "
-                    f"align {count * width}"
-                )
+                at = (natural + lane) % lanes * width
+                store_part(text, self.kernel, chunk, lane, count, line, at)
             return
         kind = vector(self._element, lanes)
         value = self._moved(chunk, chunk, shift)

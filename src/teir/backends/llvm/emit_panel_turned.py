@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_numbers import computed_number
-from teir.backends.llvm.emit_panel_lines import SumOf
+from teir.backends.llvm.emit_panel_lines import SumOf, store_line, store_part
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
 from teir.lower.kernels import PanelBlock
 from teir.target import ARRAY_START_BYTES, Isa
@@ -50,7 +50,7 @@ class TurnedStore:
         for column, (place,) in enumerate(columns):
             for number in range(last):
                 at = shift_pointer(self.text, place, self._first + number * self._line_bytes)
-                self._store_line(at, sum_of(column, number))
+                store_line(self.text, self.kernel, at, sum_of(column, number))
             ends = sum_of(column, last)
             if not self.kernel.dense_columns:
                 self._store_begin(place, ends)
@@ -96,28 +96,19 @@ class TurnedStore:
         lanes, few = self.kernel.lanes, self._few
         chosen = [lane if lane < few else lanes + lane for lane in range(lanes)]
         line = shuffle(self.text, self._element, lanes, before, after, chosen)
-        self._store_line(shift_pointer(self.text, place, -ARRAY_START_BYTES), line)
+        store_line(
+            self.text, self.kernel, shift_pointer(self.text, place, -ARRAY_START_BYTES), line
+        )
 
     def _store_begin(self, place: str, ends: str) -> None:
         """The rows before the first whole line, in pieces that begin at their size."""
         few = self._few
-        for lane, count in ((few, few), (2 * few, 2 * few)):
-            self._store_part(shift_pointer(self.text, place, (lane - few) * self._width), ends,
-                             lane, count)  # fmt: skip
+        for lane in (few, 2 * few):
+            store_part(self.text, self.kernel, ends, lane, lane, place, (lane - few) * self._width)
 
     def _store_end(self, place: str, ends: str) -> None:
-        at = shift_pointer(self.text, place, self.kernel.rows * self._width - ARRAY_START_BYTES)
-        self._store_part(at, ends, 0, self._few)
-
-    def _store_part(self, place: str, ends: str, lane: int, count: int) -> None:
-        chosen = list(range(lane, lane + count))
-        part = shuffle(self.text, self._element, self.kernel.lanes, ends, "poison", chosen)
-        kind = vector(self._element, count)
-        self.text.effect(f"store {kind} {part}, ptr {place}, align {count * self._width}")
-
-    def _store_line(self, place: str, value: str) -> None:
-        how = f"align {self._line_bytes}, !nontemporal !{{i32 1}}"
-        self.text.effect(f"store {self._kind} {value}, ptr {place}, {how}")
+        at = self.kernel.rows * self._width - ARRAY_START_BYTES
+        store_part(self.text, self.kernel, ends, 0, self._few, place, at)
 
     @property
     def _few(self) -> int:
