@@ -326,6 +326,20 @@ def test_a_sampled_zero_has_the_sign_of_a_sum() -> None:
     assert not np.signbit(found).any()
 
 
+def put_rare_numbers(draw: np.random.Generator, inputs: Arrays) -> None:
+    """One element in a hundred becomes an infinity, no number, -0, or very small or large."""
+    for array in inputs.values():
+        rare = draw.random(array.shape) < 0.01
+        array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
+
+
+def require_same_bits(found: list[np.ndarray]) -> None:
+    """All results have the same bits, but for those of what is no number."""
+    bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
+    assert len(set(bits)) == 1
+    assert all(np.array_equal(np.isnan(one), np.isnan(found[0])) for one in found)
+
+
 def placed(array: np.ndarray, place: int) -> np.ndarray:
     """A copy that begins ``place`` bytes into a cache line, between numbers that are none."""
     around = np.full(array.size + 32, np.nan, array.dtype)
@@ -357,9 +371,8 @@ def test_where_gathered_rows_begin_changes_no_bit(
     shapes = {"B": (crd.size,), "D": (extent, width)}
     shapes |= {"C": (rows, width)} if samples else {}
     inputs = {name: numbers(draw, shape, value) for name, shape in shapes.items()}
-    for array in inputs.values() if special else ():
-        rare = draw.random(array.shape) < 0.01
-        array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
+    if special:
+        put_rare_numbers(draw, inputs)
     shape = (crd.size,) if samples else (rows, width)
     found = []
     for place in (0, 16, 32, 48):
@@ -367,9 +380,7 @@ def test_where_gathered_rows_begin_changes_no_bit(
         operands["A"] = np.full(shape, np.nan, value.numpy_dtype())
         compile_program(program, threads=1).run(operands)
         found.append(operands["A"])
-    bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
-    assert len(set(bits)) == 1
-    assert all(np.array_equal(np.isnan(one), np.isnan(found[0])) for one in found)
+    require_same_bits(found)
     if not special:
         meant = {"B.pos1": pos, "B.crd1": crd, **inputs, "A": np.zeros_like(found[0])}
         evaluate_kernels(lower(program, default_isa()), meant, {})
@@ -396,9 +407,8 @@ def test_where_sampled_rows_begin_changes_no_bit(
     program = sampled_program({"i": rows, "j": extent, "k": k, "l": m}, scaled, value)
     shapes = {"C": (rows, k), "D": (extent, k), "E": (extent, m), "B": (crd.size,)}
     inputs = {name: numbers(draw, shape, value) for name, shape in shapes.items()}
-    for array in inputs.values() if special else ():
-        rare = draw.random(array.shape) < 0.01
-        array[rare] = draw.choice((np.inf, -np.inf, np.nan, -0.0, 1e-30, 1e30), array.shape)[rare]
+    if special:
+        put_rare_numbers(draw, inputs)
     found = []
     for places in itertools.product((0, 16, 32, 48), repeat=2):
         operands = {"B.pos1": pos, "B.crd1": crd, "B": inputs["B"], "C": inputs["C"]}
@@ -407,9 +417,7 @@ def test_where_sampled_rows_begin_changes_no_bit(
         operands["A"] = placed(np.full((rows, m), np.nan, value.numpy_dtype()), places[0])
         compile_program(program, threads=1).run(operands)
         found.append(operands["A"])
-    bits = [np.where(np.isnan(one), 0, one).tobytes() for one in found]
-    assert len(set(bits)) == 1
-    assert all(np.array_equal(np.isnan(one), np.isnan(found[0])) for one in found)
+    require_same_bits(found)
     if not special:
         meant = {"B.pos1": pos, "B.crd1": crd, **inputs, "A": np.zeros_like(found[0])}
         evaluate_kernels(lower(program, default_isa()), meant, {})
