@@ -61,7 +61,11 @@ class Job:
 JOBS = (
     *(Job(class_name=name, dtype=dtype) for dtype in ("float32", "float64") for name in "abcde"),
     *(Job(class_name=name, dtype="bfloat16") for name in "abce"),
-    *(Job(class_name=name, dtype="complex64", with_peers=False) for name in "ab"),
+    *(
+        Job(class_name=name, dtype=dtype, with_peers=False)
+        for dtype in ("complex64", "complex128")
+        for name in "ab"
+    ),
     *(
         Job(class_name=name, dtype=dtype, threads=2, with_peers=False)
         for name in "abc"
