@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
+from teir.backends.llvm.emit_panel_requests import bring_a, claim_unless
 from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
 from teir.backends.llvm.emit_panel_turned import begin_turning, may_turn
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
@@ -23,7 +24,6 @@ from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
     prefetch,
-    prefetch_to_write,
     shift_pointer,
     splat,
     vector,
@@ -39,7 +39,6 @@ LATE_STEPS = 4
 """Steps that a block does last, vectors of one column after the other, where it staggers."""
 _LATE_VECTORS = 4
 _STEPS = 4
-_LINE_BYTES = 64
 _COLUMNS_PER_BASE = 4
 """Columns 0 to 3 are one base plus 0, 1, 2 or 3 times the column stride."""
 
@@ -128,7 +127,7 @@ class _Panel:
         fits = self._fits() if self.kernel.streams else None
         self._define_late(fits)
         if self.kernel.claims:
-            self._claim_unless(fits, columns)
+            claim_unless(text, self.kernel, self._lines, fits, columns)
         fresh = text.value("icmp eq i64 %accumulate, 0")
         text.effect(f"br i1 {fresh}, label %loop, label %preload")
         text.label("preload")
@@ -221,39 +220,6 @@ class _Panel:
             text.define("%late", f"add i64 {late}, 0")
         text.define("%many_left", f"add i64 %late, {_STEPS}")
 
-    def _claim_unless(self, fits: tuple[str, str] | None, columns: list[tuple[str, ...]]) -> None:
-        """Ask for the lines a later block writes, so that its stores find them near."""
-        text = self.text
-        if fits is None:
-            self._claim(columns)
-            return
-        if self._lines.exist:
-            self._claim_ends(columns)
-            text.effect("br label %begin")
-            text.label("begin")
-            return
-        text.effect(f"br i1 {fits[1]}, label %begin, label %claim")
-        text.label("claim")
-        self._claim(columns)
-        text.effect("br label %begin")
-        text.label("begin")
-
-    def _claim_ends(self, columns: list[tuple[str, ...]]) -> None:
-        """Only the lines at both ends of a stretch are written through the caches."""
-        for place, lanes in self._lines.segments(columns):
-            ahead = shift_pointer(self.text, place, "%c_ahead")
-            for offset in (0, len(lanes) * self.width):
-                prefetch_to_write(self.text, shift_pointer(self.text, ahead, offset))
-
-    def _claim(self, columns: list[tuple[str, ...]]) -> None:
-        kernel = self.kernel
-        run_bytes = kernel.rows // kernel.runs * self.width
-        for runs in columns:
-            for run in runs:
-                place = shift_pointer(self.text, run, "%c_ahead")
-                for line in range(0, run_bytes, _LINE_BYTES):
-                    prefetch_to_write(self.text, shift_pointer(self.text, place, line))
-
     # The loop over k.
 
     def _emit_loop(
@@ -332,7 +298,7 @@ class _Panel:
                 a = shift_pointer(text, a, "%a_k")
                 b = tuple(shift_pointer(text, base, "%b_k") for base in b)
             if column == 0:
-                self._bring_a(a, group)
+                bring_a(text, self.kernel, a, group)
             factors = self._factors(a, group)
             sums = self._add_products(factors, self._place_in_b(b, column), group, sums)
         return sums
@@ -356,28 +322,12 @@ class _Panel:
     def _step(self, a: str, b: tuple[str, ...], sums: Sums) -> Sums:
         kernel = self.kernel
         every = range(kernel.vectors)
-        self._bring_a(a, every)
+        bring_a(self.text, kernel, a, every)
         factors = self._factors(a, every)
         return [
             self._add_products(factors, self._place_in_b(b, column), every, rows)
             for column, rows in enumerate(sums)
         ]
-
-    def _bring_a(self, a: str, numbers: range) -> None:
-        """Ask for what this step reads in the next tile.
-
-        Also by its last element: rows seldom begin with a line, and no one else asks for the line
-        that the last ones end in.
-        """
-        if not self.kernel.brings:
-            return
-        ahead, vector_bytes = (
-            shift_pointer(self.text, a, "%a_ahead"),
-            self.kernel.lanes * self.width,
-        )
-        end = min(numbers.stop * vector_bytes, self.kernel.rows * self.width)
-        for place in (*range(numbers.start * vector_bytes, end, _LINE_BYTES), end - self.width):
-            prefetch(self.text, shift_pointer(self.text, ahead, place), Cache.SECOND)
 
     def _factors(self, a: str, numbers: range) -> list[str]:
         """The vectors of A of one step."""
