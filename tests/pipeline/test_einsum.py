@@ -513,6 +513,10 @@ def test_wrong_keywords() -> None:
     assert code_of(lambda: teir.einsum("ij,jk", a, a, dtype="nonsense")) == "TEIR613"
     assert code_of(lambda: teir.einsum("ij,jk", a + 1j, a, dtype="f4")) == "TEIR613"
     assert code_of(lambda: teir.einsum("ij,jk", a, a, dtype=">f4")) == "TEIR613"
+    assert code_of(lambda: teir.einsum("ij,jk", a, a, dtype=np.int32)) == "TEIR613"
+    assert code_of(lambda: teir.einsum("ij->ji", a, dtype=bool)) == "TEIR613"
+    whole = teir.einsum("ij->ji", np.arange(6, dtype=np.int64).reshape(2, 3), dtype=np.int32)
+    assert whole.dtype == np.int32
     assert code_of(lambda: teir.einsum("ij,jk", a, a, threads=0)) == "TEIR703"
     assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize="nonsense")) == "TEIR612"
     assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize=[(0, 1)])) == "TEIR612"

@@ -13,7 +13,8 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
 RESULT_TYPE = Rule(
     code="TEIR613",
-    sentence="dtype names a floating-point or complex type, and is complex where an operand is.",
+    sentence="dtype names a numeric type: complex where an operand is complex, "
+    "floating-point or complex where an operand is floating-point.",
     source="language reference, einsum",
 )
 COMMON_TYPE = Rule(
@@ -71,8 +72,8 @@ def stored_type(data_type: DataType) -> DataType:
 def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np.dtype[Any]:
     """The type of the result: as asked for, else as NumPy promotes the operands' types.
 
-    Raises TeirError: a dtype that is none, or that would drop imaginary parts (TEIR613); types
-    without a common one where none is asked for (TEIR620).
+    Raises TeirError: a dtype that is none, or that would drop imaginary or fractional parts
+    (TEIR613); types without a common one where none is asked for (TEIR620).
     """
     if dtype is None:
         common = _common_type([operand.dtype for operand in operands])
@@ -83,7 +84,15 @@ def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np
     wanted_complex = wanted.is_complex if isinstance(wanted, DataType) else wanted.kind in "cO"
     if is_complex and not wanted_complex:
         raise _type_refusal("a complex type", f"{dtype!r} for complex operands")
+    is_whole = wanted.is_index if isinstance(wanted, DataType) else wanted.kind in "biu"
+    if is_whole and any(_has_fractions(operand) for operand in operands):
+        raise _type_refusal("a floating-point type", f"{dtype!r} for floating-point operands")
     return wanted
+
+
+def _has_fractions(operand: OperandType) -> bool:
+    data_type = operand.data_type
+    return operand.dtype.kind == "f" or (data_type is not None and not data_type.is_index)
 
 
 def _common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
