@@ -154,6 +154,20 @@ def test_neighbours_do_not_overlap() -> None:
     np.testing.assert_array_equal(out, a + b)
 
 
+def test_arrays_change_places_between_runs() -> None:
+    function = entry()
+    first, second, third = arrays()
+    for a, b, out in ((first, second, third), (third, first, second), (third, first, second)):
+        expected = a + b
+        assert function(a, b, out) is None
+        np.testing.assert_array_equal(out, expected)
+        assert function(a, b, a) is NotImplemented
+        assert function(a, out.reshape(-1)[::-1].reshape(SHAPE), out) is NotImplemented
+        np.testing.assert_array_equal(out, expected)
+        assert function(a, b, out) is None
+        np.testing.assert_array_equal(out, expected)
+
+
 def test_no_reference_is_lost_or_kept() -> None:
     function = entry()
     a, b, out = arrays()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from teir.backends.llvm.call_ir import CALL
-from teir.backends.llvm.entry import MethodDefinition, entry_record, new_function
+from teir.backends.llvm.entry import MethodDefinition, entry_record, function_of
 from teir.backends.llvm.library import code_library
 from teir.runtime import runtime
 from teir.target import Isa
@@ -30,4 +30,4 @@ def bind_call(
         b"call", function, _METH_VARARGS_KEYWORDS, b"Run the compiled program."
     )
     record = array("q", (arrays, entry_record(entry), id(_OUT), id(otherwise)))
-    return new_function(definition, record, (entry, otherwise))
+    return function_of(definition, record.tobytes(), (entry, otherwise))

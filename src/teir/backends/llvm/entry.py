@@ -190,12 +190,23 @@ def new_function(
 ) -> Callable[..., Any]:
     """The built-in function of a capsule with ``record``.
 
-    As its module it holds everything its code points to: ``owners``, the record, the definition.
+    It holds ``owners`` and the record as `function_of` does.
     """
-    new_capsule, new_function, _ = runtime.current().once("python constructors", _constructors)
+    new_capsule, _, _ = runtime.current().once("python constructors", _constructors)
     capsule = new_capsule(record.buffer_info()[0], None, None)
-    kept = (definition, record, owners)
-    function: Callable[..., Any] = new_function(ctypes.addressof(definition), capsule, kept)
+    return function_of(definition, capsule, (record, owners))
+
+
+def function_of(
+    definition: MethodDefinition, its_self: object, owners: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """The built-in function whose first argument is ``its_self``.
+
+    As its module it holds everything its code points to: ``owners`` and the definition.
+    """
+    _, new_function, _ = runtime.current().once("python constructors", _constructors)
+    kept = (definition, owners)
+    function: Callable[..., Any] = new_function(ctypes.addressof(definition), its_self, kept)
     return function
 
 

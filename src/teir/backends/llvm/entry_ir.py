@@ -7,7 +7,8 @@ Python takes the way that explains. So does the run that brings the count of run
 then has specialised code made. Only functions of the stable ABI are called, through the addresses
 in ``teir_python``. Arguments are of the very type ``numpy.ndarray``: a subclass may mean more than
 its buffer (a mask, a unit). Fields of arrays are read where they can be, which is four times as
-fast as asking for a buffer.
+fast as asking for a buffer. Arrays that lie where those of the last run lay, with the same extents
+and strides, overlap no more than those did: the frame still holds their addresses.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ workers_test:
 
 _ARGUMENTS_TEXT = f"""operand:
   %number = phi i64 [ 0, %pool_test ], [ 0, %workers_test ], [ %number_next, %dims_fit ]
+  %held_before = phi i1 [ false, %pool_test ], [ false, %workers_test ], [ %holds, %dims_fit ]
   %operand_at = mul i64 %number, {OPERAND_BYTES}
   %operand_byte = add i64 %operand_at, {OPERANDS_BYTES}
   %expected = getelementptr i8, ptr %record, i64 %operand_byte
@@ -198,12 +200,37 @@ dims:
   %shape = phi ptr [ %array_shape, %fields_taken ], [ %buffer_shape, %buffer_dims ]
   %strides = phi ptr [ %array_strides, %fields_taken ], [ %buffer_strides, %buffer_dims ]
   %ndims = phi i64 [ %dimensions, %fields_taken ], [ %ndim, %buffer_dims ]
+  %holds = phi i1 [ %held_before, %fields_taken ], [ true, %buffer_dims ]
   %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
   %pairs_byte = load i64, ptr %pairs_byte_at
   %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
-  br label %dim_test
+  br label %word_test
+word_test:
+  %place_dim = phi i64 [ 0, %dims ], [ %place_dim_next, %word ]
+  %differing = phi i64 [ 0, %dims ], [ %differing_next, %word ]
+  %more_words = icmp slt i64 %place_dim, %ndims
+  br i1 %more_words, label %word, label %words_end
+word:
+  %word_extent_at = getelementptr i64, ptr %shape, i64 %place_dim
+  %word_extent = load i64, ptr %word_extent_at
+  %word_stride_at = getelementptr i64, ptr %strides, i64 %place_dim
+  %word_stride = load i64, ptr %word_stride_at
+  %word_pair_byte = shl i64 %place_dim, 4
+  %word_pair = getelementptr i8, ptr %pairs, i64 %word_pair_byte
+  %word_extent_expected = load i64, ptr %word_pair
+  %word_stride_expected_at = getelementptr i8, ptr %word_pair, i64 8
+  %word_stride_expected = load i64, ptr %word_stride_expected_at
+  %extent_differing = xor i64 %word_extent, %word_extent_expected
+  %stride_differing = xor i64 %word_stride, %word_stride_expected
+  %pair_differing = or i64 %extent_differing, %stride_differing
+  %differing_next = or i64 %differing, %pair_differing
+  %place_dim_next = add i64 %place_dim, 1
+  br label %word_test
+words_end:
+  %all_equal = icmp eq i64 %differing, 0
+  br i1 %all_equal, label %dims_fit, label %dim_test
 dim_test:
-  %dim = phi i64 [ 0, %dims ], [ %dim_next, %dim_fits ]
+  %dim = phi i64 [ 0, %words_end ], [ %dim_next, %dim_fits ]
   %more_dims = icmp slt i64 %dim, %ndims
   br i1 %more_dims, label %dim_compare, label %dims_fit
 dim_compare:
@@ -227,7 +254,7 @@ dim_fits:
   br label %dim_test
 dims_fit:
   %more_operands = icmp slt i64 %number_next, %wanted
-  br i1 %more_operands, label %operand, label %overlap
+  br i1 %more_operands, label %operand, label %claim
 mismatch:
   call void %PyBuffer_Release(ptr %view)
   br label %release_unexpected
@@ -291,6 +318,7 @@ other_span:
   %overlaps = and i1 %below, %above
   br i1 %overlaps, label %overlapping, label %other_done
 overlapping:
+  store atomic i32 0, ptr %busy_at release, align 4
   br label %release_unexpected
 other_done:
   %other_next = add i64 %other, 1
@@ -299,7 +327,7 @@ other_done:
 written_done:
   %written_next = add i64 %written, 1
   %more_written = icmp slt i64 %written_next, %wanted
-  br i1 %more_written, label %written_test, label %claim
+  br i1 %more_written, label %written_test, label %place
 
 """
 
@@ -314,12 +342,30 @@ count_run:
   %left_next = sub i64 %left, 1
   store i64 %left_next, ptr %left_at
   %pays = icmp eq i64 %left_next, 0
-  br i1 %pays, label %ask, label %place
+  br i1 %pays, label %ask, label %known_test
 ask:
   store atomic i32 0, ptr %busy_at release, align 4
   br label %release_unexpected
+known_test:
+  %known = phi i64 [ 0, %count_run ], [ %known_next, %known_same ]
+  %known_at = mul i64 %known, {OPERAND_BYTES}
+  %known_byte = add i64 %known_at, {OPERANDS_BYTES}
+  %known_operand = getelementptr i8, ptr %record, i64 %known_byte
+  %known_slot_byte_at = getelementptr i8, ptr %known_operand, i64 32
+  %known_slot_byte = load i64, ptr %known_slot_byte_at
+  %known_slot = getelementptr i8, ptr %frame, i64 %known_slot_byte
+  %known_start = load ptr, ptr %known_slot
+  %known_view_byte = mul i64 %known, {VIEW_BYTES}
+  %known_view = getelementptr i8, ptr %views, i64 %known_view_byte
+  %now_start = load ptr, ptr %known_view
+  %is_known = icmp eq ptr %now_start, %known_start
+  br i1 %is_known, label %known_same, label %overlap
+known_same:
+  %known_next = add i64 %known, 1
+  %more_known = icmp slt i64 %known_next, %wanted
+  br i1 %more_known, label %known_test, label %lock_test
 place:
-  %placed = phi i64 [ 0, %count_run ], [ %placed_next, %place ]
+  %placed = phi i64 [ 0, %written_done ], [ %placed_next, %place ]
   %placed_at = mul i64 %placed, {OPERAND_BYTES}
   %placed_byte = add i64 %placed_at, {OPERANDS_BYTES}
   %placed_operand = getelementptr i8, ptr %record, i64 %placed_byte
@@ -350,7 +396,7 @@ run_unlocked:
   br label %finish
 finish:
   store atomic i32 0, ptr %busy_at release, align 4
-  br label %release
+  br i1 %holds, label %release, label %answer
 release:
   %released = phi i64 [ 0, %finish ], [ %released_next, %release_done ]
   %released_byte = mul i64 %released, {VIEW_BYTES}

@@ -34,8 +34,6 @@ PYTHON_FUNCTIONS = (
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
     "Py_IncRef",
-    "PyTuple_Size",
-    "PyTuple_GetItem",
     "PyDict_Size",
     "PyDict_GetItemWithError",
     "PyObject_Call",
@@ -65,6 +63,13 @@ ARRAY_TYPE_BYTES = NONE_BYTES + 16
 TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
 TYPE_FIELD_BYTES = object.__basicsize__ - 8
 """The type is the last field of a PyObject, with the interpreter's lock and without."""
+
+TUPLE_COUNT_BYTES = object.__basicsize__
+"""The count follows the fields every object has (PyVarObject)."""
+TUPLE_ITEMS_BYTES = tuple.__basicsize__
+"""The first item of a tuple lies where the fields every tuple has end."""
+BYTES_RECORD_BYTES = bytes.__basicsize__ - 1
+"""The first byte of a bytes object; its basic size counts the zero byte behind the last."""
 
 
 def python_function(name: str) -> str:
