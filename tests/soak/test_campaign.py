@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,14 +14,18 @@ from teir.ir.check import check
 from teir.ir.load import loads
 from teir.ir.printing import print_program
 from teir.soak import campaign as campaign_module
+from teir.soak import kept as kept_module
 from teir.soak.campaign import Campaign, run_campaign
 from teir.soak.catalogue import count_catalogue
 from teir.soak.draws import seeded
 from teir.soak.figures import figures_table, write_figures
-from teir.soak.kernel_pages import kernel_items, press_one
+from teir.soak.gather import gather
+from teir.soak.kept import Kept
+from teir.soak.kernel_pages import press_one, pressed_cases
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.mutants import CHANGES, TEXT_CHANGES, draw_mutant, draw_text_mutant
 from teir.soak.programs import draw_program
+from teir.soak.running import host_variants
 from teir.soak.soundness import examine_one
 from teir.soak.sparse_products import compare_product, pair_count
 
@@ -59,6 +64,36 @@ def test_a_wrong_result_and_a_crash_are_counted(monkeypatch: pytest.MonkeyPatch)
     assert len(figure.wrong) == 2
     assert any("RuntimeError: crash" in text for text in figure.wrong)
     assert any("item 2: out: differs" in text for text in said)
+
+
+def test_a_soak_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    kept, said = Kept.of(tmp_path, "squares"), list[str]()
+
+    def first(item: int) -> dict[str, Any]:
+        if item == 2:
+            raise RuntimeError("stopped")
+        return {"runs": 10 + item, "wrong": ["no"] if item == 1 else []}
+
+    assert gather("first", first, range(4), 1, said.append, kept=kept).counts["wrong"] == 2
+    with kept.path.open("a") as file:
+        file.write('\n{"item": 2, "seco')
+
+    def second(item: int) -> dict[str, Any]:
+        return {"runs": 100 + item}
+
+    for _ in range(2):
+        tally = gather("second", second, range(4), 1, said.append, kept=kept)
+        assert tally.counts["runs"] == 10 + 13 + 101 + 102
+        assert tally.counts["wrong"] == 0
+    assert Kept.of(tmp_path, "cubes").results() == {}
+
+
+def test_results_of_other_sources_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Kept.of(tmp_path, "squares")
+    monkeypatch.setattr(kept_module, "teir", SimpleNamespace(__file__=str(tmp_path / "x.py")))
+    assert Kept.of(tmp_path, "squares").path != here.path
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -107,10 +142,10 @@ def test_every_kernel_family_is_a_right_program() -> None:
 
 def test_kernels_between_inaccessible_pages() -> None:
     kernels: set[str] = set()
-    for item in range(0, kernel_items(), 97):
+    for item in range(0, len(pressed_cases()), 97):
         result = press_one(item, remainders=5)
         assert result["wrong"] == []
-        assert result["runs"] == 10
+        assert result["runs"] == 10 * len(host_variants())
         kernels.update(result["kernels"])
     assert len(kernels) > 20
 

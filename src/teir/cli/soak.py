@@ -58,6 +58,10 @@ def soak(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Number of the first program.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 2,
+    kept: Annotated[
+        Path | None,
+        typer.Option(help="Directory for results of kernels: what is there is not done again."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for soak.json and soak.md.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
@@ -94,7 +98,7 @@ def soak(
         campaign = replace(QUICK, tests=tests)
     if tests is None and campaign.needs_tests:
         raise typer.BadParameter("this figure needs the directory of the tests", param_hint="tests")
-    campaign = replace(campaign, seed=seed, jobs=jobs)
+    campaign = replace(campaign, seed=seed, jobs=jobs, kept=kept)
     target = host_target(os.environ)
     day = datetime.now(UTC).date().isoformat()
     machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}, {day}"

@@ -17,15 +17,17 @@ from teir.soak.faults import SECONDS_PER_FAULT, checker_mutants, mutate_one, see
 from teir.soak.figures import Figure
 from teir.soak.gather import Say, Tally, gather
 from teir.soak.hostile import try_one
+from teir.soak.kept import Kept
 from teir.soak.kernel_corpus import audit_items, audit_one
-from teir.soak.kernel_pages import kernel_items, press_one
+from teir.soak.kernel_pages import press_one, pressed_cases
 from teir.soak.random_einsums import histogram, judge_one
 from teir.soak.repeats import CASES, repeat_one
+from teir.soak.running import host_variants
 from teir.soak.soundness import examine_one
 from teir.soak.sparse_products import compare_product, pair_count
 from teir.soak.translation import pass_names, translate_one
 
-SECONDS_PER_FAMILY = 600.0
+SECONDS_PER_FAMILY = 1800.0
 """For one kernel with every remainder: more programs than other items, on a machine in use too."""
 
 MUTATION_SCORE = 95.0
@@ -57,6 +59,8 @@ class Campaign:
     catalogue: bool = False
     seed: int = 0
     jobs: int = 2
+    kept: Path | None = None
+    """Where results of the kernels are kept, so that a soak which was stopped goes on."""
 
     @property
     def needs_tests(self) -> bool:
@@ -170,11 +174,17 @@ def _soundness(campaign: Campaign, say: Say) -> Figure:
 
 def _kernels(campaign: Campaign, say: Say) -> Figure:
     work = partial(press_one, remainders=campaign.remainders)
-    items = range(kernel_items())
-    tally = gather("kernel families", work, items, campaign.jobs, say, SECONDS_PER_FAMILY)
+    items = range(len(pressed_cases()))
+    kept = _kept(campaign, f"kernels-{campaign.remainders}")
+    tally = gather("kernel families", work, items, campaign.jobs, say, SECONDS_PER_FAMILY, kept)
     title = f"kernels between inaccessible pages, 1 to {campaign.remainders} elements, both ends"
-    remarks = (f"{len(tally.kernels):,} different kernels reached",)
-    return tally.figure(7, title, kernel_items(), remarks)
+    sets = ", ".join(isa.value for isa in host_variants())
+    remarks = (f"{len(tally.kernels):,} different kernels reached", f"each case with {sets}")
+    return tally.figure(7, title, len(items), remarks)
+
+
+def _kept(campaign: Campaign, figure: str) -> Kept | None:
+    return None if campaign.kept is None else Kept.of(campaign.kept, figure)
 
 
 def _catalogue(campaign: Campaign, say: Say) -> Figure:
@@ -252,10 +262,9 @@ def _drills(campaign: Campaign, say: Say) -> Figure:
 
 
 def _audit(campaign: Campaign, say: Say) -> Figure:
-    work = partial(audit_one, remainders=campaign.audit)
-    tally = gather(
-        "machine code", work, range(audit_items()), campaign.jobs, say, SECONDS_PER_FAMILY
-    )
+    work, items = partial(audit_one, remainders=campaign.audit), range(audit_items())
+    kept = _kept(campaign, f"machine-code-{campaign.audit}")
+    tally = gather("machine code", work, items, campaign.jobs, say, SECONDS_PER_FAMILY, kept)
     title = "machine code of kernels: loads, stores, jumps and ways out"
     remarks = (f"{len(tally.kernels):,} different kernels", "0 instructions outside the set")
     return tally.figure(15, title, audit_items(), remarks[: 1 if tally.wrong else 2])

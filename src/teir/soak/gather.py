@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from teir.soak.children import Died, Done, Failed, Hung, Outcome, in_children
 from teir.soak.figures import Figure
+from teir.soak.kept import Kept
 
 Say = Callable[[str], None]
 
@@ -33,6 +34,8 @@ class Tally:
     kernels: set[str] = field(default_factory=set)
     ratios: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
+    kept_seconds: float = 0.0
+    """What the results that were kept took when they were made."""
 
     def figure(
         self, number: int, title: str, cases: int, remarks: Sequence[str], table: str = ""
@@ -44,7 +47,7 @@ class Tally:
             runs=self.counts["runs"],
             wrong=tuple(self.wrong),
             remarks=tuple(remarks),
-            seconds=time.monotonic() - self.started,
+            seconds=self.kept_seconds + time.monotonic() - self.started,
             table=table,
         )
 
@@ -56,16 +59,26 @@ def gather(
     jobs: int,
     say: Say,
     seconds: float = SECONDS_PER_ITEM,
+    kept: Kept | None = None,
 ) -> Tally:
     """The results of ``work`` on every item; ``seconds`` is the limit for one.
 
+    Items in ``kept`` are not done again, and what goes well is added to it.
     ``say`` gets a line of progress now and then, and every mistake. A result may hold ``wrong`` (a
     list of sentences), ``runs``, ``kernels``, ``ratio``, ``refused`` (a code), ``named`` (counts by
     name) and the keys of `COUNTED`.
     """
     tally = Tally()
-    said = tally.started
-    for number, outcome in enumerate(in_children(work, items, jobs=jobs, seconds=seconds), 1):
+    known = {} if kept is None else kept.results()
+    for item in items:
+        if item in known:
+            result, taken = known[item]
+            _count(tally, result)
+            tally.kept_seconds += taken
+    left = [item for item in items if item not in known]
+    said = before = tally.started
+    first = len(items) - len(left) + 1
+    for number, outcome in enumerate(in_children(work, left, jobs=jobs, seconds=seconds), first):
         for text in _mistakes(outcome):
             tally.counts["wrong"] += 1
             if len(tally.wrong) < SHOWN:
@@ -73,6 +86,9 @@ def gather(
             say(f"{title}: {text}")
         if isinstance(outcome, Done):
             _count(tally, outcome.result)
+            if kept is not None:
+                kept.add(outcome.item, outcome.result, time.monotonic() - before)
+        before = time.monotonic()
         if time.monotonic() - said > REPORT_EVERY_SECONDS:
             said = time.monotonic()
             say(f"{title}: {number:,} of {len(items):,}, {tally.counts['wrong']} wrong")

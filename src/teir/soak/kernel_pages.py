@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, assert_never
 
 from teir.backends.llvm.emit_kernel import kernel_symbol
@@ -11,7 +12,7 @@ from teir.ir.nodes import Operation, Program
 from teir.lower.kernel_program import Call, KernelNode
 from teir.soak.kernel_programs import Family, family_program, kernel_families
 from teir.soak.operands import Image, differences, draw_images, tight_images
-from teir.soak.pages import on_guarded_pages
+from teir.soak.pages import GuardedOperands
 from teir.soak.running import as_operands, compiled, evaluated, host_variants
 from teir.soak.special_programs import Special, special_program, special_programs
 from teir.soak.stored_images import stored_images
@@ -40,38 +41,34 @@ def case_program(case: Case, remainder: int) -> Program:
             assert_never(case)
 
 
+@cache
 def pressed_cases() -> tuple[Case | Walk | Scatter, ...]:
     """What is run between inaccessible pages: all of them, and programs that walk fibres."""
     return (*kernel_cases(), *walks())
 
 
-def kernel_items() -> int:
-    """The number of items: cases times instruction sets."""
-    return len(pressed_cases()) * len(host_variants())
-
-
 def press_one(item: int, remainders: int) -> dict[str, Any]:
-    """Run one case on one instruction set with 1 to ``remainders`` elements, at both ends."""
-    variants = host_variants()
-    isa = variants[item % len(variants)]
-    case = pressed_cases()[item // len(variants)]
+    """Run one case with 1 to ``remainders`` elements on every instruction set, at both ends."""
+    case = pressed_cases()[item]
     symbols: set[str] = set()
     wrong: list[str] = []
     runs = 0
     for remainder in range(1, remainders + 1):
         program, images = _program_and_images(case, remainder)
         expected = evaluated(program, images)
-        executable = compiled(program, isa, 1)
-        calls = _calls(executable.kernel_program.roots)
-        symbols.update(kernel_symbol(call.kernel, isa) for call in calls)
-        for at_end in (True, False):
-            ours = on_guarded_pages(images, at_end=at_end)
-            executable.run(as_operands(ours))
-            runs += 1
-            wrong += [
-                f"{case}, {isa.value}, {remainder} elements: {text}"
-                for text in differences(ours, expected)
-            ]
+        pages = GuardedOperands(images)
+        for isa in host_variants():
+            executable = compiled(program, isa, 1)
+            calls = _calls(executable.kernel_program.roots)
+            symbols.update(kernel_symbol(call.kernel, isa) for call in calls)
+            for at_end in (True, False):
+                ours = pages.placed(at_end=at_end)
+                executable.run(as_operands(ours))
+                runs += 1
+                wrong += [
+                    f"{case}, {isa.value}, {remainder} elements: {text}"
+                    for text in differences(ours, expected)
+                ]
     return {"kernels": sorted(symbols), "runs": runs, "wrong": wrong[:3]}
 
 

@@ -36,16 +36,28 @@ class GuardedPages:
         return placed
 
 
+class GuardedOperands:
+    """Guarded pages for each operand, on which copies of the images are placed."""
+
+    def __init__(self, images: Mapping[str, Image]) -> None:
+        self._images = dict(images)
+        self._pages = {name: GuardedPages(image.content.size) for name, image in images.items()}
+
+    def placed(self, *, at_end: bool) -> dict[str, Image]:
+        """The operands copied anew; what was placed before is overwritten."""
+        return {
+            name: Image(
+                data_type=image.data_type,
+                content=self._pages[name].place(image.content, at_end=at_end),
+                base=image.base,
+            )
+            for name, image in self._images.items()
+        }
+
+
 def on_guarded_pages(images: Mapping[str, Image], *, at_end: bool) -> dict[str, Image]:
     """The operands copied, each to guarded pages of its own."""
-    return {
-        name: Image(
-            data_type=image.data_type,
-            content=GuardedPages(image.content.size).place(image.content, at_end=at_end),
-            base=image.base,
-        )
-        for name, image in images.items()
-    }
+    return GuardedOperands(images).placed(at_end=at_end)
 
 
 def _protect(address: int, size: int) -> None:
