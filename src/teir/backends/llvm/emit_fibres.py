@@ -59,32 +59,45 @@ def emit_rows(
     begin_left: tuple[str, str],
     form: Callable[[int, str, str], str],
 ) -> None:
-    """All rows of a call. ``form(most, row, left)`` forms up to ``most`` and says how many.
+    """All rows of a call. ``form(most, row, left)`` forms up to ``most`` and says how many."""
+    left = emit_groups(text, rows, pos, begin_left, partial(form, rows.together))
+    emit_row_by_row(text, "each_row", (begin_left[0], left), partial(form, 1))
+
+
+def emit_groups(
+    text: FunctionText,
+    rows: WalkedRows,
+    pos: tuple[DataType, str],
+    begin_left: tuple[str, str],
+    form: Callable[[str, str], str],
+) -> str:
+    """All rows in groups, or none: how many are left for one by one.
 
     Rows are compared where their fibres are long enough to pay for it: with fewer elements to a
-    row than ``_LEAST_MEAN`` every row is formed by itself.
+    row than ``_LEAST_MEAN`` every row is formed by itself. ``form(row, left)`` forms some.
     """
     begin, left = begin_left
+    if rows.together < 2:
+        return left
+    ends = [emit_start(text, *pos, row) for row in (begin, text.value(f"add i64 {begin}, {left}"))]
+    stored = text.value(f"sub i64 {ends[1]}, {ends[0]}")
+    least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
+    is_long = text.value(f"icmp sge i64 {stored}, {least}")
+    compared = text.value(f"select i1 {is_long}, i64 {left}, i64 0")
+    emit_row_by_row(text, "each_group", (begin, compared), form)
+    return text.value(f"sub i64 {left}, {compared}")
 
-    def loop(name: str, most: int, count: str) -> None:
-        def body(left: str, now: Values) -> tuple[str, Values]:
-            taken = form(most, now[0], left)
-            return taken, [text.value(f"add i64 {now[0]}, {taken}")]
 
-        emit_strides(text, name, count, [Carried("i64", begin)], body)
+def emit_row_by_row(
+    text: FunctionText, label: str, begin_left: tuple[str, str], form: Callable[[str, str], str]
+) -> None:
+    """Rows in their order: ``form(row, left)`` forms some and says how many."""
 
-    single = left
-    if rows.together > 1:
-        ends = [
-            emit_start(text, *pos, row) for row in (begin, text.value(f"add i64 {begin}, {left}"))
-        ]
-        stored = text.value(f"sub i64 {ends[1]}, {ends[0]}")
-        least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
-        is_long = text.value(f"icmp sge i64 {stored}, {least}")
-        compared = text.value(f"select i1 {is_long}, i64 {left}, i64 0")
-        loop("each_group", rows.together, compared)
-        single = text.value(f"sub i64 {left}, {compared}")
-    loop("each_row", 1, single)
+    def body(left: str, now: Values) -> tuple[str, Values]:
+        taken = form(now[0], left)
+        return taken, [text.value(f"add i64 {now[0]}, {taken}")]
+
+    emit_strides(text, label, begin_left[1], [Carried("i64", begin_left[0])], body)
 
 
 def emit_equal_fibres(

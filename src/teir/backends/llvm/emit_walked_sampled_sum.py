@@ -13,7 +13,7 @@ pieces that lie in one line each, where they are formed one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -23,7 +23,8 @@ from teir.backends.llvm.emit_fibres import (
     emit_end_of_rows,
     emit_equal_fibres,
     emit_fibre,
-    emit_rows,
+    emit_groups,
+    emit_row_by_row,
     emit_start,
     load_index,
 )
@@ -83,7 +84,7 @@ def emit_walked_sampled_sum_body(
     body = _Body(text, kernel, isa, (pos, crd), a, b, d, scale, ends[-1], dot, row, far)
     places = _places(text, (b, d)) if _gains_by_pieces(kernel) else None
     if kernel.rows is None:
-        _emit_row(body, places)
+        _emit_by_places(body, places, partial(_formed, count=1))
     else:
         _emit_rows(body, kernel.rows, operands[:above], places)
     text.effect("ret void")
@@ -114,14 +115,17 @@ def _places(text: FunctionText, rows: Sequence[str]) -> tuple[_Place, ...]:
     return tuple(places)
 
 
-def _emit_row(body: _Body, places: Sequence[_Place] | None) -> None:
-    """One row, in pieces that lie in one line each."""
+def _emit_by_places(
+    body: _Body, places: Sequence[_Place] | None, form: Callable[[_Body, str], Values]
+) -> None:
+    """``form(body, label)`` with rows read in pieces that lie in one line each."""
     if places is None:
-        body.emit("", 1)
+        form(body, "")
         return
     for number, place in enumerate(places):
-        form = partial(_formed, _in_lines(body, place), f"_place{number}", 1)
-        emit_when(body.text, f"place{number}", place.chosen, (), form)
+        label = f"_place{number}"
+        chosen = partial(form, _in_lines(body, place), label)
+        emit_when(body.text, label[1:], place.chosen, (), chosen)
 
 
 def _in_lines(body: _Body, place: _Place) -> _Body:
@@ -155,19 +159,26 @@ def _emit_rows(
     if rows.bounds is not None:
         begin_left = emit_fibre(text, rows.bounds, bounds[0])
 
-    def form(most: int, row: str, left: str) -> str:
+    def together(row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
-        if most == 1:
-            _emit_row(here, places)
-            return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
-        for count in range(most, 0, -1):
+        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, rows.together)
+        for count in range(rows.together, 0, -1):
             chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            together = partial(_formed, here, f"_{count}", count)
-            emit_when(text, f"together{count}", chosen, (), together)
+            form = partial(_formed, here, f"_{count}", count)
+            emit_when(text, f"together{count}", chosen, (), form)
         return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
+    left = emit_groups(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, together)
+
+    def alone(read: _Body, label: str) -> Values:
+        def form(row: str, _: str) -> str:
+            _at_row(read, rows, bounds, row).emit(label, 1)
+            return "1"
+
+        emit_row_by_row(text, f"each_row{label}", (begin_left[0], left), form)
+        return []
+
+    _emit_by_places(body, places, alone)
 
 
 def _formed(body: _Body, label: str, count: int) -> Values:
