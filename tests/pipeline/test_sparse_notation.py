@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,15 @@ def test_factors_without_indices(text: str) -> None:
     }
     found = teir.einsum(text, *(arrays[name] for name in names))
     np.testing.assert_array_equal(found, dense[text])
+
+
+@pytest.mark.parametrize("names", [("T0", "T1", "T2", "T3"), ("H3", "H2", "H1", "P1"), "CBDE"])
+def test_tensors_may_have_the_names_that_temporaries_would_have(names: Sequence[str]) -> None:
+    first, second, third, fourth = names
+    text = f"A = {first}[j,k,m] * {second}[l,j] * {third}[m,k] * {fourth}[i,k]"
+    rng = np.random.default_rng(0)
+    shapes = ((9, 17, 1), (2, 9), (1, 17), (9, 17))
+    arrays = [rng.integers(-3, 4, shape).astype(np.float64) for shape in shapes]
+    coords = np.array(np.nonzero(arrays[0]))
+    stored = teir.Sparse.from_coo(coords, arrays[0][tuple(coords)], shapes[0], levels="sss")
+    assert teir.einsum(text, stored, *arrays[1:]) == np.einsum("jkm,lj,mk,ik->", *arrays)

@@ -16,8 +16,9 @@ from math import prod
 
 from teir.arrays.levels import dense_format
 from teir.expr.index_notation import Access
-from teir.search.sparse.graph import Branch, IterationGraph, Nest
+from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches
 from teir.search.sparse.loop_trees import LARGEST_RANK
+from teir.search.sparse.renamed import renamed
 from teir.search.sparse.statement import Statement
 
 Frontier = Callable[[Statement], Iterator[IterationGraph]]
@@ -47,7 +48,8 @@ def hoisted(
         producer = Nest(output=temporary, inputs=made, loops=(*indices, *summed))
         graphs = [*frontier(left), *hoisted(left, sizes, most_elements, frontier, number + 1)]
         for graph in graphs:
-            root = Branch(loops=(), temporary=temporary, producer=producer, consumer=graph.root)
+            consumer = _apart(graph.root, {access.tensor for access in (*made, *left.accesses)})
+            root = Branch(loops=(), temporary=temporary, producer=producer, consumer=consumer)
             yield IterationGraph(statement=statement, root=root)
 
 
@@ -89,6 +91,12 @@ def _left(statement: Statement, rest: tuple[Access, ...], temporary: Access) -> 
         inputs=inputs,
         formats=tuple(formats[access.tensor] for access in (statement.output, *inputs)),
     )
+
+
+def _apart(node: Node, tensors: set[str]) -> Node:
+    """With no temporary that has the name of one of ``tensors``."""
+    temporaries = {branch.temporary.tensor for branch in branches(node)}
+    return node if temporaries.isdisjoint(tensors) else renamed(node, temporaries | tensors)
 
 
 def _fresh(statement: Statement, number: int) -> str:

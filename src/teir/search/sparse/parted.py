@@ -18,6 +18,7 @@ from teir.arrays.levels import dense_format
 from teir.expr.index_notation import Access
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, branches, sparse_loops
+from teir.search.sparse.renamed import renamed
 from teir.search.sparse.statement import Statement, first_order
 
 MOST_FACTORS = 4
@@ -60,8 +61,8 @@ def parted(
         root = Branch(
             loops=(),
             temporary=temporary,
-            producer=_renamed(producer.root, used),
-            consumer=_renamed(consumer.root, used),
+            producer=renamed(producer.root, used),
+            consumer=renamed(consumer.root, used),
         )
         yield IterationGraph(statement=statement, root=_joined(statement, root))
 
@@ -138,42 +139,6 @@ def _length(
         symbols.get(f"{index}{FIBRE}", symbols[index]) if index in walked else symbols[index]
         for index in indices
     )
-
-
-def _renamed(node: Node, used: set[str]) -> Node:
-    """With names for its temporaries that nothing of ``used`` has, to which they are added."""
-    match node:
-        case Nest():
-            return node
-        case Branch():
-            name = next(name for number in range(1, 999) if (name := f"T{number}") not in used)
-            used.add(name)
-            old, new = node.temporary.tensor, replace(node.temporary, tensor=name)
-            return Branch(
-                loops=node.loops,
-                temporary=new,
-                producer=_renamed(_reading(node.producer, old, new), used),
-                consumer=_renamed(_reading(node.consumer, old, new), used),
-            )
-
-
-def _reading(node: Node, old: str, new: Access) -> Node:
-    """With the tensor ``old`` under its new name."""
-
-    def of(access: Access) -> Access:
-        return replace(access, tensor=new.tensor) if access.tensor == old else access
-
-    match node:
-        case Nest():
-            inputs = tuple(of(one) for one in node.inputs)
-            return replace(node, output=of(node.output), inputs=inputs)
-        case Branch():
-            return replace(
-                node,
-                temporary=of(node.temporary),
-                producer=_reading(node.producer, old, new),
-                consumer=_reading(node.consumer, old, new),
-            )
 
 
 def _joined(statement: Statement, branch: Branch) -> Branch:
