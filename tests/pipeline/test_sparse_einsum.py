@@ -261,3 +261,18 @@ class TestChanges:
 )
 def test_refusals(call: Any, code: str) -> None:
     assert code_of(call) == code
+
+
+def test_a_binsparse_array_needs_no_shape() -> None:
+    matrix = scipy_sparse.csr_array(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]))
+
+    class Exporter:
+        def __binsparse_descriptor__(self) -> dict[str, Any]:
+            return {"binsparse": {"version": "0.1", "format": "CSR", "shape": [2, 3]}}
+
+        def __binsparse__(self) -> dict[str, Any]:
+            parts = (matrix.indptr, matrix.indices, matrix.data)
+            return dict(zip(("pointers_to_1", "indices_1", "values"), parts, strict=True))
+
+    vector = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(teir.einsum("ij,j->i", Exporter(), vector), matrix @ vector)

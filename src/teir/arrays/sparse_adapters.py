@@ -37,6 +37,12 @@ def is_sparse(value: Any) -> bool:
     return _library(value) in ("scipy", "sparse") or hasattr(kind, "__binsparse__")
 
 
+def shape_of(name: str, value: Any) -> tuple[int, ...]:
+    """The shape of what `adapt` takes; `__binsparse__` need not come with one. Raises TeirError."""
+    shape = getattr(value, "shape", None)
+    return adapt(name, value, checked=False).shape if shape is None else tuple(shape)
+
+
 def adapt(name: str, value: Any, *, checked: bool) -> Sparse:
     """``value`` as levels.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from teir.arrays.levels import Format, dense_format, parse_format
 from teir.arrays.sparse import Sparse
-from teir.arrays.sparse_adapters import is_sparse
+from teir.arrays.sparse_adapters import is_sparse, shape_of
 from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType, data_type_of
 from teir.errors import ArgumentPlace, Finding, TeirError
@@ -113,9 +113,11 @@ def require_planned(problem: SparseProblem, held: Mapping[str, Held]) -> None:
 
 def assignment_of(subscripts: Subscripts, operands: Sequence[Any]) -> Assignment:
     """An einsum as an assignment: operands in0, in1, ..., the result out. Raises TeirError."""
-    bound = bind_shapes(
-        subscripts, [np.shape(one) if not is_sparse(one) else tuple(one.shape) for one in operands]
-    )
+    shapes = [
+        shape_of(f"operand {number}", one) if is_sparse(one) else np.shape(one)
+        for number, one in enumerate(operands)
+    ]
+    bound = bind_shapes(subscripts, shapes)
     names = _index_names(bound.einsum.indices)
     factors = tuple(
         Access(tensor=f"in{number}", indices=tuple(names[index] for index in term))
