@@ -1,8 +1,8 @@
 """The environments in which the peers are measured, each in a process of its own.
 
 OpenBLAS and BLIS choose their kernels by the processor's family, and miss AVX-512 on some; told the
-family, they use it. Allocators that give pages back would make every library that allocates its
-result pay for fresh pages in every call, so both columns keep them.
+family, they use it. An allocator that gives pages back makes every library that allocates its
+result pay for fresh pages in every call; the classes are measured with one that keeps them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ class Column(Enum):
     SKYLAKEX = "SkylakeX"
 
 
+class Allocator(Enum):
+    """What becomes of large blocks of memory that are freed."""
+
+    KEEPING = "keeping its pages"
+    USUAL = "usual"
+    """As a user has it who sets nothing."""
+
+
 FAMILY = {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "skx"}
 CONCERNED = ("NumPy", "opt_einsum", "TBLIS")
 """The peers which those variables can change; the others are measured as installed only."""
@@ -36,19 +44,16 @@ _KEEP_PAGES = {
 }
 
 
-def environment(column: Column, threads: int) -> dict[str, str]:
+def environment(column: Column, threads: int, allocator: Allocator) -> dict[str, str]:
     """The variables of a process that measures ``column``."""
     counts = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TBLIS_NUM_THREADS", "BLIS_NUM_THREADS")
-    names = {**dict.fromkeys(counts, str(threads)), **_KEEP_PAGES}
-    kept = {name: value for name, value in os.environ.items() if name not in FAMILY}
-    return {**kept, **names, **(FAMILY if column is Column.SKYLAKEX else {})}
-
-
-def enter(column: Column, threads: int) -> None:
-    """Start this script anew in the environment of ``column``, unless it runs there already."""
-    wanted = environment(column, threads)
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], wanted)
+    ours = {*FAMILY, *_KEEP_PAGES}
+    return {
+        **{name: value for name, value in os.environ.items() if name not in ours},
+        **dict.fromkeys(counts, str(threads)),
+        **(_KEEP_PAGES if allocator is Allocator.KEEPING else {}),
+        **(FAMILY if column is Column.SKYLAKEX else {}),
+    }
 
 
 def run_column(
@@ -60,7 +65,8 @@ def run_column(
     """
     script = str(Path(__file__).parent / "classes.py")
     command = [*prefix, sys.executable, script, *arguments, "--column", column.value]
-    return subprocess.run(command, env=environment(column, threads), check=False).returncode
+    variables = environment(column, threads, Allocator.KEEPING)
+    return subprocess.run(command, env=variables, check=False).returncode
 
 
 def loaded_libraries(column: Column, threads: int) -> list[dict[str, Any]]:

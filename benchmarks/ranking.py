@@ -29,7 +29,7 @@ from typing import Any
 
 import record
 from c_nests import compiled_nests
-from columns import Column, environment
+from columns import Allocator, Column, environment
 from measured_trees import Array, measure_all, sample, shared_zeros
 from sparse_cases import KERNELS, LAYOUTS, MATRICES, TENSORS, load, statement_for
 from sparse_kernels import bound_call, executable_of, problem_of, program_for
@@ -327,7 +327,7 @@ def main() -> int:
             command = [*arguments.prefix, sys.executable, __file__, "--slice", case.name]
             command += ["--work", str(arguments.work)]
             code = subprocess.run(
-                command, env=environment(Column.SKYLAKEX, 1), check=False
+                command, env=environment(Column.SKYLAKEX, 1, Allocator.KEEPING), check=False
             ).returncode
     rows = report(cases, arguments.work)
     record.write("ranking", rows)

@@ -26,7 +26,7 @@ from typing import Any
 
 import sparse_kernels
 from all import source_digest, unpinned
-from columns import Column, environment
+from columns import Allocator, Column, environment
 from record import RESULTS
 from sparse_cases import EXTENTS, IN_CACHE, KERNELS, MATRICES, TENSORS, statement_for
 from sparse_kernels import PRODUCT, compile_peers
@@ -78,7 +78,9 @@ def run(one: Slice, path: Path, prefix: Sequence[str]) -> bool:
         *("--extents", ",".join(map(str, one.extents))),
         *("--threads", str(one.threads), "--json", str(path)),
     ]
-    done = subprocess.run(command, env=environment(Column.SKYLAKEX, one.threads), check=False)
+    done = subprocess.run(
+        command, env=environment(Column.SKYLAKEX, one.threads, Allocator.KEEPING), check=False
+    )
     return done.returncode == 0 and path.exists()
 
 

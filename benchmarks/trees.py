@@ -1,18 +1,22 @@
 """Einsum trees beside NumPy and opt_einsum with PyTorch, one thread, single precision.
 
-    python benchmarks/trees.py [rounds]
+    python benchmarks/trees.py [--rounds N]
 
-The trees of ``tests/expr/trees.json``. All libraries follow the same tree: NumPy and opt_einsum get
-it as a path, in the convention of both. Rounds are interleaved; every round measures the
-multiply-add peak too, and shares are medians of the rounds. ``as written`` is this package with
-every layout as the tree wrote it. Results are compared with NumPy's on whole numbers. Writes
-``results/trees.json``; exits 1 where a result is wrong.
+The trees of ``tests/expr/trees.json``, once with an allocator that keeps its pages and once with
+the usual one, each in a process of its own. All libraries follow the same tree: NumPy and
+opt_einsum get it as a path, in the convention of both. Rounds are interleaved, and each begins with
+another contender; every round measures the multiply-add peak too, and times are medians of the
+rounds. ``as written`` is this package with every layout as the tree wrote it. Results are compared
+with NumPy's on whole numbers. Writes ``results/trees.json``; exits 1 where a result is wrong. Five
+rounds take two to three minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +26,7 @@ from typing import Any
 import numpy as np
 import opt_einsum
 import torch
-from columns import Column, enter
+from columns import Allocator, Column, environment
 from record import write
 
 import teir
@@ -79,9 +83,12 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
     wrong = [who for who, call in calls.items() if not np.array_equal(np.asarray(call()), right)]
     times: dict[str, list[float]] = {who: [] for who in calls}
     peaks = []
+    order = list(calls)
     for _ in range(rounds):
         peaks.append(measure_fma_peak(host_isa(), DataType.FP32, 6))
-        for who, call in calls.items():
+        order = [*order[1:], order[0]]
+        for who in order:
+            call = calls[who]
             start = time.perf_counter()
             call()
             times[who].append(time.perf_counter() - start)
@@ -98,19 +105,42 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    enter(Column.INSTALLED, threads=1)
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+def measure_here(rounds: int) -> dict[str, Any]:
+    """Every tree in this process, a line each to standard error."""
     torch.set_num_threads(1)
-    figures = {name: measure(name, rounds) for name in TREES}
-    for name, figure in figures.items():
+    figures = {}
+    for name in TREES:
+        figures[name] = figure = measure(name, rounds)
         row = ", ".join(
             f"{who} {1e3 * taken:.0f} ms ({100 * figure['share'][who]:.0f} %)"
             for who, taken in figure["seconds"].items()
         )
-        print(f"{name}: {row}{'  WRONG ' + str(figure['wrong']) if figure['wrong'] else ''}")
+        wrong = f"  WRONG {figure['wrong']}" if figure["wrong"] else ""
+        print(f"{name}: {row}{wrong}", file=sys.stderr, flush=True)
+    return {"rounds": rounds, "trees": figures}
+
+
+def measure_with(allocator: Allocator, rounds: int) -> dict[str, Any]:
+    """Every tree in a process with that allocator."""
+    print(f"allocator: {allocator.value}", file=sys.stderr, flush=True)
+    command = [sys.executable, __file__, "--here", "--rounds", str(rounds)]
+    variables = environment(Column.INSTALLED, 1, allocator)
+    done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=True)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser()
+    reader.add_argument("--rounds", type=int, default=5)
+    reader.add_argument("--here", action="store_true", help="print the figures of this process")
+    arguments = reader.parse_args()
+    if arguments.here:
+        print(json.dumps(measure_here(arguments.rounds)))
+        return 0
+    figures = {one.value: measure_with(one, arguments.rounds) for one in Allocator}
     write("trees", figures)
-    return int(any(figure["wrong"] for figure in figures.values()))
+    return int(any(tree["wrong"] for one in figures.values() for tree in one["trees"].values()))
 
 
 if __name__ == "__main__":

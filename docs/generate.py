@@ -22,14 +22,6 @@ FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "figures.json"
 RESULTS = FOLDER.parent / "benchmarks" / "results"
 
-CLASS_TITLES = {
-    "a": "three configurations of section 5.3",
-    "b": "`trus,pqtu->pqrs`, 14 sizes, 6 layouts",
-    "c": "TCCG contractions",
-    "d": "TTC/HPTT permutations",
-    "e": "odd, prime, tiny, batched",
-}
-
 SECTIONS = (
     ("TEIR1", "Reading: files, text form, names, records"),
     ("TEIR2", "Other forms: flat form, etops configurations"),
@@ -203,7 +195,7 @@ def figures_page() -> str:
         lines += ["", f"## teir demo, {threads} {'thread' if threads == 1 else 'threads'}", ""]
         lines += _demo_rows(run["rows"])
     lines += ["", "## Overheads", "", *_overhead_rows(measured["overheads"])]
-    lines += _class_pages(_stored("summary"))
+    lines += CLASSES.pages(_stored("summary"))
     return "\n".join(lines) + "\n"
 
 
@@ -227,7 +219,7 @@ def figures_section() -> str:
             *_demo_rows(rows),
             "",
             *_overhead_rows(measured["overheads"]),
-            *_class_section(_stored("summary")),
+            *CLASSES.section(_stored("summary")),
             *SPARSE.headline(_stored("sparse-summary")),
         ]
     )
@@ -237,71 +229,6 @@ def _stored(name: str) -> Any:
     """A record of `benchmarks/`; empty where it was never measured."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def _class_section(summaries: dict[str, Any]) -> list[str]:
-    """The table of the README: every class beside its best peers, one thread."""
-    shown = [one for one in summaries.values() if one["best_peer"] and one["threads"] == 1]
-    if not shown:
-        return []
-    return [
-        "",
-        "Classes of contractions on one thread, in percent of min(multiply-add peak, bytes at the "
-        "speed of `numpy.copyto`), geometric mean and worst; the best peer is the fastest of "
-        "NumPy, opt_einsum, PyTorch, TBLIS and etops for each case (`benchmarks/all.py`):",
-        "",
-        "| class | type | cases | teir | best peer of each case | teir, times as fast |",
-        "|---|---|---:|---:|---:|---:|",
-        *map(_class_row, shown),
-        *(["", "\\* in part: see docs/figures.md."] if any(one["note"] for one in shown) else []),
-    ]
-
-
-def _class_row(one: dict[str, Any]) -> str:
-    peer, mark = one["best_peer"], "\\*" if one["note"] else ""
-    return (
-        f"| {one['class']}: {CLASS_TITLES[one['class']]} | {one['dtype']} | "
-        f"{one['all']['cases']}{mark} | {_share(one['all'])} | {_share(peer)} | {_ratio(peer)} |"
-    )
-
-
-def _share(one: dict[str, Any]) -> str:
-    return f"{100 * one['mean']:.0f} % (worst {100 * one['worst']:.0f})"
-
-
-def _ratio(one: dict[str, Any]) -> str:
-    return f"{one['ratio']:.2f} (worst {one['worst_ratio']:.2f})"
-
-
-def _class_pages(summaries: dict[str, Any]) -> list[str]:
-    """One section per class, type and number of threads."""
-    lines = []
-    for name, one in summaries.items():
-        threads = f"{one['threads']} {'thread' if one['threads'] == 1 else 'threads'}"
-        lines += [
-            "",
-            f"## Class {one['class']}, {one['dtype']}, {threads}: {CLASS_TITLES[one['class']]}",
-            "",
-            f"{one['machine']['cpu']}, {one['machine']['date']}; peak "
-            f"{one['flops_peak'] / 1e9:.0f} GFLOP/s, `numpy.copyto` "
-            f"{one['copy_peak'] / 1e9:.0f} GB/s. Shares of the least possible time: geometric mean "
-            f"(worst). [Plot](../benchmarks/results/{name}.svg). {one['note']}".rstrip(),
-            "",
-            "| | cases | share | teir, times as fast |",
-            "|---|---:|---:|---:|",
-        ]
-        peers = [*one["contenders"], *([one["best_peer"]] if one["best_peer"] else [])]
-        for row in (*one["families"], {**one["all"], "name": "**teir, all**"}, *peers):
-            ratio = _ratio(row) if "ratio" in row else ""
-            lines.append(f"| {_cell(row['name'])} | {row['cases']} | {_share(row)} | {ratio} |")
-        if "scaling" in one:
-            found = one["scaling"]
-            lines += [
-                "",
-                f"{found['mean']:.2f} times as fast as one thread (worst {found['worst']:.2f}), "
-                f"the peak {found['peak']:.2f} times.",
-            ]
-    return lines
 
 
 def _machine_line(machine: dict[str, Any]) -> str:
@@ -335,10 +262,9 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _sparse_figures() -> ModuleType:
-    """The module beside this one."""
-    path = FOLDER / "sparse_figures.py"
-    spec = importlib.util.spec_from_file_location("sparse_figures", path)
+def _beside(name: str) -> ModuleType:
+    """A module of this folder."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -346,11 +272,17 @@ def _sparse_figures() -> ModuleType:
     return module
 
 
-SPARSE = _sparse_figures()
+CLASSES = _beside("class_figures")
+SPARSE = _beside("sparse_figures")
+TREES = _beside("tree_figures")
 
 
 def _ranking() -> Any:
     return _stored("ranking").get("figures", [])
+
+
+def _trees(allocator: str) -> str:
+    return "\n".join(TREES.tree_rows(_stored("trees").get("figures", {}), allocator))
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -363,6 +295,10 @@ PAGES: dict[str, Callable[[], str]] = {
 SECTIONED: dict[str, dict[str, Callable[[], str]]] = {
     "docs/language.md": {"grammar": grammar_section, "records": records_section},
     "docs/safety.md": {"soak": soak_section},
+    "docs/trees.md": {
+        "trees-keeping": lambda: _trees("keeping its pages"),
+        "trees-usual": lambda: _trees("usual"),
+    },
     "docs/sparse-performance.md": {
         "sparse-kernels": lambda: "\n".join(SPARSE.kernel_rows(_stored("sparse-summary"))),
         "sparse-others": lambda: "\n".join(SPARSE.other_lines(_stored("sparse-summary"))),
