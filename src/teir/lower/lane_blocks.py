@@ -98,11 +98,14 @@ def _cuts(axis: TileAxis, largest: int) -> Iterator[_Cut]:
 def _block(axes: LaneAxes, isa: Isa, in_type: DataType) -> tuple[int, int]:
     """The most rows and columns whose accumulators, and the rows of A, stay in registers."""
     wide_file = isa in (Isa.AVX512, Isa.NEON)
-    side = (4 if wide_file else 3) - (in_type not in _PLAIN_TYPES)
+    is_plain = in_type in _PLAIN_TYPES
+    alone = 2 * ((4 if wide_file else 3) - (not is_plain))
     if axes.columns.extent == 1:
-        return 2 * side, 1
+        return alone, 1
     if axes.rows.extent == 1:
-        return 1, 2 * side
+        return 1, alone
+    # 25 sums, five rows of A and one of B are one register less than there are.
+    side = 5 if wide_file and is_plain else alone // 2
     return side, side
 
 

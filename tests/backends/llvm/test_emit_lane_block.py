@@ -98,7 +98,7 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, types: tuple[DataType, DataTyp
 
 
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
-@pytest.mark.parametrize("block", [(4, 4), (8, 1), (1, 8)])
+@pytest.mark.parametrize("block", [(5, 5), (4, 4), (8, 1), (1, 8)])
 @pytest.mark.parametrize("one_loop", [False, True])
 def test_accumulators_stay_in_registers(
     data_type: DataType, block: tuple[int, int], one_loop: bool
