@@ -290,15 +290,18 @@ def test_rows_scaled_with_sampled_dots(
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_sampled_rows_that_lie_far(empty: bool) -> None:
-    """What is asked for ahead is never beyond the last stored element."""
+@pytest.mark.parametrize(("extent", "lines"), [(11_000, None), (12_000, 3), (16_000, 5)])
+def test_sampled_rows_that_lie_far(extent: int, lines: int | None, empty: bool) -> None:
+    """Near rows are not asked for, from 5 MiB on some of their lines are, from 7 MiB on all."""
     draw = np.random.default_rng(7)
-    rows, extent, width = 40, 16_000, 29
+    rows, width = 40, 29
     lists = [[] if empty or row > 36 else one for row, one in enumerate(fibres(draw, rows, 40))]
-    pos, crd = index_arrays([[399 * one for one in each] for each in lists], np.dtype(np.int32))
+    pos, crd = index_arrays([[270 * one for one in each] for each in lists], np.dtype(np.int32))
     program = sampled_program({"i": rows, "j": extent, "k": width, "l": width}, True)
     calls = count_calls(lower(program, Isa.AVX512).roots)
-    assert any(isinstance(one, WalkedSampledSum) and one.ahead for one in calls)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedSampledSum))
+    requests = emit_kernel(kernel, Isa.AVX512).count("call void @llvm.prefetch")
+    assert requests == (0 if lines is None else 5 + 2 * 2 * lines)
     operands = {"B.pos1": pos, "B.crd1": crd, "B": draw.standard_normal(crd.size)}
     operands |= {name: draw.standard_normal((extent, width)) for name in "DE"}
     operands |= {"C": draw.standard_normal((rows, width)), "A": np.full((rows, width), np.nan)}

@@ -142,7 +142,9 @@ class WalkedSampledSum:
     first ``dot_last_lanes`` lanes of the last exist. ``vectors`` and ``masked`` say the same of D
     and out. The scale and the dot product are multiplied first; without ``scales`` there is no
     scale. All operands are of one type. With ``rows``, whose only input is A, one row of the output
-    after the other. ``ahead``: as in `WalkedSum`, for B and D.
+    after the other. ``ahead``: as in `WalkedSum`, for B and D; with ``in_pairs`` every second line
+    is asked for, as caches bring the one beside it. Long rows A that are numbered are brought near
+    before their turn, too.
 
     Operands: pos, crd, A, B, D, scale (with ``scales``), out. Arguments, in order: dot_last_lanes,
     last_lanes, accumulate (1: start from the output, 0: from zero), b_stride, d_stride.
@@ -159,6 +161,7 @@ class WalkedSampledSum:
     scales: bool
     rows: WalkedRows | None = None
     ahead: int | None = None
+    in_pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,11 @@ from teir.target import Isa
 _MOST_VECTORS = 4
 """Vectors of the fixed row, and of the output."""
 _AHEAD = 12
-_FAR_BYTES = 7 << 20
-"""Both gathered operands together: so many times what the second cache holds that most rows come
-from beyond it; they are asked for ahead."""
+_FAR_BYTES = 5 << 20
+"""Both gathered operands together: so many times what the second cache holds that many rows come
+from beyond it; they are asked for ahead, every second line of them."""
+_FARTHER_BYTES = 7 << 20
+"""Where most come from beyond it, every line."""
 
 
 def lower_walked_sampled_sum(
@@ -50,6 +52,7 @@ def lower_walked_sampled_sum(
     lasts = tuple((axis.extent - 1) % lanes + 1 for axis in (k, m))
     if max(sizes) > _MOST_VECTORS or any(lies_far(step, fibre) for step in steps):
         return None
+    gathered_bytes = sum(steps) * fibre.extent
     kernel = WalkedSampledSum(
         data_type=data_type,
         pos_type=fibre.pos_type,
@@ -60,7 +63,8 @@ def lower_walked_sampled_sum(
         vectors=sizes[1],
         masked=lasts[1] < lanes,
         scales=scale is not None,
-        ahead=_AHEAD if sum(steps) * fibre.extent >= _FAR_BYTES else None,
+        ahead=_AHEAD if gathered_bytes >= _FAR_BYTES else None,
+        in_pairs=_FAR_BYTES <= gathered_bytes < _FARTHER_BYTES,
     )
     scales = () if scale is None else (scale,)
     operands = (fibre.pos, fibre.crd, fixed, gathered, row, *scales, consumer.operands[-1])

@@ -57,6 +57,10 @@ _QUARTER = LINE_BYTES // 4
 _LEAST_IN_PIECES = 3
 """Vectors of the shorter row from which pieces take less time than vectors in two lines each."""
 
+_LONG_ROW = 4
+"""Vectors from which fixed rows are asked for: bursts of lines that hardware does not follow."""
+_ROWS_AHEAD = 4
+
 _ARGUMENTS = ("dot_last_lanes", "last_lanes", "accumulate", "b_stride", "d_stride")
 
 
@@ -172,6 +176,8 @@ def _emit_rows(
 
     def alone(read: _Body, label: str) -> Values:
         def form(row: str, _: str) -> str:
+            if body.kernel.ahead is not None:
+                _bring_row_near(body, rows, bounds, row)
             _at_row(read, rows, bounds, row).emit(label, 1)
             return "1"
 
@@ -179,6 +185,14 @@ def _emit_rows(
         return []
 
     _emit_by_places(body, places, alone)
+
+
+def _bring_row_near(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> None:
+    """A long fixed row that is numbered is asked for before its turn."""
+    if rows.inputs[0] is Follows.POSITION and body.kernel.dot_vectors >= _LONG_ROW:
+        further = body.text.value(f"add i64 {row}, {_ROWS_AHEAD}")
+        there = _at_row(body, rows, bounds, further).a
+        body.ask_for(there, body.kernel.dot_vectors, LINE_BYTES)
 
 
 def _formed(body: _Body, label: str, count: int) -> Values:
@@ -308,16 +322,19 @@ class _Body:
         return shift_pointer(text, self.b, bytes_[0]), shift_pointer(text, self.d, bytes_[1])
 
     def _bring_near(self, position: str, distance: int) -> None:
-        """Every line of the rows so many positions further on, wherever in a line they begin."""
-        text, vector_bytes = self.text, self.kernel.lanes * self.kernel.data_type.width
-        further = text.value(f"add i64 {position}, {distance}")
-        last = text.value(f"call i64 @llvm.smin.i64(i64 {further}, i64 {self.far})")
+        """The lines of the rows so many positions further on."""
+        further = self.text.value(f"add i64 {position}, {distance}")
+        last = self.text.value(f"call i64 @llvm.smin.i64(i64 {further}, i64 {self.far})")
         vectors = (self.kernel.dot_vectors, self.kernel.vectors)
+        step = 2 * LINE_BYTES if self.kernel.in_pairs else LINE_BYTES
         for place, count in zip(self._gathered(last), vectors, strict=True):
-            row_bytes = count * vector_bytes
-            for byte in (*range(0, row_bytes, LINE_BYTES), row_bytes - 1):
-                at = shift_pointer(text, place, byte)
-                prefetch(text, at, Cache.FIRST)
+            self.ask_for(place, count, step)
+
+    def ask_for(self, place: str, vectors: int, step_bytes: int) -> None:
+        """The lines of the row at ``place``, or some: its end counts, wherever in one it begins."""
+        row_bytes = vectors * self.kernel.lanes * self.kernel.data_type.width
+        for byte in (*range(0, row_bytes, step_bytes), row_bytes - 1):
+            prefetch(self.text, shift_pointer(self.text, place, byte), Cache.FIRST)
 
     def _dots(self, fixed: Sequence[Sequence[str]], place: str) -> Values:
         """The dot product of every fixed row with the row at ``place``: vectors of one element."""

@@ -151,6 +151,7 @@ def _walked_sampled_words(kernel: WalkedSampledSum) -> str:
     words = "".join(word for word, on in flags.items() if on)
     rows = "" if kernel.rows is None else _rows_words(kernel.rows)
     rows += "" if kernel.ahead is None else f"_ahead{kernel.ahead}"
+    rows += "_pairs" if kernel.in_pairs else ""
     return f"walked_sampled_sum_{types}_{shape}{words}{rows}".lower()
 
 
