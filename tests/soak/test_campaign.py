@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from teir.ir.check import check
 from teir.ir.load import loads
 from teir.ir.printing import print_program
 from teir.soak import campaign as campaign_module
-from teir.soak import kept as kept_module
 from teir.soak.campaign import Campaign, run_campaign
 from teir.soak.catalogue import count_catalogue
 from teir.soak.draws import seeded
@@ -67,7 +65,7 @@ def test_a_wrong_result_and_a_crash_are_counted(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_soak_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    kept, said = Kept.of(tmp_path, "squares"), list[str]()
+    kept, said = Kept(path=tmp_path / "new" / "items.jsonl", key=str), list[str]()
 
     def first(item: int) -> dict[str, Any]:
         if item == 2:
@@ -85,15 +83,8 @@ def test_a_soak_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         tally = gather("second", second, range(4), 1, said.append, kept=kept)
         assert tally.counts["runs"] == 10 + 13 + 101 + 102
         assert tally.counts["wrong"] == 0
-    assert Kept.of(tmp_path, "cubes").results() == {}
-
-
-def test_results_of_other_sources_are_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = Kept.of(tmp_path, "squares")
-    monkeypatch.setattr(kept_module, "teir", SimpleNamespace(__file__=str(tmp_path / "x.py")))
-    assert Kept.of(tmp_path, "squares").path != here.path
+    other = Kept(path=kept.path, key="other {}".format)
+    assert gather("other", second, range(4), 1, said.append, kept=other).counts["runs"] == 406
 
 
 @pytest.mark.parametrize("change", CHANGES)

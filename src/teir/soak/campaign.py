@@ -9,6 +9,7 @@ from pathlib import Path
 
 from teir.soak.catalogue import count_catalogue
 from teir.soak.check_cost import BAR_MICROSECONDS, cost_one
+from teir.soak.content import audit_key, press_key
 from teir.soak.coverage import BRANCHES, LINES, measure_coverage
 from teir.soak.differential import compare_one
 from teir.soak.drills import DRILLS, drill_one
@@ -175,7 +176,7 @@ def _soundness(campaign: Campaign, say: Say) -> Figure:
 def _kernels(campaign: Campaign, say: Say) -> Figure:
     work = partial(press_one, remainders=campaign.remainders)
     items = range(len(pressed_cases()))
-    kept = _kept(campaign, f"kernels-{campaign.remainders}")
+    kept = _kept(campaign, "kernels", partial(press_key, remainders=campaign.remainders))
     tally = gather("kernel families", work, items, campaign.jobs, say, SECONDS_PER_FAMILY, kept)
     title = f"kernels between inaccessible pages, 1 to {campaign.remainders} elements, both ends"
     sets = ", ".join(isa.value for isa in host_variants())
@@ -183,8 +184,10 @@ def _kernels(campaign: Campaign, say: Say) -> Figure:
     return tally.figure(7, title, len(items), remarks)
 
 
-def _kept(campaign: Campaign, figure: str) -> Kept | None:
-    return None if campaign.kept is None else Kept.of(campaign.kept, figure)
+def _kept(campaign: Campaign, figure: str, key: Callable[[int], str]) -> Kept | None:
+    if campaign.kept is None:
+        return None
+    return Kept(path=campaign.kept / f"{figure}.jsonl", key=key)
 
 
 def _catalogue(campaign: Campaign, say: Say) -> Figure:
@@ -263,7 +266,7 @@ def _drills(campaign: Campaign, say: Say) -> Figure:
 
 def _audit(campaign: Campaign, say: Say) -> Figure:
     work, items = partial(audit_one, remainders=campaign.audit), range(audit_items())
-    kept = _kept(campaign, f"machine-code-{campaign.audit}")
+    kept = _kept(campaign, "machine-code", partial(audit_key, remainders=campaign.audit))
     tally = gather("machine code", work, items, campaign.jobs, say, SECONDS_PER_FAMILY, kept)
     title = "machine code of kernels: loads, stores, jumps and ways out"
     remarks = (f"{len(tally.kernels):,} different kernels", "0 instructions outside the set")

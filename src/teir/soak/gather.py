@@ -69,14 +69,15 @@ def gather(
     name) and the keys of `COUNTED`.
     """
     tally = Tally()
+    keys: dict[int, str] = {} if kept is None else {item: kept.key(item) for item in items}
     known = {} if kept is None else kept.results()
-    for item in items:
-        if item in known:
-            result, taken = known[item]
+    for key in keys.values():
+        if key in known:
+            result, taken = known[key]
             _count(tally, result)
             tally.kept_seconds += taken
-    left = [item for item in items if item not in known]
-    said = before = tally.started
+    left = [item for item in items if keys.get(item) not in known]
+    said = before = time.monotonic()
     first = len(items) - len(left) + 1
     for number, outcome in enumerate(in_children(work, left, jobs=jobs, seconds=seconds), first):
         for text in _mistakes(outcome):
@@ -87,7 +88,7 @@ def gather(
         if isinstance(outcome, Done):
             _count(tally, outcome.result)
             if kept is not None:
-                kept.add(outcome.item, outcome.result, time.monotonic() - before)
+                kept.add(keys[outcome.item], outcome.result, time.monotonic() - before)
         before = time.monotonic()
         if time.monotonic() - said > REPORT_EVERY_SECONDS:
             said = time.monotonic()

@@ -43,7 +43,7 @@ def audit_one(item: int, remainders: int) -> dict[str, Any]:
     case = audit_cases()[item // len(AUDITED_ISAS)]
     kernels: set[Kernel] = set()
     for remainder in range(1, remainders + 1):
-        kernels |= program_kernels(lower(_program(case, remainder), isa).roots)
+        kernels |= program_kernels(lower(program_of_case(case, remainder), isa).roots)
     symbols = {leaf_symbol(kernel, isa): kernel for kernel in kernels}
     wrong = []
     for symbol in sorted(symbols):
@@ -51,7 +51,8 @@ def audit_one(item: int, remainders: int) -> dict[str, Any]:
     return {"kernels": sorted(symbols), "runs": len(symbols), "wrong": wrong[:3]}
 
 
-def _program(case: Case | Walk | Scatter, remainder: int) -> Program:
+def program_of_case(case: Case | Walk | Scatter, remainder: int) -> Program:
+    """The program of ``case`` in which one extent follows ``remainder``."""
     match case:
         case Walk() | Scatter():
             return walk_program(case, remainder)
