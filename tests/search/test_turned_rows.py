@@ -12,7 +12,7 @@ from teir.ir.check import check
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Program
 from teir.lower.lower import lower
-from teir.lower.turned_rows import turned_rows
+from teir.lower.turned_runs import TurnedRuns, turned_operands
 from teir.pipeline.operand_types import contiguous
 from teir.pipeline.problem import state_problem
 from teir.search.machine import Machine
@@ -24,12 +24,14 @@ SHORT_SUMS = "fbde,cafd->ecba"
 
 
 def planned(
-    data_type: DataType, rows: int, l2_bytes: int = 2**13
+    data_type: DataType, rows: int, l2_bytes: int = 2**13, runs: int = 3
 ) -> tuple[Program, list[tuple[int, ...]]]:
     machine = Machine(
         vector_bytes=64, l1_bytes=32768, l2_bytes=l2_bytes, threads=1, threaded_work=2**20
     )
-    extents = {"a": rows, "b": 4, "c": 3, "d": 4, "e": 13, "f": 3}
+    # Of few rows only columns that follow one another make whole lines.
+    b, e = (12, 5) if runs % 2 == 0 else (4, 13)
+    extents = {"a": rows, "b": b, "c": runs, "d": 4, "e": e, "f": 3}
     shapes = [tuple(extents[i] for i in term) for term in SHORT_SUMS.split("->")[0].split(",")]
     types = tuple(contiguous(data_type, shape) for shape in shapes)
     problem = state_problem(parse_subscripts(SHORT_SUMS), types, None, None)
@@ -53,16 +55,35 @@ def test_rows_are_turned_where_lines_are_written(
 ) -> None:
     program, _ = planned(data_type, rows, l2_bytes)
     assert check(program).ok
-    assert bool(turned_rows(program)) == turns
+    assert bool(turned_operands(program)) == turns
+    assert ("turns=True" in str(lower(program, Isa.AVX512))) == turns
+
+
+@pytest.mark.parametrize(
+    ("data_type", "rows", "runs", "turns"),
+    [
+        (DataType.FP32, 24, 4, True),
+        (DataType.FP64, 12, 4, True),
+        (DataType.FP32, 24, 3, False),
+        (DataType.FP32, 40, 4, False),
+    ],
+    ids=["FP32", "FP64", "runs odd in number", "longer runs"],
+)
+def test_pairs_of_runs_are_turned(data_type: DataType, rows: int, runs: int, turns: bool) -> None:
+    program, _ = planned(data_type, rows, runs=runs)
+    assert check(program).ok
+    found = turned_operands(program).values()
+    assert [isinstance(one, TurnedRuns) for one in found] == [True] * turns
     assert ("turns=True" in str(lower(program, Isa.AVX512))) == turns
 
 
 @pytest.mark.parametrize("offset_bytes", [0, 8, 16, 32, 56])
 @pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32])
+@pytest.mark.parametrize(("rows_bytes", "runs"), [(192, 3), (96, 4)], ids=["rows", "runs"])
 def test_results_are_exact_wherever_the_output_begins(
-    data_type: DataType, offset_bytes: int
+    rows_bytes: int, runs: int, data_type: DataType, offset_bytes: int
 ) -> None:
-    program, shapes = planned(data_type, 192 // data_type.width)
+    program, shapes = planned(data_type, rows_bytes // data_type.width, runs=runs)
     random = np.random.default_rng(3)
     dtype = data_type.numpy_dtype()
     first, second = (random.integers(-4, 5, shape).astype(dtype) for shape in shapes)

@@ -26,7 +26,7 @@ from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
 )
-from teir.lower.turned_rows import TurnedRows
+from teir.lower.turned_runs import Turned
 from teir.target import Isa
 
 
@@ -43,7 +43,7 @@ class Context:
     room: ScratchRoom
     siblings: Callable[[Sequence[Node], Path, Context], tuple[KernelNode, ...]]
     """How the children of a node are lowered."""
-    turned: dict[str, TurnedRows]
+    turned: dict[str, Turned]
 
 
 class Path(msgspec.Struct, frozen=True):

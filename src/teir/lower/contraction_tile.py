@@ -9,7 +9,7 @@ import msgspec
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order
 from teir.lower.kernel_program import Address
-from teir.lower.turned_rows import TurnedRows
+from teir.lower.turned_runs import Turned
 
 
 class TileHints(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class ContractionTile(msgspec.Struct, frozen=True):
     ahead: tuple[int, ...]
     hints: TileHints
     flushes: bool = False
-    turned: tuple[TurnedRows | None, ...] = ()
+    turned: tuple[Turned | None, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:

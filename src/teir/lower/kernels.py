@@ -79,7 +79,9 @@ class PanelBlock:
 
     ``turns``: one argument more, right behind c_ahead: so many bytes further on A's rows lie once
     more, taken round: from that on before which a vector but for `ARRAY_START_BYTES` has room. C is
-    one run of whole vectors.
+    one run of whole vectors. Or two runs of one and a half vectors each, columns even in number and
+    dense: then, in quarters of a vector of 0 to 5 of each run, quarters 3 4 5 0 of the first run,
+    those of the second, quarters 1 2 of the first, those of the second.
 
     Operands: A, B, C. Arguments, in order:
     k, a_k, b_k, b_n, c_n, c_run, accumulate (1: start from C, 0: from zero), a_ahead, b_ahead,

@@ -72,7 +72,7 @@ from teir.lower.slots import (
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
-from teir.lower.turned_rows import TurnedRows, turned_of_tile, turned_rows
+from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
@@ -97,7 +97,7 @@ def lower(program: Program, isa: Isa) -> KernelProgram:
         _accumulator(slots, isa),
         room,
         _lower_siblings,
-        turned_rows(program),
+        turned_operands(program),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
@@ -297,12 +297,12 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
-    turned: tuple[TurnedRows | None, ...] = (None,) * len(primitive.inputs)
+    turned: tuple[Turned | None, ...] = (None,) * len(primitive.inputs)
     if context.turned:
         around = (*path.axes, *path.absorbed)
         turned = tuple(
             [
-                turned_of_tile(context.turned.get(name), name, consumed, around)
+                turned_operand_of_tile(context.turned.get(name), name, consumed, around)
                 for name in names[:-1]
             ]
         )

@@ -22,7 +22,7 @@ from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
-from teir.lower.turned_rows import TurnedRows
+from teir.lower.turned_runs import Turned, TurnedRuns
 from teir.target import ARRAY_START_BYTES, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
@@ -208,10 +208,16 @@ def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) ->
 
 
 def _turned(
-    tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, lanes: int
-) -> TurnedRows | None:
-    """Where the rows of a block of all rows, in one run, lie once more, taken round as it needs."""
+    tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, columns: int, lanes: int
+) -> Turned | None:
+    """Where the rows of a block of all rows lie once more, taken round as it needs."""
     turned, first = tile.turned[a_place], lanes - ARRAY_START_BYTES // tile.in_type.width
+    if isinstance(turned, TurnedRuns):
+        run_rows, runs = axes.rows.extent, axes.run.extent
+        is_pair = runs == turned.runs.extent and 2 * run_rows == 3 * lanes and not columns % 2
+        is_dense = axes.columns.strides[2] == run_rows * tile.in_type.width
+        is_whole = height == runs * run_rows and axes.panels.extent == 1
+        return turned if is_pair and is_dense and is_whole else None
     is_whole = axes.run.extent == 1 and axes.rows.extent == height and height % lanes == 0
     return turned if turned is not None and is_whole and 0 < first == turned.first else None
 
@@ -238,7 +244,7 @@ def _call(
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
     height = (rows.size - 1) * lanes + rows.last_lanes
-    turned = _turned(tile, axes, a_place, height, lanes) if streams else None
+    turned = _turned(tile, axes, a_place, height, columns.size, lanes) if streams else None
     kernel = PanelBlock(
         data_type=tile.in_type,
         lanes=lanes,

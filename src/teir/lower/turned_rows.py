@@ -34,7 +34,7 @@ def turned_rows(program: Program) -> dict[str, TurnedRows]:
     operations = [primitive.operation for primitive in program.primitives]
     if operations.count(Operation.COPY) < _COPIES:
         return {}
-    copies = list(_copies_in_a_row(program))
+    copies = list(copies_in_a_row(program, _COPIES))
     if not copies:
         return {}
     axes, primitives = program.axis_table(), program.primitive_table()
@@ -42,7 +42,7 @@ def turned_rows(program: Program) -> dict[str, TurnedRows]:
     # A tensor of the caller's may be read before the copies; of scratch that is refused.
     scratch = program.tensor_table().keys() - {tensor.name for tensor in program.tensors}
     found = {}
-    for above, whole, late, early in copies:
+    for above, (whole, late, early) in copies:
         turned = _turned(whole, late, early, [axes[name] for name in above], axes)
         if turned is not None and outputs.count(whole.output) == _COPIES:
             found[whole.output] = turned
@@ -57,27 +57,29 @@ def turned_of_tile(
     if turned is None:
         return None
     walked = [axis for axis in (*consumed, *around) if axis.strides[tensor]]
-    rows = [axis for axis in walked if _walk(axis, tensor) == _walk(turned.rows, tensor)]
+    rows = [axis for axis in walked if walk_of(axis, tensor) == walk_of(turned.rows, tensor)]
     others = {axis.name for axis in walked if axis not in rows}
     is_whole = len(rows) == 1 and rows[0] in consumed and others <= turned.others
     return (
-        turned if is_whole and _begin((*consumed, *around), tensor) == turned.offset_bytes else None
+        turned
+        if is_whole and begin_of((*consumed, *around), tensor) == turned.offset_bytes
+        else None
     )
 
 
-def _begin(axes: Iterable[Axis], tensor: str) -> int:
+def begin_of(axes: Iterable[Axis], tensor: str) -> int:
     """Where a walk along these axes begins; also one that stays moves it by an offset."""
     return sum(axis.offsets[tensor] for axis in axes)
 
 
-def _walk(axis: Axis, tensor: str) -> tuple[int, int, int]:
+def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:
     return axis.extent, axis.strides[tensor], axis.offsets[tensor]
 
 
-def _copies_in_a_row(
-    program: Program,
-) -> Iterator[tuple[tuple[str, ...], Primitive, Primitive, Primitive]]:
-    """Copies from one tensor to another that follow one another, run always all.
+def copies_in_a_row(
+    program: Program, count: int
+) -> Iterator[tuple[tuple[str, ...], tuple[Primitive, ...]]]:
+    """``count`` copies from one tensor to another that follow one another, run always all.
 
     Before them the axes iterated above.
     """
@@ -91,11 +93,10 @@ def _copies_in_a_row(
             if isinstance(node, IterationNode)
         ]
         copies = [_copy(node, primitives) for node in siblings]
-        for one, two, three in zip(copies, copies[1:], copies[2:], strict=False):
-            if one is None or two is None or three is None:
-                continue
-            if one.operands == two.operands == three.operands:
-                yield above, one, two, three
+        for first in range(len(copies) - count + 1):
+            found = tuple(one for one in copies[first : first + count] if one is not None)
+            if len(found) == count and len({one.operands for one in found}) == 1:
+                yield above, found
 
 
 def _copy(node: Node, primitives: dict[str, Primitive]) -> Primitive | None:
@@ -124,25 +125,25 @@ def _turned(
     (source,), target = whole.inputs, whole.output
     if any(axis.strides[target] for axis in above):
         return None
-    extent, step, begin = _walk(rows, source)
-    _, place, start = _walk(rows, target)
+    extent, step, begin = walk_of(rows, source)
+    _, place, start = walk_of(rows, target)
     count, distance = first.extent, last.offsets[target] - start
     is_turned = (
-        _walk(last, source) == (extent - count, step, begin + count * step)
+        walk_of(last, source) == (extent - count, step, begin + count * step)
         and last.strides[target] == place
-        and _walk(first, source) == (count, step, begin)
-        and _walk(first, target)[1:] == (place, start + distance + (extent - count) * place)
+        and walk_of(first, source) == (count, step, begin)
+        and walk_of(first, target)[1:] == (place, start + distance + (extent - count) * place)
     )
     moving = [axes[name] for name in shared if axes[name].strides[target]]
     walks = [(2, distance), *((axis.extent, axis.strides[target]) for axis in moving)]
-    if not is_turned or place <= 0 or not _lie_apart(walks, extent * place):
+    if not is_turned or place <= 0 or not lie_apart(walks, extent * place):
         return None
     others = frozenset(axis.name for axis in moving)
     walked = (*above, *(axes[name] for name in whole.axes))
-    return TurnedRows(rows, others, count, _begin(walked, target), distance)
+    return TurnedRows(rows, others, count, begin_of(walked, target), distance)
 
 
-def _lie_apart(walks: Sequence[tuple[int, int]], size_bytes: int) -> bool:
+def lie_apart(walks: Sequence[tuple[int, int]], size_bytes: int) -> bool:
     """True where places of walks (extent, stride) are ``size_bytes`` apart at least: no copy meets
     another's."""
     for extent, stride in sorted(walks, key=lambda walk: walk[1]):

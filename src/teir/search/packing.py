@@ -28,6 +28,7 @@ _LINE = 64
 _PAGE = 4096
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
+_PAIR = 2
 _MOST_TOGETHER = 16
 """Columns of a register block: so few lie side by side whichever way they lay before."""
 
@@ -75,7 +76,8 @@ def pack_a(
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
         return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
     if outer and rows_together(rows, outer[-1], panel) > 1:
-        return _pack_together(emission, source, outer, rows, k, panel // rows.extent, is_shared)
+        count = panel // rows.extent
+        return _pack_together(emission, source, outer, rows, k, count, is_shared, turns_rows)
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
@@ -175,6 +177,7 @@ def _pack_together(
     k: tuple[Span, ...],
     count: int,
     is_shared: bool,
+    turns_rows: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel.
 
@@ -188,14 +191,38 @@ def _pack_together(
     side_bytes = panel_bytes * extent_of((*outer[:-1], *loops))
     if outer[-1].stride(source.name) == width and side_bytes <= _PAGE:
         outer_packed, side_bytes = _stack((*outer[:-1], *loops), target.name, panel_bytes)
-        k_packed, _ = _stack(k, target.name, side_bytes)
+        k_packed, end = _stack(k, target.name, side_bytes)
     else:
         k_packed, panel_bytes = _stack(k, target.name, panel_bytes)
-        outer_packed, _ = _stack((*outer[:-1], *loops), target.name, panel_bytes)
+        outer_packed, end = _stack((*outer[:-1], *loops), target.name, panel_bytes)
     beside = inner.on(target.name, rows.extent * width)
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
-    copies = _copies(emission, source, target, outer_packed, pieces, k_packed, is_shared)
+    turns_rows = turns_rows and count == _PAIR and _PAIR * rows.extent * width == 3 * _LINE
+    copied = (*pieces, *_turned_pair(rows, inner, source, target, end)) if turns_rows else pieces
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
+
+
+def _turned_pair(
+    rows: Span, beside: Span, source: Tensor, target: Tensor, at_bytes: int
+) -> Iterator[Piece]:
+    """The rows of two runs of one and a half lines from ``at_bytes`` on as `PanelBlock` takes them.
+
+    A line each of the rows from the first whole line of the output on, with those before
+    `ARRAY_START_BYTES`, then half a line each of those in between.
+    """
+    width = target.data_type.width
+    early, late = ARRAY_START_BYTES // width, (_LINE - ARRAY_START_BYTES) // width
+    for first, count, place, apart in (
+        (late, rows.extent - late, 0, _LINE),
+        (0, early, _LINE - ARRAY_START_BYTES, _LINE),
+        (early, late - early, _PAIR * _LINE, _LINE // 2),
+    ):
+        part = Span(rows.label, count, rows.strides, rows.offsets).on(target.name, width)
+        begin = rows.offsets.get(source.name, 0) + first * rows.stride(source.name)
+        part = _shifted(part, source.name, begin)
+        run = beside.on(target.name, apart)
+        yield Piece((), _shifted(part, target.name, at_bytes + place), (run,))
 
 
 def pack_b(

@@ -57,6 +57,7 @@ def _all() -> Iterator[Special]:
             yield _special(f"runs of rows, columns {columns}", kind, _runs, is_dense)
             yield _special(f"blocks past the caches, columns {columns}", kind, _blocks, is_dense)
             yield _special(f"rows taken round, columns {columns}", kind, _taken_round, is_dense)
+        yield _special("pairs of runs taken round", kind, _runs_taken_round)
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
@@ -188,6 +189,41 @@ with {{"stream": true}}
 pack: all_rows
 pack_late: late_rows
 pack_few: few_rows
+sequential loop over e
+  do_zero: zero
+  do_gemm: gemm
+"""
+
+
+def _runs_taken_round(remainder: int, kind: DataType) -> str:
+    """Two packed runs of one and a half lines that lie once more behind themselves, taken round."""
+    w, (_, k), line, early = kind.width, _small(remainder), 64, ARRAY_START_BYTES
+    n, m, late = 2 * (1 + remainder % 6), 3 * line // (2 * w), (line - early) // w
+    row, few, between = 2 * k * w, early // w, late - early // w
+    run, packed = 3 * line // 2, 3 * k * line
+    c_run = n * run + remainder % 2 * line
+    return f"""{_head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
+axis e = 2: in0 {w}, packed {2 * packed}, out {2 * c_run} + {early}
+axis r = 2: in0 {m * row}, packed {run}, out {c_run}
+axis m = {m}: in0 {row}, packed {w}, out {w}
+axis ends = 2: in0 {m * row}, packed {line}
+axis late = {late}: in0 {row} + {late * row}, packed {w} + {packed}
+axis few = {few}: in0 {row}, packed {w} + {packed + line - early}
+axis halves = 2: in0 {m * row}, packed {line // 2}
+axis between = {between}: in0 {row} + {few * row}, packed {w} + {packed + 2 * line}
+axis k = {k}: in0 {2 * w}, packed {3 * line}, in1 {w}
+axis n = {n}: in1 {(k + _GAP) * w}, out {run}
+primitive all_rows = Copy(in0 -> packed; M=[e, r, m], N=[k])
+primitive late_rows = Copy(in0 -> packed; M=[e, ends, late], N=[k])
+primitive few_rows = Copy(in0 -> packed; M=[e, ends, few], N=[k])
+primitive other_rows = Copy(in0 -> packed; M=[e, halves, between], N=[k])
+primitive zero = Zero(out; M=[r, m], N=[n])
+primitive gemm = Contraction {kind.value} (packed, in1 -> out; M=[r, m], N=[n], K=[k]) \
+with {{"stream": true}}
+pack: all_rows
+pack_late: late_rows
+pack_few: few_rows
+pack_others: other_rows
 sequential loop over e
   do_zero: zero
   do_gemm: gemm

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,10 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 3, 2, flags="dense streams claims repeats turns"),
         panel(data_type, isa, 3, 5, flags="dense streams turns"),
         panel(data_type, isa, 1, 3, flags="streams staggers turns"),
+        panel(data_type, isa, 3, 6, runs=2, flags="dense streams staggers repeats joins turns"),
+        panel(data_type, isa, 3, 8, runs=2, flags="adjacent dense streams repeats joins turns"),
+        panel(data_type, isa, 3, 4, runs=2, flags="dense streams claims staggers repeats turns"),
+        panel(data_type, isa, 3, 2, runs=2, flags="adjacent dense streams turns"),
     ]
 
 
@@ -147,8 +152,8 @@ def _run(
         view[...] = small_integers(random, view.shape, data_type)
         memory.append((guarded, view))
     (a, a_view), (b, b_view), (c, c_view) = memory
-    turned = np.roll(a_view[:k], ARRAY_START_BYTES // width - kernel.lanes, axis=1)
-    a_view[k:] = turned[: k * kernel.turns]
+    if kernel.turns:
+        a_view[k:] = _turned(kernel, a_view[:k])
     start = c_view.copy() if accumulate else np.zeros_like(c_view)
     sums = np.einsum("km,bkn->bnm", a_view[:k], b_view).reshape(c_view.shape)
     expected = c.bytes.copy()
@@ -160,6 +165,18 @@ def _run(
         arguments += [blocks, b_block, c_block]
     compiled.call(kernel, arguments, [a.address, b.address, c.address + ahead_bytes])
     np.testing.assert_array_equal(c.bytes, expected, str((kernel, k, gap_bytes)))
+
+
+def _turned(kernel: PanelBlock, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The rows of all steps, taken round."""
+    if kernel.runs == 1:
+        return np.roll(rows, ARRAY_START_BYTES // kernel.data_type.width - kernel.lanes, axis=1)
+    runs = rows.reshape(len(rows), kernel.runs, kernel.rows // kernel.runs)
+    first = kernel.lanes // 4
+    ends = np.concatenate([runs[:, :, 3 * first :], runs[:, :, :first]], axis=2)
+    between = runs[:, :, first : 3 * first]
+    halves = [one.reshape(len(rows), one.shape[1] * one.shape[2]) for one in (ends, between)]
+    return np.concatenate(halves, axis=1)
 
 
 @pytest.mark.parametrize("data_type", TYPES)

@@ -14,6 +14,7 @@ from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, pieces_of
 from teir.backends.llvm.emit_panel_turned import TurnedStore, may_turn
+from teir.backends.llvm.emit_panel_turned_runs import TurnedRunsStore
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
 from teir.lower.kernels import PanelBlock
 from teir.target import Isa
@@ -61,7 +62,8 @@ class PanelStore:
             natural: Callable[[list[tuple[str, ...]], SumOf], None]
             natural = partial(lines.store, natural=True)
             if may_turn(self.kernel, self.isa):
-                natural = TurnedStore(text, self.kernel).emit
+                turned = TurnedStore if self.kernel.runs == 1 else TurnedRunsStore
+                natural = turned(text, self.kernel).emit
             for name, fits, write, late in (
                 ("whole", self.fits[0], lines.store_whole, True),
                 ("natural", self.fits[1], natural, True),

@@ -1,0 +1,168 @@
+"""Pairs of runs of a packed operand that lie once more further on, taken round.
+
+Four copies in a row leave them so: one of all rows, and three of parts of each run, behind these:
+the rows from the first whole line of an output on, those before them, half a line between. See
+`PanelBlock.turns` for the order that they make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import msgspec
+
+from teir.ir.nodes import Axis, Operation, Primitive, Program
+from teir.lower.turned_rows import (
+    TurnedRows,
+    begin_of,
+    copies_in_a_row,
+    lie_apart,
+    turned_of_tile,
+    turned_rows,
+    walk_of,
+)
+from teir.target import ARRAY_START_BYTES
+
+_COPIES = 4
+_RUNS = 2
+_LINE_BYTES = 64
+
+
+class TurnedRuns(msgspec.Struct, frozen=True):
+    """The axes of the rows and of the runs, and the other axes that move the tensor.
+
+    ``offset_bytes`` is where all rows begin, from the tensor's base on; ``distance_bytes`` how much
+    further on the turned ones do.
+    """
+
+    rows: Axis
+    runs: Axis
+    others: frozenset[str]
+    offset_bytes: int
+    distance_bytes: int
+
+
+Turned = TurnedRows | TurnedRuns
+
+
+def turned_operands(program: Program) -> dict[str, Turned]:
+    """The scratch tensors that copies, and nothing else, fill with rows and turned rows."""
+    rows: dict[str, Turned] = {**turned_rows(program)}
+    return rows | _turned_runs(program)
+
+
+def turned_operand_of_tile(
+    turned: Turned | None, tensor: str, consumed: Sequence[Axis], around: Sequence[Axis]
+) -> Turned | None:
+    """``turned``, if a tile that walks ``consumed`` inside ``around`` walks all rows from where the
+    copies begin, and else only axes that all copies walk."""
+    if not isinstance(turned, TurnedRuns):
+        return turned_of_tile(turned, tensor, consumed, around)
+    walked = [axis for axis in (*consumed, *around) if axis.strides[tensor]]
+    own = [_among(axis, walked, tensor) for axis in (turned.rows, turned.runs)]
+    inside = [axis for axis in own if axis is not None and axis in consumed]
+    others = {axis.name for axis in walked if axis not in inside}
+    is_whole = len(inside) == len(own) and others <= turned.others
+    begin = begin_of((*consumed, *around), tensor)
+    return turned if is_whole and begin == turned.offset_bytes else None
+
+
+def _among(axis: Axis, walked: Sequence[Axis], tensor: str) -> Axis | None:
+    """The one axis of ``walked`` that walks the tensor as ``axis`` does."""
+    found = [one for one in walked if walk_of(one, tensor) == walk_of(axis, tensor)]
+    return found[0] if len(found) == 1 else None
+
+
+def _turned_runs(program: Program) -> dict[str, TurnedRuns]:
+    operations = [primitive.operation for primitive in program.primitives]
+    if operations.count(Operation.COPY) < _COPIES:
+        return {}
+    copies = list(copies_in_a_row(program, _COPIES))
+    if not copies:
+        return {}
+    axes, primitives = program.axis_table(), program.primitive_table()
+    outputs = [primitives[node.primitive].output for _, node in program.invocations()]
+    # A tensor of the caller's may be read before the copies; of scratch that is refused.
+    scratch = program.tensor_table().keys() - {tensor.name for tensor in program.tensors}
+    found = {}
+    for above, together in copies:
+        turned = _turned(together, [axes[name] for name in above], axes)
+        if turned is not None and outputs.count(together[0].output) == _COPIES:
+            found[together[0].output] = turned
+    return {name: turned for name, turned in found.items() if name in scratch}
+
+
+def _turned(
+    copies: Sequence[Primitive], above: Sequence[Axis], axes: dict[str, Axis]
+) -> TurnedRuns | None:
+    """The rows of the first copy, if the others copy them once more behind themselves."""
+    whole = copies[0]
+    (source,), target = whole.inputs, whole.output
+    shared = set(whole.axes).intersection(*(one.axes for one in copies[1:]))
+    own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
+    if any(len(one) != 2 for one in own) or target in whole.inputs:
+        return None
+    if any(axes[name].is_sparse for one in copies for name in one.axes):
+        return None
+    if any(axis.strides[target] for axis in above):
+        return None
+    rows, runs = sorted(own[0], key=lambda axis: axis.strides[target])
+    width, run_bytes = rows.strides[target], runs.strides[target]
+    is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * _LINE_BYTES // 2
+    if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
+        return None
+    distance = begin_of(own[1], target) - begin_of(own[0], target)
+    if not all(
+        _is_part(part, one, (rows, runs), (source, target), distance)
+        for part, one in zip(_parts(width), own[1:], strict=True)
+    ):
+        return None
+    moving = [axes[name] for name in shared if axes[name].strides[target]]
+    walks = [(2, distance), *((axis.extent, axis.strides[target]) for axis in moving)]
+    if not lie_apart(walks, _RUNS * run_bytes):
+        return None
+    walked = (*above, *(axes[name] for name in whole.axes))
+    others = frozenset(axis.name for axis in moving)
+    return TurnedRuns(rows, runs, others, begin_of(walked, target), distance)
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """Rows of each run from ``first`` on, where they lie in the turned ones, and runs apart."""
+
+    first: int
+    count: int
+    place_bytes: int
+    apart_bytes: int
+
+
+def _parts(width: int) -> tuple[_Part, ...]:
+    early, late = ARRAY_START_BYTES // width, (_LINE_BYTES - ARRAY_START_BYTES) // width
+    return (
+        _Part(late, late, 0, _LINE_BYTES),
+        _Part(0, early, _LINE_BYTES - ARRAY_START_BYTES, _LINE_BYTES),
+        _Part(early, late - early, _RUNS * _LINE_BYTES, _LINE_BYTES // 2),
+    )
+
+
+def _is_part(
+    part: _Part,
+    own: Sequence[Axis],
+    whole: tuple[Axis, Axis],
+    tensors: tuple[str, str],
+    distance: int,
+) -> bool:
+    """True where the axes ``own`` of a copy walk that part of ``whole``, rows and runs."""
+    (source, target), (all_rows, all_runs) = tensors, whole
+    start = begin_of(whole, source) + part.first * all_rows.strides[source]
+    place = begin_of(whole, target) + distance + part.place_bytes
+    return begin_of(own, source) == start and any(
+        rows.extent == part.count
+        and runs.extent == all_runs.extent
+        and rows.strides[source] == all_rows.strides[source]
+        and runs.strides[source] == all_runs.strides[source]
+        and rows.strides[target] == all_rows.strides[target]
+        and runs.strides[target] == part.apart_bytes
+        and begin_of(own, target) == place
+        for rows, runs in permutations(own)
+    )
