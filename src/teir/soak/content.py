@@ -30,7 +30,8 @@ _IN_TEXTS = (
     *("cli", "expr", "lower", "passes", "pipeline", "search", "soak", "tma"),
     *("arrays", "backends/cuda", "backends/llvm/emit_", "backends/llvm/fibre_"),
     *("backends/llvm/call", "backends/llvm/entry", "backends/llvm/index_check"),
-    "backends/llvm/specialise",
+    *("backends/llvm/kernel_words", "backends/llvm/pair_marks", "backends/llvm/scaled_values"),
+    *("backends/llvm/specialise", "backends/llvm/walked_"),
 )
 """Sources whose work is in the texts of a case, or that have no part in it."""
 _RUNNING = (
