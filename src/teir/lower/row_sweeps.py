@@ -12,6 +12,7 @@ from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
+from teir.lower.dot_rows import FAR_ROWS, reads_long_rows
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import RowSweep
 from teir.target import Isa
@@ -84,11 +85,14 @@ def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
     return TileAxis(axis.extent, (second, first, output)) if swapped else axis
 
 
-def _rows_at_once(axes: SweepAxes, width: int) -> int:
+def _rows_at_once(axes: SweepAxes, width: int, isa: Isa) -> int:
     row_bytes = axes.row.extent * width
     if row_bytes <= _LONG_ROW_BYTES and row_bytes * axes.k.extent >= _STREAMED_BYTES:
         return 1
-    return _ROWS if axes.b_access is Access.BROADCAST else _PAIRS
+    if axes.b_access is Access.UNIT:
+        return _PAIRS
+    is_long = reads_long_rows(row_bytes, axes.k.extent, abs(axes.k.strides[0]), isa)
+    return FAR_ROWS if is_long else _ROWS
 
 
 def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[KernelNode, ...]:
@@ -98,7 +102,7 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
     kernel = RowSweep(
         data_type=tile.in_type,
         lanes=full_lanes(isa, tile.in_type, tile.out_type),
-        rows=_rows_at_once(axes, tile.in_type.width),
+        rows=_rows_at_once(axes, tile.in_type.width, isa),
         b_access=axes.b_access,
     )
     slots = [address.slot for address in operands]

@@ -160,7 +160,7 @@ def test_rows_and_lanes_do_not_change_bits(isa: Isa, data_type: DataType) -> Non
     x = random.standard_normal(k).astype(dtype)
     full = full_lanes(isa, data_type)
     results = []
-    for rows in (1, 2, 4):
+    for rows in (1, 2, 4, 8):
         for lanes in {min(full, chains), min(2, full), 1}:
             kernel = DotRows(
                 in_type=data_type,

@@ -86,7 +86,7 @@ def test_same_bits_as_one_chain_of_products(isa: Isa, data_type: DataType) -> No
         lanes=full_lanes(isa, data_type),
         accesses=(Access.UNIT, Access.BROADCAST, Access.UNIT),
     )
-    sweeps = [row_sweep(data_type, isa, rows) for rows in (1, 4, 6)]
+    sweeps = [row_sweep(data_type, isa, rows) for rows in (1, 4, 6, 8)]
     compiled = Compiled([general, *sweeps], isa)
     expected = start.copy()
     compiled.call(
