@@ -80,6 +80,36 @@ def test_index_arrays_broken_between_calls_are_refused(csr: Any) -> None:
         teir.einsum("ij,jk->ik", csr, C)
 
 
+def test_positions_changed_in_place_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other coordinates, and elements that move to another row, without planning anew."""
+    csr = scipy_sparse.csr_array(np.eye(40, 60, k=3))
+    dense = integers(60, 5)
+    plan = planned(csr, dense)
+    monkeypatch.setattr(sparse_plan, "hold_all", None)
+    for _ in range(2):
+        csr.indices[5:20] += 2
+        np.testing.assert_array_equal(plan(csr, dense), csr.toarray() @ dense)
+    csr.indptr[8:12] += 1
+    np.testing.assert_array_equal(plan(csr, dense), csr.toarray() @ dense)
+
+
+def test_coordinates_that_fall_in_a_fibre_are_seen() -> None:
+    """Twice the same coordinate is refused; in a matrix of SciPy it means the sum of both."""
+    csr, dense = scipy_sparse.csr_array(np.ones((2, 30))), integers(30, 5)
+    shared = teir.Sparse.from_levels((2, 30), "ds", {1: (csr.indptr, csr.indices)}, csr.data)
+    plans = planned(shared, dense), planned(csr, dense)
+    for place in (1, 16, 29, 31, 59):
+        before = csr.indices[place]
+        csr.indices[place] = csr.indices[place - 1]
+        with pytest.raises(TeirError) as caught:
+            plans[0](shared, dense)
+        assert caught.value.findings[0].code == "TEIR673"
+        np.testing.assert_array_equal(plans[1](csr, dense), csr.toarray() @ dense)
+        csr.indices[place] = before
+        for plan, operand in zip(plans, (shared, csr), strict=True):
+            np.testing.assert_array_equal(plan(operand, dense), csr.toarray() @ dense)
+
+
 def test_replaced_index_arrays_count(csr: Any) -> None:
     plan = planned(csr, C)
     other = scipy_sparse.csr_array(integers(9, 7, seed=8, density=0.6))
