@@ -52,6 +52,11 @@ def load_index(text: FunctionText, index_type: DataType, pointer: str) -> str:
     return text.value(f"sext i32 {short} to i64")
 
 
+def emit_first_row(text: FunctionText, rows: WalkedRows, bounds: Sequence[str]) -> tuple[str, str]:
+    """The first row of a call, and how many there are."""
+    return ("0", "%rows") if rows.bounds is None else emit_fibre(text, rows.bounds, bounds[0])
+
+
 def emit_rows(
     text: FunctionText,
     rows: WalkedRows,
@@ -100,7 +105,26 @@ def emit_row_by_row(
     emit_strides(text, label, begin_left[1], [Carried("i64", begin_left[0])], body)
 
 
-def emit_equal_fibres(
+def emit_together(
+    text: FunctionText,
+    kernel: WalkedSum | WalkedDots | WalkedSampledSum,
+    arrays: Sequence[str],
+    left: str,
+    most: int,
+    form: Callable[[int], Callable[[], Values]],
+) -> str:
+    """As many rows at once as hold the same coordinates, up to ``most``: how many they were.
+
+    ``form(count)`` says what forms so many.
+    """
+    taken = _equal_fibres(text, kernel, arrays, left, most)
+    for count in range(most, 0, -1):
+        chosen = text.value(f"icmp eq i64 {taken}, {count}")
+        emit_when(text, f"together{count}", chosen, (), form(count))
+    return taken
+
+
+def _equal_fibres(
     text: FunctionText,
     kernel: WalkedSum | WalkedDots | WalkedSampledSum,
     arrays: Sequence[str],

@@ -10,7 +10,7 @@ chains in a circle, and chains that are halved are half a circle apart wherever 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,10 +18,11 @@ from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
     emit_by_place,
     emit_end_of_rows,
-    emit_equal_fibres,
     emit_fibre,
+    emit_first_row,
     emit_rows,
     emit_start,
+    emit_together,
     line_lanes,
     load_index,
 )
@@ -112,9 +113,7 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
     its multiply-adds: ``shared`` has the fewest vectors there can be.
     """
     text = body.text
-    begin, left = "0", "%rows"
-    if rows.bounds is not None:
-        begin, left = emit_fibre(text, rows.bounds, bounds[0])
+    begin_left = emit_first_row(text, rows, bounds)
     is_long = len(shared.lanes) >= _LONG_ROW
 
     def form(most: int, row: str, left: str) -> str:
@@ -124,15 +123,15 @@ def _emit_rows(body: _Body, shared: _Body, rows: WalkedRows, bounds: Sequence[st
         if most == 1:
             _emit_row(here, _at_row(shared, rows, bounds, row))
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
-        for count in range(most, 0, -1):
-            chosen = text.value(f"icmp eq i64 {taken}, {count}")
+
+        def some(count: int) -> Callable[[], Values]:
             is_kept = 1 < count <= _MOST_KEPT // len(shared.lanes)
             formed = _at_row(shared, rows, bounds, row) if is_kept else here
-            emit_when(text, f"together{count}", chosen, (), partial(_of_rows, formed, count))
-        return taken
+            return partial(_of_rows, formed, count)
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
+        return emit_together(text, body.kernel, here.arrays, left, most, some)
+
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
 
 
 def _bring_rows_near(

@@ -21,11 +21,12 @@ from itertools import product
 from teir.backends.llvm.emit_fibres import (
     LINE_BYTES,
     emit_end_of_rows,
-    emit_equal_fibres,
     emit_fibre,
+    emit_first_row,
     emit_groups,
     emit_row_by_row,
     emit_start,
+    emit_together,
     load_index,
 )
 from teir.backends.llvm.emit_halving import emit_halving
@@ -159,18 +160,15 @@ def _emit_rows(
     body: _Body, rows: WalkedRows, bounds: Sequence[str], places: Sequence[_Place] | None
 ) -> None:
     text = body.text
-    begin_left = ("0", "%rows")
-    if rows.bounds is not None:
-        begin_left = emit_fibre(text, rows.bounds, bounds[0])
+    begin_left = emit_first_row(text, rows, bounds)
 
     def together(row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, rows.together)
-        for count in range(rows.together, 0, -1):
-            chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            form = partial(_formed, here, f"_{count}", count)
-            emit_when(text, f"together{count}", chosen, (), form)
-        return taken
+
+        def some(count: int) -> Callable[[], Values]:
+            return partial(_formed, here, f"_{count}", count)
+
+        return emit_together(text, body.kernel, here.arrays, left, rows.together, some)
 
     left = emit_groups(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, together)
 

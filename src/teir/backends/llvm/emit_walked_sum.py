@@ -12,22 +12,23 @@ lines apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from teir.backends.llvm.emit_fibres import (
     emit_by_place,
     emit_end_of_rows,
-    emit_equal_fibres,
     emit_fibre,
+    emit_first_row,
     emit_rows,
     emit_start,
+    emit_together,
     line_lanes,
     load_index,
 )
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
-from teir.backends.llvm.emit_loops import Values, emit_when
+from teir.backends.llvm.emit_loops import Values
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
@@ -90,23 +91,21 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
     multiply-adds, so it has the fewest vectors there can be.
     """
     text = body.text
-    begin, left = "0", "%rows"
-    if rows.bounds is not None:
-        begin, left = emit_fibre(text, rows.bounds, bounds[0])
+    begin_left = emit_first_row(text, rows, bounds)
 
     def form(most: int, row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
         if most == 1:
             _sum_row(here, _at_row(shared, rows, bounds, row))
             return "1"
-        taken = emit_equal_fibres(text, body.kernel, here.arrays, left, most)
-        for count in range(most, 0, -1):
-            chosen = text.value(f"icmp eq i64 {taken}, {count}")
-            formed = here if count == 1 else _at_row(shared, rows, bounds, row)
-            emit_when(text, f"together{count}", chosen, (), partial(_sums, formed, rows, count))
-        return taken
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), (begin, left), form)
+        def some(count: int) -> Callable[[], Values]:
+            formed = here if count == 1 else _at_row(shared, rows, bounds, row)
+            return partial(_sums, formed, rows, count)
+
+        return emit_together(text, body.kernel, here.arrays, left, most, some)
+
+    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
 
 
 def _sum_row(body: SumBody, shared: SumBody) -> None:
