@@ -6,11 +6,12 @@ before it, behind these. Whoever reads the rows may then read them in either ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from teir.ir.nodes import Axis, InvocationNode, IterationNode, Node, Operation, Primitive, Program
+from teir.ir.nodes import Axis, Primitive, Program
+from teir.lower.copied_scratch import copied_scratch
 
 _COPIES = 3
 
@@ -31,22 +32,12 @@ class TurnedRows(msgspec.Struct, frozen=True):
 
 def turned_rows(program: Program) -> dict[str, TurnedRows]:
     """The scratch tensors that three copies, and nothing else, fill with rows and turned rows."""
-    operations = [primitive.operation for primitive in program.primitives]
-    if operations.count(Operation.COPY) < _COPIES:
-        return {}
-    copies = list(copies_in_a_row(program, _COPIES))
-    if not copies:
-        return {}
-    axes, primitives = program.axis_table(), program.primitive_table()
-    outputs = [primitives[node.primitive].output for _, node in program.invocations()]
-    # A tensor of the caller's may be read before the copies; of scratch that is refused.
-    scratch = program.tensor_table().keys() - {tensor.name for tensor in program.tensors}
-    found = {}
-    for above, (whole, late, early) in copies:
-        turned = _turned(whole, late, early, [axes[name] for name in above], axes)
-        if turned is not None and outputs.count(whole.output) == _COPIES:
-            found[whole.output] = turned
-    return {name: turned for name, turned in found.items() if name in scratch}
+    axes = program.axis_table()
+    found = {
+        copies[0].output: _turned(copies, above, axes)
+        for above, copies in copied_scratch(program, _COPIES)
+    }
+    return {name: turned for name, turned in found.items() if turned is not None}
 
 
 def turned_of_tile(
@@ -76,45 +67,11 @@ def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:
     return axis.extent, axis.strides[tensor], axis.offsets[tensor]
 
 
-def copies_in_a_row(
-    program: Program, count: int
-) -> Iterator[tuple[tuple[str, ...], tuple[Primitive, ...]]]:
-    """``count`` copies from one tensor to another that follow one another, run always all.
-
-    Before them the axes iterated above.
-    """
-    primitives = program.primitive_table()
-    levels: list[tuple[tuple[str, ...], Sequence[Node]]] = [((), program.roots)]
-    while levels:
-        above, siblings = levels.pop()
-        levels += [
-            ((*above, node.axis), node.children)
-            for node in siblings
-            if isinstance(node, IterationNode)
-        ]
-        copies = [_copy(node, primitives) for node in siblings]
-        for first in range(len(copies) - count + 1):
-            found = tuple(one for one in copies[first : first + count] if one is not None)
-            if len(found) == count and len({one.operands for one in found}) == 1:
-                yield above, found
-
-
-def _copy(node: Node, primitives: dict[str, Primitive]) -> Primitive | None:
-    if not isinstance(node, InvocationNode) or node.guard:
-        return None
-    primitive = primitives[node.primitive]
-    return primitive if primitive.operation is Operation.COPY else None
-
-
 def _turned(
-    whole: Primitive,
-    late: Primitive,
-    early: Primitive,
-    above: Sequence[Axis],
-    axes: dict[str, Axis],
+    copies: Sequence[Primitive], above: Sequence[Axis], axes: dict[str, Axis]
 ) -> TurnedRows | None:
-    """The rows of ``whole``, if the others copy them once more behind themselves."""
-    copies = (whole, late, early)
+    """The rows of the first copy, if the others copy them once more behind themselves."""
+    whole, late, early = copies
     shared = set(whole.axes) & set(late.axes) & set(early.axes)
     own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
     if any(len(one) != 1 for one in own) or whole.output in whole.inputs:

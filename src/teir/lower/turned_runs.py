@@ -12,11 +12,11 @@ from itertools import permutations
 
 import msgspec
 
-from teir.ir.nodes import Axis, Operation, Primitive, Program
+from teir.ir.nodes import Axis, Primitive, Program
+from teir.lower.copied_scratch import copied_scratch
 from teir.lower.turned_rows import (
     TurnedRows,
     begin_of,
-    copies_in_a_row,
     lie_apart,
     turned_of_tile,
     turned_rows,
@@ -75,22 +75,12 @@ def _among(axis: Axis, walked: Sequence[Axis], tensor: str) -> Axis | None:
 
 
 def _turned_runs(program: Program) -> dict[str, TurnedRuns]:
-    operations = [primitive.operation for primitive in program.primitives]
-    if operations.count(Operation.COPY) < _COPIES:
-        return {}
-    copies = list(copies_in_a_row(program, _COPIES))
-    if not copies:
-        return {}
-    axes, primitives = program.axis_table(), program.primitive_table()
-    outputs = [primitives[node.primitive].output for _, node in program.invocations()]
-    # A tensor of the caller's may be read before the copies; of scratch that is refused.
-    scratch = program.tensor_table().keys() - {tensor.name for tensor in program.tensors}
-    found = {}
-    for above, together in copies:
-        turned = _turned(together, [axes[name] for name in above], axes)
-        if turned is not None and outputs.count(together[0].output) == _COPIES:
-            found[together[0].output] = turned
-    return {name: turned for name, turned in found.items() if name in scratch}
+    axes = program.axis_table()
+    found = {
+        copies[0].output: _turned(copies, above, axes)
+        for above, copies in copied_scratch(program, _COPIES)
+    }
+    return {name: turned for name, turned in found.items() if turned is not None}
 
 
 def _turned(
