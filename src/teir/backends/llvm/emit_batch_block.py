@@ -7,7 +7,9 @@
         store
 
 The code of a product has no loop, so the products of a batch overlap in the pipeline and hide each
-other's latencies.
+other's latencies. Where registers hold all of A beside the accumulators, its vectors are loaded
+before the first element of B: read in turns, inputs that lie a certain distance apart (in the same
+set of the first cache, with the same tag of its way predictor) drive each other out.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from teir.lower.access import Access
 from teir.lower.kernels import BatchBlock
 from teir.target import Isa
 
+_SPARE = 4
+"""Registers for what else is at hand."""
 BATCH_BLOCK_ARGUMENTS = ("batch", "a_batch", "b_batch", "c_batch", "last_lanes")
 
 
@@ -95,8 +99,12 @@ class _Body:
     def _block(self, places: Values, columns: range) -> None:
         a, b, c = places
         sums = [self._start(c, column) for column in columns]
+        places_of_k = [
+            shift_pointer(self.text, a, k * self.kernel.a_k) for k in range(self.kernel.depth)
+        ]
+        early = [self._factors(place) for place in places_of_k] if self._holds_a else []
         for k in range(self.kernel.depth):
-            factors = self._factors(shift_pointer(self.text, a, k * self.kernel.a_k))
+            factors = early[k] if early else self._factors(places_of_k[k])
             for number, column in enumerate(columns):
                 offset = column * self.kernel.b_n + k * self.kernel.b_k
                 scale = load_scale(self.text, self.kind, shift_pointer(self.text, b, offset))
@@ -129,13 +137,27 @@ class _Body:
         offset = vector_number * self.kernel.lanes * self.kernel.out_type.width
         return shift_pointer(self.text, c, column * self.kernel.c_n + offset)
 
+    @property
+    def _holds_a(self) -> bool:
+        """True where registers are left when they hold all sums and all of A."""
+        kernel = self.kernel
+        vectors = kernel.vectors * (kernel.columns + kernel.depth)
+        is_plain = kernel.in_type in (DataType.FP32, DataType.FP64) and kernel.lanes > 1
+        return is_plain and not kernel.masked and vectors <= self.isa.vector_registers - _SPARE
+
+    def _load_a(self, lanes: Lanes, address: str) -> str:
+        if self._holds_a:
+            # Else LLVM moves the loads back to where they are used.
+            return self.text.value(f"load volatile {lanes.kind}, ptr {address}, align 1")
+        return load(self.text, lanes, address)
+
     def _factors(self, place: str) -> list[Factor]:
         """The vectors of A at one k."""
         in_type, count = self.kernel.in_type, self.kind.count
         factors = []
         for number, lanes in enumerate(self.a):
             address = shift_pointer(self.text, place, number * self.kernel.lanes * in_type.width)
-            numbers = widen(self.text, in_type, self.isa, load(self.text, lanes, address), count)
+            numbers = widen(self.text, in_type, self.isa, self._load_a(lanes, address), count)
             rounded = round_factor(self.text, in_type, numbers, count)
             factors.append(as_factor(self.text, self.kind, rounded))
         return factors
