@@ -77,25 +77,12 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
 
 def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
     """A packed: whole, in blocks of rows, or a panel at a time."""
-    sharing = sharing_of(shape, machine)
-    streams = _is_written_once(shape, depth, machine)
-    panel = panel_of(shape, machine)
-    if streams and _makes_short_sums(shape):
+    choice = _in_blocks(shape, k, depth, machine)
+    sharing, panel = choice.sharing, choice.panel
+    if choice.streams and _makes_short_sums(shape):
         panel = written_panel(shape, machine)
-    choice = Choice(
-        packed_a=Packing.BLOCKS,
-        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
-        order=Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS,
-        depth=depth,
-        panel=panel,
-        row_block=row_block(shape, k, sharing, machine),
-        column_block=column_block(shape, k, sharing, machine),
-        sharing=sharing,
-        streams=streams,
-        prefetches_a=False,
-        prefetches_b=False,
-        prefetches_out=streams,
-    )
+    order = Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS
+    choice = replace(choice, packed_a=Packing.BLOCKS, order=order, panel=panel)
     match sharing:
         case Sharing.ROWS:
             return choice
@@ -117,23 +104,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
 
 def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
     """A read where it lies, in runs of panels where it comes from memory once."""
-    sharing = sharing_of(shape, machine)
-    streams = _is_written_once(shape, depth, machine)
-    panel = panel_of(shape, machine)
-    choice = Choice(
-        packed_a=Packing.NONE,
-        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
-        order=_order(shape, k, sharing, machine),
-        depth=depth,
-        panel=panel,
-        row_block=row_block(shape, k, sharing, machine),
-        column_block=column_block(shape, k, sharing, machine),
-        sharing=sharing,
-        streams=streams,
-        prefetches_a=False,
-        prefetches_b=False,
-        prefetches_out=streams,
-    )
+    choice = _in_blocks(shape, k, depth, machine)
     if not _is_read_once(shape, machine):
         return choice
     assert shape.m is not None
@@ -141,10 +112,30 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
     columns, is_short = shape.n.extent, extent_of(shape.k) <= _SHORT_DEPTH
     return replace(
         choice,
-        order=Order.COLUMNS if sharing is Sharing.COLUMNS else Order.ROWS,
-        row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * panel, panel),
+        order=Order.COLUMNS if choice.sharing is Sharing.COLUMNS else Order.ROWS,
+        row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel),
         column_block=columns if is_short else min(columns, _ASKED_COLUMNS),
         prefetches_a=True,
+    )
+
+
+def _in_blocks(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """A read where it lies, in blocks that the caches hold."""
+    sharing = sharing_of(shape, machine)
+    streams = _is_written_once(shape, depth, machine)
+    return Choice(
+        packed_a=Packing.NONE,
+        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        order=_order(shape, k, sharing, machine),
+        depth=depth,
+        panel=panel_of(shape, machine),
+        row_block=row_block(shape, k, sharing, machine),
+        column_block=column_block(shape, k, sharing, machine),
+        sharing=sharing,
+        streams=streams,
+        prefetches_a=False,
+        prefetches_b=False,
+        prefetches_out=streams,
     )
 
 
