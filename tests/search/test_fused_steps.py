@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from search.planned import USUAL, of_shapes
 from strategies.contractions import Drawn, draw

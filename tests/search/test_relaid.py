@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from search.planned import USUAL, assert_exact, shapes_of, stated
 from teir.dtypes import DataType
@@ -58,7 +57,7 @@ def test_no_place_is_kept_for_indices_along_which_an_operand_repeats(
     strides_bytes: tuple[int, ...],
 ) -> None:
     whole = contiguous(DataType.FP32, first)
-    repeats = structs.replace(contiguous(DataType.FP32, second), strides_bytes=strides_bytes)
+    repeats = replace(contiguous(DataType.FP32, second), strides_bytes=strides_bytes)
     program = program_of_types(text, (whole, repeats), 1)
     assert relaid_copies(program) == 1
     assert check(program).ok, print_program(program).text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
+from msgspec.structs import fields
 
 from search.planned import USUAL
 from teir.dtypes import DataType

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
@@ -64,8 +66,7 @@ class Subscripts:
         return left if self.output is None else f"{left}->{self.output}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Einsum:
+class Einsum(msgspec.Struct, frozen=True, kw_only=True):
     """An expression for operands of known rank: one index name per axis of every operand.
 
     The value at the output indices is the sum, over all other indices, of the product of the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -30,8 +29,7 @@ from teir.lower.turned_runs import Turned
 from teir.target import Isa
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What lowering looks up, and the scratch it adds."""
 
     axes: dict[str, Axis]

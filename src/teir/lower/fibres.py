@@ -181,8 +181,8 @@ def _lower_runs(
     bounds = room.add(f"bounds of {temporary.name}", DataType.I64, storage, 16)
     kept = room.add(f"run of {temporary.name}", temporary.data_type, storage, stride * size)
     number = context.slots.number | {temporary.name: kept}
-    slots = with_fields(context.slots, slots=tuple(room.slots), number=number)
-    inside = with_fields(context, slots=slots)
+    slots = replace(context.slots, slots=tuple(room.slots), number=number)
+    inside = replace(context, slots=slots)
     run = fibre.in_run(Address(slot=bounds, offset_bytes=0), kept, stride)
     consumer = _fibre_leaf(halves.consumer, path, inside, accumulate=True)
     last = None if consumer is None else lower_walked_sum(consumer, run, context.isa)
@@ -229,8 +229,8 @@ def _lower_products(
     size = _BLOCK_POSITIONS
     kept = room.add(f"block of {temporary.name}", temporary.data_type, storage, stride * size)
     number = context.slots.number | {temporary.name: kept}
-    slots = with_fields(context.slots, slots=tuple(room.slots), number=number)
-    inside = with_fields(context, slots=slots)
+    slots = replace(context.slots, slots=tuple(room.slots), number=number)
+    inside = replace(context, slots=slots)
     steps = (*fibre.positions, Step(slot=kept, stride_bytes=stride))
     made = rows_of_block(inside.siblings(halves.producers, inner, inside), steps, size, context.isa)
     product = _block_product(used, inner, inside, steps, from_zero)

@@ -12,7 +12,7 @@ in increasing order; `DotRows` keeps as many chains as the program says. So no c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
@@ -20,8 +20,7 @@ from teir.lower.access import Access
 from teir.lower.walked_kernels import WalkedKernel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GemmBlock:
+class GemmBlock(msgspec.Struct, frozen=True, kw_only=True):
     """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] on a register block.
 
     The block is ``vectors * lanes`` rows by ``columns`` columns; lanes run along m. With
@@ -57,8 +56,7 @@ class GemmBlock:
     depth: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelBlock:
+class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
     """C[m, n] += sum over k of A[m, k] * B[n, k] on a register block of FP32 or FP64.
 
     Every vector has ``lanes`` rows but the last, which has ``last_lanes``: a narrower vector, no
@@ -110,8 +108,7 @@ class PanelBlock:
         return (self.vectors - 1) * self.lanes + self.last_lanes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProductSum:
+class ProductSum(msgspec.Struct, frozen=True, kw_only=True):
     """out[m] += sum over (batch, k) of the product of all inputs at (m, batch, k).
 
     The general contraction kernel: any number of inputs, any strides. Products are formed left to
@@ -130,8 +127,7 @@ class ProductSum:
     accesses: tuple[Access, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DotRows:
+class DotRows(msgspec.Struct, frozen=True, kw_only=True):
     """out[m] += sum over the reductions of the product of all inputs, lanes along the last one.
 
     A sum is formed in ``chains`` chains, as `teir.ir.lanes` says, whatever the ``lanes`` of one
@@ -156,8 +152,7 @@ class DotRows:
     out_access: Access
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneBlock:
+class LaneBlock(msgspec.Struct, frozen=True, kw_only=True):
     """C[r, c, m] += sum over (outer, batch, k) of A[r, ..., m] * B[c, ..., m], lanes along m.
 
     ``rows`` by ``columns`` accumulators for every vector of ``lanes``; along m the elements of all
@@ -178,8 +173,7 @@ class LaneBlock:
     one_loop: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchBlock:
+class BatchBlock(msgspec.Struct, frozen=True, kw_only=True):
     """C[b, n, m] += sum over k of A[b, k, m] * B[b, n, k] for every b: small products in a row.
 
     Lanes run along m, where A and C are adjacent: ``vectors`` vectors of ``lanes``, with ``masked``
@@ -205,8 +199,7 @@ class BatchBlock:
     from_zero: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSweep:
+class RowSweep(msgspec.Struct, frozen=True, kw_only=True):
     """C[m] += sum over k of A[k, m] * B[k, m], ``rows`` values of k at a time along all of m.
 
     Lanes run along m, where A and C are adjacent, and B is too (UNIT) or does not move (BROADCAST).
@@ -222,8 +215,7 @@ class RowSweep:
     b_access: Access
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elementwise:
+class Elementwise(msgspec.Struct, frozen=True, kw_only=True):
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
     Copy converts ``in_type`` to ``out_type`` (round to nearest even); the other operations have
@@ -248,8 +240,7 @@ class Elementwise:
     vectors: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransposeCopy:
+class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True):
     """out[m, n] = in[m, n] where the input is adjacent along m and the output along n.
 
     In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
@@ -276,8 +267,7 @@ PERMUTE_ROOM_BYTES = 2 * (8 * MOST_PERMUTED + PERMUTE_SCRATCH_BYTES)
 """Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermuteCopy:
+class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True):
     """out[o, c, r] = in[o, c, r] where the input is adjacent along c and the output along r.
 
     Rows r and columns c are up to three axes each, the first fastest; together the columns walk
@@ -301,8 +291,7 @@ class PermuteCopy:
     lanes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunCopy:
+class RunCopy(msgspec.Struct, frozen=True, kw_only=True):
     """out[o, c, r, e] = in[o, c, r, e]: as `PermuteCopy` with a run of elements for every element.
 
     Input and output are adjacent along e; the columns walk the input run by run, the rows the
@@ -316,8 +305,7 @@ class RunCopy:
     lanes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BringLines:
+class BringLines(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for lines of memory that are read soon, so that they come into the second cache.
 
     It changes no value, and the addresses need not exist.

@@ -8,11 +8,11 @@ about memory. One reduction loop, FP32 and FP64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from math import gcd
 
 import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, wrap_in_loops

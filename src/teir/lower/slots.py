@@ -17,7 +17,6 @@ undefined before its range and never read after it, in every iteration of its ow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -28,8 +27,7 @@ from teir.lower.kernel_program import Slot, Storage
 SCRATCH_ALIGNMENT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class SlotTable:
+class SlotTable(msgspec.Struct, frozen=True):
     """The slots of a program, their numbers by tensor name, and the size of both arenas."""
 
     slots: tuple[Slot, ...]
@@ -82,8 +80,7 @@ def _table(
     return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes, spans)
 
 
-@dataclass(slots=True)
-class ScratchRoom:
+class ScratchRoom(msgspec.Struct):
     """Slots that lowering adds while it goes: they follow the program's in both arenas."""
 
     slots: list[Slot]
@@ -146,8 +143,7 @@ def _meet(one: range, two: range) -> bool:
     return one.start < two.stop and two.start < one.stop
 
 
-@dataclass(slots=True)
-class ScratchUse:
+class ScratchUse(msgspec.Struct):
     """A scratch tensor: the bytes it needs, relative to its first address, and the leaves from
     ``first`` on before ``stop`` during which it may hold values."""
 
@@ -169,8 +165,7 @@ def scratch_uses(program: Program) -> dict[str, ScratchUse]:
     return {name: use for name, use in walk.uses.items() if use.stop}
 
 
-@dataclass(frozen=True, slots=True)
-class _UseWalk:
+class _UseWalk(msgspec.Struct, frozen=True):
     """What a walk of the schedule looks up, what it finds, and the axes it is below."""
 
     axes: dict[str, Axis]

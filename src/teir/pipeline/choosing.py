@@ -5,9 +5,8 @@ path, options -> [record of this problem on this machine] -> program within the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from teir.errors import TeirError
 from teir.ir.check import prove

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from enum import Enum
+
+from msgspec.structs import fields
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Program

@@ -9,9 +9,10 @@ loop around the tree over blocks of an index, of the output or summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from operator import index as as_integer
 from typing import Any
+
+from msgspec.structs import replace
 
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.lower.kernel_program import KernelProgram

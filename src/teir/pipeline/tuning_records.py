@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from teir import __version__
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError

@@ -6,8 +6,9 @@ A choice fixes loops, packing and stores; it never fixes the order of a sum, whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 
 class Packing(Enum):
@@ -42,8 +43,7 @@ class Sharing(Enum):
     """None: every thread does a part of the step alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The decisions of one step; rows are those of A, which carries the lanes.
 
     ``depth`` is the most products of a reduction block. ``panel`` is the rows of a packed panel,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import gcd
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block

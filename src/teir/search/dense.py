@@ -7,10 +7,9 @@ no bit of a result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
@@ -104,7 +103,7 @@ def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body
     """
     shape = product_shape(normalise(step))
     assert shape is not None
-    shape = structs.replace(
+    shape = replace(
         shape,
         m_outer=outermost_first(shape.m_outer, shape.a),
         n_outer=outermost_first(shape.n_outer, shape.b),
@@ -168,7 +167,7 @@ def _through_wide_output(
         offsets = {name: value for name, value in axis.offsets.items() if name != shape.out.name}
         return Span(axis.label, axis.extent, {**kept, wide.name: strides[id(axis)]}, offsets)
 
-    summed = structs.replace(
+    summed = replace(
         shape,
         out=wide,
         c=tuple(map(moved, shape.c)),

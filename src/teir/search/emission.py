@@ -6,7 +6,6 @@ A `Body` is a sequence of sibling nodes and the scratch tensors they need on the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -43,13 +42,12 @@ class Body(msgspec.Struct, frozen=True):
         return Body(self.nodes + other.nodes, self.scratch + other.scratch)
 
 
-@dataclass(slots=True)
-class Emission:
+class Emission(msgspec.Struct):
     """The axes and primitives emitted so far, and the names already taken."""
 
-    axes: dict[tuple[object, ...], Axis] = field(default_factory=dict)
-    primitives: dict[tuple[object, ...], Primitive] = field(default_factory=dict)
-    taken: dict[str, int] = field(default_factory=dict)
+    axes: dict[tuple[object, ...], Axis] = msgspec.field(default_factory=dict)
+    primitives: dict[tuple[object, ...], Primitive] = msgspec.field(default_factory=dict)
+    taken: dict[str, int] = msgspec.field(default_factory=dict)
 
     def name(self, stem: str) -> str:
         """A name nobody has: the stem, or the stem and a number."""

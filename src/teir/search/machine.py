@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.passes.cache_blocks import panel_rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 
     A second thread is used where there are at least ``threaded_work`` products or elements.

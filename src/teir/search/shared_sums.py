@@ -12,8 +12,9 @@ of threads the program is made for, never on their timing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor

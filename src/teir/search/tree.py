@@ -9,7 +9,6 @@ result appended at its end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
@@ -75,8 +74,7 @@ class TreeProgram(msgspec.Struct, frozen=True):
     written_cycles: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeOptions:
+class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a path becomes a program.
 
     ``results`` are the indices of every step's result as a tree wrote them; ``rearrange`` is False
@@ -86,7 +84,7 @@ class TreeOptions:
 
     results: Sequence[Sequence[str]] | None = None
     rearrange: bool = True
-    slices: Mapping[str, int] = field(default_factory=dict)
+    slices: Mapping[str, int] = msgspec.field(default_factory=dict)
     choices: tuple[Choice, ...] = ()
 
 

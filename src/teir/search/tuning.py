@@ -9,7 +9,9 @@ compute the same bits, for no decision touches the order of a sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+
+from msgspec.structs import fields, replace
 
 from teir.ir.nodes import Program
 from teir.search.choice import Choice

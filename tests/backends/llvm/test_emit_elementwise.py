@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from backends.llvm.kernel_calls import HERE, TYPES, Compiled, Edge, Guarded, small_integers, strided
 from teir.backends.llvm.emit_kernel import emit_kernel

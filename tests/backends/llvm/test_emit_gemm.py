@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from backends.llvm.kernel_calls import (
     HERE,
@@ -73,23 +74,21 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
     while lanes >= 1:
         chosen.append(block(in_type, out_type, lanes, 1, 2, masked=True))
         lanes //= 2
-    repeated = [dataclasses.replace(kernel, repeats=True) for kernel in chosen[1:4]]
-    flushing = [dataclasses.replace(kernel, flushes=True) for kernel in chosen]
-    bringing = [dataclasses.replace(kernel, brings=True) for kernel in chosen[1:3]]
-    chosen += [*repeated, *(dataclasses.replace(kernel, depth=3) for kernel in repeated)]
-    chosen += [dataclasses.replace(chosen[1], depth=1), *bringing]
+    repeated = [replace(kernel, repeats=True) for kernel in chosen[1:4]]
+    flushing = [replace(kernel, flushes=True) for kernel in chosen]
+    bringing = [replace(kernel, brings=True) for kernel in chosen[1:3]]
+    chosen += [*repeated, *(replace(kernel, depth=3) for kernel in repeated)]
+    chosen += [replace(chosen[1], depth=1), *bringing]
     if in_type is DataType.BF16:
         chosen += flushing
         chosen += [
-            dataclasses.replace(
-                block(in_type, out_type, full, vectors, 3, masked=True), flushes=True
-            )
+            replace(block(in_type, out_type, full, vectors, 3, masked=True), flushes=True)
             for vectors in (3, 4)
         ]
     return list(dict.fromkeys(chosen))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Sizes:
     """Extents of the reduction and how far the operands' elements lie apart."""
 
@@ -191,7 +190,7 @@ def test_block_is_exact_and_stays_inside(isa: Isa, in_type: DataType, out_type: 
 @pytest.mark.parametrize("out_type", [DataType.BF16, DataType.FP32])
 def test_pairs_of_adjacent_factors_stay_inside(isa: Isa, out_type: DataType) -> None:
     random = np.random.default_rng(8)
-    kernel = dataclasses.replace(
+    kernel = replace(
         block(DataType.BF16, out_type, full_lanes(isa, DataType.BF16), 2, 4, masked=True),
         flushes=True,
         b_adjacent=True,
@@ -224,7 +223,7 @@ def test_flushing_blocks_are_the_chain_with_zeros_for_subnormals(isa: Isa, is_sm
     )
     expected = contract(factors, start, DataType.BF16, None, True)
     for vectors, lanes, is_adjacent in ((3, full, True), (1, full, False), (1, 1, False)):
-        kernel = dataclasses.replace(
+        kernel = replace(
             block(DataType.BF16, DataType.FP32, lanes, vectors, columns),
             flushes=True,
             b_adjacent=is_adjacent,
@@ -367,7 +366,7 @@ def test_no_vector_register_is_spilled(isa: Isa, data_type: DataType) -> None:
     for flushes in (False, True) if data_type is DataType.BF16 else (False,):
         for vectors, columns in extremes(isa, data_type, flushes):
             for masked in (False, True) if isa.has_masks else (False,):
-                kernel = dataclasses.replace(
+                kernel = replace(
                     block(data_type, data_type, lanes, vectors, columns, masked=masked),
                     flushes=flushes,
                     b_adjacent=flushes,
@@ -387,7 +386,7 @@ def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None)
         fixed = [shape for shape in admitted if holds_depth(*shape, depth)]
         shapes = list(dict(sorted(fixed)).items())
     for vectors, columns in shapes:
-        kernel = dataclasses.replace(
+        kernel = replace(
             block(data_type, data_type, full_lanes(isa, data_type), vectors, columns, masked=True),
             repeats=True,
             depth=depth,
