@@ -107,14 +107,21 @@ def test_figures_of_the_new_kinds() -> None:
 def test_figures_that_are_not_measured_anew_are_kept(tmp_path: Path) -> None:
     def figure(number: int, cases: int) -> Figure:
         return Figure(
-            number=number, title="a", cases=cases, runs=1, wrong=(), remarks=(), seconds=1.0
+            number=number,
+            title="a",
+            cases=cases,
+            runs=1,
+            wrong=(),
+            remarks=(),
+            seconds=1.0,
+            day=f"day {cases}",
         )
 
     write_figures([figure(1, 1), figure(3, 1)], "before", tmp_path)
     write_figures([figure(2, 2), figure(3, 2)], "now", tmp_path)
     text = (tmp_path / "soak.md").read_text()
     assert [line for line in text.splitlines() if line.startswith(("| 1", "| 2", "| 3"))] == [
-        "| 1 | a | 1 | 1 | 0 |  | 1 |",
-        "| 2 | a | 2 | 1 | 0 |  | 1 |",
-        "| 3 | a | 2 | 1 | 0 |  | 1 |",
+        "| 1 | a | 1 | 1 | 0 |  | 1 | day 1 |",
+        "| 2 | a | 2 | 1 | 0 |  | 1 | day 2 |",
+        "| 3 | a | 2 | 1 | 0 |  | 1 | day 2 |",
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -100,8 +99,7 @@ def soak(
         raise typer.BadParameter("this figure needs the directory of the tests", param_hint="tests")
     campaign = replace(campaign, seed=seed, jobs=jobs, kept=kept)
     target = host_target(os.environ)
-    day = datetime.now(UTC).date().isoformat()
-    machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}, {day}"
+    machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}"
     figures: list[Figure] = []
     for figure in run_campaign(campaign, complain):
         figures.append(figure)

@@ -21,6 +21,8 @@ class Figure:
     wrong: tuple[str, ...]
     remarks: tuple[str, ...]
     seconds: float
+    day: str
+    """When it was measured: figures of one table may be of different days."""
     table: str = ""
     """More of it, as a Markdown table."""
 
@@ -66,12 +68,13 @@ def figures_table(figures: Sequence[Figure], machine: str) -> str:
     rows = [
         f"Measured on {machine}.",
         "",
-        "| # | figure | cases | runs | wrong | remarks | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| # | figure | cases | runs | wrong | remarks | seconds | day |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     rows += [
         f"| {figure.number} | {figure.title} | {figure.cases:,} | {figure.runs:,} "
-        f"| {len(figure.wrong)} | {'; '.join(figure.remarks)} | {figure.seconds:.0f} |"
+        f"| {len(figure.wrong)} | {'; '.join(figure.remarks)} | {figure.seconds:.0f} "
+        f"| {figure.day} |"
         for figure in figures
     ]
     text = "\n".join(rows) + "\n"

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, assert_never
 
 from teir.soak.children import Died, Done, Failed, Hung, Outcome, in_children
@@ -48,6 +49,7 @@ class Tally:
             wrong=tuple(self.wrong),
             remarks=tuple(remarks),
             seconds=self.kept_seconds + time.monotonic() - self.started,
+            day=datetime.now(UTC).date().isoformat(),
             table=table,
         )
 
