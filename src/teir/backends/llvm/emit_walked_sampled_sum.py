@@ -31,7 +31,7 @@ from teir.backends.llvm.emit_fibres import (
 )
 from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
 from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_row_pieces import (
@@ -173,10 +173,12 @@ def _emit_rows(
     left = emit_groups(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, together)
 
     def alone(read: _Body, label: str) -> Values:
+        if places is not None and rows.crd is None:
+            _emit_moving_rows(_at_row(read, rows, bounds, begin_left[0]), rows, label, left)
+            return []
+
         def form(row: str, _: str) -> str:
-            if body.kernel.ahead is not None:
-                _bring_row_near(body, rows, bounds, row)
-            _at_row(read, rows, bounds, row).emit(label, 1)
+            _emit_row_alone(_at_row(read, rows, bounds, row), rows, label)
             return "1"
 
         emit_row_by_row(text, f"each_row{label}", (begin_left[0], left), form)
@@ -185,12 +187,33 @@ def _emit_rows(
     _emit_by_places(body, places, alone)
 
 
-def _bring_row_near(body: _Body, rows: WalkedRows, bounds: Sequence[str], row: str) -> None:
-    """A long fixed row that is numbered is asked for before its turn."""
-    if rows.inputs[0] is Follows.POSITION and body.kernel.dot_vectors >= _LONG_ROW:
-        further = body.text.value(f"add i64 {row}, {_ROWS_AHEAD}")
-        there = _at_row(body, rows, bounds, further).a
-        body.ask_for(there, body.kernel.dot_vectors, LINE_BYTES)
+def _emit_moving_rows(first: _Body, rows: WalkedRows, label: str, left: str) -> None:
+    """``left`` rows from ``first`` on one by one, all pointers moved from each to the next."""
+    text = first.text
+    follows = (Follows.POSITION, rows.inputs[0], rows.output)
+    steps = [
+        0 if one is Follows.NOTHING else step
+        for one, step in zip(follows, ("%pos_row", "%row0", "%c_row"), strict=True)
+    ]
+
+    def form(_: str, now: Values) -> tuple[str, Values]:
+        pos, a, out = now
+        here = replace(first, arrays=(pos, first.arrays[1]), a=a, out=out)
+        _emit_row_alone(here, rows, label)
+        return "1", [shift_pointer(text, *one) for one in zip(now, steps, strict=True)]
+
+    start = [Carried("ptr", one) for one in (first.arrays[0], first.a, first.out)]
+    emit_strides(text, f"each_row{label}", left, start, form)
+
+
+def _emit_row_alone(body: _Body, rows: WalkedRows, label: str) -> None:
+    """One row; a long fixed row that is numbered is asked for before its turn."""
+    kernel, text = body.kernel, body.text
+    is_numbered = rows.inputs[0] is Follows.POSITION
+    if kernel.ahead is not None and is_numbered and kernel.dot_vectors >= _LONG_ROW:
+        there = shift_pointer(text, body.a, text.value(f"mul i64 %row0, {_ROWS_AHEAD}"))
+        body.ask_for(there, kernel.dot_vectors, LINE_BYTES)
+    body.emit(label, 1)
 
 
 def _formed(body: _Body, label: str, count: int) -> Values:
