@@ -180,3 +180,18 @@ def test_wrong_archives_are_refused(tmp_path: Path) -> None:
         with pytest.raises(TeirError) as caught:
             Sparse.from_file(path)
         assert caught.value.findings[0].code == code
+
+
+def test_many_lines_that_say_nothing_come_before_the_entries(tmp_path: Path) -> None:
+    """Reading them one by one must not move all the following ones each time."""
+    path = write(tmp_path, "t.tns", "\n" * 400_000 + "# none\n" + "1 2 3.5\n")
+    assert Sparse.from_file(path).to_dense().tolist() == [[0, 3.5]]
+    path = write(tmp_path, "late.tns", "\n" * 10 + "1 2 3.5\n1 2\n")
+    with pytest.raises(TeirError, match="line 12: expected 3 finite numbers, found '1 2'"):
+        Sparse.from_file(path)
+
+
+@pytest.mark.parametrize("entry", ["1_0 1 2", "1 1 1_0"])
+def test_digits_are_not_grouped(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(TeirError, match="line 2: expected 3 finite numbers"):
+        Sparse.from_file(write(tmp_path, "t.tns", f"1 1 1\n{entry}\n"))

@@ -143,10 +143,9 @@ class _Lines:
     def _ahead(self, keep_comments: bool = False) -> tuple[int, bytes] | None:
         """The next line that says something; it is taken."""
         for chunk in self._chunks:
-            while chunk:
-                number, line = chunk.pop(0)
+            for place, (number, line) in enumerate(chunk, start=1):
                 if line.strip() and (keep_comments or not line.startswith(self._comment)):
-                    self._chunks = _before(chunk, self._chunks)
+                    self._chunks = _before(chunk[place:], self._chunks)
                     return number, line
         return None
 
@@ -163,7 +162,7 @@ class _Lines:
         if found is None or len(words) != count or not all(map(_is_size, words)):
             where = self._name if found is None else f"{self._name}, line {found[0]}"
             expected = f"{count} integers: the sizes"
-            refuse(HEADER, where, expected, repr(found[1][:100]) if found else "the end")
+            refuse(HEADER, where, expected, _shown(found[1]) if found else "the end")
         return [int(word) for word in words]
 
     def table(self, width: int, count: int) -> Array:
@@ -192,7 +191,7 @@ class _Lines:
         width = len(opening[0][1].split()) if opening else 2
         if width < 2:
             where = f"{self._name}, line {opening[0][0]}"
-            refuse(ENTRY, where, "coordinates and a value", repr(opening[0][1][:100]))
+            refuse(ENTRY, where, "coordinates and a value", _shown(opening[0][1]))
         chunks = _before(opening, self._chunks)
         parts = [self._rows(chunk, width) for chunk in chunks]
         return np.concatenate([np.zeros((0, width)), *parts]), extents
@@ -207,10 +206,12 @@ class _Lines:
         self._numbers += [number for number, _ in kept]
         if width == 0 or not kept:
             return np.zeros((len(kept), width))
-        words = b" ".join(line for _, line in kept).split()
+        text = b" ".join(line for _, line in kept)
         try:
-            table = np.array(words).astype(np.float64).reshape(len(kept), width)
+            table = np.array(text.split()).astype(np.float64).reshape(len(kept), width)
         except ValueError:
+            self._refuse_line(kept, width)
+        if b"_" in text:
             self._refuse_line(kept, width)
         if not np.isfinite(table).all() or any(len(line.split()) != width for _, line in kept):
             self._refuse_line(kept, width)
@@ -221,8 +222,7 @@ class _Lines:
             words = line.split()
             if len(words) != width or not all(map(_is_finite, words)):
                 expected = f"{width} finite numbers"
-                found = repr(line[:100].decode("ascii", "replace"))
-                refuse(ENTRY, f"{self._name}, line {number}", expected, found)
+                refuse(ENTRY, f"{self._name}, line {number}", expected, _shown(line))
         raise AssertionError("some line was wrong")
 
     def number_of(self, entry: int) -> int:
@@ -259,7 +259,14 @@ def _is_size(word: bytes) -> bool:
     return word.isdigit() and len(word) < 19
 
 
+def _shown(line: bytes) -> str:
+    return repr(line[:100].decode("ascii", "replace"))
+
+
 def _is_finite(word: bytes) -> bool:
+    """Python reads 1_0 as 10; the formats do not."""
+    if b"_" in word:
+        return False
     try:
         return bool(np.isfinite(float(word)))
     except ValueError:
