@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import Format, Level
+from teir.cli.peers.operands import NATURAL_OFFSET, place_array
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.statement import Statement, statement_of
@@ -73,14 +74,17 @@ class Data:
         return known
 
     def operands(self, statement: Statement, extent: int) -> Arrays:
-        """B's arrays, random dense inputs, and an output A of zeros."""
+        """B's arrays, random dense inputs, and an output A of zeros, all in memory of their own.
+
+        They begin where NumPy's own large arrays do in a cache line, whatever the allocator.
+        """
         extents = self.index_extents(statement, extent)
         draw = np.random.default_rng(extent)
         operands = dict(self.arrays)
         for access in statement.inputs[1:]:
             operands[access.tensor] = draw.standard_normal([extents[i] for i in access.indices])
         operands["A"] = np.zeros(self.output_shape(statement, extent))
-        return operands
+        return {name: _placed(array) for name, array in operands.items()}
 
     def output_shape(self, statement: Statement, extent: int) -> tuple[int, ...]:
         """The shape of A; with B's pattern, its stored positions come first."""
@@ -89,6 +93,12 @@ class Data:
         if statement.compressed_indices(statement.output.tensor):
             return (self.arrays["B.crd1"].size, *shape[2:])
         return shape
+
+
+def _placed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    copy = place_array(array.shape, range(array.ndim), array.dtype, NATURAL_OFFSET)
+    copy[...] = array
+    return copy
 
 
 def statement_for(kernel: str) -> Statement:

@@ -193,8 +193,8 @@ def _peers(
 def _planned(kernel: str, data: Data, operands: Arrays, threads: int) -> Call:
     """What a user calls: a plan, on a result made beforehand."""
     levels = range(1, len(data.extents))
-    indices = {n: (data.arrays[f"B.pos{n}"], data.arrays[f"B.crd{n}"]) for n in levels}
-    b = teir.Sparse.from_levels(data.extents, "dss"[: len(data.extents)], indices, data.arrays["B"])
+    indices = {n: (operands[f"B.pos{n}"], operands[f"B.crd{n}"]) for n in levels}
+    b = teir.Sparse.from_levels(data.extents, "dss"[: len(data.extents)], indices, operands["B"])
     names = [access.tensor for access in statement_for(kernel).inputs]
     given = [b if name == "B" else operands[name] for name in names]
     plan = teir.plan(KERNELS[kernel], *given, threads=threads)
