@@ -21,6 +21,12 @@ def test_far_rows_are_asked_for(data_type: DataType, rows: int) -> None:
     assert choice.row_block == rows
 
 
+@pytest.mark.parametrize(("extents", "depth"), [({}, 384), ({"t": 16}, 512)], ids=["cut", "whole"])
+def test_sums_that_are_cut_are_cut_short(extents: dict[str, int], depth: int) -> None:
+    choice = choice_of("turs,pqut->pqrs", FAR | extents, USUAL, DataType.FP64)
+    assert (choice.prefetches_a, choice.depth) == (True, depth)
+
+
 @pytest.mark.parametrize(("data_type", "rows"), [(DataType.FP64, 24), (DataType.FP32, 48)])
 @pytest.mark.parametrize(
     ("text", "columns"), [("dca,bd->cba", 24), ("cda,bd->cba", 24), ("cda,db->cba", 168)]

@@ -14,7 +14,7 @@ from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import BringLines, Elementwise, TransposeCopy
 from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
-from teir.target import Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
 """Tiles from here on are written past the caches in pieces long enough to pay."""
@@ -220,8 +220,13 @@ def _asking(
     longest = max(around, key=lambda axis: axis.extent)
     source = operands[0]
     row_bytes = turned.group.extent * turned.along_input.extent * width
-    lines = -(-row_bytes // _LINE_BYTES) + 1
     rows = turned.along_output
+    steps = (
+        source.offset_bytes + ARRAY_START_BYTES,
+        *(axis.strides[0] for axis in (*around, rows)),
+    )
+    begins_lines = all(step % _LINE_BYTES == 0 for step in steps)
+    lines = -(-row_bytes // _LINE_BYTES) + (not begins_lines)
     if lines * rows.extent > _MOST_ASKED:
         return ()
     offset = source.offset_bytes + longest.strides[0]

@@ -84,8 +84,13 @@ class ProductBlocks(msgspec.Struct, frozen=True):
         is_packed = self.shape.m is not None and self.choice.packed_a is not Packing.NONE
         size = reductions.packed_size if is_packed else reductions.size
         blocks = structs.replace(self, depth=reductions.size if size > reductions.size else None)
+        body = Body()
+        if is_packed and reductions.lead:
+            head = Span(cut_axis.label, reductions.lead, cut_axis.strides, cut_axis.offsets)
+            body += structs.replace(self, depth=head.extent).block((head, *inside), first)
+            cut_axis, first = cut_axis.rest(head.extent), None
         outer, inner = cut_axis.split(size)
-        body = self._reduced(outer, first, lambda to: blocks.block((inner, *inside), to))
+        body += self._reduced(outer, first, lambda to: blocks.block((inner, *inside), to))
         done = outer.extent * size
         if done < cut_axis.extent:
             body += blocks.block((cut_axis.rest(done), *inside), None)

@@ -46,6 +46,9 @@ _PANELS_OF_A_RUN = 4
 _ASKED_COLUMNS = 24
 """Columns of a tile where A stays in place and long sums are made: tiles of all columns take 2 to
 17 % longer."""
+_ASKED_DEPTH = 384
+"""Products of a reduction block where A stays in place and sums are cut: the columns of the next
+block, which nobody asks for, are fewer beside what the next panel asks for."""
 _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
@@ -155,6 +158,8 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
     """
     assert shape.m is not None
     assert shape.n is not None
+    if not reductions_of(shape, depth).is_one_block:
+        depth = min(depth, _ASKED_DEPTH)
     panel = asked_panel(shape, machine)
     streams = _is_written_once(shape, depth, machine)
     is_adjacent = shape.n.stride(shape.b.name) == shape.b.data_type.width

@@ -6,11 +6,14 @@ a run of that order.
 
 from __future__ import annotations
 
+from math import gcd
+
 import msgspec
 
 from teir.passes.extents import even_block
-from teir.search.shape import PIECE_BYTES, ProductShape
+from teir.search.shape import PIECE_BYTES, ProductShape, some
 from teir.search.step import Span
+from teir.target import ARRAY_START_BYTES
 
 _FEWEST = 64
 """Rows, and columns, from which A is large and often read."""
@@ -21,13 +24,15 @@ _INSIDE = 3
 class Reductions(msgspec.Struct, frozen=True):
     """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first.
 
-    A is packed for ``packed_size`` indices of ``cut`` at once, one block or several.
+    A is packed for ``packed_size`` indices of ``cut`` at once, one block or several; for ``lead``
+    indices first, a block of their own, after which pieces of A begin with lines of memory.
     """
 
     outside: tuple[Span, ...]
     cut: Span | None
     size: int
     packed_size: int
+    lead: int
     inside: tuple[Span, ...]
 
     @property
@@ -52,14 +57,16 @@ def reductions_of(shape: ProductShape, depth: int) -> Reductions:
         inside.insert(0, axes.pop())
     room = depth // products
     if not axes or room < 2 or len(inside) == _INSIDE:
-        return Reductions(tuple(axes), None, 1, 1, tuple(inside))
+        return Reductions(tuple(axes), None, 1, 1, 0, tuple(inside))
     size = even_block(axes[-1].extent, room)
     if inside:
         size = _in_pieces(size, room, axes[-1], shape)
     if inside and size == 1:
-        return Reductions(tuple(axes), None, 1, 1, tuple(inside))
+        return Reductions(tuple(axes), None, 1, 1, 0, tuple(inside))
     cut = axes.pop()
-    return Reductions(tuple(axes), cut, size, _packed_size(size, cut, shape), tuple(inside))
+    packed_size = _packed_size(size, cut, shape)
+    lead = _lead(size, packed_size, cut, shape)
+    return Reductions(tuple(axes), cut, size, packed_size, lead, tuple(inside))
 
 
 def _in_pieces(size: int, room: int, axis: Span, shape: ProductShape) -> int:
@@ -90,3 +97,20 @@ def _packed_size(size: int, axis: Span, shape: ProductShape) -> int:
         return size
     together = PIECE_BYTES // (size * width) * size
     return together if together < axis.extent and axis.extent % size == 0 else size
+
+
+def _lead(size: int, packed_size: int, axis: Span, shape: ProductShape) -> int:
+    """Indices before the first line of rows of A that are packed in whole lines; 0 for none.
+
+    Rows begin all at the same place of a line, or half of them half a line further on, where arrays
+    begin as they do.
+    """
+    a, width = shape.a.name, shape.a.data_type.width
+    if packed_size == size or width > ARRAY_START_BYTES:
+        return 0
+    sides = (*shape.m_outer, *some(shape.m), *shape.c, *shape.k)
+    apart = gcd(PIECE_BYTES, *(one.stride(a) for one in sides if one is not axis))
+    lead = (apart - ARRAY_START_BYTES) // width
+    left = (axis.extent - lead) % packed_size
+    is_cut_evenly = left <= size or left % size == 0
+    return lead if 2 * apart >= PIECE_BYTES and is_cut_evenly and lead < axis.extent else 0
