@@ -12,7 +12,7 @@ from itertools import permutations
 
 import msgspec
 
-from teir.ir.nodes import Axis, Primitive, Program
+from teir.ir.nodes import Axis, Operation, Primitive, Program
 from teir.lower.copied_scratch import copied_scratch
 from teir.lower.turned_rows import (
     TurnedRows,
@@ -25,6 +25,9 @@ from teir.lower.turned_rows import (
 from teir.target import ARRAY_START_BYTES
 
 _COPIES = 4
+_FEWEST_AGAIN = 2
+"""Of the copies that leave turned rows or runs all are between the same two tensors, and differ: so
+many at least besides the first one."""
 _RUNS = 2
 _LINE_BYTES = 64
 
@@ -48,6 +51,9 @@ Turned = TurnedRows | TurnedRuns
 
 def turned_operands(program: Program) -> dict[str, Turned]:
     """The scratch tensors that copies, and nothing else, fill with rows and turned rows."""
+    copied = [one.operands for one in program.primitives if one.operation is Operation.COPY]
+    if len(copied) - len(set(copied)) < _FEWEST_AGAIN:
+        return {}
     rows: dict[str, Turned] = {**turned_rows(program)}
     return rows | _turned_runs(program)
 

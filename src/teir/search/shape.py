@@ -41,18 +41,25 @@ class ProductShape(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        return extent_of((*self.m_outer, *some(self.m)))
+        return _points(self.m_outer, self.m)
 
     @property
     def columns(self) -> int:
-        return extent_of((*self.n_outer, *some(self.n)))
+        return _points(self.n_outer, self.n)
+
+
+def _points(outer: Sequence[Span], inner: Span | None) -> int:
+    total = 1 if inner is None else inner.extent
+    for axis in outer:
+        total *= axis.extent
+    return total
 
 
 def product_shape(step: Step) -> ProductShape | None:
     """The shape of a two-input step; None when the lanes belong to a C axis."""
     a, b = step.inputs
     out = step.output
-    free = [axis for axis in step.axes if axis.stride(out.name)]
+    free = [axis for axis in step.axes if _moves(axis, out)]
     batch = [axis for axis in free if _moves(axis, a) and _moves(axis, b)]
     m_axes = [axis for axis in free if axis not in batch and not _moves(axis, b)]
     n_axes = [axis for axis in free if axis not in batch and _moves(axis, b)]
@@ -79,7 +86,7 @@ def product_shape(step: Step) -> ProductShape | None:
 
 
 def _moves(axis: Span, tensor: Tensor) -> bool:
-    return axis.stride(tensor.name) != 0
+    return bool(axis.strides.get(tensor.name))
 
 
 def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[int, bool, int]:
@@ -90,6 +97,8 @@ def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[in
 
 def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
     """The axes in the order of their strides on ``tensor``, the largest first."""
+    if len(axes) < 2:
+        return tuple(axes)
     return tuple(sorted(axes, key=lambda axis: axis.stride(tensor.name), reverse=True))
 
 
@@ -101,7 +110,7 @@ def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, 
         near_a = axis.stride(a.name) == a.data_type.width
         return (not near_b, not near_a, axis.stride(a.name) + axis.stride(b.name))
 
-    return tuple(sorted(axes, key=far, reverse=True))
+    return tuple(sorted(axes, key=far, reverse=True)) if len(axes) > 1 else tuple(axes)
 
 
 def _in_lines(k: tuple[Span, ...], a: Tensor, out: Tensor) -> tuple[Span, ...]:
