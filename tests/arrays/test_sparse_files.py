@@ -195,3 +195,9 @@ def test_many_lines_that_say_nothing_come_before_the_entries(tmp_path: Path) -> 
 def test_digits_are_not_grouped(tmp_path: Path, entry: str) -> None:
     with pytest.raises(TeirError, match="line 2: expected 3 finite numbers"):
         Sparse.from_file(write(tmp_path, "t.tns", f"1 1 1\n{entry}\n"))
+
+
+def test_a_path_is_a_path() -> None:
+    wrong: Any = 3
+    with pytest.raises(TeirError, match="TEIR680 at path: expected the path of a file, found int"):
+        Sparse.from_file(wrong)

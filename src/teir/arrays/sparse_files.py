@@ -6,6 +6,7 @@ Every line is looked at; nothing is unpickled; what a compressed file may grow t
 from __future__ import annotations
 
 import gzip
+import os
 import stat
 import zipfile
 import zlib
@@ -32,6 +33,8 @@ _CHUNK = 1 << 20
 
 def read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
     """The elements of a file, by its ending. Raises TeirError with the offending line."""
+    if not isinstance(path, (str, os.PathLike)):
+        refuse(FILE, "path", "the path of a file", type(path).__name__)
     name = str(path)
     file = Path(path)
     try:
