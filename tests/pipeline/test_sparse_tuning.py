@@ -12,32 +12,21 @@ import pytest
 import scipy.sparse
 
 import teir
+from pipeline.tuning_folder import new_process, own_folder
 from teir.pipeline import sparse_tuning
-from teir.runtime.runtime import current
 
 PRODUCT = "ij,jk,kl->il"
-KEPT = ("tuning records", "sparse tuning records", "sparse schedules", "sparse calls")
 
 draw = np.random.default_rng(5)
 B = scipy.sparse.random_array((60, 50), density=0.1, format="csr", rng=draw)
 C, D = draw.standard_normal((50, 24)), draw.standard_normal((24, 16))
 
 
-def new_process() -> dict[str, Any]:
-    """Forget what this process knows of records and schedules; what that was."""
-    kept = current()._kept
-    return {name: kept.pop(name) for name in KEPT if name in kept}
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where records are kept."""
-    monkeypatch.setenv("TEIR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TEIR_CACHE", raising=False)
-    before = new_process()
-    yield tmp_path / "cache" / "tuning"
-    new_process()
-    current()._kept.update(before)
+    with own_folder(tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 @pytest.fixture

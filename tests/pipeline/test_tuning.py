@@ -13,28 +13,19 @@ import numpy as np
 import pytest
 
 import teir
+from pipeline.tuning_folder import new_process, own_folder
 from teir.errors import TeirError
 from teir.pipeline import machine_speeds, timing, tuning
 from teir.pipeline.machine_speeds import known_speeds, measured_speeds, tuning_records
 from teir.pipeline.tuning_records import read_export, read_record, write_export
-from teir.runtime.runtime import current
 from teir.search.machine import Speeds
 
 EXPRESSION = "aij,jk->aki"
-KEPT_PER_PROCESS = ("tuning records", "speeds", "einsum plans")
-
-
-def new_process() -> dict[str, Any]:
-    """Forget what this process knows of records and plans; what that was."""
-    kept = current()._kept
-    return {name: kept.pop(name) for name in KEPT_PER_PROCESS if name in kept}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where records are kept."""
-    monkeypatch.setenv("TEIR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("TEIR_CACHE", raising=False)
     speeds = Speeds(
         fp32_flops_per_second=1e11,
         fp64_flops_per_second=5e10,
@@ -44,10 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         l3_bytes=1 << 25,
     )
     monkeypatch.setattr(machine_speeds, "_measure", lambda _: speeds)
-    before = new_process()
-    yield tmp_path / "cache" / "tuning"
-    new_process()
-    current()._kept.update(before)
+    with own_folder(tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 @pytest.fixture
