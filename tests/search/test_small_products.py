@@ -94,7 +94,7 @@ def test_the_kernel_made_for_the_shape_is_called(
 @pytest.mark.parametrize(
     ("text", "row"), [("ik,k->i", 300), ("ik,ik->i", 300), ("ik->i", 300), ("ik,i->k", 300)]
 )
-@pytest.mark.parametrize(("rows", "is_far"), [(30_000, True), (1000, False)])
+@pytest.mark.parametrize(("rows", "is_far"), [(30_000, True), (300, False)])
 def test_short_rows_from_memory_are_read_one_after_the_other(
     text: str, row: int, rows: int, is_far: bool
 ) -> None:
