@@ -125,3 +125,12 @@ def test_a_missing_file_is_no_expression(teir: Teir) -> None:
     done = teir("bench", "nothing.teir")
     assert done.code == 2
     assert done.err.startswith("TEIR100")
+
+
+@pytest.mark.parametrize("command", ["einsum", "bench", "compare", "tune"])
+def test_index_notation_is_refused_with_one_finding(teir: Teir, command: str) -> None:
+    done = teir(command, "A[i,l] = B[i,j] * C[j,l]", "--sizes", "i=3,j=4,l=5")
+    assert done.code == 2
+    assert done.err.startswith("TEIR817 at expression: expected an einsum such as ij,jk->ik")
+    assert done.err.count("TEIR") == 1
+    assert "teir explain" in done.err

@@ -17,13 +17,13 @@ from teir.cli.expression import (
     data_type_named,
     operand_shapes,
     require_memory,
+    stated_einsum,
 )
 from teir.cli.options import JsonFlag
 from teir.cli.rules import COMPARABLE, ExitCode, refuse
 from teir.cli.timing import in_time_unit
 from teir.dtypes import DataType
 from teir.expr.check import bind_shapes
-from teir.expr.parsing import parse_expression
 
 if TYPE_CHECKING:
     from teir.cli.peers.case import Case
@@ -77,7 +77,7 @@ def stated_case(expression: str, sizes: Sequence[str]) -> Case:
     """The expression with its extents, its output written out. Raises TeirError (TEIR815)."""
     from teir.cli.peers.case import Case
 
-    subscripts = parse_expression(expression)
+    subscripts = stated_einsum(expression)
     shapes = operand_shapes(subscripts, sizes)
     einsum = bind_shapes(subscripts, shapes).einsum
     terms = (*einsum.inputs, einsum.output)

@@ -16,13 +16,13 @@ from teir.cli.expression import (
     data_type_named,
     draw_operands,
     operand_shapes,
+    stated_einsum,
 )
 from teir.cli.options import CompareFlag, JsonFlag, SeedOption, ThreadsOption
 from teir.cli.rules import ExitCode
 from teir.dtypes import DataType
 from teir.expr.check import bind_shapes
 from teir.expr.nodes import Einsum
-from teir.expr.parsing import parse_expression
 from teir.ir.accuracy import PASS, error_bound, error_ratio
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,7 +52,7 @@ def einsum(
     from teir.pipeline.einsum import plan
 
     data_type = data_type_named(dtype)
-    subscripts = parse_expression(expression)
+    subscripts = stated_einsum(expression)
     shapes = operand_shapes(subscripts, sizes)
     bind_shapes(subscripts, shapes)
     arrays = draw_operands(shapes, data_type, seed)
@@ -96,7 +96,7 @@ def compare_with_numpy(
     expression: str, arrays: list[Array], result: Array, data_type: DataType
 ) -> float:
     """The largest error over its bound, against NumPy's einsum in double precision."""
-    bound = bind_shapes(parse_expression(expression), [array.shape for array in arrays])
+    bound = bind_shapes(stated_einsum(expression), [array.shape for array in arrays])
     exact = _numpy_einsum(bound.einsum, [wide(array) for array in arrays])
     magnitude = _numpy_einsum(bound.einsum, [np.abs(wide(array)) for array in arrays])
     summed = set(bound.einsum.indices) - set(bound.einsum.output)

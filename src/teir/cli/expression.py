@@ -13,8 +13,9 @@ import numpy as np
 import typer
 
 from teir.cli.operands import draw_numbers, gather_arrays
-from teir.cli.rules import DATA_TYPE_NAME, MEMORY, SIZES, refuse
+from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, SIZES, refuse
 from teir.dtypes import DataType
+from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression
 from teir.ir.check import check as check_program
@@ -98,10 +99,18 @@ def _explain_executable(executable: Executable, call: Callable[[], object] | Non
     )
 
 
+def stated_einsum(text: str) -> Subscripts:
+    """An einsum or a tree. Raises TeirError, of index notation with one finding (TEIR817)."""
+    if is_index_notation(text):
+        hint = "teir explain shows and, with --measure, times index notation"
+        refuse(EINSUM, "expression", "an einsum such as ij,jk->ik", "index notation", hint)
+    return parse_expression(text)
+
+
 def _expression_job(
     text: str, sizes: Sequence[str], data_type: DataType, threads: int | None
 ) -> Job:
-    shapes = operand_shapes(parse_expression(text), sizes)
+    shapes = operand_shapes(stated_einsum(text), sizes)
     from teir.pipeline.einsum import plan
 
     count = usable_threads(os.environ) if threads is None else threads

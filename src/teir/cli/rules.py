@@ -51,6 +51,12 @@ MEMORY = Rule(
     sentence="The operands fit in memory.",
     source=_SOURCE,
 )
+EINSUM = Rule(
+    code="TEIR817",
+    sentence="Commands that draw operands take an einsum or an einsum tree; index notation is for "
+    "teir explain and teir schedules.",
+    source=_SOURCE,
+)
 COMPARABLE = Rule(
     code="TEIR815",
     sentence="compare takes an einsum of single letters, each at most once in an operand.",

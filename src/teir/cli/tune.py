@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teir.cli.console import Json, complain, say, say_json, say_table
-from teir.cli.expression import DtypeOption, SizesOption, data_type_named, operand_shapes
+from teir.cli.expression import (
+    DtypeOption,
+    SizesOption,
+    data_type_named,
+    operand_shapes,
+    stated_einsum,
+)
 from teir.cli.options import JsonFlag, ThreadsOption
 from teir.cli.rules import OUTPUT_FILE, TUNED, refuse
 from teir.cli.timing import in_time_unit
-from teir.expr.parsing import parse_expression
 from teir.ir.check import check as check_program
 from teir.ir.load import load, read_file, save
 
@@ -75,7 +80,7 @@ def _tune_expression(
     from teir.pipeline.einsum import plan
     from teir.pipeline.tuning import progress_bar, tune
 
-    shapes = operand_shapes(parse_expression(text), sizes)
+    shapes = operand_shapes(stated_einsum(text), sizes)
     made = plan(text, *shapes, dtype=data_type_named(dtype), threads=threads)
     if made.decidable is None:
         refuse(TUNED, "EXPRESSION", "a result computed by native code", "one that is not")
