@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from cli.command_line import Teir
+from teir import __version__
 from teir.cli import demo as demo_module
 from teir.cli.demo import MODES, cosine_modes, read_stiffness
 from teir.ir.limits import LIMITS
@@ -74,3 +78,10 @@ def test_info(teir: Teir) -> None:
     text = teir("info").out
     assert "limits of inputs" in text
     assert "measured" in text
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "teir", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"teir {__version__}"
