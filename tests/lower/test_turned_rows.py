@@ -14,7 +14,8 @@ from teir.ir.parsing import parse_program
 from teir.lower.kernel_program import Call, KernelNode, inner_nodes
 from teir.lower.kernels import PanelBlock
 from teir.lower.lower import lower
-from teir.lower.turned_rows import turned_rows
+from teir.lower.turned_rows import TurnedRows
+from teir.lower.turned_runs import turned_operands
 from teir.target import ARRAY_START_BYTES, Isa
 
 PACKED = """teir 1 "turned rows"
@@ -60,10 +61,11 @@ def panels_of(text: str) -> list[PanelBlock]:
 
 
 def test_turned_rows_are_found() -> None:
-    found = turned_rows(parse_program(PACKED))
+    found = turned_operands(parse_program(PACKED))
     assert {
         name: (one.rows.name, one.others, one.first, one.distance_bytes)
         for name, one in found.items()
+        if isinstance(one, TurnedRows)
     } == {"packed": ("m", {"e", "k"}, 6, 960)}
     panels = panels_of(PACKED)
     assert panels

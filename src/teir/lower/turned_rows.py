@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from teir.ir.nodes import Axis, Primitive, Program
-from teir.lower.copied_scratch import copied_scratch
+from teir.ir.nodes import Axis, Primitive
 
-_COPIES = 3
+ROW_COPIES = 3
 
 
 class TurnedRows(msgspec.Struct, frozen=True):
@@ -28,16 +27,6 @@ class TurnedRows(msgspec.Struct, frozen=True):
     first: int
     offset_bytes: int
     distance_bytes: int
-
-
-def turned_rows(program: Program) -> dict[str, TurnedRows]:
-    """The scratch tensors that three copies, and nothing else, fill with rows and turned rows."""
-    axes = program.axis_table()
-    found = {
-        copies[0].output: _turned(copies, above, axes)
-        for above, copies in copied_scratch(program, _COPIES)
-    }
-    return {name: turned for name, turned in found.items() if turned is not None}
 
 
 def turned_of_tile(
@@ -67,10 +56,11 @@ def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:
     return axis.extent, axis.strides[tensor], axis.offsets[tensor]
 
 
-def _turned(
+def turned_rows(
     copies: Sequence[Primitive], above: Sequence[Axis], axes: dict[str, Axis]
 ) -> TurnedRows | None:
-    """The rows of the first copy, if the others copy them once more behind themselves."""
+    """The rows of the first of `ROW_COPIES` copies, if the others copy them once more behind
+    themselves."""
     whole, late, early = copies
     shared = set(whole.axes) & set(late.axes) & set(early.axes)
     own = [[axes[name] for name in one.axes if name not in shared] for one in copies]

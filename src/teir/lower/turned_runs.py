@@ -12,9 +12,10 @@ from itertools import permutations
 
 import msgspec
 
-from teir.ir.nodes import Axis, Operation, Primitive, Program
+from teir.ir.nodes import Axis, Primitive, Program
 from teir.lower.copied_scratch import copied_scratch
 from teir.lower.turned_rows import (
+    ROW_COPIES,
     TurnedRows,
     begin_of,
     lie_apart,
@@ -24,10 +25,7 @@ from teir.lower.turned_rows import (
 )
 from teir.target import ARRAY_START_BYTES
 
-_COPIES = 4
-_FEWEST_AGAIN = 2
-"""Of the copies that leave turned rows or runs all are between the same two tensors, and differ: so
-many at least besides the first one."""
+_RUN_COPIES = 4
 _RUNS = 2
 _LINE_BYTES = 64
 
@@ -51,11 +49,17 @@ Turned = TurnedRows | TurnedRuns
 
 def turned_operands(program: Program) -> dict[str, Turned]:
     """The scratch tensors that copies, and nothing else, fill with rows and turned rows."""
-    copied = [one.operands for one in program.primitives if one.operation is Operation.COPY]
-    if len(copied) - len(set(copied)) < _FEWEST_AGAIN:
-        return {}
-    rows: dict[str, Turned] = {**turned_rows(program)}
-    return rows | _turned_runs(program)
+    found: dict[str, Turned] = {}
+    axes = program.axis_table()
+    for above, copies in copied_scratch(program, min(ROW_COPIES, _RUN_COPIES)):
+        turned: Turned | None = None
+        if len(copies) == ROW_COPIES:
+            turned = turned_rows(copies, above, axes)
+        elif len(copies) == _RUN_COPIES:
+            turned = _turned(copies, above, axes)
+        if turned is not None:
+            found[copies[0].output] = turned
+    return found
 
 
 def turned_operand_of_tile(
@@ -80,19 +84,10 @@ def _among(axis: Axis, walked: Sequence[Axis], tensor: str) -> Axis | None:
     return found[0] if len(found) == 1 else None
 
 
-def _turned_runs(program: Program) -> dict[str, TurnedRuns]:
-    axes = program.axis_table()
-    found = {
-        copies[0].output: _turned(copies, above, axes)
-        for above, copies in copied_scratch(program, _COPIES)
-    }
-    return {name: turned for name, turned in found.items() if turned is not None}
-
-
 def _turned(
     copies: Sequence[Primitive], above: Sequence[Axis], axes: dict[str, Axis]
 ) -> TurnedRuns | None:
-    """The rows of the first copy, if the others copy them once more behind themselves."""
+    """Rows and runs of the first copy, if the others copy them once more behind themselves."""
     whole = copies[0]
     (source,), target = whole.inputs, whole.output
     shared = set(whole.axes).intersection(*(one.axes for one in copies[1:]))
