@@ -27,8 +27,15 @@ from teir.pipeline.operand_types import (
     contiguous_numpy,
     stored_type,
 )
-from teir.pipeline.plan import Plan, operand_type, run_views, view_out
-from teir.pipeline.planning import Wishes, callable_plan, kept_plans, plan_arrays, plan_types
+from teir.pipeline.plan import Plan, operand_type, run_planned, run_views, view_out
+from teir.pipeline.planning import (
+    Wishes,
+    callable_plan,
+    first_plan,
+    kept_plans,
+    plan_arrays,
+    plan_types,
+)
 from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
@@ -88,16 +95,19 @@ def einsum(
                 break
             key += (operand.dtype, operand.shape, operand.strides)
         else:
-            plan = kept_plans().plans.get(tuple(key))
+            kept, signature = kept_plans(), tuple(key)
+            plan = kept.plans.get(signature)
             if plan is None and is_index_notation(subscripts):
                 return _sparse(subscripts, operands, out, None, None, None, False)
             if plan is None:
-                plan, views = plan_arrays(parse_expression(subscripts), operands, Wishes())
-                kept_plans().keep(tuple(key), plan)
-                return run_views(plan, views, None if out is None else view_out(plan.problem, out))
+                plan, views = first_plan(parse_expression(subscripts), operands)
+                kept.keep(signature, plan)
+                return run_planned(
+                    plan, views, None if out is None else view_out(plan.problem, out)
+                )
             if not plan.is_callable:
                 plan = callable_plan(plan)
-                kept_plans().keep(tuple(key), plan)
+                kept.keep(signature, plan)
             return plan.call_planned(operands, out)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and not tune and type(subscripts) is str:

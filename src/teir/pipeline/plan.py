@@ -190,10 +190,23 @@ def run_plan(plan: Plan, operands: Sequence[Any], out: Any) -> Any:
 def run_views(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     """As `run_plan`, for arrays already viewed."""
     types = tuple(operand_type(view) for view in views)
-    out_type = plan.problem.out if out is None else operand_type(out)
-    if types != plan.problem.operands or out_type != plan.problem.out:
-        _require_planned(plan.problem, types)
-        plan = plan.replan(types, None if out is None else out_type)
+    if types == plan.problem.operands:
+        return run_planned(plan, views, out)
+    _require_planned(plan.problem, types)
+    replanned = plan.replan(types, None if out is None else operand_type(out))
+    return _run(replanned, views, out)
+
+
+def run_planned(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
+    """As `run_views`, for operands known to be those planned for."""
+    if out is not None:
+        out_type = operand_type(out)
+        if out_type != plan.problem.out:
+            plan = plan.replan(plan.problem.operands, out_type)
+    return _run(plan, views, out)
+
+
+def _run(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     if out is not None:
         _require_apart(views, out)
     match plan.problem.route:

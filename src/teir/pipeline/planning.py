@@ -15,14 +15,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from teir.arrays.adapters import view_array
+from teir.arrays.adapters import ArrayView, view_array
 from teir.backends.llvm.call import bind_call
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.errors import TeirError
 from teir.expr.nodes import Subscripts
 from teir.pipeline.choosing import Decidable, chosen_tree
 from teir.pipeline.determinism import Determinism, planned_threads
-from teir.pipeline.executable import Executable, compile_program, thread_count
+from teir.pipeline.executable import (
+    Executable,
+    compile_program,
+    default_threads,
+    thread_count,
+)
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
 from teir.pipeline.operand_types import OperandType
@@ -56,6 +61,16 @@ def plan_arrays(
     views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
     types = tuple(operand_type(view) for view in views)
     return plan_types(subscripts, types, None, wishes), views
+
+
+def first_plan(subscripts: Subscripts, operands: Sequence[Any]) -> tuple[Plan, list[ArrayView]]:
+    """A plan of usual wishes, made now: the caller found none, and keeps it by a key of its own.
+
+    With it the operands as they were looked at.
+    """
+    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
+    types = tuple([operand_type(view) for view in views])
+    return _make_plan(subscripts, types, None, Wishes(threads=default_threads())), views
 
 
 def plan_types(
