@@ -8,23 +8,28 @@ from the right, so that operands of different rank broadcast against each other 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(msgspec.Struct, frozen=True, kw_only=True):
     """The subscripts of one operand: symbols, and where among them the ellipsis stands, if any.
 
     ``columns`` holds the 0-based position of every symbol in the text, for findings; ``start`` is
-    the position where the term begins.
+    the position where the term begins. Terms are equal wherever they stand.
     """
 
     symbols: tuple[str, ...]
     ellipsis: int | None
-    columns: tuple[int, ...] = field(compare=False)
-    start: int = field(compare=False)
+    columns: tuple[int, ...]
+    start: int
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Term):
+            return NotImplemented
+        return self.symbols == other.symbols and self.ellipsis == other.ellipsis
+
+    def __hash__(self) -> int:
+        return hash((self.symbols, self.ellipsis))
 
     def __str__(self) -> str:
         together = "".join(self.symbols)
@@ -36,8 +41,7 @@ class Term:
         return "".join((*before, "...", *after))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nesting:
+class Nesting(msgspec.Struct, frozen=True, kw_only=True):
     """How an einsum tree nests its terms.
 
     ``path`` holds the steps in opt_einsum's convention (positions in the list of what is left, the
@@ -48,17 +52,29 @@ class Nesting:
     results: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscripts:
+class Subscripts(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed expression; ``output`` is None where the text has no arrow.
 
     ``nesting`` is given where the text was a tree; its symbols may have several characters.
+    Expressions are equal however their ``text`` is spaced.
     """
 
     inputs: tuple[Term, ...]
     output: Term | None
-    text: str = field(compare=False)
+    text: str
     nesting: Nesting | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Subscripts):
+            return NotImplemented
+        return (self.inputs, self.output, self.nesting) == (
+            other.inputs,
+            other.output,
+            other.nesting,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.output, self.nesting))
 
     def __str__(self) -> str:
         """The canonical text: no blanks."""
