@@ -48,30 +48,19 @@ def emit_step(
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, partial(emit_step, choose=choose))
-    dots = dots_of(step) if step.reductions else None
-    if dots is not None:
-        return emit_dots(emission, dots, machine)
-    turned = turned_dot_of(step)
-    if turned is not None:
-        return emit_turned_dot(emission, turned, machine)
-    if len(step.inputs) == 1:
-        if step.reductions:
-            return emit_sum(emission, step, machine)
-        return emit_copy(emission, step, machine)
-    if not step.reductions:
-        return emit_product(emission, step, machine)
-    lanes = lane_step_of(step)
-    if lanes is not None:
-        return emit_lanes(emission, lanes, machine)
+    if not _has_rows_and_columns(step):
+        body = _emit_without_matrix(emission, step, machine)
+        if body is not None:
+            return body
     shape = product_shape(step)
     assert shape is not None
-    if is_small_batch(shape):
+    if shape.c and is_small_batch(shape):
         return emit_small_batch(emission, shape, machine)
-    if is_sweep(shape):
+    if shape.n is None and is_sweep(shape):
         return emit_sweep(emission, shape, machine)
     if is_few_dots(shape):
         return emit_few_dots(emission, shape, machine)
-    tile = output_tile(step, machine)
+    tile = output_tile(step, shape, machine)
     if tile is not None:
         return emit_through_tile(
             emission,
@@ -93,6 +82,44 @@ def emit_step(
     return emit_relaid_copy(emission, moved, machine) + emit_contraction(
         emission, shape, machine, choose(shape, machine)
     )
+
+
+def _has_rows_and_columns(step: Step) -> bool:
+    """True for a sum of products of which either input alone has an axis, and no axis moves all."""
+    if len(step.inputs) != 2:
+        return False
+    (first, second), out = step.inputs, step.output
+    has_rows = has_columns = has_sum = False
+    for axis in step.axes:
+        strides = axis.strides
+        in_first, in_second = strides.get(first.name), strides.get(second.name)
+        if not strides.get(out.name):
+            has_sum = True
+        elif in_first and in_second:
+            return False
+        else:
+            has_rows = has_rows or bool(in_first)
+            has_columns = has_columns or bool(in_second)
+    return has_rows and has_columns and has_sum
+
+
+def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Body | None:
+    """The nodes of a step that is no sum of products, or one of single rows or columns or with
+    lanes along a batch axis; None for all others."""
+    dots = dots_of(step) if step.reductions else None
+    if dots is not None:
+        return emit_dots(emission, dots, machine)
+    turned = turned_dot_of(step)
+    if turned is not None:
+        return emit_turned_dot(emission, turned, machine)
+    if len(step.inputs) == 1:
+        if step.reductions:
+            return emit_sum(emission, step, machine)
+        return emit_copy(emission, step, machine)
+    if not step.reductions:
+        return emit_product(emission, step, machine)
+    lanes = lane_step_of(step)
+    return None if lanes is None else emit_lanes(emission, lanes, machine)
 
 
 def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:

@@ -59,10 +59,23 @@ def product_shape(step: Step) -> ProductShape | None:
     """The shape of a two-input step; None when the lanes belong to a C axis."""
     a, b = step.inputs
     out = step.output
-    free = [axis for axis in step.axes if _moves(axis, out)]
-    batch = [axis for axis in free if _moves(axis, a) and _moves(axis, b)]
-    m_axes = [axis for axis in free if axis not in batch and not _moves(axis, b)]
-    n_axes = [axis for axis in free if axis not in batch and _moves(axis, b)]
+    free: list[Span] = []
+    batch: list[Span] = []
+    m_axes: list[Span] = []
+    n_axes: list[Span] = []
+    reductions: list[Span] = []
+    for axis in step.axes:
+        strides = axis.strides
+        if not strides.get(out.name):
+            reductions.append(axis)
+            continue
+        free.append(axis)
+        if not strides.get(b.name):
+            m_axes.append(axis)
+        elif strides.get(a.name):
+            batch.append(axis)
+        else:
+            n_axes.append(axis)
     if free:
         lanes = min(free, key=lambda axis: (axis.stride(out.name), -axis.extent))
         if lanes in batch:
@@ -81,12 +94,8 @@ def product_shape(step: Step) -> ProductShape | None:
         m_outer=outermost_first([axis for axis in m_axes if axis is not m], out),
         n=n,
         n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
-        k=_in_lines(_reduction_order(step.reductions, a, b), a, out),
+        k=_in_lines(_reduction_order(reductions, a, b), a, out),
     )
-
-
-def _moves(axis: Span, tensor: Tensor) -> bool:
-    return bool(axis.strides.get(tensor.name))
 
 
 def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[int, bool, int]:

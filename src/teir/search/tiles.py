@@ -22,7 +22,7 @@ from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.shape import extent_of
+from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span, Step
 
 _MOST_COLUMNS = 64
@@ -53,9 +53,10 @@ class OutputTile:
     packs: bool
 
 
-def output_tile(step: Step, machine: Machine) -> OutputTile | None:
+def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile | None:
     """The tile of a step that is better computed through scratch; None for all others."""
-    if len(step.inputs) != 2 or not step.reductions:
+    lies_along = shape.m is None or shape.m.stride(shape.a.name) == shape.a.data_type.width
+    if lies_along or shape.columns > _MOST_COLUMNS:
         return None
     out = step.output
     free = [axis for axis in step.axes if axis.stride(out.name)]
