@@ -30,7 +30,7 @@ class BoundEinsum(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        return tuple(self.extents[index] for index in self.einsum.output)
+        return tuple(map(self.extents.__getitem__, self.einsum.output))
 
 
 def bind_shapes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> BoundEinsum:

@@ -78,6 +78,8 @@ class Subscripts(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """The canonical text: no blanks."""
+        if self.nesting is None and self.text.split() == [self.text]:
+            return self.text
         left = ",".join(map(str, self.inputs))
         return left if self.output is None else f"{left}->{self.output}"
 

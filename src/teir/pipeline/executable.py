@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
-from operator import index
+from operator import attrgetter, index
 from typing import Any, Literal, assert_never, overload
 
 import msgspec
@@ -342,7 +342,7 @@ def _refusal(rule: Rule, argument: str, expected: str, found: str) -> TeirError:
 
 def _refuse_position_scratch(program: Program) -> None:
     """How many positions there are only the operands tell, and scratch is laid out before."""
-    if all(not axis.segments for axis in program.axes):
+    if not any(map(attrgetter("segments"), program.axes)):
         return
     operands = {tensor.name for tensor in program.tensors}
     findings = tuple(

@@ -97,7 +97,7 @@ def _has_fractions(operand: OperandType) -> bool:
 
 def _common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
     """All types at once: promoting pair by pair gives other types (uint8, int8 and float16)."""
-    if all(dtype == dtypes[0] for dtype in dtypes):
+    if dtypes.count(dtypes[0]) == len(dtypes):
         return dtypes[0]
     try:
         return np.result_type(*dtypes)

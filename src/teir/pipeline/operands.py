@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ OPERANDS_MAPPED = Rule(
 
 def written_tensors(program: Program) -> frozenset[str]:
     """The names of the tensors some primitive writes."""
-    return frozenset(primitive.output for primitive in program.primitives)
+    return frozenset(map(attrgetter("output"), program.primitives))
 
 
 def bind_operands(

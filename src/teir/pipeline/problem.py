@@ -85,6 +85,8 @@ class Problem(msgspec.Struct, frozen=True):
     def tensor_types(self) -> tuple[OperandType, ...]:
         """What the program's tensors stand for: the operands, copied ones as their copies, out."""
         assert self.contraction is not None
+        if not any(self.copied):
+            return (*self.operands, self.out)
         used = [
             contiguous(factor.tensor.data_type, operand.shape) if copied else operand
             for operand, copied, factor in zip(
@@ -141,37 +143,39 @@ def _native_problem(
     terms = bound.einsum.inputs
     notes: list[str] = []
     used: list[OperandType] = []
-    for number, operand in enumerate(operands):
+    strides: list[dict[str, int]] = []
+    goes_back = False
+    for number, (term, operand) in enumerate(zip(terms, operands, strict=True)):
         reason = _copy_reason(operand, result)
         if reason is not None:
             notes.append(f"operand {number} is copied first: {reason}")
             operand = contiguous(operand.data_type or stored_type(result), operand.shape)
         used.append(operand)
-    strides = [
-        _index_strides(term, operand, bound.extents)
-        for term, operand in zip(terms, used, strict=True)
-    ]
+        walk = _index_strides(term, operand, bound.extents)
+        goes_back = goes_back or min(walk.values(), default=0) < 0
+        strides.append(walk)
     out_strides = _index_strides(bound.einsum.output, out, bound.extents)
     if out_is_given:
         _require_width(out, out_strides)
-    for number in _backward_operands(strides, out_strides):
+    for number in _backward_operands(strides, out_strides) if goes_back else ():
         notes.append(f"operand {number} is copied first: strides of both signs meet on an axis")
         used[number] = contiguous(used[number].data_type or stored_type(result), used[number].shape)
         strides[number] = _index_strides(terms[number], used[number], bound.extents)
-    _require_out_order(strides, out_strides)
+    if out_is_given:
+        _require_out_order(strides, out_strides)
     _require_size([*used, out])
-    factors = tuple(
-        _factor(f"in{number}", operand, walk, bound.extents)
-        for number, (operand, walk) in enumerate(zip(used, strides, strict=True))
-    )
-    output = _factor("out", out, out_strides, bound.extents)
-    output = Factor(Tensor(name="out", data_type=result), output.strides, output.offsets)
+    factors = []
+    copied = []
+    for number, (operand, walk) in enumerate(zip(used, strides, strict=True)):
+        assert operand.data_type is not None
+        factors.append(_factor(f"in{number}", operand.data_type, walk, bound.extents))
+        copied.append(operand is not operands[number])
     if result is DataType.TF32:
-        factors = tuple(_as_tf32(factor) for factor in factors)
-    contraction = Contraction(_program_name(subscripts), factors, output, bound.extents)
-    copied = tuple(before is not after for before, after in zip(operands, used, strict=True))
+        factors = [_as_tf32(factor) for factor in factors]
+    output = _factor("out", result, out_strides, bound.extents)
+    contraction = Contraction(_program_name(subscripts), tuple(factors), output, bound.extents)
     return Problem(
-        subscripts, bound, operands, out, Route.NATIVE, contraction, copied, tuple(notes)
+        subscripts, bound, operands, out, Route.NATIVE, contraction, tuple(copied), tuple(notes)
     )
 
 
@@ -194,8 +198,9 @@ def _copy_reason(operand: OperandType, result: DataType) -> str | None:
     if operand.data_type is None:
         return f"{operand.dtype} is converted to {result.value} by NumPy"
     width = operand.data_type.width
-    if any(stride % width for stride in operand.strides_bytes):
-        return "its strides are no multiples of the element width"
+    for stride in operand.strides_bytes:
+        if stride % width:
+            return "its strides are no multiples of the element width"
     return None
 
 
@@ -213,7 +218,7 @@ def _index_strides(
 def _backward_operands(strides: Sequence[dict[str, int]], out: dict[str, int]) -> list[int]:
     """Operands to copy so that no index is walked in both directions."""
     copied: list[int] = []
-    changed = any(stride < 0 for walk in strides for stride in walk.values())
+    changed = True
     while changed:
         changed = False
         for number, walk in enumerate(strides):
@@ -288,12 +293,13 @@ def _require_size(operands: Sequence[OperandType]) -> None:
 
 
 def _factor(
-    name: str, operand: OperandType, strides: dict[str, int], extents: dict[str, int]
+    name: str, data_type: DataType, strides: dict[str, int], extents: dict[str, int]
 ) -> Factor:
-    data_type = operand.data_type
-    assert data_type is not None
+    tensor = Tensor(name=name, data_type=data_type)
+    if min(strides.values(), default=0) >= 0:
+        return Factor(tensor, strides, {})
     offsets = {
         index: stride * (extents[index] - 1) for index, stride in strides.items() if stride < 0
     }
     forward = {index: abs(stride) for index, stride in strides.items()}
-    return Factor(Tensor(name=name, data_type=data_type), forward, offsets)
+    return Factor(tensor, forward, offsets)
