@@ -23,6 +23,7 @@ from teir.ir.subnormals import flushes_subnormals
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
 from teir.lower.context import Context, Path, operands_of
 from teir.lower.contraction import (
+    FEWEST_INSIDE,
     reduction_room,
     reductions_inside,
 )
@@ -69,7 +70,7 @@ def runs_inside(
     primitive: Primitive, absorbed: tuple[Axis, ...], path: Path, context: Context
 ) -> bool:
     """True when every reduction runs inside the kernel, which then starts from zero once."""
-    if len(absorbed) + len(primitive.k) <= 1 or lanes_of(primitive) is not None:
+    if len(absorbed) + len(primitive.k) <= FEWEST_INSIDE or lanes_of(primitive) is not None:
         return True
     operands, types = operands_of(primitive, replace(path, absorbed=absorbed), context)
     consumed = [context.axes[name] for name in primitive.axes]

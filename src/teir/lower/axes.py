@@ -47,6 +47,8 @@ def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
 
 def _continues(outer: TileAxis, inner: TileAxis) -> bool:
     extent = inner.extent
+    if outer.strides[-1] != inner.strides[-1] * extent:
+        return False
     return outer.strides == tuple([stride * extent for stride in inner.strides])
 
 
@@ -58,7 +60,10 @@ def wrap_in_loops(
     Operands that share a slot move together, so each slot is stepped once.
     """
     for axis in reversed(axes):
-        strides = {slot: stride for slot, stride in zip(slots, axis.strides, strict=True) if stride}
+        strides = {}
+        for slot, stride in zip(slots, axis.strides, strict=True):
+            if stride:
+                strides[slot] = stride
         steps = [Step(slot=slot, stride_bytes=stride) for slot, stride in strides.items()]
         body = (Loop(extent=axis.extent, steps=tuple(steps), index=None, body=body),)
     return body

@@ -13,6 +13,9 @@ from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
 from teir.target import Isa
 
+FEWEST_INSIDE = min(BLOCK_REDUCTIONS, LANE_REDUCTIONS, SUM_REDUCTIONS)
+"""Reductions that run inside a kernel whichever it is."""
+
 
 def reduction_room(inputs: int) -> int:
     """How many reduction axes run inside one kernel call."""

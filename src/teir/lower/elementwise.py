@@ -60,8 +60,10 @@ def lower_elementwise(
     written in parts that come apart.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
-    widths = tuple(data_type.width for data_type in types)
-    tile_bytes = widths[-1] * prod(axis.extent for axis in moving)
+    widths = tuple([data_type.width for data_type in types])
+    tile_bytes = widths[-1]
+    for axis in moving:
+        tile_bytes *= axis.extent
     is_copy = operation is Operation.COPY and types[0] is types[1]
     is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
     if is_copy and is_large and room is not None:
@@ -184,8 +186,12 @@ def _turned_axes(
     if operation is not Operation.COPY or types[0] is not types[1]:
         return None
     width = types[0].width
-    along_input = next((axis for axis in axes if axis.strides[0] == width), None)
-    along_output = next((axis for axis in axes if axis.strides[1] == width), None)
+    along_input = along_output = None
+    for axis in reversed(axes):
+        if axis.strides[0] == width:
+            along_input = axis
+        if axis.strides[1] == width:
+            along_output = axis
     if along_input is None or along_output is None or along_input is along_output:
         return None
     if along_input.strides[1] == 0 or along_output.strides[0] == 0:

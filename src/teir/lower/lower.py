@@ -123,7 +123,10 @@ def _kernel_slot(start_bytes: int) -> Slot:
 
 def _index_cells(program: Program) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
-    asked = {term.axis: None for node in program.nodes() for term in node.guard}
+    asked: dict[str, None] = {}
+    for node in program.nodes():
+        for term in node.guard:
+            asked[term.axis] = None
     if not asked:
         return {}
     sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
@@ -142,14 +145,16 @@ def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator)
     Wide accumulators and the room of permutations share it: no call leaves anything there.
     """
     most = 0
-    for node in nodes:
-        match node:
-            case Call():
-                if accumulator.slot in [address.slot for address in node.operands]:
-                    is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
-                    most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
-            case _:
-                most = max(most, _kernel_scratch_bytes(inner_nodes(node), accumulator))
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Call):
+            waiting += inner_nodes(node)
+            continue
+        for address in node.operands:
+            if address.slot == accumulator.slot:
+                is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
+                most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
     return most
 
 
@@ -317,7 +322,8 @@ def _packs(primitive: Primitive, context: Context) -> bool:
     if primitive.operation is not Operation.COPY:
         return False
     slots, number = context.slots.slots, context.slots.number
-    source, target = (slots[number[name]].storage for name in primitive.operands)
+    target = slots[number[primitive.output]].storage
+    source = slots[number[primitive.inputs[0]]].storage
     return source is Storage.OPERAND and target is not Storage.OPERAND
 
 
@@ -325,7 +331,7 @@ def _tile_hints(primitive: Primitive) -> TileHints:
     hints = memory_hints(primitive)
     if hints is NO_HINTS:
         return NO_TILE_HINTS
-    return TileHints(hints.streams, tuple(name in hints.prefetched for name in primitive.operands))
+    return TileHints(hints.streams, tuple(map(hints.prefetched.__contains__, primitive.operands)))
 
 
 def _distances_to_next_tile(primitive: Primitive, path: Path) -> tuple[int, ...]:
@@ -338,13 +344,12 @@ def _distances_to_next_tile(primitive: Primitive, path: Path) -> tuple[int, ...]
     if not loops or loops[-1].is_sparse:
         return (0,) * len(primitive.operands)
     inner, asked = loops[-1], memory_hints(primitive).prefetched
-
-    def moves(name: str) -> int:
-        if len(loops) > 1 and name in asked and name in primitive.inputs:
-            around = loops[-2]
-            is_soon_over = inner.extent <= _SHORT_LOOP < around.extent
-            if is_soon_over and not around.is_sparse and around.strides[name]:
-                return around.strides[name]
-        return inner.strides[name]
-
-    return tuple(moves(name) for name in primitive.operands)
+    around = loops[-2] if len(loops) > 1 and not loops[-2].is_sparse else None
+    is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
+    moves = []
+    for name in primitive.operands:
+        move = inner.strides[name]
+        if around is not None and is_soon_over and name in asked and name in primitive.inputs:
+            move = around.strides[name] or move
+        moves.append(move)
+    return tuple(moves)

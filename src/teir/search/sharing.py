@@ -28,5 +28,7 @@ def shares_batch(shape: ProductShape, machine: Machine) -> bool:
 
 
 def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+    if machine.threads == 1:
+        return False
     work = shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c)
-    return machine.threads > 1 and work >= machine.threaded_work
+    return work >= machine.threaded_work

@@ -39,6 +39,9 @@ _WORDS = struct.Struct("16q")
 
 _PAGE = 4096
 
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+"""The type of the function that runs a frame."""
+
 _MOST_SPARE_BYTES = 8 << 20
 """Memory of contexts that is kept for the first runs of other programs."""
 
@@ -260,9 +263,10 @@ def native_program(
 ) -> NativeProgram:
     """A program whose runs call ``root``. Operands are its first slots."""
     slots = program.slots
-    operand_count = [slot.storage for slot in slots].count(Storage.OPERAND)
-    assert all(slot.storage is Storage.OPERAND for slot in slots[:operand_count])
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.control()[nest.RUN])
+    storages = [slot.storage for slot in slots]
+    operand_count = storages.count(Storage.OPERAND)
+    assert storages[:operand_count].count(Storage.OPERAND) == operand_count
+    call = _RUN(library.control()[nest.RUN])
     seconds = estimate_seconds(program)
     return NativeProgram(
         program,

@@ -138,26 +138,28 @@ class _Builder:
         if known is not None:
             return known
         reach = 0
+        children: tuple[KernelNode, ...] = ()
         match node:
             case Call():
                 reach = _IN_FRAME if len(node.operands) > REGISTER_OPERANDS else 0
                 for operand in node.operands:
                     reach |= 2 << operand.slot
             case Loop() | Guarded():
-                pass
+                children = node.body
             case Grid():
-                reach = _IN_FRAME
+                reach, children = _IN_FRAME, node.body
             case RunLoop() | RowRunLoop():
                 reach = _IN_FRAME | 2 << node.pos.slot | 2 << node.bounds.slot
+                children = inner_nodes(node)
             case BlockLoop():
-                reach = _IN_FRAME | 2 << node.pos.slot
+                reach, children = _IN_FRAME | 2 << node.pos.slot, inner_nodes(node)
             case SparseLoop():
-                reach = _IN_FRAME
+                reach, children = _IN_FRAME, node.body
                 for walk in node.walks:
                     reach |= 2 << walk.pos.slot | 2 << walk.crd.slot
             case _:
                 assert_never(node)
-        for child in inner_nodes(node):
+        for child in children:
             reach |= self._reach(child)
         self._reach_of[id(node)] = reach
         return reach
