@@ -20,7 +20,7 @@ class TileAxis(msgspec.Struct, frozen=True):
 def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
     """The axes with more than one index, in order."""
     return [
-        TileAxis(axis.extent, tuple([axis.strides[tensor] for tensor in operands]))
+        TileAxis(axis.extent, tuple(map(axis.strides.__getitem__, operands)))
         for axis in axes
         if axis.extent > 1
     ]

@@ -17,6 +17,8 @@ def copied_scratch(
     scratch that is refused.
     """
     copies = [one for one in program.primitives if one.operation is Operation.COPY]
+    if len(copies) < fewest:
+        return
     meant = [one.operands for one in copies]
     found = {one.name: one for one in copies if meant.count(one.operands) >= fewest}
     targets = {one.output for one in found.values()} - {one.name for one in program.tensors}

@@ -52,7 +52,7 @@ def lower_elementwise(
     """Loops around one element-wise kernel; ``operands`` and ``types`` have the output last.
 
     An axis that moves no operand only repeats an idempotent operation and is dropped.
-    ``output_bytes``: what the program writes of the output in all iterations around, 0 for scratch.
+    ``output_bytes``: what a Copy writes of the output in all iterations around, 0 for scratch.
     ``room``: scratch for the kernels of large permutations; without it they are not called.
     ``streams``: the output is better written past the caches. ``brings``: the inputs are far, and
     what the next iterations around read lies right behind. ``follows_input``: the input is farther

@@ -279,8 +279,10 @@ def _lower_invocation(
     names = operand_names(primitive)
     if primitive.operation is not Operation.CONTRACTION:
         axes = tile_axes(consumed, names)
-        written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
-        output_bytes = types[-1].width * prod([axis.extent for axis in written])
+        output_bytes = 0
+        if primitive.operation is Operation.COPY:
+            written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
+            output_bytes = types[-1].width * prod([axis.extent for axis in written])
         hints = memory_hints(primitive)
         return lower_elementwise(
             primitive.operation,

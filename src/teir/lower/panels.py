@@ -117,7 +117,8 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
             cut.count, tuple(stride * cut.size * lanes for stride in axes.rows.strides)
         )
         body: list[KernelNode] = []
-        for number, columns in enumerate(_column_cuts(axes.columns.extent, cut.size, isa, tile)):
+        cuts = _column_cuts(axes.columns.extent, cut.size, isa, tile.in_type)
+        for number, columns in enumerate(cuts):
             step = TileAxis(
                 columns.count, tuple(stride * columns.size for stride in axes.columns.strides)
             )
@@ -195,13 +196,10 @@ def _even(length: int, largest: int, lanes: int) -> Iterator[_Cut]:
     yield _Cut(longer * (size + 1), size, pieces - longer, lanes)
 
 
-def _column_cuts(columns: int, vectors: int, isa: Isa, tile: ContractionTile) -> tuple[_Cut, ...]:
+@cache
+def _column_cuts(columns: int, vectors: int, isa: Isa, element: DataType) -> tuple[_Cut, ...]:
     widest = max(
-        (
-            width
-            for tall, width in block_shapes(isa, tile.in_type, tile.out_type)
-            if tall == vectors
-        ),
+        (width for tall, width in block_shapes(isa, element, element) if tall == vectors),
         default=max(1, (_REGISTERS - 1 - vectors) // vectors),
     )
     return tuple(_even(columns, widest, 1))

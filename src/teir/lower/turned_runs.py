@@ -50,8 +50,8 @@ Turned = TurnedRows | TurnedRuns
 def turned_operands(program: Program) -> dict[str, Turned]:
     """The scratch tensors that copies, and nothing else, fill with rows and turned rows."""
     found: dict[str, Turned] = {}
-    axes = program.axis_table()
     for above, copies in copied_scratch(program, min(ROW_COPIES, _RUN_COPIES)):
+        axes = program.axis_table()
         turned: Turned | None = None
         if len(copies) == ROW_COPIES:
             turned = turned_rows(copies, above, axes)

@@ -43,11 +43,15 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class Emission(msgspec.Struct):
-    """The axes and primitives emitted so far, and the names already taken."""
+    """The axes and primitives emitted so far, and the names already taken.
+
+    ``known`` holds the axis names of spans met before, by identity; the spans keep it.
+    """
 
     axes: dict[tuple[object, ...], Axis] = msgspec.field(default_factory=dict)
     primitives: dict[tuple[object, ...], Primitive] = msgspec.field(default_factory=dict)
     taken: dict[str, int] = msgspec.field(default_factory=dict)
+    known: dict[int, tuple[Span, str]] = msgspec.field(default_factory=dict)
 
     def name(self, stem: str) -> str:
         """A name nobody has: the stem, or the stem and a number."""
@@ -62,22 +66,26 @@ class Emission(msgspec.Struct):
 
     def axis(self, span: Span) -> str:
         """The name of the axis with this walk; equal walks share one axis."""
+        met = self.known.get(id(span))
+        if met is not None:
+            return met[1]
         key = (
             span.label,
             span.extent,
             tuple(span.strides.items()),
             tuple(span.offsets.items()) if span.offsets else (),
         )
-        known = self.axes.get(key)
-        if known is None:
-            known = Axis(
+        axis = self.axes.get(key)
+        if axis is None:
+            axis = Axis(
                 name=self.name(_plain(span.label)),
                 extent=span.extent,
                 strides=Bytes(span.strides),
                 offsets=Bytes(span.offsets) if span.offsets else _NO_BYTES,
             )
-            self.axes[key] = known
-        return known.name
+            self.axes[key] = axis
+        self.known[id(span)] = (span, axis.name)
+        return axis.name
 
     def loop(self, span: Span, body: Callable[[str], Body], parallel: bool = False) -> Body:
         """One iteration node around ``body``, which is given the axis name."""
