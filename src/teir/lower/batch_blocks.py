@@ -44,13 +44,18 @@ def batch_axes(tile: ContractionTile, isa: Isa) -> BatchAxes | None:
         return None
     if tile.reductions[0].extent > _MOST_STEPS:
         return None
-    widths = tile.widths
-    for swapped in (False, True):
-        axes = [_in_order(axis, swapped) for axis in tile.free]
-        rows = next((a for a in axes if a.strides == (widths[0], 0, widths[2])), None)
-        if rows is None:
+    near, _, out = tile.widths
+    lying = [axis.strides for axis in tile.free]
+    longest = _MOST_STEPS * full_lanes(isa, tile.in_type, tile.out_type)
+    for swapped, wanted in ((False, (near, 0, out)), (True, (0, near, out))):
+        if wanted not in lying:
             continue
-        rest = [axis for axis in axes if axis is not rows]
+        place = lying.index(wanted)
+        if tile.free[place].extent * tile.reductions[0].extent > longest:
+            return None
+        axes = [_in_order(axis, swapped) for axis in tile.free]
+        rows = axes.pop(place)
+        rest = axes
         k = _in_order(tile.reductions[0], swapped)
         chosen = _columns_and_batch(rows, rest, k, tile, isa)
         if chosen is None:

@@ -74,7 +74,8 @@ def lower_elementwise(
     slots = [address.slot for address in operands]
     turned = _turned_axes(operation, moving, types, isa)
     if turned is not None:
-        rest = _ordered([axis for axis in moving if axis not in turned.axes], follows_input)
+        inside = turned.axes
+        rest = _ordered([axis for axis in moving if axis not in inside], follows_input)
         transposed = _transpose_call(turned, operands, widths[0], isa)
         asking = _asking(turned, rest, operands, widths[0]) if brings else ()
         return wrap_in_loops(rest, slots, (*asking, transposed))

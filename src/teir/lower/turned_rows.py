@@ -49,7 +49,7 @@ def turned_of_tile(
 
 def begin_of(axes: Iterable[Axis], tensor: str) -> int:
     """Where a walk along these axes begins; also one that stays moves it by an offset."""
-    return sum(axis.offsets[tensor] for axis in axes)
+    return sum([axis.offsets[tensor] for axis in axes])
 
 
 def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:

@@ -299,6 +299,8 @@ def thread_count(threads: int | None) -> int:
     """How many threads to use: as asked for, else every usable core. Raises TeirError (TEIR703)."""
     if threads is None:
         return default_threads()
+    if type(threads) is int and threads > 0:
+        return threads
     is_integer = hasattr(threads, "__index__") and not isinstance(threads, bool)
     count = index(threads) if is_integer else 0
     if count < 1:

@@ -79,12 +79,13 @@ def program_within(
     Raises TeirError (TEIR643) with the smallest limit that would do.
     """
 
+    if limit is None:
+        return contraction_program(contraction, path, machine, options)
+
     def made(slices: dict[str, int]) -> TreeProgram:
         sliced = replace(options, slices=slices) if slices else options
         return contraction_program(contraction, path, machine, sliced)
 
-    if limit is None:
-        return made({})
     smallest = -1
     for tree in _smaller_and_smaller(contraction, made, measure):
         need = measure(tree)

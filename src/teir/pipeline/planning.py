@@ -244,8 +244,9 @@ def _require_inside(executable: Executable, problem: Problem) -> None:
 
     The strides come from the arrays, so this cannot fail unless this package is wrong.
     """
+    needs = executable.report.needs
     for tensor, array in zip(executable.program.tensors, problem.tensor_types(), strict=True):
-        need = executable.report.needs.get(tensor.name)
+        need = needs.get(tensor.name)
         low, high = array.span_bytes
         if need is not None and (need.low < low or need.high > high):
             raise RuntimeError(

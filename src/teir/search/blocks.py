@@ -9,7 +9,7 @@ reduction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -249,18 +249,17 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             return self._reduced(
                 outer, first, lambda to: block._nest(rows, columns, (inner, *k[1:]), to)
             )
-        levels = tuple(self._levels(rows, columns))
+        levels = self._levels(rows, columns)
         return self._walk(levels, _Tiles((), ()), (rows, columns), k, first, 1)
 
-    def _levels(self, rows: _Side, columns: _Side) -> Iterator[_Level]:
+    def _levels(self, rows: _Side, columns: _Side) -> tuple[_Level, ...]:
         """The loops of both sides, outermost first."""
         order = self.choice.order
         sides = (columns, rows) if order is Order.COLUMNS else (rows, columns)
         levels = [(side, span) for side in sides for span in (*side.outer, None)]
         if order is Order.OUTPUT:
             levels.sort(key=self._reach, reverse=True)
-        for side, span in levels:
-            yield _Level(side, span)
+        return tuple([_Level(side, span) for side, span in levels])
 
     @property
     def _shares_levels(self) -> bool:
@@ -344,5 +343,5 @@ class ProductBlocks(msgspec.Struct, frozen=True):
             (columns, choice.prefetches_b),
             (self.shape.out.name, choice.prefetches_out),
         )
-        names = frozenset(name for name, is_asked in asked if is_asked)
+        names = frozenset([name for name, is_asked in asked if is_asked])
         return MemoryHints(streams=choice.streams, prefetched=names)

@@ -39,6 +39,8 @@ class Body(msgspec.Struct, frozen=True):
     scratch: tuple[Tensor, ...] = ()
 
     def __add__(self, other: Body) -> Body:
+        if not self.nodes and not self.scratch:
+            return other
         return Body(self.nodes + other.nodes, self.scratch + other.scratch)
 
 
@@ -160,7 +162,9 @@ class Emission(msgspec.Struct):
         node = InvocationNode(
             name=self.name(f"do_{primitive.name}"),
             primitive=primitive.name,
-            guard=tuple([GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first]),
+            guard=tuple([GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first])
+            if first
+            else (),
         )
         return Body((node,))
 

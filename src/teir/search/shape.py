@@ -41,18 +41,17 @@ class ProductShape(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        return _points(self.m_outer, self.m)
+        total = 1 if self.m is None else self.m.extent
+        for axis in self.m_outer:
+            total *= axis.extent
+        return total
 
     @property
     def columns(self) -> int:
-        return _points(self.n_outer, self.n)
-
-
-def _points(outer: Sequence[Span], inner: Span | None) -> int:
-    total = 1 if inner is None else inner.extent
-    for axis in outer:
-        total *= axis.extent
-    return total
+        total = 1 if self.n is None else self.n.extent
+        for axis in self.n_outer:
+            total *= axis.extent
+        return total
 
 
 def product_shape(step: Step) -> ProductShape | None:

@@ -343,8 +343,10 @@ class _Builder:
 
     def _leaf(self, call: Call, registers: dict[int, int]) -> Placed:
         leaf = self._append([self._kernels[call.kernel], *call.arguments])
-        sources = [registers[operand.slot] for operand in call.operands]
-        offsets = [operand.offset_bytes for operand in call.operands]
+        sources, offsets = [], []
+        for operand in call.operands:
+            sources.append(registers[operand.slot])
+            offsets.append(operand.offset_bytes)
         missing = REGISTER_OPERANDS - len(offsets)
         if sources == [0, 1, 2][: len(sources)]:
             return leaf, (*offsets, *(0,) * missing)  # type: ignore[return-value]
