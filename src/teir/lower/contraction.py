@@ -54,13 +54,14 @@ def lower_contraction(
     """
     if tile.flushes:
         return lower_gemm(tile, gemm_axes(tile) or single_elements(tile), isa, accumulator, None)
-    lanes = lane_axes(tile)
+    has_rows, has_columns, has_shared = _kinds(tile)
+    lanes = lane_axes(tile) if has_shared else None
     if lanes is not None:
         return lower_lane_blocks(tile, lanes, isa)
     batch = batch_axes(tile, isa)
     if batch is not None:
         return lower_batch_blocks(tile, batch, isa)
-    sweep = sweep_axes(tile)
+    sweep = None if has_rows and has_columns else sweep_axes(tile)
     if sweep is not None:
         return lower_row_sweeps(tile, sweep, isa)
     chosen = gemm_axes(tile)
@@ -70,3 +71,14 @@ def lower_contraction(
     if panels is not None:
         return lower_panels(tile, panels, isa)
     return lower_gemm(tile, chosen, isa, accumulator, marks)
+
+
+def _kinds(tile: ContractionTile) -> tuple[bool, bool, bool]:
+    """Whether some free axis moves in0 but not in1, in1 but not in0, and both."""
+    has_rows = has_columns = has_shared = False
+    for axis in tile.free:
+        first, second = axis.strides[0], axis.strides[1]
+        has_shared = has_shared or bool(first and second)
+        has_rows = has_rows or bool(first and not second)
+        has_columns = has_columns or bool(second and not first)
+    return has_rows, has_columns, has_shared

@@ -32,7 +32,7 @@ class Relaid(msgspec.Struct, frozen=True):
 
 def is_relaid(step: Step, shape: ProductShape) -> bool:
     """True where the operands lie across each other, and moving B pays."""
-    if not _lie_across(shape) or shape.rows < _FEWEST_ROWS:
+    if len(shape.k) < 2 or shape.rows < _FEWEST_ROWS or not _lie_across(shape):
         return False
     return _elements(step, shape.a) >= _elements(step, shape.b)
 
