@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_numbers import computed_number
+from teir.backends.llvm.emit_panel_ends import emit_beginning, emit_end
 from teir.backends.llvm.emit_panel_lines import SumOf, store_line, store_part
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
 from teir.lower.kernels import PanelBlock
@@ -66,30 +67,22 @@ class TurnedStore:
 
     def _begin(self, place: str, ends: str) -> None:
         """The first line of the block, with what the block before has left over."""
-        text = self.text
-        if self.kernel.joins:
-            is_first = text.value("icmp eq ptr %block_c, %C")
-            text.effect(f"br i1 {is_first}, label %turned_first, label %turned_joined")
-            text.label("turned_joined")
-            kept = text.value(f"load {self._kind}, ptr %carried, align {self._line_bytes}")
-            self._store_across(place, kept, ends)
-            text.effect("br label %turned_following")
-            text.label("turned_first")
-        self._store_begin(place, ends)
-        if self.kernel.joins:
-            text.effect("br label %turned_following")
-            text.label("turned_following")
+        text, kept = self.text, f"ptr %carried, align {self._line_bytes}"
+        emit_beginning(
+            text,
+            self.kernel.joins,
+            lambda: self._store_across(place, text.value(f"load {self._kind}, {kept}"), ends),
+            lambda: self._store_begin(place, ends),
+        )
 
     def _end(self, place: str, ends: str) -> None:
-        text = self.text
-        if self.kernel.joins:
-            is_last = text.value("icmp eq i64 %block_left, 1")
-            text.effect(f"br i1 {is_last}, label %turned_last, label %turned_kept")
-            text.label("turned_kept")
-            text.effect(f"store {self._kind} {ends}, ptr %carried, align {self._line_bytes}")
-            text.effect("br label %next_block")
-            text.label("turned_last")
-        self._store_end(place, ends)
+        text, kept = self.text, f"ptr %carried, align {self._line_bytes}"
+        emit_end(
+            text,
+            self.kernel.joins,
+            lambda: text.effect(f"store {self._kind} {ends}, {kept}"),
+            lambda: self._store_end(place, ends),
+        )
 
     def _store_across(self, place: str, before: str, after: str) -> None:
         """The line that a column begins in, with the end of the column before."""

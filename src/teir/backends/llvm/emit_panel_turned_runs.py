@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_numbers import computed_number
+from teir.backends.llvm.emit_panel_ends import emit_beginning, emit_end
 from teir.backends.llvm.emit_panel_lines import SumOf, store_line, store_part
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
 from teir.lower.kernels import PanelBlock
@@ -61,42 +62,44 @@ class TurnedRunsStore:
 
     def _begin(self, places: tuple[str, ...], firsts: list[tuple[str, str]]) -> None:
         """The first line of each run, with what the block before has left over."""
-        text = self.text
-        if self.kernel.joins:
-            is_first = text.value("icmp eq ptr %block_c, %C")
-            text.effect(f"br i1 {is_first}, label %turned_first, label %turned_joined")
-            text.label("turned_joined")
-            for run, (place, first) in enumerate(zip(places, firsts, strict=True)):
-                kept = self._carried(run)
-                how = f"align {self._line_bytes}"
-                before = text.value(f"load {self._kind}, ptr {kept}, {how}")
-                self._store_across(place, before, first, run)
-            text.effect("br label %turned_following")
-            text.label("turned_first")
+        emit_beginning(
+            self.text,
+            self.kernel.joins,
+            lambda: self._join(places, firsts),
+            lambda: self._store_begins(places, firsts),
+        )
+
+    def _join(self, places: tuple[str, ...], firsts: list[tuple[str, str]]) -> None:
+        for run, (place, first) in enumerate(zip(places, firsts, strict=True)):
+            kept = self._carried(run)
+            before = self.text.value(f"load {self._kind}, ptr {kept}, align {self._line_bytes}")
+            self._store_across(place, before, first, run)
+
+    def _store_begins(self, places: tuple[str, ...], firsts: list[tuple[str, str]]) -> None:
+        quarter = self._quarter
         for run, (place, (x, y)) in enumerate(zip(places, firsts, strict=True)):
-            quarter = self._quarter
-            store_part(text, self.kernel, x, 3 * quarter, quarter, place, 0)
+            store_part(self.text, self.kernel, x, 3 * quarter, quarter, place, 0)
             start = 2 * run * quarter
-            store_part(text, self.kernel, y, start, 2 * quarter, place, ARRAY_START_BYTES)
-        if self.kernel.joins:
-            text.effect("br label %turned_following")
-            text.label("turned_following")
+            store_part(self.text, self.kernel, y, start, 2 * quarter, place, ARRAY_START_BYTES)
 
     def _end(self, places: tuple[str, ...], lasts: list[str]) -> None:
         """The last quarter of each run, unless the next block writes it with its first line."""
-        text = self.text
-        if self.kernel.joins:
-            is_last = text.value("icmp eq i64 %block_left, 1")
-            text.effect(f"br i1 {is_last}, label %turned_last, label %turned_kept")
-            text.label("turned_kept")
-            for run, last in enumerate(lasts):
-                how = f"align {self._line_bytes}"
-                text.effect(f"store {self._kind} {last}, ptr {self._carried(run)}, {how}")
-            text.effect("br label %next_block")
-            text.label("turned_last")
+        emit_end(
+            self.text,
+            self.kernel.joins,
+            lambda: self._keep(lasts),
+            lambda: self._store_ends(places, lasts),
+        )
+
+    def _keep(self, lasts: list[str]) -> None:
+        for run, last in enumerate(lasts):
+            how = f"align {self._line_bytes}"
+            self.text.effect(f"store {self._kind} {last}, ptr {self._carried(run)}, {how}")
+
+    def _store_ends(self, places: tuple[str, ...], lasts: list[str]) -> None:
         at = 5 * ARRAY_START_BYTES
         for place, last in zip(places, lasts, strict=True):
-            store_part(text, self.kernel, last, 2 * self._quarter, self._quarter, place, at)
+            store_part(self.text, self.kernel, last, 2 * self._quarter, self._quarter, place, at)
 
     def _store_across(self, place: str, before: str, after: tuple[str, str], run: int) -> None:
         """The line that an even column begins in, with the end of the odd one before."""
