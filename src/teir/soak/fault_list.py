@@ -391,7 +391,7 @@ FAULTS = (
     ),
     Fault(
         "an output that overlaps an input",
-        "backends/llvm/entry_ir.py",
+        "backends/llvm/entry_overlap.py",
         "%below = icmp ult i64 %written_low, %other_high",
         "%below = icmp ugt i64 %written_low, %other_high",
         "tests/backends/llvm/test_entry.py",

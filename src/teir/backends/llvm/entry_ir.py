@@ -33,6 +33,7 @@ from teir.backends.llvm.entry_layout import (
     WRITEABLE,
     python_function,
 )
+from teir.backends.llvm.entry_overlap import OVERLAP_TEXT
 from teir.backends.llvm.nest import RUN
 from teir.backends.llvm.pool_ir import WORKERS_BYTES
 
@@ -45,7 +46,7 @@ ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
 def emit_entry() -> str:
     """The definition of the entry point and of its table of Python's functions."""
     table = f"@{PYTHON_TABLE} = global [{TABLE_WORDS} x ptr] zeroinitializer\n"
-    return f"{table}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{_OVERLAP_TEXT}{_RUN_TEXT}"
+    return f"{table}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{OVERLAP_TEXT}{_RUN_TEXT}"
 
 
 _OPENING_TEXT = f"""
@@ -86,6 +87,21 @@ workers_test:
   br i1 %enough, label %operand, label %unexpected
 
 """
+
+
+def _pair_text(name: str, dim: str) -> str:
+    """``%<name>extent``, ``%<name>stride`` of dimension ``%<dim>``, and those expected."""
+    return f"""  %{name}extent_at = getelementptr i64, ptr %shape, i64 %{dim}
+  %{name}extent = load i64, ptr %{name}extent_at
+  %{name}stride_at = getelementptr i64, ptr %strides, i64 %{dim}
+  %{name}stride = load i64, ptr %{name}stride_at
+  %{name}pair_byte = shl i64 %{dim}, 4
+  %{name}pair = getelementptr i8, ptr %pairs, i64 %{name}pair_byte
+  %{name}extent_expected = load i64, ptr %{name}pair
+  %{name}stride_expected_at = getelementptr i8, ptr %{name}pair, i64 8
+  %{name}stride_expected = load i64, ptr %{name}stride_expected_at
+"""
+
 
 _ARGUMENTS_TEXT = f"""operand:
   %number = phi i64 [ 0, %pool_test ], [ 0, %workers_test ], [ %number_next, %dims_fit ]
@@ -211,16 +227,7 @@ word_test:
   %more_words = icmp slt i64 %place_dim, %ndims
   br i1 %more_words, label %word, label %words_end
 word:
-  %word_extent_at = getelementptr i64, ptr %shape, i64 %place_dim
-  %word_extent = load i64, ptr %word_extent_at
-  %word_stride_at = getelementptr i64, ptr %strides, i64 %place_dim
-  %word_stride = load i64, ptr %word_stride_at
-  %word_pair_byte = shl i64 %place_dim, 4
-  %word_pair = getelementptr i8, ptr %pairs, i64 %word_pair_byte
-  %word_extent_expected = load i64, ptr %word_pair
-  %word_stride_expected_at = getelementptr i8, ptr %word_pair, i64 8
-  %word_stride_expected = load i64, ptr %word_stride_expected_at
-  %extent_differing = xor i64 %word_extent, %word_extent_expected
+{_pair_text("word_", "place_dim")}  %extent_differing = xor i64 %word_extent, %word_extent_expected
   %stride_differing = xor i64 %word_stride, %word_stride_expected
   %pair_differing = or i64 %extent_differing, %stride_differing
   %differing_next = or i64 %differing, %pair_differing
@@ -234,16 +241,7 @@ dim_test:
   %more_dims = icmp slt i64 %dim, %ndims
   br i1 %more_dims, label %dim_compare, label %dims_fit
 dim_compare:
-  %extent_at = getelementptr i64, ptr %shape, i64 %dim
-  %extent = load i64, ptr %extent_at
-  %stride_at = getelementptr i64, ptr %strides, i64 %dim
-  %stride = load i64, ptr %stride_at
-  %pair_byte = shl i64 %dim, 4
-  %pair = getelementptr i8, ptr %pairs, i64 %pair_byte
-  %extent_expected = load i64, ptr %pair
-  %stride_expected_at = getelementptr i8, ptr %pair, i64 8
-  %stride_expected = load i64, ptr %stride_expected_at
-  %extent_fits = icmp eq i64 %extent, %extent_expected
+{_pair_text("", "dim")}  %extent_fits = icmp eq i64 %extent, %extent_expected
   %stride_equal = icmp eq i64 %stride, %stride_expected
   %one = icmp eq i64 %extent_expected, 1
   %stride_fits = or i1 %stride_equal, %one
@@ -277,59 +275,6 @@ drop:
 
 """
 
-
-def _span_text(name: str) -> str:
-    """``%<name>_low`` and ``%<name>_high``: the bytes used of operand number ``%<name>``."""
-    return f"""  %{name}_view_byte = mul i64 %{name}, {VIEW_BYTES}
-  %{name}_view = getelementptr i8, ptr %views, i64 %{name}_view_byte
-  %{name}_start = load i64, ptr %{name}_view
-  %{name}_before_at = getelementptr i8, ptr %{name}_operand, i64 40
-  %{name}_before = load i64, ptr %{name}_before_at
-  %{name}_low = sub i64 %{name}_start, %{name}_before
-  %{name}_after_at = getelementptr i8, ptr %{name}_operand, i64 48
-  %{name}_after = load i64, ptr %{name}_after_at
-  %{name}_high = add i64 %{name}_start, %{name}_after
-"""
-
-
-_OVERLAP_TEXT = f"""overlap:
-  br label %written_test
-written_test:
-  %written = phi i64 [ 0, %overlap ], [ %written_next, %written_done ]
-  %written_at = mul i64 %written, {OPERAND_BYTES}
-  %written_byte = add i64 %written_at, {OPERANDS_BYTES}
-  %written_operand = getelementptr i8, ptr %record, i64 %written_byte
-  %written_flags = load i64, ptr %written_operand
-  %writable = and i64 %written_flags, {WRITABLE_FLAG}
-  %is_written = icmp ne i64 %writable, 0
-  br i1 %is_written, label %written_span, label %written_done
-written_span:
-{_span_text("written")}  br label %other_test
-other_test:
-  %other = phi i64 [ 0, %written_span ], [ %other_next, %other_done ]
-  %itself = icmp eq i64 %other, %written
-  br i1 %itself, label %other_done, label %other_span
-other_span:
-  %other_at = mul i64 %other, {OPERAND_BYTES}
-  %other_byte = add i64 %other_at, {OPERANDS_BYTES}
-  %other_operand = getelementptr i8, ptr %record, i64 %other_byte
-{_span_text("other")}  %below = icmp ult i64 %written_low, %other_high
-  %above = icmp ult i64 %other_low, %written_high
-  %overlaps = and i1 %below, %above
-  br i1 %overlaps, label %overlapping, label %other_done
-overlapping:
-  store atomic i32 0, ptr %busy_at release, align 4
-  br label %release_unexpected
-other_done:
-  %other_next = add i64 %other, 1
-  %more_others = icmp slt i64 %other_next, %wanted
-  br i1 %more_others, label %other_test, label %written_done
-written_done:
-  %written_next = add i64 %written, 1
-  %more_written = icmp slt i64 %written_next, %wanted
-  br i1 %more_written, label %written_test, label %place
-
-"""
 
 _RUN_TEXT = f"""claim:
   %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 acquire monotonic
