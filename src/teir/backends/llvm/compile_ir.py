@@ -71,18 +71,30 @@ def runs_here(isa: Isa) -> bool:
             assert_never(isa)
 
 
+_SCHEDULED_FOR = {Isa.AVX512: "znver4"}
+"""The processor whose costs LLVM orders instructions by, whatever the host is called.
+
+A virtual machine's name need not be its processor's, and by the costs of some processors (Rocket
+Lake) LLVM moves loads so far up that accumulators are spilled.
+"""
+_UNUSED_FEATURES = ("avx512fp16",)
+"""Half precision is computed in single precision; with its own arithmetic the conversions spill."""
+
+
 @cache
 def machine_for(isa: Isa) -> Machine:
     """The machine code for ``isa`` is generated for.
 
-    The host's own processor where ``isa`` is the host's; else the least processor that has it.
+    The host's own features where ``isa`` is the host's; else the least processor that has it.
     """
     if isa is host_isa():
         binding = _llvm()
+        features = binding.get_host_cpu_features()
+        features.update(dict.fromkeys(_UNUSED_FEATURES, False))
         return Machine(
             triple=binding.get_process_triple(),
-            cpu=binding.get_host_cpu_name(),
-            features=binding.get_host_cpu_features().flatten(),
+            cpu=_SCHEDULED_FOR.get(isa) or binding.get_host_cpu_name(),
+            features=features.flatten(),
         )
     match isa:
         case Isa.AVX512:
