@@ -1,10 +1,11 @@
 """Every class in every type, everybody beside everybody: all results of a release.
 
     python benchmarks/all.py [--only NAME] [--no-peers] [--prefix "chrt -f 10 taskset -c 1"]
-        [--work FOLDER]
+        [--work FOLDER] [--results FOLDER]
 
 Runs `classes.py` in slices of a few cases, in both environments of `columns.py`, joins them in
-``results/class-CLASS-DTYPE.json`` with a plot beside it, and sums up in ``results/summary.json``.
+``results/class-CLASS-DTYPE.json`` with a plot beside it, and sums up in ``results/summary.json``;
+``--results`` names another folder, for another machine.
 A run that was stopped goes on where it was: a slice is measured again only where the sources of the
 package or of the benchmarks have changed. ``--prefix`` is put before the command of every slice;
 slices on several threads get it without ``taskset``.
@@ -76,9 +77,10 @@ JOBS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Where the slices go, what they measure, and what is put before their commands."""
+    """Where slices and results go, what they measure, and what is put before their commands."""
 
     folder: Path
+    results: Path
     source: str
     prefix: tuple[str, ...]
 
@@ -113,21 +115,21 @@ def measure_job(job: Job, run: Run) -> bool:
     settings = {"source": run.source, "dtype": job.dtype, "threads": job.threads, "rounds": ROUNDS}
     record = {"machine": {**machine(), **peer_versions()}, "settings": settings, "columns": columns}
     text = json.dumps(record, indent=1) + "\n"
-    (RESULTS / f"{job.name}.json").write_text(text, encoding="utf-8")
+    (run.results / f"{job.name}.json").write_text(text, encoding="utf-8")
     print(f"== {job.name} ==")
     print_summary(record)
-    plot_class(job.name, record, RESULTS / f"{job.name}.svg")
+    plot_class(job.name, record, run.results / f"{job.name}.svg")
     return True
 
 
-def write_summary() -> None:
-    """``results/summary.json``: means and worst shares of every results file there is.
+def write_summary(results: Path) -> None:
+    """``summary.json``: means and worst shares of every results file there is.
 
     A ``note`` among the settings of a file says what is missing in it.
     """
     summaries = {}
     for job in JOBS:
-        path = RESULTS / f"{job.name}.json"
+        path = results / f"{job.name}.json"
         if not path.exists():
             continue
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -142,13 +144,13 @@ def write_summary() -> None:
             "copy_peak": copy_peak,
             **summarise(merge(record)),
         }
-        alone = RESULTS / f"{replace(job, threads=1).name}.json"
+        alone = results / f"{replace(job, threads=1).name}.json"
         if job.threads > 1 and alone.exists():
             summaries[job.name]["scaling"] = scaling(
                 json.loads(alone.read_text(encoding="utf-8")), record
             )
     text = json.dumps(summaries, indent=1) + "\n"
-    (RESULTS / "summary.json").write_text(text, encoding="utf-8")
+    (results / "summary.json").write_text(text, encoding="utf-8")
 
 
 def _firsts(job: Job, cases: int) -> Iterator[int]:
@@ -186,10 +188,16 @@ def main() -> int:
     parser.add_argument(
         "--work", type=Path, default=Path(tempfile.gettempdir()) / "teir-benchmarks"
     )
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    RESULTS.mkdir(exist_ok=True)
-    run = Run(folder=arguments.work, source=source_digest(), prefix=tuple(arguments.prefix))
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    run = Run(
+        folder=arguments.work,
+        results=arguments.results,
+        source=source_digest(),
+        prefix=tuple(arguments.prefix),
+    )
     failed = []
     for job in JOBS:
         if arguments.only and not any(text in job.name for text in arguments.only):
@@ -198,7 +206,7 @@ def main() -> int:
         if not measure_job(replace(job, with_peers=False) if arguments.no_peers else job, run):
             failed.append(job.name)
         print(f"{job.name}: {time.perf_counter() - start:.0f} s", flush=True)
-    write_summary()
+    write_summary(arguments.results)
     for name in failed:
         print(f"{name}: FAILED")
     return int(bool(failed))

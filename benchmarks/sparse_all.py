@@ -1,7 +1,7 @@
 """Products with a sparse operand beside C, SciPy, torch and sparse: all results of a release.
 
     python benchmarks/sparse_all.py [--only TEXT] [--prefix "chrt -f 10 taskset -c 1"]
-        [--threads 1,2] [--work FOLDER]
+        [--threads 1,2] [--work FOLDER] [--results FOLDER]
 
 Runs `sparse_kernels.py` slice by slice, one thread and then two, joins the slices in
 ``results/sparse-float64.json`` and ``sparse-float64-2-threads.json`` with plots beside them, and
@@ -84,7 +84,7 @@ def run(one: Slice, path: Path, prefix: Sequence[str]) -> bool:
     return done.returncode == 0 and path.exists()
 
 
-def join(threads: int, paths: Sequence[Path], source: str) -> None:
+def join(threads: int, paths: Sequence[Path], source: str, results: Path) -> None:
     """Write the results of one number of threads, and their plot."""
     parts = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     figures = [figure for part in parts for figure in part["figures"]]
@@ -94,22 +94,22 @@ def join(threads: int, paths: Sequence[Path], source: str) -> None:
         "settings": {"source": source, "threads": threads},
         "figures": figures,
     }
-    (RESULTS / f"{title}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    plot_ratios(title, figures, RESULTS / f"{title}.svg")
+    (results / f"{title}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    plot_ratios(title, figures, results / f"{title}.svg")
 
 
-def write_summary() -> None:
-    """``results/sparse-summary.json`` of the results there are."""
+def write_summary(results: Path) -> None:
+    """``sparse-summary.json`` of the results there are."""
     summaries: dict[str, Any] = {}
     for threads in (1, 2):
-        path = RESULTS / f"{_title(threads)}.json"
+        path = results / f"{_title(threads)}.json"
         if path.exists():
             stored = json.loads(path.read_text(encoding="utf-8"))
             found = summarise(stored["figures"])
             summaries[str(threads)] = {"machine": stored["machine"], **found}
             print_summary(found)
     text = json.dumps(summaries, indent=1) + "\n"
-    (RESULTS / "sparse-summary.json").write_text(text, encoding="utf-8")
+    (results / "sparse-summary.json").write_text(text, encoding="utf-8")
 
 
 def _title(threads: int) -> str:
@@ -124,9 +124,10 @@ def main() -> int:
     parser.add_argument(
         "--work", type=Path, default=Path(tempfile.gettempdir()) / "teir-benchmarks"
     )
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    RESULTS.mkdir(exist_ok=True)
+    arguments.results.mkdir(parents=True, exist_ok=True)
     source = source_digest()
     failed = []
     for threads in map(int, arguments.threads.split(",")):
@@ -137,9 +138,9 @@ def main() -> int:
                 failed.append(one.name)
         paths = [path for path in known.values() if path.exists()]
         if paths:
-            join(threads, paths, source)
+            join(threads, paths, source, arguments.results)
         print(f"{threads} threads: {time.perf_counter() - start:.0f} s", flush=True)
-    write_summary()
+    write_summary(arguments.results)
     for name in failed:
         print(f"{name}: FAILED")
     return int(bool(failed))
