@@ -19,6 +19,7 @@ from backends.llvm.kernel_calls import (
     small_integers,
     strided,
 )
+from teir.backends.llvm.emit_panel import emit_panel_body
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes
 from teir.lower.kernels import PanelBlock
@@ -193,3 +194,17 @@ def test_no_vector_register_goes_to_the_stack(data_type: DataType) -> None:
                 text = kernel_assembly(kernel, Isa.AVX512)
                 spills = re.findall(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm\d+", text)
                 assert not spills, (kernel, spills[:3])
+
+
+@pytest.mark.skipif(Isa.AVX512 not in HERE, reason="needs AVX-512")
+@pytest.mark.parametrize("data_type", TYPES)
+def test_whole_lines_past_the_caches_are_not_claimed(data_type: DataType) -> None:
+    """A line that is asked for only to be written past the caches is fetched for nothing."""
+    kernel = panel(data_type, Isa.AVX512, 3, 4, flags="streams claims")
+    text = emit_panel_body(kernel, Isa.AVX512).text()
+    jump = re.search(r"br i1 (%\S+), label %begin, label %claim", text)
+    assert jump is not None
+    before, claims = text.split(jump.group(), 1)
+    assert "prefetch" not in before
+    assert "prefetch" in claims.split("begin:", 1)[0]
+    assert f"br i1 {jump.group(1)}, label %whole" in claims

@@ -33,14 +33,13 @@ def claim_unless(
     if fits is None:
         _claim(text, kernel, columns)
         return
+    passes_caches = fits[0] if lines.exist else fits[1]
+    text.effect(f"br i1 {passes_caches}, label %begin, label %claim")
+    text.label("claim")
     if lines.exist:
         _claim_ends(text, kernel, lines, columns)
-        text.effect("br label %begin")
-        text.label("begin")
-        return
-    text.effect(f"br i1 {fits[1]}, label %begin, label %claim")
-    text.label("claim")
-    _claim(text, kernel, columns)
+    else:
+        _claim(text, kernel, columns)
     text.effect("br label %begin")
     text.label("begin")
 
@@ -48,7 +47,7 @@ def claim_unless(
 def _claim_ends(
     text: FunctionText, kernel: PanelBlock, lines: PanelLines, columns: Columns
 ) -> None:
-    """Only the lines at both ends of a stretch are written through the caches."""
+    """Only the lines at both ends of a stretch that does not begin with a line."""
     for place, lanes in lines.segments(columns):
         ahead = shift_pointer(text, place, "%c_ahead")
         for offset in (0, len(lanes) * kernel.data_type.width):
