@@ -120,3 +120,7 @@ class TeirError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(str(finding) for finding in self.findings)
+
+
+class NoRoomError(TeirError, MemoryError):
+    """A TeirError for want of memory: who waits for a MemoryError gets it too."""

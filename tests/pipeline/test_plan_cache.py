@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 import teir
 from teir.pipeline import plan_cache
 from teir.pipeline.plan import Plan
 from teir.pipeline.plan_cache import PlanCache
+from teir.pipeline.planning import kept_plans
 
 
 def plan(extent: int) -> Plan:
@@ -65,3 +67,20 @@ def test_threads_may_keep_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         thread.join()
     assert len(cache.plans) == 8
     assert cache._bytes == sum({id(p): p.memory_bytes for p in cache.plans.values()}.values())
+
+
+def test_a_plan_of_an_einsum_seen_before_is_the_one_it_ran() -> None:
+    a, b = np.ones((5, 6)), np.ones((6, 7))
+    teir.einsum("xy,yz->xz", a, b)
+    made = teir.plan("xy,yz->xz", a, b)
+    assert made.executable is kept_plans().plans[_signature("xy,yz->xz", a, b)].executable
+    assert made.is_callable
+    np.testing.assert_array_equal(made(a, b), a @ b)
+    assert teir.plan("xy,yz->xz", a, b) is made
+    other = teir.plan("xy,yz->xz", a, b, deterministic="threads")
+    assert other.executable is not made.executable
+
+
+def _signature(subscripts: str, *arrays: np.ndarray) -> tuple[object, ...]:
+    parts = [part for one in arrays for part in (one.dtype, one.shape, one.strides)]
+    return (subscripts, *parts)

@@ -235,12 +235,18 @@ def _protocol(name: str, value: Any, ask: Any) -> Any:
 
 
 def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
-    """An uninitialised C-contiguous array: a tensor for TORCH, a NumPy array for all others."""
+    """An uninitialised C-contiguous array: a tensor for TORCH, a NumPy array for all others.
+
+    Raises MemoryError where there is not enough memory.
+    """
     if kind is not Kind.TORCH:
         return np.empty(shape, data_type.numpy_dtype())
     torch = sys.modules["torch"]
     type_name = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
-    return torch.empty(shape, dtype=getattr(torch, type_name))
+    try:
+        return torch.empty(shape, dtype=getattr(torch, type_name))
+    except RuntimeError as error:
+        raise MemoryError(str(error)) from None
 
 
 def in_kind(result: np.ndarray[Any, Any], like: ArrayView) -> Any:

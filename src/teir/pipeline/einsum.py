@@ -39,6 +39,7 @@ from teir.pipeline.planning import (
 from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
+from teir.pipeline.switches import checked_tune
 
 SHAPES = Rule(
     code="TEIR616",
@@ -86,7 +87,7 @@ def einsum(
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
-    is_usual = dtype is None and threads is None and memory_limit is None and not tune
+    is_usual = dtype is None and threads is None and memory_limit is None and tune is False
     is_usual = is_usual and deterministic == "runs" and out_levels is None
     if is_usual and optimize == "auto" and type(subscripts) is str:
         key: list[Any] = [subscripts]
@@ -110,12 +111,13 @@ def einsum(
                 kept.keep(signature, plan)
             return plan.call_planned(operands, out)
     is_text = out_levels is None or type(out_levels) is str
-    if is_text and dtype is None and not tune and type(subscripts) is str:
+    if is_text and dtype is None and tune is False and type(subscripts) is str:
         usual = _usual(optimize, memory_limit, deterministic)
         if all(usual.values()) and (threads is None or type(threads) is int):
             result = sparse_calls().run((subscripts, threads, out_levels), operands, out)
             if result is not NotImplemented:
                 return result
+    tune = checked_tune(tune)
     if takes_sparse(subscripts, operands, out_levels):
         require_usual(_usual(optimize, memory_limit, deterministic))
         return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune)
@@ -171,16 +173,24 @@ def plan(
     """Compile an einsum once, to be called often: ``plan("ij,jk->ik", (8, 9), (9, 7))(a, b)``.
 
     Shapes (tuples) stand for C-contiguous arrays of ``dtype``, float64 by default; arrays give
-    type, shape and strides. The keywords are those of `einsum`. Index notation, sparse operands
+    type, shape and strides. Called with arrays that lie otherwise, the plan makes a plan for those,
+    once, and keeps it: nothing is copied, that call takes as long as planning does. Other types and
+    shapes are refused. The keywords are those of `einsum`. Index notation, sparse operands
     and sparse results give a `SparsePlan`, which is called and explained alike. Raises TeirError
     as `einsum` does.
     """
+    tune = checked_tune(tune)
     if takes_sparse(subscripts, shapes_or_arrays, out_levels):
         require_usual(_usual(optimize, memory_limit, deterministic))
         text, given = _sparse_parsed(subscripts, shapes_or_arrays)
         return sparse_plan(
             text, given, out_levels=out_levels, dtype=dtype, threads=threads, tune=tune
         )
+    is_usual = dtype is None and threads is None and memory_limit is None and not tune
+    is_usual = is_usual and deterministic == "runs" and type(optimize) is str and optimize == "auto"
+    known = _made_by_einsum(subscripts, shapes_or_arrays) if is_usual else None
+    if known is not None:
+        return known
     parsed, given = _parse(subscripts, shapes_or_arrays)
     types = tuple(_planned_type(place, one, dtype) for place, one in enumerate(given))
     wishes = Wishes(
@@ -192,6 +202,19 @@ def plan(
         deterministic=checked_determinism(deterministic),
     )
     return plan_types(parsed, types, None, wishes, is_called_often=True)
+
+
+def _made_by_einsum(subscripts: Any, operands: Sequence[Any]) -> Plan | None:
+    """The plan that a usual call of `einsum` with these arrays left, made callable."""
+    if type(subscripts) is not str or any(type(one) is not _ndarray for one in operands):
+        return None
+    parts = [part for one in operands for part in (one.dtype, one.shape, one.strides)]
+    kept, signature = kept_plans(), (subscripts, *parts)
+    plan = kept.plans.get(signature)
+    if plan is not None and not plan.is_callable:
+        plan = callable_plan(plan)
+        kept.keep(signature, plan)
+    return plan
 
 
 def _sparse(

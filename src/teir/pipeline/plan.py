@@ -17,6 +17,7 @@ from teir.pipeline.executable import Executable, Form
 from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.problem import Problem, Route
+from teir.pipeline.room import no_room
 from teir.search.tree import StepNote
 
 PLAN_OPERANDS = Rule(
@@ -107,7 +108,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if direct is None:
             return run_plan(self, operands, None)
         planned = self.problem.out
-        result = np.empty(planned.shape, planned.dtype)
+        try:
+            result = np.empty(planned.shape, planned.dtype)
+        except MemoryError:
+            raise no_room(planned) from None
         if entry is None or entry(*operands, result) is NotImplemented:
             addresses = [operand.__array_interface__["data"][0] for operand in operands]
             direct((*addresses, result.__array_interface__["data"][0]))
@@ -174,7 +178,10 @@ def call_plan(plan: Plan, *operands: Any, out: Any = None) -> Any:
     """A call of ``plan`` that its native call does not serve."""
     entry, planned = plan.entry, plan.problem.out
     if out is None and entry is not None and len(operands) == len(plan.problem.operands):
-        result = np.empty(planned.shape, planned.dtype)
+        try:
+            result = np.empty(planned.shape, planned.dtype)
+        except MemoryError:
+            raise no_room(planned) from None
         if entry(*operands, result) is not NotImplemented:
             return result if planned.shape else result[()]
     return run_plan(plan, operands, out)
@@ -294,7 +301,10 @@ def _run_native(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -
     result: Any = None
     if out is None:
         assert problem.out.data_type is not None
-        result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        try:
+            result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        except MemoryError:
+            raise no_room(problem.out) from None
         target = view_array("out", result)
     else:
         target = out
@@ -330,7 +340,10 @@ def _finished(result: np.ndarray[Any, Any], like: ArrayView) -> Any:
 def _run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     if out is None:
         assert problem.out.data_type is not None
-        result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        try:
+            result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
+        except MemoryError:
+            raise no_room(problem.out) from None
         result[...] = 0
         return result if _like(views).kind is Kind.TORCH else _finished(result, _like(views))
     out.owner[...] = 0

@@ -12,6 +12,8 @@ from teir.pipeline.numbered_axes import EXTENTS as TENSORDOT_EXTENTS
 from teir.pipeline.operand_types import COMMON_TYPE, RESULT_TYPE
 from teir.pipeline.plan import RULES as PLAN_RULES
 from teir.pipeline.problem import OUT_ORDER, OUT_OVERLAP, OUT_WIDTH, SIZE
+from teir.pipeline.room import NO_ROOM
+from teir.pipeline.switches import TUNE
 from teir.search.path import OPTIMIZE
 
 EINSUM_RULES = tuple(
@@ -32,6 +34,8 @@ EINSUM_RULES = tuple(
             OUT_WIDTH,
             MEMORY_LIMIT,
             DETERMINISTIC,
+            TUNE,
+            NO_ROOM,
         ),
         key=lambda rule: rule.code,
     )
