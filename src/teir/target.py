@@ -60,6 +60,11 @@ class Isa(Enum):
         return self is Isa.AVX512
 
     @property
+    def multiplies_from_memory(self) -> bool:
+        """True where a multiply-add reads a factor from memory."""
+        return self in (Isa.AVX512, Isa.AVX2)
+
+    @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
 

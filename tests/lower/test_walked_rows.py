@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import itertools
+import mmap
+import sys
 
 import numpy as np
 import pytest
@@ -355,7 +358,7 @@ def placed(array: np.ndarray, place: int) -> np.ndarray:
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    vectors=st.sampled_from((3, 4, 8, 16)),
+    vectors=st.sampled_from((2, 3, 4, 8, 16)),
     rows=st.sampled_from((1, 3, 35)),
     value=st.sampled_from((DataType.FP64, DataType.FP32)),
     special=st.booleans(),
@@ -478,6 +481,56 @@ def test_one_call_takes_many_rows(width: int, together: int) -> None:
     assert kernel.rows is not None
     assert kernel.rows.together == together
     assert calls[kernel] <= 40
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_part_of_a_gathered_row_is_read_by_its_multiply_add(width: int) -> None:
+    """The first and the last line of a row, for rows from zero and from the output."""
+    text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": 640, "j": 9, "l": width}
+    program = program_for(text, extents, {"B": "ds"}, DataType.FP64, DataType.I32)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedSum))
+    assert kernel.aligns == 1
+    made = emit_kernel(kernel, Isa.AVX512)
+    alone = made[made.index("rows_whole_from_zero_yes:") :]
+    assert alone.count("vfmadd231pd") == 4
+    # Rows that start from the output read it in parts once.
+    assert alone.count("@llvm.masked.load") == 2
+    # One address for all vectors of a row.
+    assert alone.count('asm "", "=r,0"(ptr') == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
+def test_no_bound_behind_the_last_row_is_read() -> None:
+    """How long a fibre is is read one row before; behind the bounds lies a page nobody may read."""
+    rows, width, extent = 70, 16, 20
+    draw = np.random.default_rng(0)
+    pos, crd = index_arrays(fibres(draw, rows, extent), np.dtype(np.int32))
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    own = np.frombuffer(pages, np.int32)
+    bounds = own[mmap.PAGESIZE // 4 - pos.size : mmap.PAGESIZE // 4]
+    bounds[...] = pos
+    protect = ctypes.CDLL(None).mprotect
+    beyond = ctypes.c_void_p(own.ctypes.data + mmap.PAGESIZE)
+    assert not protect(beyond, ctypes.c_size_t(mmap.PAGESIZE), 0)
+    text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": rows, "j": extent, "l": width}
+    program = program_for(text, extents, {"B": "ds"}, DataType.FP64, DataType.I32)
+    operands = {
+        "B.pos1": bounds,
+        "B.crd1": crd,
+        "B": numbers(draw, (crd.size,), DataType.FP64),
+        "C": numbers(draw, (extent, width), DataType.FP64),
+        "A": np.full((rows, width), np.nan),
+    }
+    compile_program(program, threads=1).run(operands)
+    wanted = np.zeros((rows, width))
+    np.add.at(
+        wanted,
+        np.repeat(np.arange(rows), np.diff(pos)),
+        operands["B"][:, None] * operands["C"][crd],
+    )
+    np.testing.assert_allclose(operands["A"], wanted, rtol=1e-12, atol=1e-12)
+    assert not protect(beyond, ctypes.c_size_t(mmap.PAGESIZE), 3)
 
 
 def test_sampled_dots_are_all_one_kernel() -> None:

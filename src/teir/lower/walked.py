@@ -319,7 +319,7 @@ def _is_at_least(step: int, fibre: Fibre, bytes_: int) -> bool:
 def _aligned_input(
     leaf: Leaf, inputs: Sequence[WalkedInput], steps: Sequence[int], block: _Block, isa: Isa
 ) -> int | None:
-    if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 3:
+    if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 2:
         return None
     if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != _LINE_BYTES:
         return None

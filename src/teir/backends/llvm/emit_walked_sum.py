@@ -5,9 +5,9 @@
     store
 
 A row that begins inside a cache line would split every load. With ``aligns`` pointers are moved
-down to the line of the gathered row: one more vector, the first and the last under masks, so that
-every gathered load is one line. All rows begin at the same place of a line, for they are whole
-lines apart.
+down to the line of the gathered row: one more vector, the first and the last under masks, which are
+those of their multiply-adds, so that every gathered load is one line. All rows begin at the same
+place of a line, for they are whole lines apart.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from teir.backends.llvm.emit_fibres import (
     emit_end_of_rows,
     emit_fibre,
     emit_first_row,
-    emit_rows,
+    emit_groups,
+    emit_row_by_row,
     emit_start,
     emit_together,
     line_lanes,
     load_index,
 )
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
-from teir.backends.llvm.emit_loops import Values
+from teir.backends.llvm.emit_loops import Carried, Values, emit_strides, emit_when
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
@@ -62,7 +63,7 @@ def emit_walked_sum_body(kernel: WalkedSum, isa: Isa, operands: Sequence[str]) -
     shared = SumBody(text, kernel, isa, arrays, pointers, vectors, columns, "%c_n", last)
     body = shared if kernel.aligns is None else _in_lines(shared, kernel.aligns)
     if kernel.rows is None:
-        _sum_row(body, shared)
+        _emit_by_place(body, shared, SumBody.sum)
     else:
         _emit_rows(body, shared, kernel.rows, operands[:above])
     text.effect("ret void")
@@ -93,28 +94,95 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
     text = body.text
     begin_left = emit_first_row(text, rows, bounds)
 
-    def form(most: int, row: str, left: str) -> str:
+    def together(row: str, left: str) -> str:
         here = _at_row(body, rows, bounds, row)
-        if most == 1:
-            _sum_row(here, _at_row(shared, rows, bounds, row))
-            return "1"
 
         def some(count: int) -> Callable[[], Values]:
             formed = here if count == 1 else _at_row(shared, rows, bounds, row)
             return partial(_sums, formed, rows, count)
 
-        return emit_together(text, body.kernel, here.arrays, left, most, some)
+        return emit_together(text, body.kernel, here.arrays, left, rows.together, some)
 
-    emit_rows(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, form)
+    left = emit_groups(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, together)
+
+    def alone(read: SumBody, label: str) -> None:
+        if rows.crd is None:
+            _emit_moving_rows(read, rows, label, (begin_left[0], left))
+            return
+
+        def form(row: str, _: str) -> str:
+            _at_row(read, rows, bounds, row).sum(label)
+            return "1"
+
+        emit_row_by_row(text, f"each_row{label}", (begin_left[0], left), form)
+
+    _emit_by_place(body, shared, alone)
 
 
-def _sum_row(body: SumBody, shared: SumBody) -> None:
-    """One row; where what is gathered begins with a line, ``shared`` forms it."""
+def _emit_by_place(body: SumBody, shared: SumBody, form: Callable[[SumBody, str], None]) -> None:
+    """``form(body, label)``; where what is gathered begins with a line, with ``shared``."""
     if body.kernel.aligns is None:
-        body.sum("")
+        form(body, "")
         return
-    whole, lines = partial(shared.sum, "_whole"), partial(body.sum, "")
+    whole, lines = partial(form, shared, "_whole"), partial(form, body, "")
     emit_by_place(body.text, body.inside, whole, lines)
+
+
+def _emit_moving_rows(
+    body: SumBody, rows: WalkedRows, label: str, begin_left: tuple[str, str]
+) -> None:
+    """Rows one by one, all pointers moved from each to the next, without a branch on where they
+    start from in between."""
+    text, (begin, left) = body.text, begin_left
+    any_left = text.value(f"icmp sgt i64 {left}, 0")
+    for from_zero, argument in ((True, 0), (False, 1)):
+        asked = text.value(f"icmp eq i64 %accumulate, {argument}")
+        chosen = text.value(f"and i1 {any_left}, {asked}")
+        kind = f"{label}_from_zero" if from_zero else label
+        these = replace(body, begins_from_zero=from_zero)
+        form = partial(_moving_rows, these, rows, kind, (begin, left))
+        emit_when(text, f"rows{kind}", chosen, (), form)
+
+
+def _moving_rows(
+    body: SumBody, rows: WalkedRows, label: str, begin_left: tuple[str, str]
+) -> Values:
+    """At least one row.
+
+    How long a fibre is is known one row before. A processor that has foreseen a wrong length finds
+    out when it gets there, and not after the loads that the length comes from.
+    """
+    text, (begin, left) = body.text, begin_left
+    first = _at_row(body, rows, (), begin)
+    moved = [
+        number
+        for number, follows in enumerate((*rows.inputs, rows.output))
+        if follows is not Follows.NOTHING
+    ]
+    pos_type, pos = body.first_pos_type, first.arrays[0]
+
+    def form(left_now: str, now: Values) -> tuple[str, Values]:
+        here, start, length, *pointers = now
+        next_pos = shift_pointer(text, here, "%pos_row")
+        is_last = text.value(f"icmp eq i64 {left_now}, 1")
+        next_pos = text.value(f"select i1 {is_last}, ptr {here}, ptr {next_pos}")
+        next_fibre = emit_fibre(text, pos_type, next_pos)
+        row = replace(
+            first,
+            arrays=(here, *first.arrays[1:]),
+            first_fibre=(start, length),
+            pointers=first.pointers | dict(zip(moved, pointers, strict=True)),
+        )
+        row.sum(label)
+        steps = [_row_step(rows, number) for number in moved]
+        shifted = [shift_pointer(text, *one) for one in zip(pointers, steps, strict=True)]
+        return "1", [next_pos, *next_fibre, *shifted]
+
+    fibre = emit_fibre(text, pos_type, pos)
+    carried = [Carried("ptr", pos), *(Carried("i64", one) for one in fibre)]
+    carried += [Carried("ptr", first.pointers[number]) for number in moved]
+    emit_strides(text, f"each_row{label}", left, carried, form)
+    return []
 
 
 def _at_row(body: SumBody, rows: WalkedRows, bounds: Sequence[str], row: str) -> SumBody:

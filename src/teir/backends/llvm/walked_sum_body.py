@@ -14,9 +14,16 @@ from teir.backends.llvm.emit_fibres import (
 )
 from teir.backends.llvm.emit_lanes import Lanes, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_masked_products import add_product_in_memory, multiplies_in_memory
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    formed_address,
+    prefetch,
+    shift_pointer,
+)
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
@@ -41,20 +48,29 @@ class SumBody:
     """The last positions, where rows are brought near ahead."""
     inside: str = ""
     """The bytes from the line of a row to the row, where one is read in whole lines."""
+    first_fibre: tuple[str, str] | None = None
+    """First position and length of the fibre that the first array bounds, where they are known."""
+    begins_from_zero: bool = False
+    """True where it is known that no sum starts from the output."""
 
     @property
     def kind(self) -> Arithmetic:
         count = self.kernel.lanes * numbers_per_element(self.kernel.in_type)
         return Arithmetic(self.isa, self.kernel.in_type, count)
 
+    @property
+    def first_pos_type(self) -> DataType:
+        """The type of the bounds in the first array."""
+        return self.kernel.pos_type if self.kernel.outer is None else self.kernel.outer[0]
+
     def sum(self, label: str) -> None:
         """All sums of the block; ``label`` tells the loops of several blocks apart."""
         text, outer = self.text, self.kernel.outer
         sums = self._start(label)
+        begin, left = self.first_fibre or emit_fibre(text, self.first_pos_type, self.arrays[0])
         if outer is None:
-            sums = self.fibre(label, self.arrays[0], {}, sums)
+            sums = self._fibre(label, (begin, left), {}, sums)
         else:
-            begin, left = emit_fibre(text, outer[0], self.arrays[0])
             kinds = [Carried("i64", begin), *self.carried(sums)]
             add = partial(self.add_fibre, label)
             sums = emit_loop(text, f"fibres{label}", left, 1, kinds, add)[1][1:]
@@ -64,6 +80,8 @@ class SumBody:
         """What the sums start from, columns outermost."""
         count = self.kernel.columns * len(self.vectors)
         zeros = [Carried(self.kind.kind, "zeroinitializer")] * count
+        if self.begins_from_zero:
+            return [one.start for one in zeros]
         some = self.text.value("icmp ne i64 %accumulate, 0")
         return emit_when(self.text, f"preload{label}", some, zeros, self._preload)
 
@@ -103,12 +121,16 @@ class SumBody:
         self._bring_near(Follows.OUTER_COORDINATE, outer[1], self.arrays[1], position)
         index = {Follows.OUTER_POSITION: position, Follows.OUTER_COORDINATE: coordinate}
         byte = text.value(f"mul i64 {position}, %pos_step")
-        sums = self.fibre(label, shift_pointer(text, self.arrays[2], byte), index, sums)
+        pos = shift_pointer(text, self.arrays[2], byte)
+        fibre = emit_fibre(text, self.kernel.pos_type, pos)
+        sums = self._fibre(label, fibre, index, sums)
         return [text.value(f"add i64 {position}, 1"), *sums]
 
-    def fibre(self, label: str, pos: str, outer: Mapping[Follows, str], sums: Values) -> Values:
-        """The sums after one fibre."""
-        begin, left = emit_fibre(self.text, self.kernel.pos_type, pos)
+    def _fibre(
+        self, label: str, fibre: tuple[str, str], outer: Mapping[Follows, str], sums: Values
+    ) -> Values:
+        """The sums after one fibre, of which the first position and the length are given."""
+        begin, left = fibre
         carried = [Carried("i64", begin), *self.carried(sums)]
         fixed = self._places(outer)
         add = partial(self._add, fixed)
@@ -126,7 +148,7 @@ class SumBody:
             crd_type, crd = self.kernel.crd_type, self.arrays[-1]
             index[Follows.COORDINATE] = self._coordinate(crd_type, crd, position)
         self._bring_near(Follows.COORDINATE, self.kernel.crd_type, self.arrays[-1], position)
-        places = {**fixed, **self._places(index)}
+        places = {**fixed, **self._formed(self._places(index))}
         here, count = _Position(self, places, {}), len(self.vectors)
         totals = dict(enumerate(sums))
         for number in self._order():
@@ -170,6 +192,18 @@ class SumBody:
                 places[number] = self.pointers[number]
         return places
 
+    def _formed(self, places: Mapping[int, str]) -> dict[int, str]:
+        """``places``; rows of several vectors whose vectors are read once have one address each."""
+        kernel = self.kernel
+        if not self.isa.multiplies_from_memory or kernel.columns > 1 or len(self.vectors) == 1:
+            return dict(places)
+        return {
+            number: formed_address(self.text, place)
+            if kernel.inputs[number].access is Access.UNIT
+            else place
+            for number, place in places.items()
+        }
+
     def times(self, stride: str, count: int) -> str | int:
         if count < 2:
             return stride if count else 0
@@ -192,8 +226,12 @@ class _Position:
         text, kind, last = self.body.text, self.body.kind, len(self.body.kernel.inputs) - 1
         if not last:
             return text.value(f"fadd {kind.kind} {sum_}, {self._input(0, column, vector_number)}")
-        right = self._input(last, column, vector_number)
         left = as_factor(text, kind, self._product(last - 1, column, vector_number))
+        lanes = self._lanes(last, vector_number)
+        if self.body.kernel.columns == 1 and multiplies_in_memory(kind, lanes):
+            place = self._place(last, column, vector_number)
+            return add_product_in_memory(text, kind, left.numbers, lanes, place, sum_)
+        right = self._input(last, column, vector_number)
         return add_product(text, kind, left, as_scale(text, kind, right), sum_)
 
     def _product(self, last: int, column: int, vector_number: int) -> str:
@@ -228,16 +266,27 @@ class _Position:
             vector_number if has_vectors else 0,
         )
 
-    def _load(self, number: int, column: int, vector_number: int) -> str:
-        body, text, kernel = self.body, self.body.text, self.body.kernel
-        data_type, place = kernel.in_type, self.places[number]
-        place = shift_pointer(text, place, body.times(body.columns[number], column))
+    def _lanes(self, number: int, vector_number: int) -> Lanes:
+        kernel = self.body.kernel
         if kernel.inputs[number].access is Access.BROADCAST:
-            lanes = Lanes(data_type, kernel.lanes, broadcast=True)
-        else:
-            far, lanes, _ = body.vectors[vector_number]
-            place = shift_pointer(text, place, far * kernel.lanes * data_type.width)
-        numbers = widen(text, data_type, body.isa, load(text, lanes, place), body.kind.count)
-        if len(kernel.inputs) == 1:
+            return Lanes(kernel.in_type, kernel.lanes, broadcast=True)
+        return self.body.vectors[vector_number][1]
+
+    def _place(self, number: int, column: int, vector_number: int) -> str:
+        """Where the vector of an input begins."""
+        body, kernel = self.body, self.body.kernel
+        step = body.times(body.columns[number], column)
+        place = shift_pointer(body.text, self.places[number], step)
+        if kernel.inputs[number].access is Access.BROADCAST:
+            return place
+        far = body.vectors[vector_number][0]
+        return shift_pointer(body.text, place, far * kernel.lanes * kernel.in_type.width)
+
+    def _load(self, number: int, column: int, vector_number: int) -> str:
+        body, text, data_type = self.body, self.body.text, self.body.kernel.in_type
+        lanes = self._lanes(number, vector_number)
+        stored = load(text, lanes, self._place(number, column, vector_number))
+        numbers = widen(text, data_type, body.isa, stored, body.kind.count)
+        if len(body.kernel.inputs) == 1:
             return numbers
         return round_factor(text, data_type, numbers, body.kind.count)
