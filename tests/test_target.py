@@ -42,6 +42,7 @@ def write(path: Path, text: str) -> None:
     ("architecture", "features", "isa"),
     [
         ("x86_64", AVX512_FEATURES, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES | {"amx_tile", "amx_bf16"}, Isa.AVX512),
         ("x86_64", AVX512_FEATURES - {"avx512vl"}, Isa.AVX2),
         ("x86_64", AVX2_FEATURES, Isa.AVX2),
         ("x86_64", AVX2_FEATURES - {"fma"}, Isa.PLAIN),
@@ -51,6 +52,17 @@ def write(path: Path, text: str) -> None:
 )
 def test_the_feature_bits_decide(architecture: str, features: frozenset[str], isa: Isa) -> None:
     assert widest_isa(architecture, features) is isa
+
+
+@pytest.mark.parametrize("names", ["avx512_bf16 amx_tile amx_bf16", "avx512bf16 amx-tile amx-bf16"])
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_tiles_are_used_where_the_system_grants_them(
+    names: str, is_granted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teir.target.may_use_tiles", lambda: is_granted)
+    features = AVX512_FEATURES | set(names.split())
+    assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512)
+    assert choose_isa("x86_64", features, "avx512") is Isa.AVX512
 
 
 def test_a_narrower_instruction_set_may_be_asked_for() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import assert_never
 
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.tile_permission import may_use_tiles
 
 ARRAY_START_BYTES = 16
 """Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
@@ -25,6 +26,8 @@ ARRAY_START_BYTES = 16
 class Isa(Enum):
     """The instruction set family code is generated for."""
 
+    AMX = "amx"
+    """AVX-512 and tile registers with products of BF16."""
     AVX512 = "avx512"
     AVX2 = "avx2"
     NEON = "neon"
@@ -35,7 +38,7 @@ class Isa(Enum):
     @property
     def vector_bytes(self) -> int:
         match self:
-            case Isa.AVX512:
+            case Isa.AMX | Isa.AVX512:
                 return 64
             case Isa.AVX2:
                 return 32
@@ -47,7 +50,7 @@ class Isa(Enum):
     @property
     def vector_registers(self) -> int:
         match self:
-            case Isa.AVX512 | Isa.NEON:
+            case Isa.AMX | Isa.AVX512 | Isa.NEON:
                 return 32
             case Isa.AVX2 | Isa.PLAIN:
                 return 16
@@ -55,9 +58,14 @@ class Isa(Enum):
                 assert_never(self)
 
     @property
+    def is_avx512(self) -> bool:
+        """True where vectors are those of AVX-512, whatever there is besides."""
+        return self in (Isa.AMX, Isa.AVX512)
+
+    @property
     def has_masks(self) -> bool:
         """True where loads and stores of part of a vector cost no more than whole ones."""
-        return self is Isa.AVX512
+        return self.is_avx512
 
     @property
     def multiplies_from_memory(self) -> bool:
@@ -71,12 +79,14 @@ class Isa(Enum):
 
 KNOWN_ISA = Rule(
     code="TEIR801",
-    sentence="TEIR_ISA names an instruction set (avx512, avx2, neon, plain) that this machine has.",
+    sentence="TEIR_ISA names an instruction set of this machine (amx, avx512, avx2, neon, plain).",
     source="documentation, command line",
 )
 
 AVX2_FEATURES = frozenset({"avx2", "fma", "f16c"})
 AVX512_FEATURES = AVX2_FEATURES | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+_AMX_FEATURES = frozenset({"avx512bf16", "amxtile", "amxbf16"})
+"""Without the marks that Linux and LLVM put between the words."""
 
 _ARM = ("aarch64", "arm64")
 
@@ -141,11 +151,12 @@ def host_target(environment: Mapping[str, str], root: Path = Path("/")) -> Targe
 
 
 def widest_isa(architecture: str, features: frozenset[str]) -> Isa:
-    """The widest instruction set the feature bits allow."""
+    """The widest instruction set the feature bits, and for tiles the system, allow."""
     if architecture in _ARM:
         return Isa.NEON
     if features >= AVX512_FEATURES:
-        return Isa.AVX512
+        plain = {name.replace("-", "").replace("_", "") for name in features}
+        return Isa.AMX if plain >= _AMX_FEATURES and may_use_tiles() else Isa.AVX512
     if features >= AVX2_FEATURES:
         return Isa.AVX2
     return Isa.PLAIN
@@ -160,6 +171,7 @@ def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) 
     if not wanted:
         return widest
     having = {
+        Isa.AMX: (Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
         Isa.AVX512: (Isa.AVX512, Isa.AVX2, Isa.PLAIN),
         Isa.AVX2: (Isa.AVX2, Isa.PLAIN),
         Isa.NEON: (Isa.NEON, Isa.PLAIN),

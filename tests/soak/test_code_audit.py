@@ -93,6 +93,14 @@ def test_products_of_bf16_are_read() -> None:
     assert any("no instructions" in text for text in bytes_audited("62f2ee4852c3c3"))
 
 
+def test_tiles_are_read_and_written_through_operands() -> None:
+    """LDTILECFG, TILELOADD, TDPBF16PS, TILEZERO, TILESTORED and TILERELEASE through rdx and rax."""
+    works = ("c4e2784902", "c4e27b4b0402", "c4e24a5ce5", "c4e27b49c0", "c4e27a4b0402", "c4e27849c0")
+    assert bytes_audited("31c0" + "".join(works) + "c3") == []
+    assert "reads from an address" in bytes_audited("31c0c4e27b4b0400c3")[0]
+    assert "writes to an address" in bytes_audited("31c0c4e27a4b0400c3")[0]
+
+
 def test_addresses_spilled_from_vectors_are_addresses() -> None:
     """vmovq xmm0, rdx; vpextrq [rsp - 16], xmm0, 1; mov rax, [rsp - 16]; mov byte [rax], 1; ret."""
     assert bytes_audited("c4e1f96ec2c4e3f9164424f001488b4424f0c60001c3") == []

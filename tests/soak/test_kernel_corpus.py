@@ -44,7 +44,8 @@ def reached() -> frozenset[Kernel]:
         found |= program_kernels(lower(family_program(family, 24), Isa.AVX512).roots)
     for special in special_programs():
         for remainder in (3, 24, 36):
-            found |= program_kernels(lower(special_program(special, remainder), Isa.AVX512).roots)
+            for isa in (Isa.AVX512, Isa.AMX):
+                found |= program_kernels(lower(special_program(special, remainder), isa).roots)
     for walk in walks():
         found |= program_kernels(lower(walk_program(walk, 24), Isa.AVX512).roots)
     return frozenset(found)

@@ -81,7 +81,7 @@ def block_shapes(
     """
     del out_type
     limits = _limits(isa).get(in_type, ())
-    if flushes and isa is Isa.AVX512:
+    if flushes and isa.is_avx512:
         limits = _WIDE_FILE[in_type]
     return tuple(
         (vectors, columns)
@@ -99,7 +99,7 @@ def most_accumulators(isa: Isa) -> int:
 
 def _limits(isa: Isa) -> dict[DataType, tuple[int, ...]]:
     match isa:
-        case Isa.AVX512:
+        case Isa.AMX | Isa.AVX512:
             return _AVX512
         case Isa.AVX2:
             return _AVX2

@@ -6,7 +6,7 @@ from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
 from teir.lower.bringing import Marks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm, single_elements
-from teir.lower.kernel_program import KernelNode
+from teir.lower.kernel_program import Address, KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
@@ -42,18 +42,21 @@ def lower_contraction(
     isa: Isa,
     accumulator: Accumulator | None,
     marks: Marks | None = None,
+    room: Address | None = None,
 ) -> tuple[KernelNode, ...]:
     """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
 
     `LaneBlock` where an axis is adjacent on all operands, `BatchBlock` for many small products,
-    `RowSweep` for a vector and a large matrix, `GemmBlock` where an axis separates the inputs, else
-    `ProductSum`.
+    `RowSweep` for a vector and a large matrix, `GemmBlock` or `TileProduct` where an axis separates
+    the inputs, else `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so, ``marks`` where rows are worth
-    asking for ahead.
+    asking for ahead, ``room`` where kernels may have scratch.
     """
     if tile.flushes:
-        return lower_gemm(tile, gemm_axes(tile) or single_elements(tile), isa, accumulator, None)
+        return lower_gemm(
+            tile, gemm_axes(tile) or single_elements(tile), isa, accumulator, None, room
+        )
     has_rows, has_columns, has_shared = _kinds(tile)
     lanes = lane_axes(tile) if has_shared else None
     if lanes is not None:

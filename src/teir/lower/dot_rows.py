@@ -119,4 +119,4 @@ def reads_long_rows(row_bytes: int, rows: int, stride_bytes: int, isa: Isa) -> b
     there are registers for `FAR_ROWS`."""
     is_far = row_bytes * rows >= _FAR_BYTES and rows >= _MOST_ROWS * FAR_ROWS
     is_apart = row_bytes >= _LONG_ROW_BYTES and stride_bytes % _PAGE_BYTES != 0
-    return isa is Isa.AVX512 and is_far and is_apart
+    return isa.is_avx512 and is_far and is_apart

@@ -33,6 +33,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 from teir.lower.walked_kernels import (
@@ -47,6 +48,8 @@ _SECONDS_PER_STEP = 0.3e-9
 """One vector multiply-add, or one vector loaded and stored, with some waiting for memory."""
 
 _SECONDS_PER_CALL = 5e-9
+
+_TILE_LANES = 16
 
 _USUAL_FIBRE = 32
 """Visits of a sparse loop, whose length no count tells."""
@@ -98,6 +101,9 @@ def _steps(call: Call) -> float:
         case PanelBlock():
             blocks = call.arguments[-3] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])
+        case TileProduct():
+            results = prod(call.arguments[:2])
+            return results * (4 + prod(call.arguments[2:11:3]) / 4) / _TILE_LANES
         case ProductSum():
             rows, depth, batch = call.arguments[:3]
             return kernel.inputs * (2 + rows * depth * batch / kernel.lanes)

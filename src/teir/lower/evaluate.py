@@ -45,6 +45,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedScatter, WalkedSum
@@ -199,6 +200,8 @@ class _Machine:
                 tiles.gemm_block(self.memory, call.kernel, call)
             case PanelBlock():
                 tiles.panel_block(self.memory, call.kernel, call)
+            case TileProduct():
+                tiles.tile_product(self.memory, call.kernel, call)
             case ProductSum():
                 tiles.product_sum(self.memory, call.kernel, call)
             case DotRows():

@@ -25,6 +25,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 
@@ -45,6 +46,19 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
     c = memory.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
     ends = (kernel.in_type, kernel.out_type)
     accumulate_products(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
+
+
+def tile_product(memory: Memory, kernel: TileProduct, call: Call) -> None:
+    m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:11]
+    b_n, c_n, accumulate = call.arguments[11:]
+    in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
+    depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
+    a = memory.tile(call, 0, in_type, ((m, in_type.itemsize), (n, 0), *depth_a))
+    b = memory.tile(call, 1, in_type, ((m, 0), (n, b_n), *depth_b))
+    c = memory.tile(call, 2, out_type, ((m, out_type.itemsize), (n, c_n)))
+    ends = (kernel.in_type, kernel.out_type)
+    accumulate_products(*ends, (a, b), c, accumulate, flushes=True)
 
 
 def panel_block(memory: Memory, kernel: PanelBlock, call: Call) -> None:

@@ -23,6 +23,7 @@ from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import GemmBlock
+from teir.lower.tile_products import tile_product
 from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
@@ -102,16 +103,22 @@ def lower_gemm(
     isa: Isa,
     accumulator: Accumulator | None,
     marks: Marks | None,
+    room: Address | None = None,
 ) -> tuple[KernelNode, ...]:
     """Loops around `GemmBlock` calls; ``accumulator`` holds a narrow output between them.
 
-    ``marks`` are given where the rows of the next tile are worth asking for.
+    ``marks`` are given where the rows of the next tile are worth asking for, ``room`` where kernels
+    may have scratch: then one `TileProduct` may take their place.
     """
     first, second, output = tile.operands
     operands = (second, first, output) if axes.swapped else tile.operands
     reductions = [_in_order(axis, axes.swapped) for axis in tile.reductions]
     inside = tuple(reductions[-BLOCK_REDUCTIONS:])
     outside = tuple(reductions[:-BLOCK_REDUCTIONS])
+    if not outside:
+        whole = tile_product(tile, axes, operands, inside, isa, room)
+        if whole is not None:
+            return wrap_in_loops(axes.loops, [address.slot for address in operands], (whole,))
     depth = 1
     for axis in inside:
         depth *= axis.extent
@@ -240,7 +247,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
 
     def _fixed_depth(self, vectors: int, columns: int) -> int | None:
         """The depth a block knows; None where it takes the depth as an argument."""
-        if len(self.inside) != 1 or self.isa is not Isa.AVX512:
+        if len(self.inside) != 1 or not self.isa.is_avx512:
             return None
         is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
         return self._depth if is_plain and holds_depth(vectors, columns, self._depth) else None

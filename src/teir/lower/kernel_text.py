@@ -19,6 +19,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 from teir.lower.walked_kernels import (
@@ -34,7 +35,7 @@ from teir.lower.walked_kernels import (
 def describe_kernel(kernel: Kernel) -> str:
     """``GemmBlock FP32 64×6 (4 vectors of 16 × 6 columns; A unit, C unit)`` and the like."""
     match kernel:
-        case GemmBlock() | PanelBlock():
+        case GemmBlock() | PanelBlock() | TileProduct():
             return _register_block(kernel)
         case ProductSum() | DotRows() | RowSweep() | Elementwise():
             return _row_kernel(kernel)
@@ -50,7 +51,7 @@ def describe_kernel(kernel: Kernel) -> str:
             assert_never(kernel)
 
 
-def _register_block(kernel: GemmBlock | PanelBlock) -> str:
+def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
     match kernel:
         case GemmBlock():
             access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
@@ -72,6 +73,12 @@ def _register_block(kernel: GemmBlock | PanelBlock) -> str:
             return (
                 f"PanelBlock {kernel.data_type.value} {kernel.rows}×{kernel.columns} "
                 f"({', '.join((vectors, *flags))})"
+            )
+        case TileProduct():
+            turned = "" if kernel.b_adjacent else ", columns of B turned"
+            return (
+                f"TileProduct {kernel.in_type.value} to {kernel.out_type.value} "
+                f"(tiles of 16×16 sums, 32 steps at once{turned})"
             )
         case _:
             assert_never(kernel)

@@ -108,6 +108,25 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
         return (self.vectors - 1) * self.lanes + self.last_lanes
 
 
+class TileProduct(msgspec.Struct, frozen=True, kw_only=True):
+    """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] by tiles of a matrix unit.
+
+    Types are BF16, C may be FP32; rows are adjacent in A and C. ``b_adjacent``: k is adjacent in B,
+    else n is, and the other argument of the two is read. Subnormal numbers count as zero.
+
+    A sum adds groups of 32 steps of k, each from zero: the even steps are one chain of fused
+    multiply-adds, the odd steps another, and the two are added. C is added at the end.
+
+    Operands: A, B, C, room (`teir.lower.tile_room` says how large; nobody else uses it meanwhile).
+    Arguments, in order: m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n,
+    c_n, accumulate (1: add C, 0: C counts as zero).
+    """
+
+    in_type: DataType
+    out_type: DataType
+    b_adjacent: bool
+
+
 class ProductSum(msgspec.Struct, frozen=True, kw_only=True):
     """out[m] += sum over (batch, k) of the product of all inputs at (m, batch, k).
 
@@ -319,6 +338,7 @@ class BringLines(msgspec.Struct, frozen=True, kw_only=True):
 Kernel = (
     GemmBlock
     | PanelBlock
+    | TileProduct
     | ProductSum
     | DotRows
     | LaneBlock

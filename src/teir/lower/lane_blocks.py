@@ -97,7 +97,7 @@ def _cuts(axis: TileAxis, largest: int) -> Iterator[_Cut]:
 
 def _block(axes: LaneAxes, isa: Isa, in_type: DataType) -> tuple[int, int]:
     """The most rows and columns whose accumulators, and the rows of A, stay in registers."""
-    wide_file = isa in (Isa.AVX512, Isa.NEON)
+    wide_file = isa.is_avx512 or isa is Isa.NEON
     is_plain = in_type in _PLAIN_TYPES
     alone = 2 * ((4 if wide_file else 3) - (not is_plain))
     if axes.columns.extent == 1:

@@ -64,7 +64,7 @@ from teir.lower.kernel_program import (
     Storage,
     inner_nodes,
 )
-from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy
+from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy, TileProduct
 from teir.lower.panels import blocks_of_loop
 from teir.lower.slots import (
     ScratchRoom,
@@ -72,6 +72,7 @@ from teir.lower.slots import (
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
+from teir.lower.tile_products import tile_product_room
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
@@ -142,7 +143,7 @@ def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
 def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator) -> int:
     """What calls below ``nodes`` need of the slot after those of the program's tensors.
 
-    Wide accumulators and the room of permutations share it: no call leaves anything there.
+    Wide accumulators and the room of other kernels share it: no call leaves anything there.
     """
     most = 0
     waiting = list(nodes)
@@ -153,9 +154,18 @@ def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator)
             continue
         for address in node.operands:
             if address.slot == accumulator.slot:
-                is_permutation = isinstance(node.kernel, (PermuteCopy, RunCopy))
-                most = max(most, PERMUTE_ROOM_BYTES if is_permutation else accumulator.bytes)
+                most = max(most, _room_of(node, accumulator))
     return most
+
+
+def _room_of(call: Call, accumulator: Accumulator) -> int:
+    match call.kernel:
+        case PermuteCopy() | RunCopy():
+            return PERMUTE_ROOM_BYTES
+        case TileProduct():
+            return tile_product_room(call)
+        case _:
+            return accumulator.bytes
 
 
 def _lower_siblings(nodes: Sequence[Node], path: Path, context: Context) -> tuple[KernelNode, ...]:
@@ -316,7 +326,8 @@ def _lower_invocation(
     tile = replace(tile, flushes=flushes_subnormals(primitive), turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
-    return lower_contraction(tile, context.isa, wide, marks)
+    room = Address(slot=context.accumulator.slot, offset_bytes=0)
+    return lower_contraction(tile, context.isa, wide, marks, room)
 
 
 def _packs(primitive: Primitive, context: Context) -> bool:

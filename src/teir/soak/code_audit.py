@@ -24,6 +24,17 @@ _FORBIDDEN = (
     *("xbegin", "wrfsbase", "wrgsbase", "swapgs", "xrstor", "wrpkru", "ud2"),
 )
 
+_VEX = 0xC4
+_TILE_FORMS = {
+    (0x49, 0b000): 0x18,
+    (0x49, 0b011): 0x18,
+    (0x4B, 0b011): 0x18,
+    (0x4B, 0b010): 0x2E,
+    (0x5C, 0b010): 0x00,
+}
+"""Opcode and prefix of LDTILECFG and TILERELEASE, TILEZERO, TILELOADD, TILESTORED and TDPBF16PS,
+and the opcode of VBROADCASTSS, VMASKMOVPS or VPSHUFB in its place (Intel SDM volume 2)."""
+
 
 def audit(function: Function) -> list[str]:
     """A sentence for each instruction of ``function`` outside the allowed set."""
@@ -69,7 +80,8 @@ def _known_code(code: bytes, machine: Any) -> bytes:
     """``code`` with BF16 instructions written as ones of the same form the disassembler knows.
 
     VDPBF16PS becomes VPDPWSSD, VCVTNEPS2BF16 becomes VCVTPD2PS (Intel SDM volume 2): the same
-    registers and the same bytes of memory, and none of them an address.
+    registers and the same bytes of memory, and none of them an address. Instructions of tiles
+    become vector loads, stores and shuffles with the same base and index.
     """
     known, at = bytearray(code), 0
     while at < len(known):
@@ -83,7 +95,9 @@ def _known_code(code: bytes, machine: Any) -> bytes:
 
 
 def _same_form(head: bytes) -> bytes | None:
-    """The EVEX prefix and opcode of an instruction of the same form; None for all others."""
+    """The prefix and opcode of an instruction of the same form; None for all others."""
+    if len(head) == 5 and head[0] == _VEX:
+        return _vector_form(head)
     if len(head) < 5 or head[0] != 0x62 or head[1] & 7 != 2 or head[2] & 0x83 != 2:
         return None
     escape, low, middle, high, opcode = head
@@ -92,6 +106,15 @@ def _same_form(head: bytes) -> bytes | None:
     if opcode == 0x72 and not high & 0x10:
         return bytes((escape, low ^ 0b11, middle ^ 0x83, high, 0x5A))
     return None
+
+
+def _vector_form(head: bytes) -> bytes | None:
+    """What stands for an instruction of tiles; None for all others."""
+    escape, low, high, opcode, place = head
+    form = _TILE_FORMS.get((opcode, high & 0b111))
+    if low & 0x1F != 2 or high & 0x80 or form is None:
+        return None
+    return bytes((escape, low, high & ~0b111 | 0b001, form, place))
 
 
 def _forbidden(one: Any) -> bool:

@@ -80,6 +80,13 @@ def _all() -> Iterator[Special]:
                     title=f"subnormals as zero, {order}, out {out.value}, along {along}",
                     text=partial(_flushing, out=out, order=order, along=along),
                 )
+    for out in (DataType.FP32, DataType.BF16):
+        for order in ("mk kn mn", "mk nk mn"):
+            for along in "mnk":
+                yield Special(
+                    title=f"a product for tiles, {order}, out {out.value}, along {along}",
+                    text=partial(_for_tiles, out=out, order=order, along=along),
+                )
 
 
 def _special(title: str, kind: DataType, text: Callable[..., str], *rest: object) -> Special:
@@ -335,8 +342,16 @@ do_dots: dots
 
 def _flushing(remainder: int, out: DataType, order: str, along: str) -> str:
     n, k = _small(remainder)
-    extents = {"m": n + 1, "n": n, "k": k}
-    extents[along] = remainder
+    extents = {"m": n + 1, "n": n, "k": k} | {along: remainder}
+    return _flushing_product(extents, out, order)
+
+
+def _for_tiles(remainder: int, out: DataType, order: str, along: str) -> str:
+    """As many results and sums as fill some tiles, but for the axis that follows the remainder."""
+    return _flushing_product({"m": 41, "n": 37, "k": 45} | {along: remainder}, out, order)
+
+
+def _flushing_product(extents: dict[str, int], out: DataType, order: str) -> str:
     widths = {"in0": 2, "in1": 2, "out": out.width}
     strides: dict[str, list[str]] = {name: [] for name in "mnk"}
     for tensor, names in zip(widths, order.split(), strict=True):

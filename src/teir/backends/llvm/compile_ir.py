@@ -59,10 +59,12 @@ def host_isa() -> Isa:
 def runs_here(isa: Isa) -> bool:
     """True when this machine executes code generated for ``isa``."""
     match isa:
+        case Isa.AMX:
+            return host_isa() is Isa.AMX
         case Isa.AVX512:
-            return host_isa() is Isa.AVX512
+            return host_isa().is_avx512
         case Isa.AVX2:
-            return host_isa() in (Isa.AVX512, Isa.AVX2)
+            return host_isa().is_avx512 or host_isa() is Isa.AVX2
         case Isa.NEON:
             return platform.machine() in _ARM
         case Isa.PLAIN:
@@ -71,7 +73,7 @@ def runs_here(isa: Isa) -> bool:
             assert_never(isa)
 
 
-_SCHEDULED_FOR = {Isa.AVX512: "znver4"}
+_SCHEDULED_FOR = {Isa.AMX: "znver4", Isa.AVX512: "znver4"}
 """The processor whose costs LLVM orders instructions by, whatever the host is called.
 
 A virtual machine's name need not be its processor's, and by the costs of some processors (Rocket
@@ -79,24 +81,30 @@ Lake) LLVM moves loads so far up that accumulators are spilled.
 """
 _UNUSED_FEATURES = ("avx512fp16",)
 """Half precision is computed in single precision; with its own arithmetic the conversions spill."""
+_TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8", "amx-fp16", "amx-complex")
 
 
 @cache
 def machine_for(isa: Isa) -> Machine:
     """The machine code for ``isa`` is generated for.
 
-    The host's own features where ``isa`` is the host's; else the least processor that has it.
+    The host's own features where ``isa`` is the host's, but for its tiles; else the least processor
+    that has it.
     """
-    if isa is host_isa():
+    if isa is host_isa() or (isa is Isa.AVX512 and host_isa() is Isa.AMX):
         binding = _llvm()
         features = binding.get_host_cpu_features()
-        features.update(dict.fromkeys(_UNUSED_FEATURES, False))
+        unused = _UNUSED_FEATURES if isa is Isa.AMX else (*_UNUSED_FEATURES, *_TILE_FEATURES)
+        features.update(dict.fromkeys(unused, False))
         return Machine(
             triple=binding.get_process_triple(),
             cpu=_SCHEDULED_FOR.get(isa) or binding.get_host_cpu_name(),
             features=features.flatten(),
         )
     match isa:
+        case Isa.AMX:
+            features = "+avx512bf16,+amx-tile,+amx-bf16"
+            return Machine(triple=_x86_triple(), cpu="x86-64-v4", features=features)
         case Isa.AVX512:
             return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
         case Isa.AVX2:

@@ -125,7 +125,7 @@ def _words(text: FunctionText, kernel: GemmBlock, isa: Isa) -> str | None:
     AVX-512 multiplies by a word in memory as by all lanes; a word in a register must be moved and
     spread first, by the units that multiply.
     """
-    if isa is not Isa.AVX512 or kernel.in_type is not DataType.BF16 or kernel.flushes:
+    if not isa.is_avx512 or kernel.in_type is not DataType.BF16 or kernel.flushes:
         return None
     return text.value(f"alloca [{kernel.columns} x float], align {_LINE_BYTES}")
 

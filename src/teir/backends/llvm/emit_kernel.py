@@ -20,6 +20,7 @@ from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
+from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
 from teir.backends.llvm.emit_walked_sampled_sum import (
@@ -54,6 +55,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 from teir.lower.walked_kernels import (
@@ -77,6 +79,8 @@ def kernel_operands(kernel: Kernel) -> int:
             return 3
         case PermuteCopy() | RunCopy() | BringLines():
             return 3
+        case TileProduct():
+            return 4
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
         case DotRows():
@@ -104,6 +108,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return gemm_arguments(kernel)
         case PanelBlock():
             return panel_arguments(kernel)
+        case TileProduct():
+            return TILE_PRODUCT_ARGUMENTS
         case ProductSum():
             return product_sum_arguments(kernel)
         case DotRows():
@@ -207,6 +213,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_gemm_body(kernel, isa).text()
         case PanelBlock():
             return emit_panel_body(kernel, isa).text()
+        case TileProduct():
+            return emit_tile_product_body(kernel, isa, _operand_names(kernel)).text()
         case ProductSum():
             return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
         case DotRows():

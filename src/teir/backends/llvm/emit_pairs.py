@@ -33,7 +33,7 @@ _NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
 
 def has_pairs(isa: Isa) -> bool:
     """True where code for ``isa`` may use the instruction."""
-    return isa is Isa.AVX512 and _FEATURE in machine_for(isa).features.split(",")
+    return isa.is_avx512 and _FEATURE in machine_for(isa).features.split(",")
 
 
 def takes_pairs(kernel: GemmBlock, isa: Isa) -> bool:

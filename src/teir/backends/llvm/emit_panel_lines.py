@@ -93,7 +93,7 @@ class PanelLines:
         kernel = self.kernel
         run_rows = kernel.rows // kernel.runs
         is_even = kernel.last_lanes == kernel.lanes and run_rows % (kernel.lanes // 2) == 0
-        return self.isa is Isa.AVX512 and is_even and self._segment_lanes % kernel.lanes == 0
+        return self.isa.is_avx512 and is_even and self._segment_lanes % kernel.lanes == 0
 
     def segments(
         self, columns: list[tuple[str, ...]]

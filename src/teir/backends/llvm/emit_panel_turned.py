@@ -21,7 +21,7 @@ from teir.target import ARRAY_START_BYTES, Isa
 
 def may_turn(kernel: PanelBlock, isa: Isa) -> bool:
     """True for blocks that may take rows round; whether they do, `begin_turning` says."""
-    return kernel.turns and kernel.streams and isa is Isa.AVX512
+    return kernel.turns and kernel.streams and isa.is_avx512
 
 
 def begin_turning(text: FunctionText, natural: str) -> None:

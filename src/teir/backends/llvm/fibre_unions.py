@@ -119,7 +119,7 @@ def zeros_apart(size: int, dtype: np.dtype[Any]) -> Array:
 
 def squeeze_of(isa: Isa) -> Squeeze:
     """What this machine squeezes."""
-    if isa is not Isa.AVX512:
+    if not isa.is_avx512:
         return Squeeze.NOTHING
     has_bytes = "+avx512vbmi2" in machine_for(isa).features.split(",")
     return Squeeze.BYTES if has_bytes else Squeeze.COLUMNS

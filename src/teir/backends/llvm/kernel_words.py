@@ -18,6 +18,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    TileProduct,
     TransposeCopy,
 )
 from teir.lower.walked_kernels import (
@@ -54,6 +55,9 @@ def kernel_words(kernel: Kernel) -> str:
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PanelBlock():
             return _panel_words(kernel)
+        case TileProduct():
+            types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
+            return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}"
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()

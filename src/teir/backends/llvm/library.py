@@ -32,7 +32,13 @@ from teir.runtime.object_cache import ObjectCache
 from teir.runtime.runtime import Runtime
 from teir.target import Isa
 
-_GENERATOR_PLACES = ("backends/llvm", "lower/kernels.py", "dtypes.py", "target.py")
+_GENERATOR_PLACES = (
+    "backends/llvm",
+    "lower/kernels.py",
+    "lower/tile_room.py",
+    "dtypes.py",
+    "target.py",
+)
 """The source files that decide what code is generated, below the package's directory."""
 
 _WARM, _COMPILED = ("library",), ("compiled",)

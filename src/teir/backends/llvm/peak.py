@@ -12,17 +12,24 @@ from collections.abc import Callable
 from functools import cache
 
 from teir.backends.llvm.compile_ir import LoadedCode, compile_object, load_object, module_text
+from teir.backends.llvm.emit_loops import emit_loop
 from teir.backends.llvm.emit_numbers import computed_number, numbers_per_element
 from teir.backends.llvm.emit_pairs import ROWS, add_pair, has_pairs
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import FunctionText, splat
+from teir.backends.llvm.emit_tile_sums import LANES, configure
 from teir.dtypes import DataType
+from teir.lower.tile_room import GROUP_STEPS
 from teir.target import Isa
 
 _SYMBOL = "teir_peak"
 _CHAINS = 12
 """Independent sums: more than latency x throughput of every processor so far (5 x 2)."""
 _STEPS = 60_000
+_TILE_STEPS = 6_000
+_TILE_SUMS = 4
+_TILE_REGISTERS = 8
+_CONFIGURATION_BYTES = 64
 _COPY_BYTES = 64 << 20
 _SHORTEST_COPY = 4 << 20
 """Smaller copies are repeated until the clock can tell their time."""
@@ -46,8 +53,10 @@ def measure_fma_peak(isa: Isa, data_type: DataType, rounds: int = 8) -> float:
 def measure_bf16_peak(isa: Isa, rounds: int = 8) -> float:
     """Operations per second of one thread on BF16 factors with FP32 sums, the best of ``rounds``.
 
-    By `vdpbf16ps` where the machine has it, two multiply-adds per sum; else by FP32.
+    By tile registers or by `vdpbf16ps` where the machine has them; else by FP32.
     """
+    if isa is Isa.AMX:
+        return _tile_peak(rounds)
     if not has_pairs(isa):
         return measure_fma_peak(isa, DataType.FP32, rounds)
     code = _code(_pair_function(), isa)
@@ -55,6 +64,15 @@ def measure_bf16_peak(isa: Isa, rounds: int = 8) -> float:
     result = (ctypes.c_char * isa.vector_bytes)()
     operations = 2 * _CHAINS * _STEPS * (isa.vector_bytes // DataType.BF16.width)
     return operations / min(_seconds(run, result) for _ in range(rounds))
+
+
+def _tile_peak(rounds: int) -> float:
+    """Products of 16 x 16 x 32 on tiles that stay in registers."""
+    code = _code(_tile_function(), Isa.AMX)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(code.addresses[_SYMBOL])
+    result = (ctypes.c_char * _CONFIGURATION_BYTES)()
+    operations = 2 * _TILE_SUMS * _TILE_STEPS * LANES * LANES * GROUP_STEPS
+    return operations / min(_seconds(run, result, _TILE_STEPS) for _ in range(rounds))
 
 
 def measure_copy_bandwidth(rounds: int = 6, size_bytes: int = _COPY_BYTES) -> float:
@@ -77,9 +95,11 @@ def measure_copy_bandwidth(rounds: int = 6, size_bytes: int = _COPY_BYTES) -> fl
     return 2 * size_bytes / best
 
 
-def _seconds(run: ctypes._CFunctionType, result: ctypes.Array[ctypes.c_char]) -> float:
+def _seconds(
+    run: ctypes._CFunctionType, result: ctypes.Array[ctypes.c_char], steps: int = _STEPS
+) -> float:
     start = time.perf_counter()
-    run(_STEPS, result)
+    run(steps, result)
     return time.perf_counter() - start
 
 
@@ -110,6 +130,26 @@ def _pair_function() -> str:
     start = splat(text, "float", opaque, ROWS)
     factor = text.value(f"bitcast {kind.kind} {start} to <32 x bfloat>")
     return _looped(text, kind, start, lambda total: add_pair(text, factor, factor, total))
+
+
+def _tile_function() -> str:
+    """Products of tiles of zeros into four sums; the configuration is written to the result."""
+    text = FunctionText()
+    text.label("entry")
+    configure(text, "%result", str(2 * LANES))
+    for register in range(_TILE_REGISTERS):
+        text.effect(f"call void @llvm.x86.tilezero(i8 {register})")
+
+    def products(_: list[str]) -> list[str]:
+        for number in range(_TILE_SUMS):
+            factors = f"i8 {4 + number // 2}, i8 {6 + number % 2}"
+            text.effect(f"call void @llvm.x86.tdpbf16ps(i8 {number}, {factors})")
+        return []
+
+    emit_loop(text, "products", "%steps", 1, (), products)
+    text.effect("call void @llvm.x86.tilerelease()")
+    text.effect("ret void")
+    return f"define void @{_SYMBOL}(i64 %steps, ptr %result) nounwind {{\n{text.text()}\n}}\n"
 
 
 def _looped(text: FunctionText, kind: Arithmetic, start: str, step: Callable[[str], str]) -> str:

@@ -20,7 +20,7 @@ _CALLS = 3
 def measure_peak(data_type: DataType, threads: int) -> float:
     """Operations per second of ``threads`` threads that all work the whole time.
 
-    A product of BF16 pairs counts as four operations where the machine has such an instruction.
+    Of BF16 it is that of the instruction for its products, where the machine has one.
     """
     alone = _alone(data_type)
     if threads == 1:

@@ -1,0 +1,140 @@
+"""Products by tile registers: exact on whole numbers, inside their operands, in the order told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.lower.test_tile_products import kernels_of, product_text
+
+from teir.backends.llvm.compile_ir import runs_here
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.ir.parsing import parse_program
+from teir.lower.kernels import Kernel, TileProduct
+from teir.pipeline.executable import Form, compile_program
+from teir.soak.kernel_corpus import audit_kernel
+from teir.soak.operands import differences, draw_images, tight_images
+from teir.soak.pages import GuardedOperands
+from teir.soak.running import as_operands, compiled, evaluated
+from teir.target import Isa
+
+pytestmark = pytest.mark.skipif(not runs_here(Isa.AMX), reason="no tile registers")
+
+OUTPUTS = (DataType.BF16, DataType.FP32)
+SHAPES = (
+    (32, 32, 32),
+    (33, 40, 63),
+    (16, 186, 65),
+    (70, 4, 64),
+    (31, 33, 31),
+    (64, 99, 1),
+    (12, 129, 67),
+)
+"""Rows, columns and steps: whole tiles, parts of them on every side, blocks that overlap."""
+
+
+@pytest.mark.parametrize("out", OUTPUTS)
+@pytest.mark.parametrize("from_zero", [False, True])
+@pytest.mark.parametrize("b_adjacent", [False, True])
+def test_whole_numbers_are_exact_and_nothing_else_is_touched(
+    out: DataType, from_zero: bool, b_adjacent: bool
+) -> None:
+    for number, (m, n, k) in enumerate(SHAPES):
+        for segments in ((), (3,), (2, 2)):
+            text = product_text(m, n, (*segments, k), out, b_adjacent, from_zero)
+            program = parse_program(text)
+            if not any(isinstance(one, TileProduct) for one in kernels_of(program, Isa.AMX)):
+                assert m * n * k < 8192
+                continue
+            images = tight_images(draw_images(program, number, 3), program)
+            expected = evaluated(program, images)
+            pages = GuardedOperands(images)
+            executable = compiled(program, Isa.AMX, 1)
+            for at_end in (True, False):
+                ours = pages.placed(at_end=at_end)
+                executable.run(as_operands(ours))
+                assert list(differences(ours, expected)) == []
+
+
+def real_numbers(program: Program) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(11)
+    return {
+        tensor.name: random.standard_normal(20_000).astype(tensor.data_type.numpy_dtype())
+        for tensor in program.tensors
+    }
+
+
+def run(program: Program, isa: Isa, form: Form) -> np.ndarray:
+    executable = compile_program(program, threads=1, isa=isa, form=form)
+    arrays = {
+        name: array[: need // array.itemsize]
+        for (name, array), need in zip(
+            real_numbers(program).items(), sizes_of(program), strict=True
+        )
+    }
+    executable.run(arrays)
+    return arrays["out"]
+
+
+def sizes_of(program: Program) -> list[int]:
+    return [
+        sum((axis.extent - 1) * axis.strides.get(tensor.name, 0) for axis in program.axes)
+        + tensor.data_type.width
+        for tensor in program.tensors
+    ]
+
+
+def grouped_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The order of sums as `TileProduct` tells it; products of BF16 are exact in FP32."""
+    total = np.zeros((b.shape[0], a.shape[0]), np.float32)
+    for group in range(0, a.shape[1], 32):
+        chains = [np.zeros_like(total), np.zeros_like(total)]
+        for step in range(group, min(group + 32, a.shape[1])):
+            product = b[:, step, None].astype(np.float32) * a[None, :, step].astype(np.float32)
+            chains[step % 2] += product
+        total += chains[0] + chains[1]
+    return total
+
+
+def test_sums_have_the_order_that_is_told() -> None:
+    m, n, k = 40, 35, 75
+    program = parse_program(product_text(m, n, (k,), DataType.FP32, True, True))
+    numbers = real_numbers(program)
+    a = numbers["in0"][: m * k].reshape(k, m).T
+    b = numbers["in1"][: n * k].reshape(n, k)
+    result = run(program, Isa.AMX, Form.TABLE).reshape(n, m)
+    np.testing.assert_array_equal(result, grouped_sums(a, b))
+
+
+@pytest.mark.parametrize("b_adjacent", [False, True])
+def test_tables_and_specialised_code_give_the_same_bits(b_adjacent: bool) -> None:
+    program = parse_program(product_text(45, 51, (2, 50), DataType.BF16, b_adjacent, False))
+    results = [run(program, Isa.AMX, form) for form in (Form.TABLE, Form.SPECIALISED)]
+    np.testing.assert_array_equal(results[0].view(np.uint16), results[1].view(np.uint16))
+    by_vectors = run(program, Isa.AVX512, Form.TABLE).astype(np.float32)
+    close = np.abs(results[0].astype(np.float32) - by_vectors)
+    assert close.max() <= 2**-7 * np.abs(by_vectors).max()
+
+
+def test_subnormal_numbers_count_as_zero() -> None:
+    m = n = k = 32
+    program = parse_program(product_text(m, n, (k,), DataType.FP32, True, False))
+    executable = compiled(program, Isa.AMX, 1)
+    bf16 = DataType.BF16.numpy_dtype()
+    tiny = np.full(m * k, 1e-39, bf16)
+    out = np.full(m * n, 1e-39, np.float32)
+    executable.run({"in0": tiny, "in1": np.full(n * k, 1e30, bf16), "out": out})
+    assert not out.any()
+
+
+def kernels() -> list[Kernel]:
+    return [
+        TileProduct(in_type=DataType.BF16, out_type=out, b_adjacent=adjacent)
+        for out in OUTPUTS
+        for adjacent in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=str)
+def test_the_code_does_nothing_but_its_work(kernel: Kernel) -> None:
+    assert audit_kernel(kernel, Isa.AMX) == ()

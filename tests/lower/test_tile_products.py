@@ -1,0 +1,88 @@
+"""Which products go to tile registers, and what room they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.ir.parsing import parse_program
+from teir.lower.explanation import count_calls
+from teir.lower.kernels import GemmBlock, Kernel, TileProduct
+from teir.lower.lower import lower
+from teir.lower.tile_room import room_bytes
+from teir.target import Isa
+
+
+def product_text(
+    m: int,
+    n: int,
+    k: tuple[int, ...],
+    out: DataType,
+    b_adjacent: bool,
+    from_zero: bool,
+    flushes: bool = True,
+) -> str:
+    """out[n, m] (+)= sum over k of in0[k, m] in1[n, k], or in1[k, n]; k in as many axes as given.
+
+    There are gaps between the steps of an outer axis, so that no two axes are one.
+    """
+    axes: list[str] = []
+    a, b = 2 * m, 2 if b_adjacent else 2 * n
+    for number, extent in reversed(list(enumerate(k))):
+        axes.insert(0, f"axis k{number} = {extent}: in0 {a}, in1 {b}")
+        gap = 16 if number else 0
+        a, b = a * extent + gap, b * extent + gap
+    depth = ", ".join(f"k{number}" for number in range(len(k)))
+    zero = "do_zero: zero\n" if from_zero else ""
+    metadata = ' with {"subnormals": "zero"}' if flushes else ""
+    return f"""teir 1 "product"
+tensor in0: BF16
+tensor in1: BF16
+tensor out: {out.value}
+axis m = {m}: in0 2, out {out.width}
+axis n = {n}: in1 {b if b_adjacent else 2}, out {out.width * m}
+{chr(10).join(axes)}
+primitive zero = Zero(out; M=[m], N=[n])
+primitive product = Contraction BF16 (in0, in1 -> out; M=[m], N=[n], K=[{depth}]){metadata}
+{zero}do_product: product
+"""
+
+
+def kernels_of(program: Program, isa: Isa) -> list[Kernel]:
+    return list(count_calls(lower(program, isa).roots))
+
+
+def product(**changes: object) -> Program:
+    usual = {"m": 40, "n": 40, "k": (40,), "out": DataType.BF16, "b_adjacent": True}
+    return parse_program(product_text(**(usual | {"from_zero": True} | changes)))  # type: ignore[arg-type]
+
+
+def test_large_products_of_bf16_are_one_call_where_there_are_tiles() -> None:
+    assert [type(one) for one in kernels_of(product(), Isa.AMX)] == [TileProduct]
+    assert {type(one) for one in kernels_of(product(), Isa.AVX512)} == {GemmBlock}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"flushes": False},
+        {"n": 3},
+        {"m": 16, "n": 16, "k": (16,)},
+        {"k": (2, 2, 2, 2)},
+        {"m": 32, "n": 32, "k": (40_000,)},
+    ],
+)
+def test_others_are_formed_by_vectors(changes: dict[str, object]) -> None:
+    called = kernels_of(product(**changes), Isa.AMX)
+    assert called
+    assert not any(isinstance(one, TileProduct) for one in called)
+
+
+def test_the_room_is_scratch_of_the_thread() -> None:
+    kernel_program = lower(product(k=(3, 40)), Isa.AMX)
+    room = room_bytes(3, 40, 40, True)
+    assert kernel_program.thread_scratch_bytes == room
+    assert room == 4096 + 64 + 6 * 2048 + 64 * 3 * 64
+    assert room_bytes(1, 64, 32, True) == 4096 + 64 + 2 * 2048 + 32 * 64
+    assert room_bytes(1, 64, 32, False) == 4096 + 64 + 2 * 2048 + 32 * 3 * 64
