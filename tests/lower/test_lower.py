@@ -158,6 +158,25 @@ def test_zero_and_reduction_loop_become_one_block_call() -> None:
     assert call.arguments[11] == 0, "starts from zero instead of a Zero kernel"
 
 
+@pytest.mark.parametrize(
+    ("isa", "data_type", "rows", "adjacent"),
+    [
+        (Isa.AVX512, DataType.FP32, 9, True),
+        (Isa.AVX512, DataType.FP64, 2, True),
+        (Isa.AVX512, DataType.FP32, 32, False),
+        (Isa.AVX512, DataType.TF32, 9, False),
+        (Isa.AVX2, DataType.FP32, 5, False),
+    ],
+)
+def test_blocks_of_one_vector_know_that_columns_of_b_are_adjacent(
+    isa: Isa, data_type: DataType, rows: int, adjacent: bool
+) -> None:
+    subject = matrix_product(data_type, (rows, 12, 20, 1), False, False)
+    kernels = [call.kernel for call in calls(lower(subject, isa).roots)]
+    blocks = [kernel for kernel in kernels if isinstance(kernel, GemmBlock)]
+    assert {kernel.b_adjacent for kernel in blocks} == {adjacent}
+
+
 def test_endless_reduction_loop_stays_a_loop_that_can_be_interrupted() -> None:
     axes = (axis("k", 1 << 21), axis("m", 3, in0=4, out=4))
     add = Primitive(

@@ -332,7 +332,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             c_access=_lane_access(c_m, out_type),
             masked=masked,
             flushes=self.tile.flushes,
-            b_adjacent=self.tile.flushes and self._is_b_adjacent(),
+            b_adjacent=self._walks_b(vectors, columns) and self._is_b_adjacent(),
             repeats=blocks > 1,
             brings=brings,
             depth=self._fixed_depth(vectors, columns),
@@ -357,6 +357,13 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
             *((self.tile.ahead[1 if self.axes.swapped else 0],) if brings else ()),
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+    def _walks_b(self, vectors: int, columns: int) -> bool:
+        """True where a block gains by knowing that the elements of a column of B are adjacent."""
+        if self.tile.flushes:
+            return True
+        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
+        return is_plain and self.isa is Isa.AVX512 and vectors == 1 and columns > 2
 
     def _is_b_adjacent(self) -> bool:
         return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width

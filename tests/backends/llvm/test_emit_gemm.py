@@ -79,6 +79,9 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
     bringing = [replace(kernel, brings=True) for kernel in chosen[1:3]]
     chosen += [*repeated, *(replace(kernel, depth=3) for kernel in repeated)]
     chosen += [replace(chosen[1], depth=1), *bringing]
+    if in_type in (DataType.FP32, DataType.FP64):
+        singles = [kernel for kernel in chosen if kernel.vectors == 1]
+        chosen += [replace(kernel, b_adjacent=True) for kernel in singles]
     if in_type is DataType.BF16:
         chosen += flushing
         chosen += [
@@ -173,10 +176,11 @@ def test_block_is_exact_and_stays_inside(isa: Isa, in_type: DataType, out_type: 
     compiled = Compiled(kernels, isa)
     for kernel in kernels:
         for edge in Edge:
-            depths = ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1))
+            depths = ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1), (9, 3, 2))
             for k, batch, outer in depths if kernel.depth is None else ((kernel.depth, 1, 1),):
                 last = int(random.integers(1, kernel.lanes + 1))
-                accumulate, innermost = int(random.integers(2)), bool(random.integers(2))
+                accumulate = int(random.integers(2))
+                innermost = kernel.b_adjacent or bool(random.integers(2))
                 sizes = Sizes(k, batch, outer, last, accumulate, innermost)
                 problem = Problem(kernel, sizes, edge, random)
                 between = problem.c[0].bytes.copy()
@@ -255,8 +259,10 @@ def test_same_bits_for_every_shape_lanes_and_access(isa: Isa, data_type: DataTyp
     a = wild(random, (k, rows), data_type)
     b = wild(random, (columns, k), data_type)
     start = wild(random, (columns, rows), data_type)
+    adjacent = data_type in (DataType.FP32, DataType.FP64)
     choices = [
         block(data_type, data_type, full, 2, 3),
+        replace(block(data_type, data_type, full, 1, 3), b_adjacent=adjacent),
         block(data_type, data_type, full, 1, 6),
         block(data_type, data_type, full, 2, 1, (STRIDED, STRIDED)),
         block(data_type, data_type, full, 1, 2, masked=True),
@@ -393,6 +399,35 @@ def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None)
         )
         lines = kernel_assembly(kernel, isa).splitlines()
         assert not [line for line in lines if X86_SPILL.search(line)], kernel
+
+
+INDEXED_PRODUCT = re.compile(r"\bvfmadd\w+\s+-?\w*\(%\w+,%\w+")
+
+
+@pytest.mark.parametrize("depth", [None, 1, 3, 6])
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_products_with_adjacent_elements_of_b_take_no_index(
+    data_type: DataType, repeats: bool, depth: int | None
+) -> None:
+    """An index would cost a micro-operation per multiply-add; nor is a vector spilled."""
+    isa = Isa.AVX512
+    most = max(n for v, n in block_shapes(isa, data_type, data_type) if v == 1)
+    for columns in (3, 8, 16, most):
+        if depth is not None and not holds_depth(1, columns, depth):
+            continue
+        full = full_lanes(isa, data_type)
+        for lanes, masked in ((full, False), (full, True), (full // 2, True), (1, False)):
+            kernel = replace(
+                block(data_type, data_type, lanes, 1, columns, masked=masked),
+                b_adjacent=True,
+                repeats=repeats,
+                depth=depth,
+            )
+            lines = kernel_assembly(kernel, isa).splitlines()
+            assert sum("vfmadd" in line for line in lines) == columns * (depth or 4 + 1)
+            wrong = [x for x in lines if INDEXED_PRODUCT.search(x) or X86_SPILL.search(x)]
+            assert not wrong, kernel
 
 
 def test_arm_block_uses_fused_vectors() -> None:

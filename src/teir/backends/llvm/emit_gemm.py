@@ -26,11 +26,16 @@ from teir.backends.llvm.emit_gemm_block import (
     gemm_arguments,
     prepare_block,
 )
+from teir.backends.llvm.emit_gemm_columns import (
+    STEPS_OF_COLUMNS,
+    emit_column_steps,
+    walks_columns,
+)
 from teir.backends.llvm.emit_gemm_requests import (
     Left,
     ask_for_b,
+    asks_apart,
     asks_for_b,
-    claims_c,
     emit_requests,
 )
 from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
@@ -191,10 +196,13 @@ def _emit_all_steps(
         for columns in zip(start.sums, first, strict=True)
     ]
     a, b = start.a, start.b
-    for step in range(depth):
+    if walks_columns(block.kernel):
+        sums = emit_column_steps(text, block, a, b[0], depth, sums)
+    else:
         sums = emit_step(text, block, a, b, sums)
-        if step + 1 < depth:
+        for _ in range(1, depth):
             a, b = next_step(text, block, a, b)
+            sums = emit_step(text, block, a, b, sums)
     text.effect("br label %finish")
     return sums
 
@@ -212,18 +220,20 @@ def _emit_loop_head(text: FunctionText, block: Block, state: _State, sources: So
         incoming = ", ".join(f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources)
         text.define(name, f"phi {types[number]} {incoming}")
     kernel, steps, b = block.kernel, _steps_at_once(block), state.b[0]
-    claims = claims_c(kernel)
-    if not claims and asks_for_b(kernel, block.isa):
+    is_apart = asks_apart(kernel, block.isa)
+    if not is_apart and asks_for_b(kernel, block.isa):
         ask_for_b(text, block, b, steps, _left(state))
     enough = text.value(f"icmp sge i64 {state.k_left}, {steps}")
-    work = "ask" if claims else "many"
+    work = "ask" if is_apart else "many"
     text.effect(f"br i1 {enough}, label %{work}, label %few, {_MOSTLY}")
-    if claims:
+    if is_apart:
         emit_requests(text, block, b, steps, _left(state))
 
 
 def _steps_at_once(block: Block) -> int:
     kernel = block.kernel
+    if walks_columns(kernel):
+        return STEPS_OF_COLUMNS
     return 2 if block.pairs is not None or kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
 
 
@@ -231,7 +241,8 @@ def _start(text: FunctionText, block: Block) -> _State:
     """Where the loop starts, its sums zero."""
     kernel, arguments = block.kernel, block.arguments
     b = [block.b_start]
-    for _ in range(1, -(-kernel.columns // COLUMNS_PER_BASE)):
+    bases = 1 if walks_columns(kernel) else -(-kernel.columns // COLUMNS_PER_BASE)
+    for _ in range(1, bases):
         b.append(shift_pointer(text, b[-1], block.b_base_step))
     return _State(
         "%A",
@@ -261,10 +272,15 @@ def _emit_steps(text: FunctionText, block: Block, state: _State, label: str, ste
     """A basic block of ``steps`` values of k, back to the loop's head."""
     text.label(label)
     a, b, sums = state.a, state.b, state.sums
+    is_one_by_one = False
     if block.pairs is not None:
         sums = emit_pair(text, block, block.pairs, (a, b), steps == 2, sums)
+    elif walks_columns(block.kernel):
+        sums = emit_column_steps(text, block, a, b[0], steps, sums)
+    else:
+        is_one_by_one = True
     for _ in range(steps):
-        if block.pairs is None:
+        if is_one_by_one:
             sums = emit_step(text, block, a, b, sums)
         a, b = next_step(text, block, a, b)
     k_left = text.value(f"sub i64 {state.k_left}, {steps}")

@@ -17,6 +17,7 @@ Lines go to the second cache: the first is full of this tile.
 from __future__ import annotations
 
 from teir.backends.llvm.emit_gemm_block import Block
+from teir.backends.llvm.emit_gemm_columns import walks_columns
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
@@ -48,16 +49,27 @@ def claims_c(kernel: GemmBlock) -> bool:
     return kernel.vectors > 1 and kernel.c_access is Access.UNIT
 
 
+def asks_apart(kernel: GemmBlock, isa: Isa) -> bool:
+    """True where requests are basic blocks of their own, passed by where nothing is ahead."""
+    return claims_c(kernel) or (walks_columns(kernel) and asks_for_b(kernel, isa))
+
+
 def emit_requests(text: FunctionText, block: Block, b: str, steps: int, left: Left) -> None:
     """The blocks from %ask to %many; column 0 of B lies at ``b``, a pass takes ``steps`` steps."""
+    claims = claims_c(block.kernel)
     text.label("ask")
-    aheads = [block.arguments.read(text, name) for name in ("b_ahead", "c_ahead")]
-    any_ahead = text.value(f"or i64 {', '.join(aheads)}")
+    any_ahead = block.arguments.read(text, "b_ahead")
+    if claims:
+        c_ahead = block.arguments.read(text, "c_ahead")
+        any_ahead = text.value(f"or i64 {any_ahead}, {c_ahead}")
     is_alone = text.value(f"icmp eq i64 {any_ahead}, 0")
     text.effect(f"br i1 {is_alone}, label %many, label %requests")
     text.label("requests")
     passes = ask_for_b(text, block, b, steps, left)
-    _claim_c(text, block, passes, left)
+    if claims:
+        _claim_c(text, block, passes, left)
+    else:
+        text.effect("br label %many")
 
 
 def ask_for_b(text: FunctionText, block: Block, b: str, steps: int, left: Left) -> str:

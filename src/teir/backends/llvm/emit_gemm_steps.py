@@ -37,7 +37,7 @@ def emit_step(
     """The sums after one value of k."""
     kernel, kind = block.kernel, block.arithmetic
     if kernel.brings:
-        _prefetch_of_a(text, block, a)
+        prefetch_of_a(text, block, a)
     factors = []
     for lanes, offset in zip(block.a, block.a_offsets, strict=True):
         stored = load(text, lanes, shift_pointer(text, a, offset))
@@ -107,7 +107,7 @@ def emit_pair(
     return following
 
 
-def _prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
+def prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
     """Ask for the rows of this step in the next tile, also by the last one.
 
     Rows seldom begin with a line: the one they end in is asked for by no vector's first row.

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from teir.backends.llvm import layout, nest_grid, pool_ir
 from teir.backends.llvm.emit_kernel import kernel_arguments, kernel_symbol
+from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.nest_sparse import SEEK_TEXT
 from teir.backends.llvm.nest_words import LOAD_INDEX_TEXT
@@ -164,7 +165,9 @@ class _Functions:
         ]
         arguments = [f"ptr {pointer}" for pointer in pointers]
         for name, argument in zip(kernel_arguments(call.kernel), call.arguments, strict=True):
-            value = _hidden(text, argument) if _is_hidden(call.kernel, name) else str(argument)
+            value = (
+                opaque(text, "i64", argument) if _is_hidden(call.kernel, name) else str(argument)
+            )
             arguments.append(f"i64 {value}")
         symbol = kernel_symbol(call.kernel, self._isa)
         text.effect(f"call void @{symbol}({', '.join(arguments)})")
@@ -310,11 +313,6 @@ def _is_hidden(kernel: Kernel, name: str) -> bool:
     if name == "c_n" and isinstance(kernel, GemmBlock):
         return kernel.lanes * kernel.out_type.width < _REGISTER_BYTES
     return name in _HIDDEN
-
-
-def _hidden(text: FunctionText, number: int) -> str:
-    """``number`` in a register, its value unknown to LLVM."""
-    return text.value(f'call i64 asm "", "=r,0"(i64 {number})')
 
 
 def _cancel_flag(text: FunctionText) -> str:
