@@ -70,7 +70,7 @@ class Isa(Enum):
     @property
     def multiplies_from_memory(self) -> bool:
         """True where a multiply-add reads a factor from memory."""
-        return self in (Isa.AVX512, Isa.AVX2)
+        return self.is_avx512 or self is Isa.AVX2
 
     @property
     def has_fma(self) -> bool:
