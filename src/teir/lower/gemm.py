@@ -363,7 +363,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True):
         if self.tile.flushes:
             return True
         is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return is_plain and self.isa is Isa.AVX512 and vectors == 1 and columns > 2
+        return is_plain and self.isa.is_avx512 and vectors == 1 and columns > 2
 
     def _is_b_adjacent(self) -> bool:
         return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width
