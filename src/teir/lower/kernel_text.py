@@ -69,6 +69,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
                 ("brings A", kernel.brings),
                 ("brings B", kernel.brings_b),
                 ("claims C", kernel.claims),
+                ("reads B ahead", kernel.reads_ahead),
             )
             return (
                 f"PanelBlock {kernel.data_type.value} {kernel.rows}×{kernel.columns} "

@@ -71,6 +71,8 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
     changes a value, and the addresses need not exist. ``staggers``: the last steps are done for one
     column after the other, so that columns are stored while others are formed; k is at least 4.
 
+    ``reads_ahead``: B is asked for a line ahead of what is read, where k is adjacent in it.
+
     With ``repeats`` there are three arguments more, blocks, b_block and c_block: so many blocks are
     formed with the same A, so many bytes apart. ``joins``: columns are dense, and a run of one
     block follows that of the block before in C.
@@ -102,6 +104,7 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
     repeats: bool = False
     joins: bool = False
     turns: bool = False
+    reads_ahead: bool = False
 
     @property
     def rows(self) -> int:

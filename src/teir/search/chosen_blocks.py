@@ -18,6 +18,9 @@ _USUAL_BYTES = 6144
 _TILE_COLUMNS = 8
 _BESIDE = 16
 """Columns of a register block of three vectors; and side by side in a packed block."""
+_BESIDE_COLUMNS = 512 << 10
+"""Bytes of the second cache that panels of A, the one used and the next, and C take beside B where
+B takes the rest of three quarters: fewer blocks of columns bring a far A less often."""
 _CHUNKS = 4
 """Chunks of work per thread, so that an uneven machine still shares evenly."""
 
@@ -83,12 +86,24 @@ def _deep_columns(shape: ProductShape, n: Span, column_bytes: int, machine: Mach
     return max(FEWEST_COLUMNS, machine.l2_bytes // 2 // column_bytes)
 
 
+def _meets_far_rows(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where every block of columns brings the rows of A from a third cache that is far.
+
+    Not of types narrower than their sums, whose arithmetic needs fewer bytes.
+    """
+    kind = shape.a.data_type
+    is_far = machine.has_far_third_cache and kind.accumulator is kind
+    return is_far and shape.rows * extent_of(k) * kind.width > machine.l2_bytes // 2
+
+
 def column_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine: Machine) -> int:
     """Columns of B that stay in L2; fewer where threads share them."""
     if shape.n is None:
         return 1
     step_bytes = extent_of(k) * shape.b.data_type.width
     largest, whole = most_columns(shape.n.extent, step_bytes, machine.l2_bytes), 1
+    if _meets_far_rows(shape, k, machine):
+        largest = max(largest, (3 * machine.l2_bytes // 4 - _BESIDE_COLUMNS) // step_bytes)
     if step_bytes > _USUAL_BYTES:
         largest, whole = _deep_columns(shape, shape.n, step_bytes, machine), _TILE_COLUMNS
     if sharing is Sharing.COLUMNS:

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
@@ -18,6 +19,7 @@ from teir.search.packed_operands import (
     FEW_COLUMNS,
     asked_panel,
     columns_stay,
+    fills_second_cache,
     fits_whole,
     has_many,
     is_asked_for,
@@ -65,7 +67,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         return short_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
         return _asking_choice(shape, k, depth, machine)
-    if wants_packed_a(shape, k, machine):
+    if _packs_a(shape, k, machine):
         return _packing_choice(shape, k, depth, machine)
     return _reading_choice(shape, k, depth, machine)
 
@@ -75,8 +77,12 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
     if sharing_of(shape, machine) is Sharing.NONE:
         return None
     k = reduction_blocks(shape, machine).block
-    packs = Packs(wants_packed_a(shape, k, machine), wants_packed_b(shape, k))
+    packs = Packs(_packs_a(shape, k, machine), wants_packed_b(shape, k))
     return division_of(shape, machine, packs)
+
+
+def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    return wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine)
 
 
 def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
@@ -95,6 +101,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
         case Sharing.NONE | Sharing.PARTS:
+            choice = _asking_for_results(choice, shape, machine)
             if columns_stay(shape, k, machine):
                 return replace(choice, row_block=panel)
             if fits_whole(shape, k, machine):
@@ -104,6 +111,18 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
             return choice
         case _:
             assert_never(sharing)
+
+
+def _asking_for_results(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
+    """Results asked for ahead where the third cache, which holds them, is far.
+
+    Only of whole vectors of plain numbers: other blocks lose more by asking than they win.
+    """
+    kind = shape.out.data_type
+    is_plain = kind in (DataType.FP32, DataType.FP64) and shape.a.data_type is kind
+    is_whole = choice.panel % machine.lanes(kind.width) == 0
+    is_asked = machine.has_far_third_cache and is_plain and is_whole
+    return replace(choice, prefetches_out=True) if is_asked else choice
 
 
 def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:

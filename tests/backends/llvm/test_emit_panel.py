@@ -58,6 +58,7 @@ def panel(
         repeats="repeats" in flags,
         joins="joins" in flags,
         turns="turns" in flags,
+        reads_ahead="ahead" in flags,
     )
 
 
@@ -96,7 +97,18 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 3, 8, runs=2, flags="adjacent dense streams repeats joins turns"),
         panel(data_type, isa, 3, 4, runs=2, flags="dense streams claims staggers repeats turns"),
         panel(data_type, isa, 3, 2, runs=2, flags="adjacent dense streams turns"),
+        panel(data_type, isa, 3, 5, flags="claims ahead"),
+        panel(data_type, isa, 2, 3, narrower=2, flags="claims ahead"),
     ]
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_every_column_is_asked_for_ahead(columns: int) -> None:
+    plain = panel(DataType.FP32, Isa.AVX512, 3, columns)
+    asking = panel(DataType.FP32, Isa.AVX512, 3, columns, flags="ahead")
+    before, after = (emit_panel_body(one, Isa.AVX512).text() for one in (plain, asking))
+    assert "prefetch" not in before
+    assert after.count("@llvm.prefetch.p0") == columns
 
 
 @pytest.mark.parametrize("isa", WITH_FMA)

@@ -36,6 +36,7 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 LATE_STEPS = 4
+_LINE_BYTES = 64
 """Steps that a block does last, vectors of one column after the other, where it staggers."""
 _LATE_VECTORS = 4
 _STEPS = 4
@@ -311,6 +312,10 @@ class _Panel:
             ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
             for column in range(self.kernel.columns):
                 prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
+        if steps > 1 and self.kernel.reads_ahead:
+            for column in range(self.kernel.columns):
+                place = shift_pointer(text, self._place_in_b(b, column), _LINE_BYTES)
+                prefetch(text, place, Cache.FIRST)
         for _ in range(steps):
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")

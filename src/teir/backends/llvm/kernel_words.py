@@ -182,6 +182,7 @@ def _panel_words(kernel: PanelBlock) -> str:
         "_brings": kernel.brings,
         "_bringsb": kernel.brings_b,
         "_claims": kernel.claims,
+        "_ahead": kernel.reads_ahead,
         "_staggers": kernel.staggers,
         "_repeats": kernel.repeats,
         "_joins": kernel.joins,

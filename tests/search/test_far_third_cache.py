@@ -1,0 +1,91 @@
+"""A second cache of 2 MB stands before a third that is far: rows are packed, results asked for."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_alike, choice_of, planned
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.lower.kernel_program import Call, KernelNode, inner_nodes
+from teir.lower.kernels import PanelBlock
+from teir.lower.lower import lower
+from teir.search.choice import Packing
+from teir.target import Isa
+
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20)
+LARGEST_USUAL = replace(FAR, l2_bytes=(2 << 20) - 1)
+TEXT = "ij,jk->ik"
+
+
+def _square(side: int) -> dict[str, int]:
+    return dict.fromkeys("ijk", side)
+
+
+def _panels(program: Program) -> list[PanelBlock]:
+    waiting: list[KernelNode] = list(lower(program, Isa.AVX512).roots)
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and isinstance(node.kernel, PanelBlock):
+            found.append(node.kernel)
+        waiting += inner_nodes(node)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("side", "data_type", "usual", "far"),
+    [
+        (768, DataType.FP32, (Packing.BLOCKS, 128, False), (Packing.BLOCKS, 256, True)),
+        (384, DataType.FP32, (Packing.NONE, 384, False), (Packing.BLOCKS, 384, True)),
+        (224, DataType.FP32, (Packing.NONE, 224, False), (Packing.NONE, 224, False)),
+        (1024, DataType.BF16, (Packing.BLOCKS, 205, False), (Packing.BLOCKS, 256, False)),
+    ],
+    ids=["large", "short rows", "small", "narrow"],
+)
+def test_choices_follow_the_second_cache(
+    side: int,
+    data_type: DataType,
+    usual: tuple[Packing, int, bool],
+    far: tuple[Packing, int, bool],
+) -> None:
+    for machine, expected in ((LARGEST_USUAL, usual), (FAR, far)):
+        choice = choice_of(TEXT, _square(side), machine, data_type)
+        assert (choice.packed_a, choice.column_block, choice.prefetches_out) == expected
+
+
+def test_blocks_of_a_near_a_stay_small() -> None:
+    extents = {"i": 1600, "j": 448, "k": 96}
+    assert choice_of(TEXT, extents, FAR, DataType.FP32).column_block == 400 // 2
+
+
+def test_rows_of_part_of_a_vector_ask_for_nothing() -> None:
+    ragged = {"p": 21, "q": 72, "r": 20, "s": 13, "t": 39, "u": 7}
+    choice = choice_of("trus,tupq->pqrs", ragged, FAR, DataType.FP32)
+    assert choice.packed_a is not Packing.NONE
+    assert not choice.prefetches_out
+
+
+def test_columns_are_read_ahead_where_results_are_asked_for() -> None:
+    extents = _square(384)
+    asking = _panels(planned(TEXT, extents, FAR).program)
+    assert asking
+    assert all(kernel.claims and kernel.reads_ahead for kernel in asking)
+    assert not _panels(planned(TEXT, extents, LARGEST_USUAL).program)
+
+
+def test_streams_are_not_read_ahead() -> None:
+    program = planned(TEXT, {"i": 3000, "j": 64, "k": 3000}, FAR).program
+    kernels = _panels(program)
+    assert kernels
+    assert not any(kernel.reads_ahead for kernel in kernels)
+
+
+def test_all_choices_give_the_same_bits() -> None:
+    extents = {"i": 70, "j": 260, "k": 130}
+    double = [
+        planned(TEXT, extents, machine, DataType.FP64).program
+        for machine in (USUAL, FAR, LARGEST_USUAL)
+    ]
+    assert_alike(double, TEXT, extents, 3)
