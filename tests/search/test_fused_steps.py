@@ -43,6 +43,14 @@ def test_a_large_intermediate_stays_in_blocks() -> None:
     assert check(fused.program).ok
 
 
+def test_a_block_stays_in_the_second_cache_where_the_third_is_far() -> None:
+    text, shapes = CHAIN
+    near = planned(text, shapes, replace(SMALL, l3_bytes=32 * 4096)).fused
+    assert near == planned(text, shapes, SMALL).fused
+    far = planned(text, shapes, replace(SMALL, l3_bytes=33 * 4096)).fused
+    assert far is None or (near is not None and far.block < near.block)
+
+
 def test_every_thread_has_a_share_of_a_block() -> None:
     text, shapes = CHAIN
     fused = planned(text, shapes, replace(SMALL, threads=2)).fused

@@ -90,11 +90,18 @@ def test_an_intermediate_takes_the_order_its_reader_wants() -> None:
 
 
 def test_a_permutation_is_inserted_where_it_pays() -> None:
-    contraction, path, options = stated("third")
+    contraction, path, options = stated("third", shrink=2)
     chosen = contraction_program(contraction, path, USUAL, options)
     written = contraction_program(contraction, path, USUAL, replace(options, rearrange=False))
     assert len(written.steps) == 4
     assert len(chosen.steps) > 4
+
+
+def test_a_product_that_turns_needs_no_other_layout() -> None:
+    contraction, path, options = stated("third")
+    chosen = contraction_program(contraction, path, USUAL, options)
+    written = contraction_program(contraction, path, USUAL, replace(options, rearrange=False))
+    assert chosen.program == written.program
 
 
 def test_intermediates_share_the_arena() -> None:

@@ -61,6 +61,7 @@ def _machine(target: Target, threads: int) -> Machine:
         vector_bytes=target.isa.vector_bytes,
         l1_bytes=target.caches.l1_bytes,
         l2_bytes=target.caches.l2_bytes,
+        l3_bytes=target.caches.l3_bytes,
         threads=threads,
         threaded_work=_THREADED_WORK,
     )

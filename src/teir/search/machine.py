@@ -17,12 +17,14 @@ and slow to read for one of them. Measured on Golden Cove (2 MB; 20 GB/s a core 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 
+    ``l3_bytes`` is 0 where it is not known.
     A second thread is used where there are at least ``threaded_work`` products or elements.
     """
 
     vector_bytes: int
     l1_bytes: int
     l2_bytes: int
+    l3_bytes: int = 0
     threads: int
     threaded_work: int
 

@@ -12,10 +12,12 @@ from math import ceil
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import reduction_depth
+from teir.search.emission import Emission
 from teir.search.machine import Machine
 from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.shape import ProductShape, extent_of, product_shape
 from teir.search.step import Span, Step, normalise
+from teir.search.turned_products import TurnedProduct, turned_product
 
 _UNITS = 2
 """Fused multiply-adds of one vector a core starts in a cycle."""
@@ -52,7 +54,20 @@ def step_cycles(step: Step, machine: Machine) -> float:
     shape = product_shape(step) if step.reductions else None
     if shape is None:
         return traffic * _scatter(step) + products / lanes * _lane_cycles(step)
+    turned = turned_product(Emission(), step, shape, machine)
+    if turned is not None:
+        return _turned_cycles(turned, products, lanes, machine)
     return traffic + _product_cycles(shape, products, lanes, machine)
+
+
+def _turned_cycles(one: TurnedProduct, products: int, lanes: int, machine: Machine) -> float:
+    """The product into scratch, and the copy of its results."""
+    product = one.product
+    traffic = sum(
+        _traffic(product, tensor, machine) for tensor in (*product.inputs, product.output)
+    )
+    cycles = traffic + _product_cycles(one.shape, products, lanes, machine)
+    return cycles + step_cycles(one.copy, machine)
 
 
 def _product_cycles(shape: ProductShape, products: int, lanes: int, machine: Machine) -> float:
