@@ -35,10 +35,11 @@ import teir
 from cases import tccg
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.library import code_library
-from teir.backends.llvm.native import bind_native, program_kernels
+from teir.backends.llvm.native import bind_native
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_subscripts
 from teir.ir.check import check
+from teir.lower.calls import kernels_of
 from teir.lower.lower import lower
 from teir.pipeline.operand_types import contiguous
 from teir.pipeline.problem import state_problem
@@ -255,7 +256,7 @@ def _phases(
     tick()
     kernel_program = lower(program, isa)
     tick()
-    code_library(runtime.current(), isa).leaves(program_kernels(kernel_program.roots))
+    code_library(runtime.current(), isa).leaves(kernels_of(kernel_program.roots))
     tick()
     bind_native(kernel_program, isa, 1)
     tick()

@@ -33,6 +33,8 @@ class DataType(Enum):
 
     width: int
     """Bytes of one stored element."""
+    accumulator: DataType
+    """The type in which sums of products of this type are kept."""
 
     FP64 = "FP64"
     FP32 = "FP32"
@@ -57,11 +59,6 @@ class DataType(Enum):
     @property
     def is_complex(self) -> bool:
         return self in (DataType.C64, DataType.C128)
-
-    @property
-    def accumulator(self) -> DataType:
-        """The type in which sums of products of this type are kept."""
-        return _WIDER.get(self, self)
 
     @property
     def unit_roundoff(self) -> float:
@@ -91,6 +88,8 @@ _WIDER = {
     DataType.FP16: DataType.FP32,
 }
 """Types whose sums are kept in another one."""
+for _data_type in DataType:
+    _data_type.accumulator = _WIDER.get(_data_type, _data_type)
 
 
 @lru_cache(maxsize=64)

@@ -23,8 +23,13 @@ ARRAY_START_BYTES = 16
 """Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
 
 
+_VECTOR_BYTES = {"amx": 64, "avx512": 64, "avx2": 32, "neon": 16, "plain": 16}
+
+
 class Isa(Enum):
     """The instruction set family code is generated for."""
+
+    vector_bytes: int
 
     AMX = "amx"
     """AVX-512 and tile registers with products of BF16."""
@@ -35,17 +40,8 @@ class Isa(Enum):
 
     __hash__ = object.__hash__
 
-    @property
-    def vector_bytes(self) -> int:
-        match self:
-            case Isa.AMX | Isa.AVX512:
-                return 64
-            case Isa.AVX2:
-                return 32
-            case Isa.NEON | Isa.PLAIN:
-                return 16
-            case _:
-                assert_never(self)
+    def __init__(self, spelling: str) -> None:
+        self.vector_bytes = _VECTOR_BYTES[spelling]
 
     @property
     def vector_registers(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import pytest
@@ -47,3 +48,27 @@ def test_fields_are_named_and_fixed() -> None:
     assert axis.strides == Bytes()
     with pytest.raises(AttributeError):
         axis.extent = 5  # type: ignore[misc]
+
+
+def test_bytes_do_not_change() -> None:
+    """They are shared by programs, kernel programs and proofs."""
+    kept = Bytes({"a": 4, "b": 0})
+    assert (kept["a"], kept["b"], dict(kept)) == (4, 0, {"a": 4})
+    for change in (
+        lambda: kept.__setitem__("a", 8),
+        lambda: kept.__delitem__("a"),
+        lambda: kept.update(a=8),
+        lambda: kept.setdefault("b", 8),
+        lambda: kept.pop("a"),
+        kept.popitem,
+        kept.clear,
+    ):
+        with pytest.raises(TypeError, match="do not change"):
+            change()
+    assert kept == Bytes({"a": 4})
+
+
+def test_nodes_cost_the_garbage_collector_nothing() -> None:
+    """They refer to no one who refers to them, so nothing is gained by looking at them."""
+    program = parse_program(TEN_NODES)
+    assert not any(map(gc.is_tracked, (program, *program.nodes(), *program.axes)))

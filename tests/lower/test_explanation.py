@@ -9,6 +9,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
+from teir.lower.calls import calls_of
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
@@ -19,7 +20,6 @@ from teir.lower.kernel_program import (
     Guarded,
     IndexTest,
     KernelNode,
-    KernelProgram,
     Loop,
 )
 from teir.lower.kernel_text import describe_kernel
@@ -83,10 +83,7 @@ def at(index: int, *body: KernelNode) -> Guarded:
 
 
 def seconds(*roots: KernelNode) -> float:
-    program = KernelProgram(
-        slots=(), roots=roots, index_cells=1, run_scratch_bytes=0, thread_scratch_bytes=0
-    )
-    return estimate_seconds(program)
+    return estimate_seconds(calls_of(roots))
 
 
 def test_a_guard_lets_one_index_of_its_axis_through() -> None:

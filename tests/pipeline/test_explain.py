@@ -6,7 +6,7 @@ import pytest
 
 import teir
 from teir.backends.llvm.library import leaf_symbol
-from teir.backends.llvm.native import program_kernels
+from teir.lower.calls import kernels_of
 from teir.pipeline.executable import Form
 from teir.pipeline.plan import Plan
 
@@ -27,7 +27,7 @@ def test_llvm_shows_the_kernels_of_the_table(plan: Plan) -> None:
     text = plan.llvm(Form.TABLE)
     assert "teir_program" not in text
     assert plan.executable is not None
-    for kernel in program_kernels(plan.executable.kernel_program.roots):
+    for kernel in kernels_of(plan.executable.kernel_program.roots):
         assert leaf_symbol(kernel, plan.executable.isa) in text
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import teir
-from teir.backends.llvm.native import program_kernels
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import BatchBlock, LaneBlock, PanelBlock, PermuteCopy
 from teir.pipeline import usual_contractions as usual
 from teir.pipeline.executable import default_isa
@@ -42,7 +42,7 @@ def test_plans_of_these_contractions_find_their_kernels_ready(
         plan = teir.plan(expression, *shapes, dtype="float32")
         assert isinstance(plan, teir.Plan)
         assert plan.executable is not None
-        called |= program_kernels(plan.executable.kernel_program.roots)
+        called |= kernels_of(plan.executable.kernel_program.roots)
     assert {one for one in called if not isinstance(one, BatchBlock)} <= ready
     assert not any(isinstance(one, BatchBlock) for one in ready)
     assert {LaneBlock, PermuteCopy} <= {type(one) for one in ready}

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 
 from teir.backends.llvm.emit_kernel import kernel_symbol
-from teir.backends.llvm.native import program_kernels
 from teir.dtypes import DataType
 from teir.ir.check import check
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -41,13 +41,13 @@ def reached() -> frozenset[Kernel]:
     """Kernels that some remainders of the programs call, of the families every seventh."""
     found: set[Kernel] = set()
     for family in kernel_families()[::7]:
-        found |= program_kernels(lower(family_program(family, 24), Isa.AVX512).roots)
+        found |= kernels_of(lower(family_program(family, 24), Isa.AVX512).roots)
     for special in special_programs():
         for remainder in (3, 24, 36):
             for isa in (Isa.AVX512, Isa.AMX):
-                found |= program_kernels(lower(special_program(special, remainder), isa).roots)
+                found |= kernels_of(lower(special_program(special, remainder), isa).roots)
     for walk in walks():
-        found |= program_kernels(lower(walk_program(walk, 24), Isa.AVX512).roots)
+        found |= kernels_of(lower(walk_program(walk, 24), Isa.AVX512).roots)
     return frozenset(found)
 
 
@@ -98,7 +98,7 @@ def test_runs_and_reductions_are_reached() -> None:
 def test_long_rows_of_whole_vectors_are_audited() -> None:
     """Only those have forms for where they begin in a cache line; near ones and ones far apart."""
     made = [lower(walk_program(walk, 1), Isa.AVX512) for walk in long_walks()]
-    kernels = {kernel for one in made for kernel in program_kernels(one.roots)}
+    kernels = {kernel for one in made for kernel in kernels_of(one.roots)}
     sampled = [one for one in kernels if isinstance(one, WalkedSampledSum)]
     whole = [one for one in sampled if not one.masked and not one.dot_masked]
     formed = [one for one in whole if min(one.vectors, one.dot_vectors) >= 3]

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from teir.backends.llvm.native import program_kernels
 from teir.ir.check import check
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import Kernel, LaneBlock, PanelBlock
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import WalkedKernel
@@ -39,7 +39,7 @@ def test_every_kernel_of_dense_programs_is_drawn() -> None:
     """A new kernel needs a shape that it serves."""
     reached: set[Kernel] = set()
     for one in drawn():
-        reached |= program_kernels(lower(one.program, Isa.AVX512).roots)
+        reached |= kernels_of(lower(one.program, Isa.AVX512).roots)
     dense = {kind for kind in get_args(Kernel) if kind not in get_args(WalkedKernel)}
     assert {type(one) for one in reached} == dense
     assert {one.one_loop for one in reached if isinstance(one, LaneBlock)} == {True, False}

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import pytest
 
 import teir
-from teir.backends.llvm.native import program_kernels
 from teir.ir.nodes import Program
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import WalkedKernel
@@ -32,7 +32,7 @@ def test_one_pass_and_every_walk_are_reached() -> None:
         plan: Any = teir.plan(str(drawn.assignment), *drawn.given, out_levels=drawn.out_levels)
         programs: tuple[Program, ...] = plan.programs
         for program in programs:
-            reached |= {type(one) for one in program_kernels(lower(program, Isa.AVX512).roots)}
+            reached |= {type(one) for one in kernels_of(lower(program, Isa.AVX512).roots)}
         if plan.is_at_once:
             texts.add(str(drawn.assignment))
     assert reached >= set(get_args(WalkedKernel))

@@ -22,7 +22,7 @@ from teir.expr.rules import (
 _HIDDEN = "..."
 
 
-class BoundEinsum(msgspec.Struct, frozen=True, kw_only=True):
+class BoundEinsum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An einsum with the extent of every index."""
 
     einsum: Einsum

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Term(msgspec.Struct, frozen=True, kw_only=True):
+class Term(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The subscripts of one operand: symbols, and where among them the ellipsis stands, if any.
 
     ``columns`` holds the 0-based position of every symbol in the text, for findings; ``start`` is
@@ -41,7 +41,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         return "".join((*before, "...", *after))
 
 
-class Nesting(msgspec.Struct, frozen=True, kw_only=True):
+class Nesting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How an einsum tree nests its terms.
 
     ``path`` holds the steps in opt_einsum's convention (positions in the list of what is left, the
@@ -52,7 +52,7 @@ class Nesting(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[tuple[str, ...], ...]
 
 
-class Subscripts(msgspec.Struct, frozen=True, kw_only=True):
+class Subscripts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A parsed expression; ``output`` is None where the text has no arrow.
 
     ``nesting`` is given where the text was a tree; its symbols may have several characters.
@@ -84,7 +84,7 @@ class Subscripts(msgspec.Struct, frozen=True, kw_only=True):
         return left if self.output is None else f"{left}->{self.output}"
 
 
-class Einsum(msgspec.Struct, frozen=True, kw_only=True):
+class Einsum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An expression for operands of known rank: one index name per axis of every operand.
 
     The value at the output indices is the sum, over all other indices, of the product of the

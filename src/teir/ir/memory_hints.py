@@ -22,7 +22,7 @@ _STREAM = "stream"
 _PREFETCH = "prefetch"
 
 
-class MemoryHints(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryHints(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``prefetched`` names operands; ``streams`` is about the output."""
 
     streams: bool

@@ -11,9 +11,9 @@ node by itself; `teir.ir.check` finds what is wrong between nodes.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -23,43 +23,38 @@ LIMIT = 2**62
 """Extents, strides, offsets and address sums stay below this many bytes or elements."""
 
 
-class Bytes(Mapping[str, int]):
-    """Bytes per tensor, absent meaning zero; equality and hash ignore zeros."""
+class Bytes(dict[str, int]):
+    """Bytes per tensor, absent meaning zero; zeros are not kept, and nothing changes.
 
-    __slots__ = ("_items",)
+    A dict, since planning looks these up more often than anything else.
+    """
+
+    __slots__ = ()
 
     def __init__(self, items: Mapping[str, int] | None = None) -> None:
-        kept = dict(items or ())
-        if 0 in kept.values():
-            kept = {name: value for name, value in kept.items() if value != 0}
-        self._items = kept
+        if not items:
+            return
+        if 0 in items.values():
+            items = {name: value for name, value in items.items() if value != 0}
+        super().__init__(items)
 
-    def __getitem__(self, tensor: str) -> int:
-        return self._items.get(tensor, 0)
+    def __missing__(self, tensor: str) -> int:
+        return 0
 
-    def __contains__(self, tensor: object) -> bool:
-        return tensor in self._items
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def items(self) -> ItemsView[str, int]:
-        return self._items.items()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bytes) and self._items == other._items
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._items.items()))
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:
-        return f"Bytes({self._items!r})"
+        return f"Bytes({super().__repr__()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Bytes, (self._items,))
+        return (Bytes, (dict(self),))
+
+    def _unchanged(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("the bytes of a node do not change: make another node")
+
+    __setitem__ = __delitem__ = __ior__ = _unchanged
+    clear = pop = popitem = setdefault = update = _unchanged
 
 
 class Policy(Enum):
@@ -102,14 +97,14 @@ class Role(Enum):
     K = "K"
 
 
-class Tensor(msgspec.Struct, frozen=True, kw_only=True):
+class Tensor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tensor or a scratch tensor: a name and the type of its elements."""
 
     name: str
     data_type: DataType
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One compressed level a sparse axis walks: ``pos`` bounds, ``crd`` coordinates.
 
     ``by_position`` names the tensors that are addressed with the absolute position instead of the
@@ -121,7 +116,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     by_position: tuple[str, ...] = ()
 
 
-class Axis(msgspec.Struct, frozen=True, kw_only=True):
+class Axis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An axis (section 10.1): extent, and strides and offsets in bytes per tensor."""
 
     name: str
@@ -135,7 +130,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.segments)
 
 
-class GuardTerm(msgspec.Struct, frozen=True, kw_only=True):
+class GuardTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``first(axis)`` or ``last(axis)``."""
 
     kind: GuardKind
@@ -145,7 +140,7 @@ class GuardTerm(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind.value}({self.axis})"
 
 
-class Primitive(msgspec.Struct, frozen=True, kw_only=True):
+class Primitive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A primitive (section 10.3): operation, operands, and the axes it consumes by role.
 
     ``c``, ``m``, ``n``, ``k`` hold axis names, outermost first. ``data_type`` is the declared
@@ -186,7 +181,7 @@ class Primitive(msgspec.Struct, frozen=True, kw_only=True):
         return self.inputs
 
 
-class InvocationNode(msgspec.Struct, frozen=True, kw_only=True):
+class InvocationNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A leaf of the schedule: invokes a primitive (Table 10.2.2)."""
 
     name: str
@@ -194,7 +189,7 @@ class InvocationNode(msgspec.Struct, frozen=True, kw_only=True):
     guard: tuple[GuardTerm, ...] = ()
 
 
-class IterationNode(msgspec.Struct, frozen=True, kw_only=True):
+class IterationNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An inner node of the schedule: walks one axis (Table 10.2.1).
 
     ``scratch`` holds the tensors that are private to each running iteration of this node.
@@ -215,7 +210,7 @@ class IterationNode(msgspec.Struct, frozen=True, kw_only=True):
 Node = IterationNode | InvocationNode
 
 
-class Program(msgspec.Struct, frozen=True, kw_only=True):
+class Program(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A whole TEIR program. ``scratch`` holds the tensors private to the whole run."""
 
     name: str

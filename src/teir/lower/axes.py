@@ -10,7 +10,7 @@ from teir.ir.nodes import Axis
 from teir.lower.kernel_program import KernelNode, Loop, Step
 
 
-class TileAxis(msgspec.Struct, frozen=True):
+class TileAxis(msgspec.Struct, frozen=True, gc=False):
     """An axis of a tile: its extent and its stride in bytes on each operand, in operand order."""
 
     extent: int
@@ -42,6 +42,8 @@ def fuse_adjacent(axes: Sequence[TileAxis]) -> list[TileAxis]:
 
 def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
     """As `fuse_adjacent` for axes whose order does not matter, largest stride outermost."""
+    if len(axes) < 2:
+        return list(axes)
     return fuse_adjacent(sorted(axes, key=lambda axis: axis.strides[::-1], reverse=True))
 
 

@@ -44,7 +44,7 @@ _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Cut(msgspec.Struct, frozen=True, gc=False):
     """``count`` equal pieces of ``size`` units each, the first starting at unit ``start``."""
 
     start: int
@@ -52,7 +52,7 @@ class Cut(msgspec.Struct, frozen=True):
     count: int
 
 
-class Blocking(msgspec.Struct, frozen=True):
+class Blocking(msgspec.Struct, frozen=True, gc=False):
     """How a tile is cut: lanes of a vector, pieces of M in vectors, pieces of N in columns.
 
     ``last_lanes`` is the number of lanes of the last vector that exist.
@@ -124,7 +124,7 @@ def choose_blocking(
     )
 
 
-class _TileBytes(msgspec.Struct, frozen=True):
+class _TileBytes(msgspec.Struct, frozen=True, gc=False):
     rows: int
     columns: int
     depth_bytes: int

@@ -32,7 +32,7 @@ _MOST_LINES = 224
 _MARK = "mark of what is asked for"
 
 
-class Marks(msgspec.Struct, frozen=True):
+class Marks(msgspec.Struct, frozen=True, gc=False):
     """The slots of a mark that moves and of one that stays."""
 
     moving: int
@@ -47,7 +47,7 @@ def marks_in(room: ScratchRoom) -> Marks:
     return Marks(*found)
 
 
-class Brought(msgspec.Struct, frozen=True):
+class Brought(msgspec.Struct, frozen=True, gc=False):
     """The rows of the next tile in ``parts`` parts, ``part_bytes`` from one to the next."""
 
     parts: int

@@ -44,7 +44,7 @@ class Context(msgspec.Struct, frozen=True):
     turned: dict[str, Turned]
 
 
-class Path(msgspec.Struct, frozen=True):
+class Path(msgspec.Struct, frozen=True, gc=False):
     """What surrounds a node: the iterated axes, and reductions absorbed by the next Contraction."""
 
     axes: tuple[Axis, ...]
@@ -78,12 +78,12 @@ def operands_of(
     """Addresses of the first element of the tile, relative to what the loops add, and types."""
     names = operand_names(primitive)
     slots, number = context.slots.slots, context.slots.number
-    starts = dict.fromkeys(names, 0)
     fixed = [context.axes[name] for name in primitive.axes]
-    for axis in (*path.axes, *path.absorbed, *fixed):
-        if axis.offsets:
-            for name, offset in axis.offsets.items():
-                if name in starts:
-                    starts[name] += offset
-    addresses = [Address(slot=number[name], offset_bytes=starts[name]) for name in names]
-    return tuple(addresses), tuple([slots[number[name]].data_type for name in names])
+    moved = [axis.offsets for axis in (*path.axes, *path.absorbed, *fixed) if axis.offsets]
+    addresses, types = [], []
+    for name in names:
+        slot = number[name]
+        start = sum([offsets[name] for offsets in moved]) if moved else 0
+        addresses.append(Address(slot=slot, offset_bytes=start))
+        types.append(slots[slot].data_type)
+    return tuple(addresses), tuple(types)

@@ -12,7 +12,7 @@ from teir.lower.kernel_program import Address
 from teir.lower.turned_runs import Turned
 
 
-class TileHints(msgspec.Struct, frozen=True):
+class TileHints(msgspec.Struct, frozen=True, gc=False):
     """Advice about memory: the output goes past the caches; operands to be asked for ahead."""
 
     streams: bool
@@ -22,14 +22,14 @@ class TileHints(msgspec.Struct, frozen=True):
 NO_TILE_HINTS = TileHints(streams=False, prefetched=(False, False, False))
 
 
-class Accumulator(msgspec.Struct, frozen=True):
+class Accumulator(msgspec.Struct, frozen=True, gc=False):
     """A scratch slot that holds one block of a narrow output while its reduction runs."""
 
     slot: int
     bytes: int
 
 
-class ContractionTile(msgspec.Struct, frozen=True):
+class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     """One Contraction invocation: axes by kind, operand addresses and types, inputs first.
 
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output

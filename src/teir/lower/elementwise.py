@@ -164,7 +164,7 @@ def _lane_axis(axes: Sequence[TileAxis], widths: Sequence[int]) -> TileAxis:
     return max(axes, key=worth)
 
 
-class _Turned(msgspec.Struct, frozen=True):
+class _Turned(msgspec.Struct, frozen=True, gc=False):
     """The axes of a transposition.
 
     ``along_input`` is adjacent on the input, or goes on where the short axis ``group`` ends, which

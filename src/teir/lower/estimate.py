@@ -6,21 +6,12 @@ interpreter's lock, watch for Ctrl-C, share a grid.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import assert_never
 
-from teir.lower.kernel_program import (
-    BlockLoop,
-    Call,
-    Grid,
-    Guarded,
-    KernelNode,
-    KernelProgram,
-    Loop,
-    RowRunLoop,
-    RunLoop,
-    SparseLoop,
-)
+from teir.lower.calls import USUAL_FIBRE
+from teir.lower.kernel_program import Call
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -51,42 +42,18 @@ _SECONDS_PER_CALL = 5e-9
 
 _TILE_LANES = 16
 
-_USUAL_FIBRE = 32
-"""Visits of a sparse loop, whose length no count tells."""
 
-
-def estimate_seconds(program: KernelProgram) -> float:
-    """Seconds of one run on one thread."""
-    return _together(program.roots)
-
-
-def _together(nodes: tuple[KernelNode, ...]) -> float:
+def estimate_seconds(calls: Iterable[tuple[Call, int]]) -> float:
+    """Seconds that ``calls`` take on one thread, each as often as it says."""
     seconds = 0.0
-    for node in nodes:
-        seconds += _seconds(node)
+    for call, times in calls:
+        seconds += times * (_SECONDS_PER_CALL + _SECONDS_PER_STEP * _steps(call))
     return seconds
-
-
-def _seconds(node: KernelNode) -> float:
-    match node:
-        case Call():
-            return _SECONDS_PER_CALL + _SECONDS_PER_STEP * _steps(node)
-        case Loop():
-            return node.extent * _together(node.body)
-        case Grid():
-            points = prod([axis.extent for axis in node.axes])
-            return points * _together(node.body)
-        case Guarded() | RunLoop() | RowRunLoop() | BlockLoop():
-            return _together(node.body)
-        case SparseLoop():
-            return min(node.extent, _USUAL_FIBRE) * _together(node.body)
-        case _:
-            assert_never(node)
 
 
 def _rows(rows: WalkedRows, call: Call) -> int:
     if rows.bounds is not None:
-        return _USUAL_FIBRE
+        return USUAL_FIBRE
     return call.arguments[-3 - len(rows.inputs)]
 
 
@@ -126,15 +93,15 @@ def _steps(call: Call) -> float:
         case BringLines():
             return prod(call.arguments[::2])
         case WalkedSum():
-            steps = _USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
+            steps = USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedSampledSum():
-            steps = _USUAL_FIBRE * (4 + 2 * kernel.dot_vectors + 2 * kernel.vectors)
+            steps = USUAL_FIBRE * (4 + 2 * kernel.dot_vectors + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedScatter():
-            return _USUAL_FIBRE * (1 + kernel.vectors)
+            return USUAL_FIBRE * (1 + kernel.vectors)
         case WalkedDots():
-            steps = _USUAL_FIBRE * (4 + 2 * kernel.vectors)
+            steps = USUAL_FIBRE * (4 + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case PermuteCopy() | RunCopy():
             elements = (

@@ -34,7 +34,7 @@ _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
 
 
-class GemmAxes(msgspec.Struct, frozen=True):
+class GemmAxes(msgspec.Struct, frozen=True, gc=False):
     """The axes of a GEMM-shaped tile; strides already in the order A, B, C."""
 
     lanes: TileAxis
@@ -137,7 +137,7 @@ def lower_gemm(
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
 
 
-class _GemmBlocks(msgspec.Struct, frozen=True):
+class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
     """Everything the blocks of one tile share."""
 
     tile: ContractionTile

@@ -31,7 +31,7 @@ class Storage(Enum):
     __hash__ = object.__hash__
 
 
-class Slot(msgspec.Struct, frozen=True, kw_only=True):
+class Slot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pointer of the running program.
 
     OPERAND: the pointer starts at the operand's base. RUN and THREAD: it starts ``start_bytes``
@@ -44,14 +44,14 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     start_bytes: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one iteration of a loop adds to a slot's pointer."""
 
     slot: int
     stride_bytes: int
 
 
-class Loop(msgspec.Struct, frozen=True, kw_only=True):
+class Loop(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Run ``body`` ``extent`` times in increasing order.
 
     ``index`` is the number of the index cell that holds the current iteration, None where no
@@ -157,7 +157,7 @@ class BlockLoop:
     rest: tuple[KernelNode, ...]
 
 
-class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
+class GridAxis(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One axis of a grid, fields as in `Loop`."""
 
     extent: int
@@ -165,7 +165,7 @@ class GridAxis(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None
 
 
-class Balance(msgspec.Struct, frozen=True, kw_only=True):
+class Balance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How much the points of a grid of one axis have to do: the stored elements below them.
 
     Point p begins at entry pos[p], ``stride_bytes`` from one to the next, the last one ends at
@@ -179,7 +179,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
 
 
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
+class Grid(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Run ``body`` for every point of the grid, in any order, on several threads.
 
     With ``balance`` threads take shares of about as many stored elements, without of points.
@@ -190,28 +190,28 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     balance: Balance | None = None
 
 
-class IndexTest(msgspec.Struct, frozen=True, kw_only=True):
+class IndexTest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """True when the index cell holds ``value``."""
 
     index: int
     value: int
 
 
-class Guarded(msgspec.Struct, frozen=True, kw_only=True):
+class Guarded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Run ``body`` when all tests hold."""
 
     tests: tuple[IndexTest, ...]
     body: tuple[KernelNode, ...]
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class Address(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A slot's pointer plus a constant."""
 
     slot: int
     offset_bytes: int
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Call a kernel: operands in the kernel's order, arguments in the kernel's order."""
 
     kernel: Kernel
@@ -237,7 +237,7 @@ def inner_nodes(node: KernelNode) -> tuple[KernelNode, ...]:
             return node.body
 
 
-class KernelProgram(msgspec.Struct, frozen=True, kw_only=True):
+class KernelProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A lowered program. Grids never contain grids."""
 
     slots: tuple[Slot, ...]

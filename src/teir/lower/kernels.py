@@ -20,7 +20,7 @@ from teir.lower.access import Access
 from teir.lower.walked_kernels import WalkedKernel
 
 
-class GemmBlock(msgspec.Struct, frozen=True, kw_only=True):
+class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] on a register block.
 
     The block is ``vectors * lanes`` rows by ``columns`` columns; lanes run along m. With
@@ -56,7 +56,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True):
     depth: int | None = None
 
 
-class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
+class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over k of A[m, k] * B[n, k] on a register block of FP32 or FP64.
 
     Every vector has ``lanes`` rows but the last, which has ``last_lanes``: a narrower vector, no
@@ -111,7 +111,7 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True):
         return (self.vectors - 1) * self.lanes + self.last_lanes
 
 
-class TileProduct(msgspec.Struct, frozen=True, kw_only=True):
+class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] by tiles of a matrix unit.
 
     Types are BF16, C may be FP32; rows are adjacent in A and C. ``b_adjacent``: k is adjacent in B,
@@ -130,7 +130,7 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True):
     b_adjacent: bool
 
 
-class ProductSum(msgspec.Struct, frozen=True, kw_only=True):
+class ProductSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[m] += sum over (batch, k) of the product of all inputs at (m, batch, k).
 
     The general contraction kernel: any number of inputs, any strides. Products are formed left to
@@ -149,7 +149,7 @@ class ProductSum(msgspec.Struct, frozen=True, kw_only=True):
     accesses: tuple[Access, ...]
 
 
-class DotRows(msgspec.Struct, frozen=True, kw_only=True):
+class DotRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[m] += sum over the reductions of the product of all inputs, lanes along the last one.
 
     A sum is formed in ``chains`` chains, as `teir.ir.lanes` says, whatever the ``lanes`` of one
@@ -174,7 +174,7 @@ class DotRows(msgspec.Struct, frozen=True, kw_only=True):
     out_access: Access
 
 
-class LaneBlock(msgspec.Struct, frozen=True, kw_only=True):
+class LaneBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[r, c, m] += sum over (outer, batch, k) of A[r, ..., m] * B[c, ..., m], lanes along m.
 
     ``rows`` by ``columns`` accumulators for every vector of ``lanes``; along m the elements of all
@@ -195,7 +195,7 @@ class LaneBlock(msgspec.Struct, frozen=True, kw_only=True):
     one_loop: bool = False
 
 
-class BatchBlock(msgspec.Struct, frozen=True, kw_only=True):
+class BatchBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[b, n, m] += sum over k of A[b, k, m] * B[b, n, k] for every b: small products in a row.
 
     Lanes run along m, where A and C are adjacent: ``vectors`` vectors of ``lanes``, with ``masked``
@@ -221,7 +221,7 @@ class BatchBlock(msgspec.Struct, frozen=True, kw_only=True):
     from_zero: bool
 
 
-class RowSweep(msgspec.Struct, frozen=True, kw_only=True):
+class RowSweep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m] += sum over k of A[k, m] * B[k, m], ``rows`` values of k at a time along all of m.
 
     Lanes run along m, where A and C are adjacent, and B is too (UNIT) or does not move (BROADCAST).
@@ -237,7 +237,7 @@ class RowSweep(msgspec.Struct, frozen=True, kw_only=True):
     b_access: Access
 
 
-class Elementwise(msgspec.Struct, frozen=True, kw_only=True):
+class Elementwise(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[m, n] = operation(inputs[m, n]) for Zero, Copy, ReLU, Add, Sub, Mul, Div, Min, Max.
 
     Copy converts ``in_type`` to ``out_type`` (round to nearest even); the other operations have
@@ -262,7 +262,7 @@ class Elementwise(msgspec.Struct, frozen=True, kw_only=True):
     vectors: int | None = None
 
 
-class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True):
+class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[m, n] = in[m, n] where the input is adjacent along m and the output along n.
 
     In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
@@ -289,7 +289,7 @@ PERMUTE_ROOM_BYTES = 2 * (8 * MOST_PERMUTED + PERMUTE_SCRATCH_BYTES)
 """Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
 
 
-class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True):
+class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[o, c, r] = in[o, c, r] where the input is adjacent along c and the output along r.
 
     Rows r and columns c are up to three axes each, the first fastest; together the columns walk
@@ -313,7 +313,7 @@ class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
 
 
-class RunCopy(msgspec.Struct, frozen=True, kw_only=True):
+class RunCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """out[o, c, r, e] = in[o, c, r, e]: as `PermuteCopy` with a run of elements for every element.
 
     Input and output are adjacent along e; the columns walk the input run by run, the rows the
@@ -327,7 +327,7 @@ class RunCopy(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
 
 
-class BringLines(msgspec.Struct, frozen=True, kw_only=True):
+class BringLines(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Asks for lines of memory that are read soon, so that they come into the second cache.
 
     It changes no value, and the addresses need not exist.

@@ -11,12 +11,13 @@ each invocation loops around the nearest kernel. Two rewrites keep every bit and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
+from teir.ir.check.report import Need
 from teir.ir.lanes import lanes_of
 from teir.ir.memory_hints import NO_HINTS, memory_hints
 from teir.ir.nodes import (
@@ -36,6 +37,7 @@ from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
 from teir.lower.block_shapes import most_accumulators
 from teir.lower.bringing import marks_in
+from teir.lower.calls import calls_of
 from teir.lower.context import Context, Path, operand_names, operands_of, steps_of
 from teir.lower.contraction import (
     lower_contraction,
@@ -62,7 +64,6 @@ from teir.lower.kernel_program import (
     Loop,
     Slot,
     Storage,
-    inner_nodes,
 )
 from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy, TileProduct
 from teir.lower.panels import blocks_of_loop
@@ -81,12 +82,13 @@ _SHORT_LOOP = 8
 """Turns of a loop whose last one, for which the wrong lines are asked for, counts."""
 
 
-def lower(program: Program, isa: Isa) -> KernelProgram:
+def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -> KernelProgram:
     """The kernel program of a checked program for one instruction set.
 
+    ``needs``: the bytes of each tensor as the check found them, looked for again without.
     Programs with scratch that is addressed by position must have been refused before.
     """
-    slots = assign_slots(program)
+    slots = assign_slots(program, needs or {})
     used = {Storage.RUN: slots.run_scratch_bytes, Storage.THREAD: slots.thread_scratch_bytes}
     room = ScratchRoom([*slots.slots, _kernel_slot(0)], used)
     context = Context(
@@ -140,21 +142,16 @@ def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
     return Accumulator(len(slots.slots), most_accumulators(isa) * isa.vector_bytes)
 
 
-def _kernel_scratch_bytes(nodes: Iterable[KernelNode], accumulator: Accumulator) -> int:
+def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulator) -> int:
     """What calls below ``nodes`` need of the slot after those of the program's tensors.
 
     Wide accumulators and the room of other kernels share it: no call leaves anything there.
     """
     most = 0
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, Call):
-            waiting += inner_nodes(node)
-            continue
-        for address in node.operands:
+    for call, _ in calls_of(nodes):
+        for address in call.operands:
             if address.slot == accumulator.slot:
-                most = max(most, _room_of(node, accumulator))
+                most = max(most, _room_of(call, accumulator))
     return most
 
 

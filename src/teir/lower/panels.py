@@ -43,7 +43,7 @@ _LONGEST_CALL = 1 << 26
 _STILL = TileAxis(1, (0, 0, 0))
 
 
-class PanelAxes(msgspec.Struct, frozen=True):
+class PanelAxes(msgspec.Struct, frozen=True, gc=False):
     """The axes of a tile of panels: rows of C in ``runs`` runs, then as in `GemmAxes`.
 
     ``rows`` is adjacent in A; ``run`` is the axis of the runs inside a block, extent 1 for none;
@@ -114,13 +114,13 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     nodes: list[KernelNode] = []
     for cut in _row_cuts(total, lanes, tile.hints.streams):
         block = TileAxis(
-            cut.count, tuple(stride * cut.size * lanes for stride in axes.rows.strides)
+            cut.count, tuple([stride * cut.size * lanes for stride in axes.rows.strides])
         )
         body: list[KernelNode] = []
         cuts = _column_cuts(axes.columns.extent, cut.size, isa, tile.in_type)
         for number, columns in enumerate(cuts):
             step = TileAxis(
-                columns.count, tuple(stride * columns.size for stride in axes.columns.strides)
+                columns.count, tuple([stride * columns.size for stride in axes.columns.strides])
             )
             call = _call(tile, axes, operands, cut, columns, lanes, is_first=number == 0)
             body += _loop(step, operands, (call,))
@@ -142,7 +142,7 @@ def blocks_of_loop(loop: Loop) -> Call | None:
     if not isinstance(call, Call) or not isinstance(call.kernel, PanelBlock):
         return None
     kernel, steps = call.kernel, {step.slot: step.stride_bytes for step in loop.steps}
-    a, b, c = (steps.get(address.slot, 0) for address in call.operands)
+    a, b, c = [steps.get(address.slot, 0) for address in call.operands]
     work = loop.extent * kernel.rows * kernel.columns * call.arguments[0]
     if a or not c or kernel.repeats or not kernel.staggers or work > _LONGEST_CALL:
         return None
@@ -163,7 +163,7 @@ def _loop(
     return (blocks_of_loop(loop) or loop,)
 
 
-class _Cut(msgspec.Struct, frozen=True):
+class _Cut(msgspec.Struct, frozen=True, gc=False):
     """``count`` blocks of ``size`` vectors or columns from ``start`` on; lanes of the last one."""
 
     start: int
@@ -240,13 +240,13 @@ def _call(
 ) -> Call:
     width = tile.in_type.width
     starts = zip(axes.rows.strides, axes.columns.strides, strict=True)
-    a, b, c = (
+    a, b, c = [
         Address(
             slot=address.slot,
             offset_bytes=address.offset_bytes + m * rows.start * lanes + n * columns.start,
         )
         for address, (m, n) in zip(operands, starts, strict=True)
-    )
+    ]
     a_place, b_place = (1, 0) if axes.swapped else (0, 1)
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero

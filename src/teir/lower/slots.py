@@ -16,18 +16,22 @@ undefined before its range and never read after it, in every iteration of its ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from teir.dtypes import DataType
+from teir.ir.check.report import Need
 from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program, Tensor
 from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
+_NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
+_NOTHING = Need(0, 0)
 
 
-class SlotTable(msgspec.Struct, frozen=True):
+class SlotTable(msgspec.Struct, frozen=True, gc=False):
     """The slots of a program, their numbers by tensor name, and the size of both arenas."""
 
     slots: tuple[Slot, ...]
@@ -38,13 +42,16 @@ class SlotTable(msgspec.Struct, frozen=True):
     """Of every scratch tensor that is used: the bytes it needs, relative to its first address."""
 
 
-def assign_slots(program: Program) -> SlotTable:
-    """One slot per tensor: operands first, in declared order, then scratch in program order."""
+def assign_slots(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> SlotTable:
+    """One slot per tensor: operands first, in declared order, then scratch in program order.
+
+    ``needs``: the bytes of tensors where a check has found them.
+    """
     slots = [
         Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND)
         for tensor in program.tensors
     ]
-    uses = scratch_uses(program)
+    uses = scratch_uses(program, needs)
     if not uses:
         return _table(slots, 0, 0, {})
     used = {}
@@ -105,7 +112,7 @@ class ScratchRoom(msgspec.Struct):
         self.used.update(mark[1])
 
 
-class Room(msgspec.Struct, frozen=True):
+class Room(msgspec.Struct, frozen=True, gc=False):
     """The bytes a scratch tensor needs, and the leaves during which it needs them."""
 
     tensor: str
@@ -143,7 +150,7 @@ def _meet(one: range, two: range) -> bool:
     return one.start < two.stop and two.start < one.stop
 
 
-class ScratchUse(msgspec.Struct):
+class ScratchUse(msgspec.Struct, gc=False):
     """A scratch tensor: the bytes it needs, relative to its first address, and the leaves from
     ``first`` on before ``stop`` during which it may hold values."""
 
@@ -155,21 +162,22 @@ class ScratchUse(msgspec.Struct):
     stop: int = 0
 
 
-def scratch_uses(program: Program) -> dict[str, ScratchUse]:
+def scratch_uses(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> dict[str, ScratchUse]:
     """The scratch tensors that some leaf uses, in program order.
 
     Those below a parallel node are private to a thread.
     """
-    walk = _UseWalk(program.axis_table(), program.primitive_table(), {}, [])
+    walk = _UseWalk(program.axis_table(), program.primitive_table(), needs, {}, [])
     walk.through(program.roots, program.scratch, Storage.RUN, 0)
     return {name: use for name, use in walk.uses.items() if use.stop}
 
 
-class _UseWalk(msgspec.Struct, frozen=True):
+class _UseWalk(msgspec.Struct, frozen=True, gc=False):
     """What a walk of the schedule looks up, what it finds, and the axes it is below."""
 
     axes: dict[str, Axis]
     primitives: dict[str, Primitive]
+    needs: Mapping[str, Need]
     uses: dict[str, ScratchUse]
     path: list[Axis]
 
@@ -179,7 +187,8 @@ class _UseWalk(msgspec.Struct, frozen=True):
         """The leaf after ``nodes``, and the scratch they touch; ``scratch`` is theirs."""
         uses, path = self.uses, self.path
         for tensor in scratch:
-            uses[tensor.name] = ScratchUse(tensor.data_type, storage)
+            need = self.needs.get(tensor.name, _NOTHING)
+            uses[tensor.name] = ScratchUse(tensor.data_type, storage, need.low, need.high)
         touched: set[str] = set()
         for node in nodes:
             before = start
@@ -192,9 +201,10 @@ class _UseWalk(msgspec.Struct, frozen=True):
                 start += 1
                 primitive = self.primitives[node.primitive]
                 names = uses.keys() & primitive.operands
-                if names:
+                unknown = names - self.needs.keys() if names else ()
+                if unknown:
                     walked = (*path, *[self.axes[name] for name in primitive.axes])
-                    for name in names:
+                    for name in unknown:
                         _reach(uses[name], name, walked)
             for tensor in scratch:
                 if tensor.name in names:

@@ -15,7 +15,7 @@ from teir.ir.nodes import Axis, Primitive
 ROW_COPIES = 3
 
 
-class TurnedRows(msgspec.Struct, frozen=True):
+class TurnedRows(msgspec.Struct, frozen=True, gc=False):
     """The axis of the rows, the other axes that move the tensor, and the row turned first.
 
     ``offset_bytes`` is where all rows begin, from the tensor's base on; ``distance_bytes`` how much
@@ -49,11 +49,11 @@ def turned_of_tile(
 
 def begin_of(axes: Iterable[Axis], tensor: str) -> int:
     """Where a walk along these axes begins; also one that stays moves it by an offset."""
-    return sum([axis.offsets[tensor] for axis in axes])
+    return sum([axis.offsets[tensor] for axis in axes if tensor in axis.offsets])
 
 
 def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:
-    return axis.extent, axis.strides[tensor], axis.offsets[tensor]
+    return axis.extent, axis.strides.get(tensor, 0), axis.offsets.get(tensor, 0)
 
 
 def turned_rows(

@@ -30,7 +30,7 @@ _RUNS = 2
 _LINE_BYTES = 64
 
 
-class TurnedRuns(msgspec.Struct, frozen=True):
+class TurnedRuns(msgspec.Struct, frozen=True, gc=False):
     """The axes of the rows and of the runs, and the other axes that move the tensor.
 
     ``offset_bytes`` is where all rows begin, from the tensor's base on; ``distance_bytes`` how much
@@ -118,7 +118,7 @@ def _turned(
     return TurnedRuns(rows, runs, others, begin_of(walked, target), distance)
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _Part(msgspec.Struct, frozen=True, gc=False):
     """Rows of each run from ``first`` on, where they lie in the turned ones, and runs apart."""
 
     first: int

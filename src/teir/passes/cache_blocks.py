@@ -59,7 +59,7 @@ def most_columns(columns: int, column_bytes: int, l2_bytes: int) -> int:
     return max(FEWEST_COLUMNS, l2_bytes // 4 // column_bytes)
 
 
-class Worth(msgspec.Struct, frozen=True, kw_only=True):
+class Worth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """From where on a copy pays.
 
     A stride of ``far_bytes`` touches a new page or cache set at every step. Operands of fewer than
@@ -74,7 +74,7 @@ class Worth(msgspec.Struct, frozen=True, kw_only=True):
 USUAL = Worth()
 
 
-class Walked(msgspec.Struct, frozen=True, kw_only=True):
+class Walked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How the reductions of a block walk an operand, strides in bytes.
 
     ``side`` and ``depth`` are the indices of its rows (columns) and of its reductions, ``readers``

@@ -241,7 +241,7 @@ def compile_program(
     proof.report.raise_if_wrong()
     _refuse_position_scratch(program)
     target = isa if isa is not None else default_isa()
-    kernel_program = lower(program, target)
+    kernel_program = lower(program, target, proof.report.needs)
     bind = _binder(form)
     return Executable(
         program=program,

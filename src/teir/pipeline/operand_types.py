@@ -24,7 +24,7 @@ COMMON_TYPE = Rule(
 )
 
 
-class OperandType(msgspec.Struct, frozen=True):
+class OperandType(msgspec.Struct, frozen=True, gc=False):
     """What a plan needs to know of an array: types, shape, strides in bytes."""
 
     data_type: DataType | None

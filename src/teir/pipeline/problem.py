@@ -52,7 +52,7 @@ class Route(Enum):
     ZEROS = "zeros"
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(msgspec.Struct, frozen=True, gc=False):
     """``contraction`` is given for the native route only.
 
     ``copied`` says which operands are made contiguous (and converted) before every run, and

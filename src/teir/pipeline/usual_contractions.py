@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from teir.backends.llvm.native import program_kernels
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import BatchBlock, Kernel
 from teir.lower.lower import lower
 from teir.pipeline.executable import default_threads
@@ -63,4 +63,4 @@ def _kernels(
     walks = [tuple(factor.strides) for factor in contraction.inputs]
     path = find_path(walks, tuple(contraction.output.strides), contraction.extents, "auto")
     program = contraction_program(contraction, path, machine).program
-    return program_kernels(lower(program, isa).roots)
+    return kernels_of(lower(program, isa).roots)

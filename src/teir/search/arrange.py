@@ -40,7 +40,7 @@ _GAIN = 0.04
 Order = tuple[str, ...]
 
 
-class Arranged(msgspec.Struct, frozen=True):
+class Arranged(msgspec.Struct, frozen=True, gc=False):
     """A meeting, and the order of its result's indices, outermost first."""
 
     parts: tuple[Given | Arranged, ...]
@@ -52,7 +52,7 @@ class Arranged(msgspec.Struct, frozen=True):
         return len(self.parts) == 1 and set(self.parts[0].order) == set(self.order)
 
 
-class Arrangement(msgspec.Struct, frozen=True):
+class Arrangement(msgspec.Struct, frozen=True, gc=False):
     """A tree with its layouts.
 
     ``cycles`` is what the model gives them on one core, ``written_cycles`` what it gives the

@@ -34,7 +34,7 @@ _SHARED_POINTS = 32
 """Iterations of shared loops from which the loops inside them need not be shared."""
 
 
-class _Side(msgspec.Struct, frozen=True):
+class _Side(msgspec.Struct, frozen=True, gc=False):
     """The rows or the columns of a product: the tensor, outer loops, and the pieces of the tile."""
 
     tensor: str
@@ -43,21 +43,21 @@ class _Side(msgspec.Struct, frozen=True):
     is_rows: bool
 
 
-class _Level(msgspec.Struct, frozen=True):
+class _Level(msgspec.Struct, frozen=True, gc=False):
     """One level of the nest: the outer loop ``span`` of a side, or (None) its pieces."""
 
     side: _Side
     span: Span | None
 
 
-class _Tiles(msgspec.Struct, frozen=True):
+class _Tiles(msgspec.Struct, frozen=True, gc=False):
     """What the loops have fixed so far: the tile of each side."""
 
     m: tuple[Span, ...]
     n: tuple[Span, ...]
 
 
-class ProductBlocks(msgspec.Struct, frozen=True):
+class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     """The loops of one contraction, from the reduction blocks to the leaf.
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds

@@ -43,7 +43,7 @@ class Sharing(Enum):
     """None: every thread does a part of the step alone."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The decisions of one step; rows are those of A, which carries the lanes.
 
     ``depth`` is the most products of a reduction block. ``panel`` is the rows of a packed panel,

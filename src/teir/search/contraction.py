@@ -12,7 +12,7 @@ from teir.ir.nodes import Tensor
 Path = tuple[tuple[int, ...], ...]
 
 
-class Factor(msgspec.Struct, frozen=True):
+class Factor(msgspec.Struct, frozen=True, gc=False):
     """A tensor of the contraction and the bytes it moves along each of its indices.
 
     A stride may be 0 (repetition), never negative: an axis walked backwards has a positive stride
@@ -35,7 +35,7 @@ class Factor(msgspec.Struct, frozen=True):
         return next((index for index in self.strides if self.strides[index] == width), None)
 
 
-class Contraction(msgspec.Struct, frozen=True):
+class Contraction(msgspec.Struct, frozen=True, gc=False):
     """What is to be computed: inputs, the output, and the extent of every index."""
 
     name: str

@@ -28,14 +28,14 @@ _MOST_COST = 1.25
 _FEWEST_VECTORS = 1.5
 
 
-class Division(msgspec.Struct, frozen=True):
+class Division(msgspec.Struct, frozen=True, gc=False):
     """The loops over the parts, which the threads share, and the step on one part."""
 
     loops: tuple[Span, ...]
     part: ProductShape
 
 
-class Packs(msgspec.Struct, frozen=True):
+class Packs(msgspec.Struct, frozen=True, gc=False):
     """Which operands are packed."""
 
     a: bool
@@ -78,7 +78,7 @@ def _divisions(shape: ProductShape, machine: Machine) -> Iterator[Division]:
         yield Division((*rows.loop, *columns.loop), part)
 
 
-class _Cut(msgspec.Struct, frozen=True):
+class _Cut(msgspec.Struct, frozen=True, gc=False):
     """The loop over the parts of a side, if there are several, and the axes of one part."""
 
     loop: tuple[Span, ...]

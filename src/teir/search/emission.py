@@ -34,7 +34,7 @@ _NO_BYTES = Bytes()
 _STEMS = {operation: operation.value.lower() for operation in Operation}
 
 
-class Body(msgspec.Struct, frozen=True):
+class Body(msgspec.Struct, frozen=True, gc=False):
     nodes: tuple[Node, ...] = ()
     scratch: tuple[Tensor, ...] = ()
 
@@ -58,8 +58,11 @@ class Emission(msgspec.Struct):
     def name(self, stem: str) -> str:
         """A name nobody has: the stem, or the stem and a number."""
         count = self.taken.get(stem, 0)
-        name = stem if count == 0 else f"{stem}_{count}"
-        while count and name in self.taken:
+        if not count:
+            self.taken[stem] = 1
+            return stem
+        name = f"{stem}_{count}"
+        while name in self.taken:
             count += 1
             name = f"{stem}_{count}"
         self.taken[stem] = count + 1
@@ -169,7 +172,7 @@ class Emission(msgspec.Struct):
         return Body((node,))
 
 
-class Roles(msgspec.Struct, frozen=True):
+class Roles(msgspec.Struct, frozen=True, gc=False):
     """The axes of a primitive by role."""
 
     c: tuple[Span, ...] = ()

@@ -42,7 +42,7 @@ _FAR_SHARE = 1 / 4
 one block, so none asks ahead for them, and none writes past the caches."""
 
 
-class FusedSteps(msgspec.Struct, frozen=True):
+class FusedSteps(msgspec.Struct, frozen=True, gc=False):
     """An index of the output, and how much of it one iteration takes."""
 
     index: str

@@ -14,7 +14,7 @@ _LARGE_SECOND_CACHE = 2 << 20
 and slow to read for one of them. Measured on Golden Cove (2 MB; 20 GB/s a core from the third)."""
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 
     ``l3_bytes`` is 0 where it is not known.

@@ -14,7 +14,7 @@ import msgspec
 from teir.search.contraction import Contraction, Factor, Path
 
 
-class Given(msgspec.Struct, frozen=True):
+class Given(msgspec.Struct, frozen=True, gc=False):
     """An operand of the contraction."""
 
     factor: Factor
@@ -28,7 +28,7 @@ class Given(msgspec.Struct, frozen=True):
         return self.factor.adjacent
 
 
-class Meeting(msgspec.Struct, frozen=True):
+class Meeting(msgspec.Struct, frozen=True, gc=False):
     """One or two tensors and the indices of their product, summed over all others.
 
     ``order`` is the usual order of the result, outermost first; ``written`` the order an einsum

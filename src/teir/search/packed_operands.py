@@ -76,7 +76,7 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
 
 def has_many(shape: ProductShape) -> bool:
     """True where every element of both operands is read by so many columns or rows."""
-    return min(shape.rows, shape.columns) >= _MANY
+    return shape.rows >= _MANY and shape.columns >= _MANY
 
 
 def _comes_in_short_runs(shape: ProductShape, k: Sequence[Span]) -> bool:
@@ -93,7 +93,7 @@ def _comes_in_short_runs(shape: ProductShape, k: Sequence[Span]) -> bool:
 
 def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walked:
     """How a block of reductions walks an operand."""
-    strides = [axis.stride(tensor.name) for axis in k]
+    strides = [axis.strides.get(tensor.name, 0) for axis in k]
     return Walked(
         side=side.extent,
         depth=extent_of(k),

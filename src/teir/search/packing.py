@@ -33,7 +33,7 @@ _MOST_TOGETHER = 16
 """Columns of a register block: so few lie side by side whichever way they lay before."""
 
 
-class Piece(msgspec.Struct, frozen=True):
+class Piece(msgspec.Struct, frozen=True, gc=False):
     """A part of a side: loops around one tile axis (None: a side without axes).
 
     ``beside`` is an axis of short rows that follow one another in a packed panel.
@@ -44,7 +44,7 @@ class Piece(msgspec.Struct, frozen=True):
     beside: tuple[Span, ...] = ()
 
 
-class Packed(msgspec.Struct, frozen=True):
+class Packed(msgspec.Struct, frozen=True, gc=False):
     """A packed operand: the copies that fill it, and the axes that walk it."""
 
     body: Body

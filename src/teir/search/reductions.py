@@ -21,7 +21,7 @@ _INSIDE = 3
 """Reduction loops a Contraction of two inputs runs inside its kernel."""
 
 
-class Reductions(msgspec.Struct, frozen=True):
+class Reductions(msgspec.Struct, frozen=True, gc=False):
     """``outside`` { blocks of ``size`` of ``cut`` { ``inside`` } }, outermost first.
 
     A is packed for ``packed_size`` indices of ``cut`` at once, one block or several; for ``lead``

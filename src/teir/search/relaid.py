@@ -22,7 +22,7 @@ _FEWEST_ROWS = 2048
 _LINE = 64
 
 
-class Relaid(msgspec.Struct, frozen=True):
+class Relaid(msgspec.Struct, frozen=True, gc=False):
     """The copy of B, the scratch it fills, and the product of A and the copy."""
 
     copy: Step

@@ -13,7 +13,7 @@ from teir.search.contraction import Contraction, dense_strides
 from teir.search.meetings import Given
 
 
-class Planned(msgspec.Struct, frozen=True):
+class Planned(msgspec.Struct, frozen=True, gc=False):
     """A step, the places of its parts in the order they are computed, and the bytes that takes.
 
     ``peak_bytes`` counts the intermediates alive at once, the step's own result among them.

@@ -22,7 +22,7 @@ _NEAR_BYTES = 512 << 10
 """An output so small stays in the second cache: its columns may lie far apart."""
 
 
-class ProductShape(msgspec.Struct, frozen=True):
+class ProductShape(msgspec.Struct, frozen=True, gc=False):
     """A product step: A carries the lanes, B is broadcast; every list outermost first.
 
     ``m`` is the axis of the lanes (the smallest stride on the output), ``n`` the axis of the
@@ -76,12 +76,12 @@ def product_shape(step: Step) -> ProductShape | None:
         else:
             n_axes.append(axis)
     if free:
-        lanes = min(free, key=lambda axis: (axis.stride(out.name), -axis.extent))
+        lanes = min(free, key=lambda axis: (axis.strides[out.name], -axis.extent))
         if lanes in batch:
             return None
         if lanes in n_axes:
             a, b, m_axes, n_axes = b, a, n_axes, m_axes
-    m = min(m_axes, key=lambda axis: axis.stride(out.name), default=None)
+    m = min(m_axes, key=lambda axis: axis.strides[out.name], default=None)
     is_near = extent_of(free) * out.data_type.width <= _NEAR_BYTES
     n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near), default=None)
     return ProductShape(
@@ -99,15 +99,16 @@ def product_shape(step: Step) -> ProductShape | None:
 
 def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[int, bool, int]:
     """Columns adjacent in B come first where the output ``is_near``, else those close in it."""
-    is_unit = axis.stride(b.name) == b.data_type.width
-    return min(axis.extent, 12), is_near and is_unit, -axis.stride(out.name)
+    is_unit = axis.strides[b.name] == b.data_type.width
+    return min(axis.extent, 12), is_near and is_unit, -axis.strides[out.name]
 
 
 def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
     """The axes in the order of their strides on ``tensor``, the largest first."""
     if len(axes) < 2:
         return tuple(axes)
-    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor.name), reverse=True))
+    name = tensor.name
+    return tuple(sorted(axes, key=lambda axis: axis.strides.get(name, 0), reverse=True))
 
 
 def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, ...]:

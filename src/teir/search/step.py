@@ -13,7 +13,7 @@ import msgspec
 from teir.ir.nodes import Tensor
 
 
-class Span(msgspec.Struct, frozen=True):
+class Span(msgspec.Struct, frozen=True, gc=False):
     """An axis while a program is made: extent, and bytes per tensor (absent = 0).
 
     ``label`` is the name the program's axes grow from.
@@ -55,7 +55,7 @@ class Span(msgspec.Struct, frozen=True):
         return Span(self.label, self.extent, strides, offsets)
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """out[free axes] = sum over the other axes of the product of one or two inputs.
 
     With one input whose axes all move the output, a copy (which may convert the type).
@@ -80,12 +80,11 @@ def normalise(step: Step) -> Step:
 def fuse(axes: Sequence[Span]) -> list[Span]:
     """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
     left = list(axes)
-    names = tuple(dict.fromkeys([tensor for axis in left for tensor in axis.strides]))
-    walks = [tuple([axis.strides.get(name, 0) for name in names]) for axis in left]
+    walks = [axis.strides for axis in left]
     place = 0
     while place < len(left):
         extent = left[place].extent
-        wanted = tuple([stride * extent for stride in walks[place]])
+        wanted = {tensor: stride * extent for tensor, stride in walks[place].items()}
         if wanted == walks[place] or wanted not in walks:
             place += 1
             continue

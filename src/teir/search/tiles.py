@@ -79,7 +79,7 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
 
 
 def _elements(step: Step, tensor: str) -> int:
-    return extent_of([axis for axis in step.axes if axis.stride(tensor)])
+    return extent_of([axis for axis in step.axes if axis.strides.get(tensor)])
 
 
 def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:

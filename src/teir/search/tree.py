@@ -36,7 +36,7 @@ from teir.search.slicing import added, slice_sum, slices_of, zeroed
 from teir.search.step import Span, Step, normalise
 
 
-class StepNote(msgspec.Struct, frozen=True):
+class StepNote(msgspec.Struct, frozen=True, gc=False):
     """One step for people: what meets, what comes out, and how many products it forms."""
 
     parts: tuple[Factor, ...]
@@ -49,14 +49,14 @@ class StepNote(msgspec.Struct, frozen=True):
         return f"{left} -> {_shown(self.result)}"
 
 
-class MatrixStep(msgspec.Struct, frozen=True):
+class MatrixStep(msgspec.Struct, frozen=True, gc=False):
     """A matrix-like step, or part of one, and the machine as its loops may use it."""
 
     shape: ProductShape
     machine: Machine
 
 
-class TreeProgram(msgspec.Struct, frozen=True):
+class TreeProgram(msgspec.Struct, frozen=True, gc=False):
     """A program and what to tell about it: its steps, its slices, the steps fused in a loop.
 
     ``matrix_steps`` are what there is to choose for, in the order they run. ``cycles`` is what the
@@ -272,17 +272,16 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
     indices = dict.fromkeys(output.strides)
     for factor in factors:
         indices.update(dict.fromkeys(factor.strides))
-    operands = (*factors, output)
+    walks = [(one.tensor.name, one.strides, one.offsets) for one in (*factors, output)]
     axes = []
     for index in indices:
         strides = {}
         offsets = {}
-        for factor in operands:
-            stride = factor.strides.get(index, 0)
-            if stride:
-                strides[factor.tensor.name] = stride
-            if index in factor.offsets:
-                offsets[factor.tensor.name] = factor.offsets[index]
+        for name, steps, starts in walks:
+            if stride := steps.get(index):
+                strides[name] = stride
+            if index in starts:
+                offsets[name] = starts[index]
         axes.append(Span(index, extents[index], strides, offsets))
     return Step(tuple(factor.tensor for factor in factors), output.tensor, tuple(axes))
 

@@ -40,7 +40,7 @@ _NARROW_FILLED = 0.8
 """The same where the columns are a few vectors: the factors of A are each read for those alone."""
 
 
-class TurnedProduct(msgspec.Struct, frozen=True):
+class TurnedProduct(msgspec.Struct, frozen=True, gc=False):
     """The product into scratch, its shape, and the copy of the results to where they belong."""
 
     product: Step
@@ -111,7 +111,7 @@ def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...]) -> int:
 
 
 def _elements(step: Step, tensor: Tensor) -> int:
-    return extent_of([axis for axis in step.axes if axis.stride(tensor.name)])
+    return extent_of([axis for axis in step.axes if axis.strides.get(tensor.name)])
 
 
 def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduct:

@@ -14,10 +14,10 @@ import teir
 from teir.backends.llvm.compile_ir import compile_object, load_object, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.backends.llvm.library import leaf_symbol
-from teir.backends.llvm.native import program_kernels
 from teir.ir.check import prove
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.lower.calls import kernels_of
 from teir.lower.lower import lower
 from teir.pipeline.executable import default_isa
 
@@ -69,7 +69,7 @@ def cost_one(item: int) -> dict[str, Any]:
 def _compile(program: Program) -> None:
     """What a compilation does after the check: lower, emit, optimise, link; no cache."""
     isa = default_isa()
-    kernels = program_kernels(lower(program, isa).roots)
+    kernels = kernels_of(lower(program, isa).roots)
     symbols = tuple(sorted(leaf_symbol(kernel, isa) for kernel in kernels))
     texts = [emit_kernel(kernel, isa) for kernel in kernels]
     load_object(compile_object(module_text(texts, isa), isa, symbols), symbols)

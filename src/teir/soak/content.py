@@ -14,10 +14,10 @@ from pathlib import Path
 import teir
 from teir.backends.llvm.compile_ir import compiler_version
 from teir.backends.llvm.emit_kernel import emit_kernel
-from teir.backends.llvm.native import program_kernels
 from teir.backends.llvm.nest import emit_nest
 from teir.ir.nodes import Program
 from teir.ir.printing import print_program
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.soak.kernel_corpus import AUDITED_ISAS, audit_cases, program_of_case
@@ -66,7 +66,7 @@ def _texts(programs: Iterable[Program], isas: Sequence[Isa]) -> Iterable[str]:
         for isa in isas:
             roots = lower(program, isa).roots
             yield f"{isa.value} {roots}"
-            yield from sorted(_kernel_digest(kernel, isa) for kernel in program_kernels(roots))
+            yield from sorted(_kernel_digest(kernel, isa) for kernel in kernels_of(roots))
 
 
 @cache

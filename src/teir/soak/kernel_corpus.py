@@ -12,8 +12,8 @@ from typing import Any
 from teir.backends.llvm.compile_ir import compile_object, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.backends.llvm.library import leaf_symbol
-from teir.backends.llvm.native import program_kernels
 from teir.ir.nodes import Program
+from teir.lower.calls import kernels_of
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.soak.code_audit import audit
@@ -43,7 +43,7 @@ def audit_one(item: int, remainders: int) -> dict[str, Any]:
     case = audit_cases()[item // len(AUDITED_ISAS)]
     kernels: set[Kernel] = set()
     for remainder in range(1, remainders + 1):
-        kernels |= program_kernels(lower(program_of_case(case, remainder), isa).roots)
+        kernels |= kernels_of(lower(program_of_case(case, remainder), isa).roots)
     symbols = {leaf_symbol(kernel, isa): kernel for kernel in kernels}
     wrong = []
     for symbol in sorted(symbols):

@@ -23,10 +23,11 @@ from strategies.programs import programs
 from teir.backends.llvm import nest
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.library import code_library
-from teir.backends.llvm.native import NativeProgram, bind_native, program_kernels
+from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import assembly_text, bind_specialised, llvm_text
 from teir.backends.llvm.table import build_table
 from teir.ir.nodes import Operation
+from teir.lower.calls import kernels_of
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Guarded, IndexTest, KernelProgram, Storage
 from teir.lower.lower import lower
@@ -196,7 +197,7 @@ def test_a_loop_of_one_kernel_needs_three_nodes() -> None:
     kernel_program = CASES["a loop in registers"]
     library = code_library(runtime.current(), host_isa())
     control = library.control()
-    kernels = library.leaves(program_kernels(kernel_program.roots))
+    kernels = library.leaves(kernels_of(kernel_program.roots))
     table = build_table(kernel_program, control, kernels, 1)
     leaf_words = 1 + len(kernel_program.roots[0].body[0].arguments)
     walk, enter = leaf_words, leaf_words + 6

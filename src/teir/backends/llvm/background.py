@@ -20,9 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 
-from teir.backends.llvm.native import NativeProgram, bind_native, program_kernels
+from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
+from teir.lower.calls import kernels_of
 from teir.lower.kernel_program import KernelProgram
 from teir.lower.kernels import PermuteCopy, RunCopy
 from teir.runtime.runtime import Runtime, current
@@ -55,7 +56,7 @@ def runs_before_specialising(program: KernelProgram, seconds: float) -> int | No
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
         return None
-    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in program_kernels(program.roots)):
+    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in kernels_of(program.roots)):
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))
 

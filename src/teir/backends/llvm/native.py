@@ -23,9 +23,9 @@ from teir.backends.llvm.pool import ThreadPool, thread_pool
 from teir.backends.llvm.specialise_ir import specialised_cells
 from teir.backends.llvm.table import build_table
 from teir.backends.llvm.watch import run_watched
+from teir.lower.calls import calls_of
 from teir.lower.estimate import estimate_seconds
-from teir.lower.kernel_program import Call, KernelNode, KernelProgram, Storage, inner_nodes
-from teir.lower.kernels import Kernel
+from teir.lower.kernel_program import KernelProgram, Storage
 from teir.runtime import runtime
 from teir.target import Isa
 
@@ -246,11 +246,13 @@ def bind_native(
     ``specialiser`` is told when the program has run often; without one it stays a table.
     """
     library = code_library(runtime.current(), isa)
-    kernels = library.leaves(program_kernels(program.roots))
+    calls = calls_of(program.roots)
+    kernels = library.leaves({call.kernel for call, _ in calls})
     table = build_table(program, library.control(), kernels, threads)
     cells = max(table.index_cells, specialised_cells(program))
     root = Root(table.words, table.root_bytes // layout.WORD_BYTES, cells, [library])
-    return native_program(program, isa, threads, root, library, specialiser)
+    seconds = estimate_seconds(calls)
+    return native_program(program, isa, threads, root, library, seconds, specialiser)
 
 
 def native_program(
@@ -259,15 +261,18 @@ def native_program(
     threads: int,
     root: Root,
     library: CodeLibrary,
+    seconds: float,
     specialiser: Specialiser | None,
 ) -> NativeProgram:
-    """A program whose runs call ``root``. Operands are its first slots."""
+    """A program whose runs call ``root`` and take about ``seconds`` on one thread.
+
+    Operands are its first slots.
+    """
     slots = program.slots
     storages = [slot.storage for slot in slots]
     operand_count = storages.count(Storage.OPERAND)
     assert storages[:operand_count].count(Storage.OPERAND) == operand_count
     call = _RUN(library.control()[nest.RUN])
-    seconds = estimate_seconds(program)
     return NativeProgram(
         program,
         isa,
@@ -281,19 +286,6 @@ def native_program(
         specialiser,
         array("q", [_NEVER if specialiser is None else specialiser.fewest_runs, 0]),
     )
-
-
-def program_kernels(nodes: tuple[KernelNode, ...]) -> set[Kernel]:
-    """Every kernel called below ``nodes``."""
-    kernels: set[Kernel] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Call):
-            kernels.add(node.kernel)
-        else:
-            waiting += inner_nodes(node)
-    return kernels
 
 
 Memory = Callable[[int], "np.ndarray[Any, np.dtype[np.uint8]]"]

@@ -17,6 +17,8 @@ from teir.backends.llvm.emit_kernel import emit_body, kernel_symbol
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.native import NativeProgram, Root, native_program
 from teir.backends.llvm.specialise_ir import PROGRAM, emit_program, specialised_cells
+from teir.lower.calls import calls_of
+from teir.lower.estimate import estimate_seconds
 from teir.lower.kernel_program import Call, KernelNode, KernelProgram, inner_nodes
 from teir.lower.kernels import Kernel
 from teir.runtime import runtime
@@ -39,7 +41,8 @@ def bind_specialised(program: KernelProgram, isa: Isa, threads: int) -> NativePr
     library = code_library(runtime.current(), isa)
     function, code = load_specialised(program, isa, threads)
     root = Root(array("q", [function]), 0, specialised_cells(program), [library, code])
-    return native_program(program, isa, threads, root, library, None)
+    seconds = estimate_seconds(calls_of(program.roots))
+    return native_program(program, isa, threads, root, library, seconds, None)
 
 
 def load_specialised(program: KernelProgram, isa: Isa, threads: int) -> tuple[int, LoadedCode]:

@@ -9,7 +9,7 @@ step per stride; on others it is a search, and the budget bounds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
@@ -115,7 +115,7 @@ class _Search:
         return iter(range(first, last + 1, step))
 
 
-def is_injective(terms: list[tuple[int, int]]) -> bool:
+def is_injective(terms: Iterable[tuple[int, int]]) -> bool:
     """The mixed-radix test on (stride, extent) pairs: no two index tuples share an address.
 
     False means not shown, not disproved.

@@ -133,10 +133,9 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
             for extent, strides, offsets in path:
                 if tensor in strides:
                     end += strides[tensor] * (extent - 1)
-                if offsets:
-                    offset = offsets.get(tensor, 0)
-                    begin += offset
-                    end += offset
+                if tensor in offsets:
+                    begin += offsets[tensor]
+                    end += offsets[tensor]
             if begin < low.setdefault(tensor, begin):
                 low[tensor] = begin
             if end > high.setdefault(tensor, end):
@@ -170,10 +169,11 @@ def _close(
         if owners[tensor] == name:
             continue
         budget.spend(len(regions))
-        dim, offset = (strides.get(tensor, 0), extent), offsets.get(tensor, 0)
+        stride, offset = strides.get(tensor, 0), offsets.get(tensor, 0)
         kept = outside.setdefault(tensor, [])
         for begin, dims in regions:
-            closed = region(begin + offset, (*dims, dim))
+            along = region(begin, (*dims, (stride, extent))).dims if stride else dims
+            closed = Region(begin + offset, along)
             if not kept or kept[-1] != closed:
                 kept.append(closed)
 
@@ -190,7 +190,8 @@ def _is_filled(
         if depth:
             extent, strides, offsets = path[depth - 1]
             begin += offsets.get(tensor, 0)
-            dims = (*dims, (strides.get(tensor, 0), extent))
+            if tensor in strides:
+                dims = (*dims, (strides[tensor], extent))
     return False
 
 

@@ -6,6 +6,7 @@ is no table.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from teir.dtypes import DataType
@@ -22,6 +23,7 @@ from teir.ir.limits import ENTRIES, SCHEDULE_DEPTH
 from teir.ir.nodes import (
     LIMIT,
     Axis,
+    Bytes,
     InvocationNode,
     Node,
     Operation,
@@ -35,7 +37,7 @@ _INDICES = frozenset(data_type for data_type in DataType if data_type.is_index)
 Terms = tuple[tuple[int, int], ...]
 """(stride, extent) of what moves an address."""
 
-Walk = tuple[int, dict[str, int], dict[str, int]]
+Walk = tuple[int, Bytes, Bytes]
 """An axis: its extent, strides and offsets."""
 
 Tile = tuple[str, int, int, Terms, bool]
@@ -100,17 +102,15 @@ def flat_walks(axes: tuple[Axis, ...], widths: dict[str, int]) -> dict[str, Walk
     """The axes by name; None where one is sparse or has a number that is not allowed."""
     walks = {}
     for axis in axes:
-        extent, strides, offsets = axis.extent, dict(axis.strides.items()), {}
+        extent, strides, offsets = axis.extent, axis.strides, axis.offsets
         if axis.segments or type(extent) is not int or not 0 < extent < LIMIT:
             return None
         for tensor, stride in strides.items():
             if type(stride) is not int or not 0 < stride < LIMIT or stride % widths[tensor]:
                 return None
-        if axis.offsets:
-            offsets = dict(axis.offsets.items())
-            for tensor, offset in offsets.items():
-                if type(offset) is not int or abs(offset) >= LIMIT or offset % widths[tensor]:
-                    return None
+        for tensor, offset in offsets.items() if offsets else ():
+            if type(offset) is not int or abs(offset) >= LIMIT or offset % widths[tensor]:
+                return None
         walks[axis.name] = (extent, strides, offsets)
     return walks
 
@@ -125,18 +125,19 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
     if len(consumed) != len(names) or not _is_right(primitive, types, reached):
         raise KeyError(primitive.name)
     is_contraction = primitive.operation is Operation.CONTRACTION
+    moved = [offsets for _, _, offsets in reached if offsets]
+    moving = [(extent, strides) for extent, strides, _ in reached if extent > 1]
     tiles = []
     for tensor in dict.fromkeys((*inputs, output)):
-        begin, end, terms = 0, schedule.widths[tensor], []
-        for extent, strides, offsets in reached:
-            if extent > 1 and tensor in strides:
+        begin = sum([offsets[tensor] for offsets in moved]) if moved else 0
+        end, terms = begin + schedule.widths[tensor], []
+        for extent, strides in moving:
+            if tensor in strides:
                 stride = strides[tensor]
                 end += stride * (extent - 1)
                 terms.append((stride, extent))
-            if offsets:
-                begin += offsets.get(tensor, 0)
         is_read = is_contraction or tensor in inputs
-        tiles.append((tensor, begin, begin + end, tuple(terms), is_read))
+        tiles.append((tensor, begin, end, tuple(terms), is_read))
     if tiles[-1][0] != output:
         # In place: the output is the last tile wherever it stands among the inputs.
         tiles.sort(key=lambda tile: tile[0] == output)
@@ -145,7 +146,7 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
         for extent, strides, _ in free:
             if extent > 1 and output not in strides:
                 raise KeyError(output)
-        if not is_injective(list(tiles[-1][3])):
+        if not is_injective(tiles[-1][3]):
             raise KeyError(output)
     return Leaf(consumed, tuple(tiles))
 
@@ -160,11 +161,16 @@ def _is_right(primitive: Primitive, types: list[DataType], reached: list[Walk]) 
             return False
     elif primitive.c or primitive.k:
         return False
+    return (declared is None or declared in types) and _are_taken(operation, *types)
+
+
+@cache
+def _are_taken(operation: Operation, *types: DataType) -> bool:
+    """The rules about the number of inputs and the types of operands."""
     return (
         expected_inputs(operation, len(types) - 1) is None
         and types_fit(operation, types)
         and not lacks_order(operation, types[-1])
-        and (declared is None or declared in types)
     )
 
 

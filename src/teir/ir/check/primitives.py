@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from teir.dtypes import DataType
 from teir.errors import Finding, Part, Rule
 from teir.ir.check.report import RuleCheck, blame
@@ -186,7 +188,7 @@ def _types(resolved: Resolved, primitive: Primitive) -> list[DataType] | None:
     return types
 
 
-def types_fit(operation: Operation, types: list[DataType]) -> bool:
+def types_fit(operation: Operation, types: Sequence[DataType]) -> bool:
     """The rule about the types of the inputs and the output, in this order."""
     output = types[-1]
     if types.count(output) == len(types):

@@ -15,7 +15,7 @@ RuleCheck = tuple[Rule, Callable[[Resolved], Iterable[Finding]]]
 """A rule and the function that finds where a program breaks it."""
 
 
-class Need(msgspec.Struct, frozen=True):
+class Need(msgspec.Struct, frozen=True, gc=False):
     """The bytes ``[low, high)`` of a tensor, relative to its base, that a program may touch."""
 
     low: int
@@ -32,7 +32,7 @@ class Need(msgspec.Struct, frozen=True):
         return max(0, self.high)
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What a check found.
 
     ``findings`` come in program order. ``needs`` has one entry per tensor and scratch tensor that
