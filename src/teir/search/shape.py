@@ -99,7 +99,7 @@ def product_shape(step: Step) -> ProductShape | None:
 
 def _column_worth(axis: Span, b: Tensor, out: Tensor, is_near: bool) -> tuple[int, bool, int]:
     """Columns adjacent in B come first where the output ``is_near``, else those close in it."""
-    is_unit = axis.strides[b.name] == b.data_type.width
+    is_unit = axis.strides.get(b.name) == b.data_type.width
     return min(axis.extent, 12), is_near and is_unit, -axis.strides[out.name]
 
 
