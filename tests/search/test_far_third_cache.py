@@ -14,8 +14,8 @@ from teir.lower.lower import lower
 from teir.search.choice import Packing
 from teir.target import Isa
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20)
-LARGEST_USUAL = replace(FAR, l2_bytes=(2 << 20) - 1)
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+NEAR = replace(FAR, l3_bytes=64 << 20)
 TEXT = "ij,jk->ik"
 
 
@@ -35,22 +35,32 @@ def _panels(program: Program) -> list[PanelBlock]:
 
 
 @pytest.mark.parametrize(
+    ("l2_mb", "l3_mb", "is_far"),
+    [(2, 105, True), (2, 64, False), (1, 96, False), (2, 0, False)],
+    ids=["server", "desktop", "stacked", "unknown"],
+)
+def test_large_caches_of_a_server_are_far(l2_mb: int, l3_mb: int, is_far: bool) -> None:
+    machine = replace(USUAL, l2_bytes=l2_mb << 20, l3_bytes=l3_mb << 20)
+    assert machine.has_far_third_cache is is_far
+
+
+@pytest.mark.parametrize(
     ("side", "data_type", "usual", "far"),
     [
         (768, DataType.FP32, (Packing.BLOCKS, 128, False), (Packing.BLOCKS, 256, True)),
         (384, DataType.FP32, (Packing.NONE, 384, False), (Packing.BLOCKS, 384, True)),
         (224, DataType.FP32, (Packing.NONE, 224, False), (Packing.NONE, 224, False)),
-        (1024, DataType.BF16, (Packing.BLOCKS, 205, False), (Packing.BLOCKS, 256, False)),
+        (1024, DataType.BF16, (Packing.BLOCKS, 256, False), (Packing.BLOCKS, 256, False)),
     ],
     ids=["large", "short rows", "small", "narrow"],
 )
-def test_choices_follow_the_second_cache(
+def test_choices_follow_the_caches(
     side: int,
     data_type: DataType,
     usual: tuple[Packing, int, bool],
     far: tuple[Packing, int, bool],
 ) -> None:
-    for machine, expected in ((LARGEST_USUAL, usual), (FAR, far)):
+    for machine, expected in ((NEAR, usual), (FAR, far)):
         choice = choice_of(TEXT, _square(side), machine, data_type)
         assert (choice.packed_a, choice.column_block, choice.prefetches_out) == expected
 
@@ -72,7 +82,7 @@ def test_columns_are_read_ahead_where_results_are_asked_for() -> None:
     asking = _panels(planned(TEXT, extents, FAR).program)
     assert asking
     assert all(kernel.claims and kernel.reads_ahead for kernel in asking)
-    assert not _panels(planned(TEXT, extents, LARGEST_USUAL).program)
+    assert not _panels(planned(TEXT, extents, NEAR).program)
 
 
 def test_streams_are_not_read_ahead() -> None:
@@ -85,7 +95,6 @@ def test_streams_are_not_read_ahead() -> None:
 def test_all_choices_give_the_same_bits() -> None:
     extents = {"i": 70, "j": 260, "k": 130}
     double = [
-        planned(TEXT, extents, machine, DataType.FP64).program
-        for machine in (USUAL, FAR, LARGEST_USUAL)
+        planned(TEXT, extents, machine, DataType.FP64).program for machine in (USUAL, FAR, NEAR)
     ]
     assert_alike(double, TEXT, extents, 3)

@@ -44,11 +44,11 @@ def test_a_large_intermediate_stays_in_blocks() -> None:
 
 
 def test_a_block_stays_in_the_second_cache_where_the_third_is_far() -> None:
-    text, shapes = CHAIN
-    near = planned(text, shapes, replace(SMALL, l3_bytes=32 * 4096)).fused
-    assert near == planned(text, shapes, SMALL).fused
-    far = planned(text, shapes, replace(SMALL, l3_bytes=33 * 4096)).fused
-    assert far is None or (near is not None and far.block < near.block)
+    text, shapes = CHAIN[0], ((153_600, 8), *CHAIN[1][1:])
+    server = replace(USUAL, l2_bytes=2 << 20, l3_bytes=65 << 20)
+    near = planned(text, shapes, replace(server, l3_bytes=64 << 20)).fused
+    assert near == FusedSteps("i", 10_240)
+    assert planned(text, shapes, server).fused == FusedSteps("i", 2_560)
 
 
 def test_every_thread_has_a_share_of_a_block() -> None:

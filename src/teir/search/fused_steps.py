@@ -27,11 +27,8 @@ _LARGE = 4
 _HELD = 2
 """Sizes of the second cache, of every thread, that the intermediates of one block take at most."""
 _HELD_NEAR = 1 / 2
-"""The same where the third cache is far: a block then has to stay in the second."""
-_FAR_THIRD = 32
-"""Sizes of the second cache beyond which the third serves many cores over a mesh: one of them reads
-it little faster than memory (20 GB/s against 10 on 105 MB beside 2 MB, where blocks in the third
-cache took 15 % longer than writing and reading the intermediate)."""
+"""The same where the third cache is far: blocks in it took 15 % longer than writing and reading the
+intermediate."""
 _READ_AGAIN = 8
 """Sizes of the second cache that the third holds of what every block reads, beside its own."""
 _WORTH = 1 / 8
@@ -71,7 +68,8 @@ def _fused(
     if any(step.order[-1] == index or _has_batch(index, step) for step in steps):
         return None  # lanes stay whole, and batches outside what they repeat
     extent, results = contraction.extents[index], sum(step.size_bytes for step in steps[:-1])
-    held = int(_held(machine) * machine.threads * machine.l2_bytes)
+    caches = _HELD_NEAR if machine.has_far_third_cache else _HELD
+    held = int(caches * machine.threads * machine.l2_bytes)
     most = min(extent // 2, held * extent // max(1, results))
     if most < 1:
         return None
@@ -87,12 +85,6 @@ def _fused(
     if _far_bytes(index, contraction) > _FAR_SHARE * saved:
         return None
     return FusedSteps(index, block)
-
-
-def _held(machine: Machine) -> float:
-    """Sizes of the second cache that the intermediates of one block may take."""
-    is_far = machine.l3_bytes > _FAR_THIRD * machine.l2_bytes
-    return _HELD_NEAR if is_far else _HELD
 
 
 def _has_batch(index: str, step: Planned) -> bool:

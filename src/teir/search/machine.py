@@ -10,8 +10,10 @@ from teir.dtypes import DataType
 from teir.passes.cache_blocks import panel_rows
 
 _LARGE_SECOND_CACHE = 2 << 20
-"""Bytes of a second cache from which on the third is a mesh that all cores of a server share: far,
-and slow to read for one of them. Measured on Golden Cove (2 MB; 20 GB/s a core from the third)."""
+_FAR_THIRD = 32
+"""A second cache of at least so many bytes, beside a third of more than so many times its size, is
+that of a server whose cores share the third over a mesh: far, and slow to read for one of them.
+Measured on Golden Cove (105 MB beside 2 MB: 20 GB/s a core from the third, 10 from memory)."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -31,7 +33,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def has_far_third_cache(self) -> bool:
         """True where what the second cache loses is worth asking for again in time."""
-        return self.l2_bytes >= _LARGE_SECOND_CACHE
+        is_large = self.l2_bytes >= _LARGE_SECOND_CACHE
+        return is_large and self.l3_bytes > _FAR_THIRD * self.l2_bytes
 
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""
