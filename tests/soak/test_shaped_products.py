@@ -39,7 +39,8 @@ def test_every_kernel_of_dense_programs_is_drawn() -> None:
     """A new kernel needs a shape that it serves."""
     reached: set[Kernel] = set()
     for one in drawn():
-        reached |= kernels_of(lower(one.program, Isa.AVX512).roots)
+        for isa in (Isa.AVX512, Isa.AMX):
+            reached |= kernels_of(lower(one.program, isa).roots)
     dense = {kind for kind in get_args(Kernel) if kind not in get_args(WalkedKernel)}
     assert {type(one) for one in reached} == dense
     assert {one.one_loop for one in reached if isinstance(one, LaneBlock)} == {True, False}

@@ -1,8 +1,9 @@
 """Random programs of the shapes that kernels of their own serve, and advice with them.
 
 Axes drawn at random seldom meet: a batch adjacent on all operands, small products in a row, dots
-in several chains, tall panels that are asked for ahead, sweeps over a matrix, copies past the
-caches. Here they do; loops around and tiles inside are drawn as for any other program.
+in several chains, tall panels that are asked for ahead, products for tile registers, sweeps over a
+matrix, copies past the caches. Here they do; loops around and tiles inside are drawn as for any
+other program.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LARGE_WORK = 40_000
 def draw_shaped(draw: DrawInt, work: int) -> DrawnProgram:
     """A program of at most about ``work`` multiply-adds, or elements; a sweep has some more."""
     kinds = (_batch_innermost, _small_products, _dots, _panels, _far_panels, _turned)
-    large = (_swept_matrix, _swept_rows, _streamed)
+    large = (_swept_matrix, _swept_rows, _streamed, _for_tiles)
     which = draw(0, len(kinds) + (len(large) if work >= _LARGE_WORK else 0) - 1)
     return kinds[which](draw, work) if which < len(kinds) else large[which - len(kinds)](draw)
 
@@ -113,6 +114,13 @@ def _streamed(draw: DrawInt) -> DrawnProgram:
     if run == 1:
         del extents["e"]
     return _copy(draw, extents, *orders, data_type, streams=True)
+
+
+def _for_tiles(draw: DrawInt) -> DrawnProgram:
+    """Products of BF16 as einsum forms them, large enough for tile registers."""
+    extents = {"m": draw(33, 64), "n": draw(8, 24), "k": draw(33, 50)}
+    orders = ("mk", _mixed(draw, "nk"), "mn")
+    return _product(draw, extents, orders, DataType.BF16, ((SUBNORMALS, ZERO),))
 
 
 def _product(
