@@ -34,6 +34,20 @@ def section(summaries: Record) -> list[str]:
     ]
 
 
+def peak_lines(summaries: Record) -> list[str]:
+    """The speeds that the shares of one thread refer to."""
+    return [
+        "",
+        *(
+            f"* class {one['class']}, {one['dtype']}: {one['machine']['date']}, peak "
+            f"{one['flops_peak'] / 1e9:.0f} GFLOP/s, `numpy.copyto` "
+            f"{one['copy_peak'] / 1e9:.0f} GB/s"
+            for one in summaries.values()
+            if one["threads"] == 1
+        ),
+    ]
+
+
 def _row(one: Record) -> str:
     peer, mark = one["best_peer"], "\\*" if one["note"] else ""
     return (

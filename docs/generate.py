@@ -199,6 +199,23 @@ def figures_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def machines_page() -> str:
+    """``machines.md``: what was measured on other machines."""
+    lines = [
+        "# Other machines",
+        "",
+        "The figures of the README and of the other pages are of one machine. The same benchmarks "
+        "on others (`benchmarks/all.py --results benchmarks/results/NAME`):",
+    ]
+    for about in sorted(RESULTS.glob("*/about.md")):
+        folder = about.parent.name
+        summaries = _stored(f"{folder}/summary")
+        lines += ["", about.read_text(encoding="utf-8").rstrip("\n")]
+        lines += [*CLASSES.peak_lines(summaries), *CLASSES.section(summaries)]
+        lines += SPARSE.headline(_stored(f"{folder}/sparse-summary"))
+    return "\n".join(lines) + "\n"
+
+
 def figures_section() -> str:
     """The figures of the README: the main jobs on one thread, and the overheads."""
     if not MEASURED.exists():
@@ -289,6 +306,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules_page,
     "limits.md": limits_page,
     "figures.md": figures_page,
+    "machines.md": machines_page,
 }
 """Whole pages of this folder."""
 
