@@ -73,15 +73,6 @@ def shift_pointer(text: FunctionText, pointer: str, offset_bytes: str | int) -> 
     return text.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
 
 
-def formed_address(text: FunctionText, pointer: str) -> str:
-    """``pointer`` as the sum it is, where several multiply-adds read from there.
-
-    LLVM adds a base and an index in each instruction otherwise. Processors of Intel split a
-    multiply-add with such an address in two (Optimization Reference Manual, "Micro-fusion").
-    """
-    return text.value(f'call ptr asm "", "=r,0"(ptr {pointer})')
-
-
 class Cache(Enum):
     """Where a line that is asked for shall lie (the locality of `llvm.prefetch`)."""
 

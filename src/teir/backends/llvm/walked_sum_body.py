@@ -16,14 +16,9 @@ from teir.backends.llvm.emit_lanes import Lanes, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_masked_products import add_product_in_memory, multiplies_in_memory
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
+from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import (
-    Cache,
-    FunctionText,
-    formed_address,
-    prefetch,
-    shift_pointer,
-)
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
@@ -193,12 +188,16 @@ class SumBody:
         return places
 
     def _formed(self, places: Mapping[int, str]) -> dict[int, str]:
-        """``places``; rows of several vectors whose vectors are read once have one address each."""
+        """``places``; rows of several vectors whose vectors are read once have one address each.
+
+        LLVM adds a base and an index in each multiply-add otherwise, and processors of Intel split
+        one with such an address in two (Optimization Reference Manual, "Micro-fusion").
+        """
         kernel = self.kernel
         if not self.isa.multiplies_from_memory or kernel.columns > 1 or len(self.vectors) == 1:
             return dict(places)
         return {
-            number: formed_address(self.text, place)
+            number: opaque(self.text, "ptr", place)
             if kernel.inputs[number].access is Access.UNIT
             else place
             for number, place in places.items()
