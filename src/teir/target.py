@@ -69,6 +69,15 @@ class Isa(Enum):
         return self.is_avx512 or self is Isa.AVX2
 
     @property
+    def multiplies_twice_a_cycle(self) -> bool:
+        """True where a core multiplies two whole vectors a cycle, as many as it loads.
+
+        So does every processor with tile registers; of those with AVX-512 alone some do, and Zen 4
+        does not.
+        """
+        return self is Isa.AMX
+
+    @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
 

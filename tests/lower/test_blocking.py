@@ -29,3 +29,23 @@ def test_few_products_take_tall_blocks_of_some_columns() -> None:
     short = choose_blocking(121, 113, 3, Isa.AVX512, DataType.FP32, DataType.FP32)
     assert [cut.size for cut in short.rows] == [4]
     assert min(cut.size for cut in short.columns) >= 2
+
+
+def test_blocks_have_more_products_per_load_where_loads_do_not_hide() -> None:
+    """One multiply-add a cycle hides the loads of a 2 x 6 block; two a cycle do not."""
+    one, two = (
+        choose_blocking(54, 67, 38, isa, DataType.FP32, DataType.FP32)
+        for isa in (Isa.AVX512, Isa.AMX)
+    )
+    assert [(cut.size, cut.count) for cut in one.rows] == [(2, 2)]
+    assert [cut.size for cut in one.columns] == [6, 5]
+    assert [(cut.size, cut.count) for cut in two.rows] == [(4, 1)]
+    assert [cut.size for cut in two.columns] == [6, 5]
+
+
+def test_blocks_of_narrow_types_are_those_of_any_avx512() -> None:
+    one, two = (
+        choose_blocking(54, 67, 38, isa, DataType.BF16, DataType.FP32)
+        for isa in (Isa.AVX512, Isa.AMX)
+    )
+    assert one == two
