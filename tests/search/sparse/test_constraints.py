@@ -60,7 +60,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_bounds_are_read_off() -> None:
-    bounds = known_of(STATEMENT, ["8 <= k <= 256", "l < 10", "m == 4", "i * j < 9"]).bounds()
+    bounds = known_of(STATEMENT, ["8 <= k <= 256", "l < 10", "m == 4", "i * j < 9"]).bounds
     assert (bounds["k"], bounds["l"], bounds["i"]) == ((8, 256), (1, 9), (1, None))
     assert bounds["m"] == (4, 4)
     assert bounds["jpos"] == (0, None)

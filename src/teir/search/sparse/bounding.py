@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from math import inf
 
-from teir.search.sparse.constraints import Known
+from teir.search.sparse.constraints import Bounds, Known
 from teir.search.sparse.cost import FIBRE, Product, Sum
 
 
 def never_below(large: Sum, small: Sum, known: Known, *, strictly: bool = False) -> bool:
     """True where ``large >= small`` (``>`` if ``strictly``) for all values the bounds admit."""
-    bounds = known.bounds()
+    bounds = known.bounds
     room = [1.0] * len(large)
     left = list(small)
     for place, product in enumerate(large):
@@ -38,9 +38,7 @@ def never_below(large: Sum, small: Sum, known: Known, *, strictly: bool = False)
     )
 
 
-def _least_ratio(
-    large: Product, small: Product, bounds: dict[str, tuple[int, int | None]]
-) -> float:
+def _least_ratio(large: Product, small: Product, bounds: Bounds) -> float:
     """A lower bound of large / small."""
     above, below = list(large), list(small)
     for symbol in tuple(below):

@@ -31,6 +31,8 @@ _LONGEST = 1000
 
 Polynomial = tuple[tuple[Product, int], ...]
 """Products with their coefficients, in increasing order."""
+Bounds = Mapping[str, tuple[int, int | None]]
+"""The least and the largest value each symbol may have by its own constraints."""
 
 
 class Relation(Enum):
@@ -59,26 +61,27 @@ class Known:
 
     symbols: tuple[str, ...]
     constraints: tuple[Constraint, ...]
+    bounds: Bounds
 
-    def bounds(self) -> dict[str, tuple[int, int | None]]:
-        """The least and the largest value each symbol may have by its own constraints."""
-        found: dict[str, tuple[int, int | None]] = dict.fromkeys(self.symbols, (0, None))
-        for constraint in self.constraints:
-            is_less = constraint.relation is Relation.LESS
-            sides = [(constraint.left, constraint.right)]
-            if constraint.relation is Relation.EQUAL:
-                sides.append((constraint.right, constraint.left))
-            for small, large in sides:
-                name, most = _bound(small, large)
-                if name is not None and most is not None:
-                    low, high = found[name]
-                    most -= is_less
-                    found[name] = (low, most if high is None else min(high, most))
-                name, least = _bound(large, small)
-                if name is not None and least is not None:
-                    low, high = found[name]
-                    found[name] = (max(low, least + is_less), high)
-        return found
+
+def _bounds(symbols: tuple[str, ...], constraints: Iterable[Constraint]) -> Bounds:
+    found: dict[str, tuple[int, int | None]] = dict.fromkeys(symbols, (0, None))
+    for constraint in constraints:
+        is_less = constraint.relation is Relation.LESS
+        sides = [(constraint.left, constraint.right)]
+        if constraint.relation is Relation.EQUAL:
+            sides.append((constraint.right, constraint.left))
+        for small, large in sides:
+            name, most = _bound(small, large)
+            if name is not None and most is not None:
+                low, high = found[name]
+                most -= is_less
+                found[name] = (low, most if high is None else min(high, most))
+            name, least = _bound(large, small)
+            if name is not None and least is not None:
+                low, high = found[name]
+                found[name] = (max(low, least + is_less), high)
+    return found
 
 
 def symbols_of(statement: Statement) -> tuple[str, ...]:
@@ -102,7 +105,8 @@ def known_of(statement: Statement, texts: Iterable[str]) -> Known:
     parsed = [
         constraint for text in (*inferred, *texts) for constraint in parse_constraint(text, symbols)
     ]
-    return Known(symbols=symbols, constraints=tuple(dict.fromkeys(parsed)))
+    constraints = tuple(dict.fromkeys(parsed))
+    return Known(symbols=symbols, constraints=constraints, bounds=_bounds(symbols, constraints))
 
 
 def parse_constraint(text: str, symbols: tuple[str, ...]) -> tuple[Constraint, ...]:

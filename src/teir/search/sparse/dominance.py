@@ -26,7 +26,7 @@ from teir.search.sparse.constraints import (
     polynomial_value,
 )
 from teir.search.sparse.cost import Cost, Sum
-from teir.search.sparse.sampling import Values, costs_at, sample_points
+from teir.search.sparse.sampling import Samples, Values
 
 _MARGIN = 1e-9
 """Relative difference below which two costs at a point count as equal."""
@@ -46,7 +46,9 @@ def kept_by_printed_rule(costs: Sequence[Cost], known: Known) -> list[int]:
     better is less in time or memory and not more in the other. This is not dominance. Raises
     TeirError where no extents meet the constraints.
     """
-    questions = _Questions([(cost.time, cost.memory) for cost in costs], known)
+    samples = Samples(known)
+    components = [(cost.time, cost.memory) for cost in costs]
+    questions = _Questions(components, samples, _solver_of(samples))
     kept = []
     helpful: list[int] = []
     for place in range(len(costs)):
@@ -71,7 +73,8 @@ def not_dominated(
     extents. ``advance`` is told (done, all) now and then. Raises TeirError where no extents meet
     the constraints.
     """
-    questions = _Questions(costs, known)
+    samples = Samples(known)
+    questions = _Questions(costs, samples, _solver_of(samples))
     kept: list[int] = []
     # What dominates stands before in this order, and what dominates a dropped one is kept.
     for number, place in enumerate(questions.best_first()):
@@ -82,18 +85,38 @@ def not_dominated(
     return sorted(kept)
 
 
-class _Questions:
-    """The costs at sample points, and a solver for what they leave open."""
+def not_dominated_halves(costs: Sequence[Components], samples: Samples) -> list[int]:
+    """The places of the costs of which a schedule that is not dominated can be made, in order.
 
-    def __init__(self, costs: Sequence[Components], known: Known) -> None:
+    As `not_dominated`, without a solver; but less of the last component alone, the memory, counts
+    for nothing, as it does in the whole where the memory is small.
+    """
+    questions = _Questions(costs, samples, None, decisive=-1)
+    kept: list[int] = []
+    for place in questions.best_first():
+        if not questions.is_dominated(place, kept):
+            kept.append(place)
+    return sorted(kept)
+
+
+class _Questions:
+    """The costs at sample points, and a solver for what they leave open.
+
+    One is better than another where it is less in one of the first ``decisive`` components.
+    """
+
+    def __init__(
+        self,
+        costs: Sequence[Components],
+        samples: Samples,
+        solver: _Z3 | None,
+        decisive: int | None = None,
+    ) -> None:
         self._costs = costs
-        self._known = known
-        points = sample_points(known)
-        self._solver = _solver(known)
-        if not next(iter(points.values())).size and not _is_possible(self._solver):
-            raise TeirError((_impossible(known),))
-        components = zip(*costs, strict=True)
-        self._at = tuple(costs_at(component, points) for component in components)
+        self._known = samples.known
+        self._solver = solver
+        self._at = tuple(map(samples.values, zip(*costs, strict=True)))
+        self._decisive = self._at[:decisive]
 
     def best_first(self) -> list[int]:
         """All places, by the sum of each component over the sample points."""
@@ -116,8 +139,8 @@ class _Questions:
         )
 
     def _is_better(self, other: int, place: int) -> bool:
-        """Less in some component at some sample point."""
-        return any(bool(_less(table[other], table[place]).any()) for table in self._at)
+        """Less in a decisive component at some sample point."""
+        return any(bool(_less(table[other], table[place]).any()) for table in self._decisive)
 
     def _is_proved(self, other: int, place: int) -> bool:
         """Never more in any component, by the bounds."""
@@ -179,8 +202,10 @@ class _Z3:
 
     def __init__(self, z3: Any, known: Known) -> None:
         self._z3 = z3
-        self._symbols = {symbol: z3.Int(symbol) for symbol in known.symbols}
-        self._solver = z3.Solver()
+        # With a context of its own an answer does not depend on what was asked elsewhere before.
+        self._context = z3.Context()
+        self._symbols = {symbol: z3.Int(symbol, self._context) for symbol in known.symbols}
+        self._solver = z3.Solver(ctx=self._context)
         self._solver.set("rlimit", _SOLVER_STEPS)
         for constraint in known.constraints:
             self._solver.add(self._constraint(constraint))
@@ -213,7 +238,7 @@ class _Z3:
         return bool(answer != self._z3.unsat)
 
     def _constraint(self, constraint: Constraint) -> Any:
-        zero = self._z3.IntVal(0)
+        zero = self._z3.IntVal(0, self._context)
         left: Any = polynomial_value(constraint.left, self._symbols.__getitem__, zero)
         right: Any = polynomial_value(constraint.right, self._symbols.__getitem__, zero)
         match constraint.relation:
@@ -225,25 +250,25 @@ class _Z3:
                 return left == right
 
     def _sum(self, total: Sum) -> Any:
-        result = self._z3.IntVal(0)
+        result = self._z3.IntVal(0, self._context)
         for product in total:
-            term = self._z3.IntVal(1)
+            term = self._z3.IntVal(1, self._context)
             for symbol in product:
                 term = term * self._symbols[symbol]
             result = result + term
         return result
 
 
-def _solver(known: Known) -> _Z3 | None:
+def _solver_of(samples: Samples) -> _Z3 | None:
+    """None where z3 is not installed. Raises TeirError where no extents meet the constraints."""
     try:
         import z3
     except ImportError:
         return None
-    return _Z3(z3, known)
-
-
-def _is_possible(solver: _Z3 | None) -> bool:
-    return solver is None or solver.is_possible()
+    solver = _Z3(z3, samples.known)
+    if samples.count == 0 and not solver.is_possible():
+        raise TeirError((_impossible(samples.known),))
+    return solver
 
 
 def _impossible(known: Known) -> Finding:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
+
+import msgspec
 
 from teir.expr.index_notation import Access
 from teir.search.sparse.space import (
@@ -24,8 +25,7 @@ from teir.search.sparse.space import (
 from teir.search.sparse.statement import Statement
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(msgspec.Struct, frozen=True, gc=False):
     """What of an expression does not depend on names."""
 
     orders: tuple[Bits, ...]
@@ -144,7 +144,13 @@ class _Generator:
         if key not in self._unique:
             halves = zip(shape.steps, below[::2], below[1::2], strict=True)
             fusions = tuple(Fusion(*fusion) for fusion in halves)
-            self._unique[key] = Expression(shape.orders, shape.walked, shape.strided, fusions)
+            self._unique[key] = Expression(
+                shape.orders,
+                shape.walked,
+                shape.strided,
+                fusions,
+                len(shape.orders) + sum(fusion.count for fusion in fusions),
+            )
         return self._unique[key]
 
     def _shape(

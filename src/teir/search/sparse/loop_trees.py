@@ -11,7 +11,8 @@ then by the place of the split, the producer on the left first, then by the tree
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.search.sparse.space import Bits, Expression, Fusion, Mask, Ordered, Space, Unfused
 
@@ -22,12 +23,12 @@ _HALF = (1 << _SHIFT) - 1
 _STRIDED = 1 << 62
 """Beside the loops that walk stored coordinates: the innermost one strides or gathers."""
 
-Ranks = dict[int, int]
-"""Tree number to the largest rank of a temporary of the kept schedule."""
+Kept = dict[int, tuple[int, Fusion | None]]
+"""Tree number to the largest rank of a temporary of the kept schedule, and its split; None of a
+nest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, gc=False):
     """A kept schedule: its tree, where it was found, and its depths (5.3)."""
 
     tree: int
@@ -48,13 +49,13 @@ class LoopTrees:
         self._depths: list[int] = []
         self._sequences: dict[tuple[Bits, Mask], int] = {}
         self._loops: list[Bits] = []
-        self._made: dict[int, Ranks] = {}
+        self._made: dict[int, Kept] = {}
 
     def kept(self, *, pipelines: bool) -> Iterator[Found]:
         """One schedule per loop tree; a pipeline has the tree of its last nest."""
         seen: set[int] = set()
         for ordered in self._space.orders:
-            for tree, rank in self.trees(ordered.expression).items():
+            for tree, (rank, _) in self.trees(ordered.expression).items():
                 if tree not in seen:
                     seen.add(tree)
                     depth = self._depths[tree]
@@ -62,15 +63,15 @@ class LoopTrees:
             for pipeline in ordered.pipelines if pipelines else ():
                 yield from self._last_nests(ordered, pipeline, seen)
 
-    def trees(self, expression: Expression) -> Ranks:
+    def trees(self, expression: Expression) -> Kept:
         """All trees of an expression within the rank limit."""
         made = self._made.get(id(expression))
         if made is not None:
             return made
         walked = expression.walked & self._primes
         strided = expression.strided & self._primes
-        found: Ranks = {
-            self._nest(order, walked | _STRIDED if order[-1] & strided else walked): 0
+        found: Kept = {
+            self._nest(order, walked | _STRIDED if order[-1] & strided else walked): (0, None)
             for order in expression.orders
         }
         for fusion in expression.fusions:
@@ -79,19 +80,20 @@ class LoopTrees:
         self._made[id(expression)] = found
         return found
 
-    def _add(self, found: Ranks, fusion: Fusion, walked: Mask) -> None:
+    def _add(self, found: Kept, fusion: Fusion, walked: Mask) -> None:
         """Every pair of a producer's and a consumer's tree, under every order of common loops."""
         producers, consumers = self.trees(fusion.producer), self.trees(fusion.consumer)
         rank = len(fusion.step.temporary[1])
+        kept = [(least, fusion) for least in range(LARGEST_RANK + 1)]
         numbers, keys, depths = self._numbers, self._keys, self._depths
         for sequence in fusion.step.sequences:
             base = self._sequence(sequence, walked & fusion.step.common) << 2 * _SHIFT
             outer = len(sequence)
-            for producer, producer_rank in producers.items():
+            for producer, (producer_rank, _) in producers.items():
                 high = base | producer + 1 << _SHIFT
                 least = rank if rank > producer_rank else producer_rank
                 below = depths[producer]
-                for consumer, consumer_rank in consumers.items():
+                for consumer, (consumer_rank, _) in consumers.items():
                     key = high | consumer + 1
                     tree = numbers.get(key)
                     if tree is None:
@@ -100,7 +102,7 @@ class LoopTrees:
                         after = depths[consumer]
                         depths.append(outer + (below if below > after else after))
                     if tree not in found:
-                        found[tree] = least if least > consumer_rank else consumer_rank
+                        found[tree] = kept[least if least > consumer_rank else consumer_rank]
 
     def _last_nests(self, ordered: Ordered, pipeline: Unfused, seen: set[int]) -> Iterator[Found]:
         halves = self.first_halves(pipeline)
@@ -125,7 +127,7 @@ class LoopTrees:
         if not left or not right:
             return None
         one, other = next(iter(left.items())), next(iter(right.items()))
-        return (self._depths[one[0]], one[1]), (self._depths[other[0]], other[1])
+        return (self._depths[one[0]], one[1][0]), (self._depths[other[0]], other[1][0])
 
     def parts(self, tree: int) -> tuple[Bits, int | None, int | None]:
         """Loops, and the trees of producer and consumer; None twice for a nest."""
@@ -133,6 +135,10 @@ class LoopTrees:
         loops = self._loops[key >> 2 * _SHIFT]
         producer, consumer = key >> _SHIFT & _HALF, key & _HALF
         return loops, producer - 1 if producer else None, consumer - 1 if consumer else None
+
+    def is_nest(self, found: Found) -> bool:
+        """True where the kept schedule is one linear nest."""
+        return isinstance(found.source, Expression) and self.parts(found.tree)[1] is None
 
     def _sequence(self, loops: Bits, walked: Mask) -> int:
         number = self._sequences.get((loops, walked))

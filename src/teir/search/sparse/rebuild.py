@@ -7,7 +7,7 @@ from itertools import count
 
 from teir.expr.index_notation import Access
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node
-from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
+from teir.search.sparse.loop_trees import Found, LoopTrees
 from teir.search.sparse.space import Bits, Expression, Ordered, Space, Unfused
 
 
@@ -63,27 +63,20 @@ class Rebuilder:
         numbers: count[int],
     ) -> Node:
         loops, producer, consumer = self._trees.parts(tree)
-        if producer is None or consumer is None:
+        _, fusion = self._trees.trees(expression)[tree]
+        if fusion is None or producer is None or consumer is None:
             return Nest(output=output, inputs=inputs, loops=self._words(loops))
-        for fusion in expression.fusions:
-            step = fusion.step
-            if len(step.temporary[1]) > LARGEST_RANK or loops not in step.sequences:
-                continue
-            if producer not in self._trees.trees(fusion.producer):
-                continue
-            if consumer not in self._trees.trees(fusion.consumer):
-                continue
-            temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary[1]))
-            left, right = inputs[: step.position], inputs[step.position :]
-            made, rest = (left, right) if step.producer_in_left else (right, left)
-            reads = (temporary, *rest) if step.producer_in_left else (*rest, temporary)
-            return Branch(
-                loops=self._words(loops),
-                temporary=temporary,
-                producer=self._node(temporary, made, fusion.producer, producer, numbers),
-                consumer=self._node(output, reads, fusion.consumer, consumer, numbers),
-            )
-        raise LookupError(f"no split of the expression has the tree {tree}")
+        step = fusion.step
+        temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary[1]))
+        left, right = inputs[: step.position], inputs[step.position :]
+        made, rest = (left, right) if step.producer_in_left else (right, left)
+        reads = (temporary, *rest) if step.producer_in_left else (*rest, temporary)
+        return Branch(
+            loops=self._words(loops),
+            temporary=temporary,
+            producer=self._node(temporary, made, fusion.producer, producer, numbers),
+            consumer=self._node(output, reads, fusion.consumer, consumer, numbers),
+        )
 
     def _pipeline(
         self,

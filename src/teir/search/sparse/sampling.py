@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from teir.search.sparse.constraints import Known, Polynomial, Relation
-from teir.search.sparse.cost import FIBRE, Sum
+from teir.search.sparse.cost import FIBRE, Product, Sum
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -24,7 +24,7 @@ _KEPT = 200
 def sample_points(known: Known) -> dict[str, Values]:
     """Up to 200 points, the same ones every time; symbols are drawn on a logarithmic scale."""
     draw = np.random.default_rng(2024)
-    bounds = known.bounds()
+    bounds = known.bounds
     points: dict[str, Values] = {}
     for symbol in known.symbols:
         low, high = bounds[symbol]
@@ -51,20 +51,34 @@ def sample_points(known: Known) -> dict[str, Values]:
     return {symbol: values[chosen] for symbol, values in points.items()}
 
 
-def costs_at(totals: Sequence[Sum], points: dict[str, Values]) -> Values:
-    """Row per sum, column per point."""
-    count = next(iter(points.values())).size
-    table = np.zeros((len(totals), count))
-    products: dict[tuple[str, ...], Values] = {}
-    for row, total in enumerate(totals):
-        for product in total:
-            if product not in products:
-                values = np.ones(count)
-                for symbol in product:
-                    values = values * points[symbol]
-                products[product] = values
-            table[row] += products[product]
-    return table
+class Samples:
+    """The points of one set of constraints, and every product of symbols that was asked for."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self._points = sample_points(known)
+        self._products: dict[Product, Values] = {}
+
+    @property
+    def count(self) -> int:
+        return next(iter(self._points.values())).size
+
+    def values(self, totals: Sequence[Sum]) -> Values:
+        """Row per sum, column per point."""
+        table = np.zeros((len(totals), self.count))
+        for row, total in enumerate(totals):
+            for product in total:
+                table[row] += self._product(product)
+        return table
+
+    def _product(self, product: Product) -> Values:
+        known = self._products.get(product)
+        if known is None:
+            known = np.ones(self.count)
+            for symbol in product:
+                known = known * self._points[symbol]
+            self._products[product] = known
+        return known
 
 
 def _at(polynomial: Polynomial, points: dict[str, Values]) -> Values:

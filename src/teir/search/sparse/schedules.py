@@ -13,7 +13,7 @@ never linear nests and unfused pipelines; it has no stage 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
@@ -30,14 +30,15 @@ from teir.search.sparse.candidate import (
     in_loop_order,
     pareto,
 )
+from teir.search.sparse.composed import ComposedCosts, Costs
 from teir.search.sparse.constraints import Known, known_of, symbols_of
-from teir.search.sparse.cost import FIBRE, Cost, Sum, costing_of, value
+from teir.search.sparse.cost import FIBRE, Sum, costing_of, value
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
 from teir.search.sparse.generation import space_of
-from teir.search.sparse.graph import IterationGraph
 from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
 from teir.search.sparse.planned import Planner
 from teir.search.sparse.rebuild import Rebuilder
+from teir.search.sparse.sampling import Samples
 from teir.search.sparse.space import Identity, Space
 from teir.search.sparse.statement import Statement
 
@@ -211,9 +212,7 @@ def _by_dominance(
     generated = space_of(statement, Identity.ACCESSES).generated
     advance(1, 4)
     if sizes is None:
-        candidates = stage1_candidates(statement, advance)
-        frontier = _not_dominated(candidates, known, request, advance)
-        stage1 = len(candidates)
+        stage1, frontier = _for_all_sizes(statement, request, known, advance)
     else:
         space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
         stage1 = _stage1_count(space)
@@ -261,55 +260,62 @@ def _stage1_count(space: Space) -> int:
     return sum(1 for _ in trees.kept(pipelines=False)) + pipelines
 
 
-def stage1_candidates(statement: Statement, advance: Advance = _say_nothing) -> list[Candidate]:
+def stage1_candidates(statement: Statement) -> list[Candidate]:
     """One schedule per loop tree with primes, and the unfused pipelines."""
     space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
     trees = LoopTrees(space, with_primes=True)
     rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
-    kept = list(trees.kept(pipelines=False))
-
-    def nested() -> Iterator[IterationGraph]:
-        for number, found in enumerate(kept):
-            if number % 1024 == 0:
-                advance(number, len(kept))
-            yield rebuilder.graph(found)
-
+    nested = map(rebuilder.graph, trees.kept(pipelines=False))
     pipelines = rebuilder.pipelines(space.orders[0])
     return [
-        *candidates_of(costing, nested(), are_pipelines=False),
+        *candidates_of(costing, nested, are_pipelines=False),
         *candidates_of(costing, pipelines, are_pipelines=True),
     ]
 
 
+def _for_all_sizes(
+    statement: Statement, request: Request, known: Known, advance: Advance
+) -> tuple[int, list[Candidate]]:
+    """The number of `stage1_candidates`, and those of them that stay."""
+    space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
+    trees = LoopTrees(space, with_primes=True)
+    rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
+    composed = ComposedCosts(space, trees, Samples(known))
+    nested = [(found, composed.of(found)) for found in trees.kept(pipelines=False)]
+    pipelines = candidates_of(costing, rebuilder.pipelines(space.orders[0]), are_pipelines=True)
+    of_pipelines = [(one.cost.time, one.strided, one.cost.memory) for one in pipelines]
+    costs = dict.fromkeys([*(cost for _, cost in nested if cost is not None), *of_pipelines])
+    kept = _not_dominated(tuple(costs), known, request, advance)
+    graphs = (
+        rebuilder.graph(found) for found, cost in nested if cost in kept or trees.is_nest(found)
+    )
+    left = [*candidates_of(costing, graphs, are_pipelines=False), *pipelines]
+    return len(nested) + len(pipelines), left
+
+
 def _not_dominated(
-    candidates: Sequence[Candidate], known: Known, request: Request, advance: Advance
-) -> list[Candidate]:
+    costs: Sequence[Costs], known: Known, request: Request, advance: Advance
+) -> set[Costs]:
     """Memory counts as nothing where it is below the budget for all sizes."""
-
-    def components(candidate: Candidate) -> tuple[Sum, Sum, Sum]:
-        cost = candidate.cost
-        is_small = _always_within(cost, known, request)
-        return cost.time, candidate.strided, () if is_small else cost.memory
-
-    places: dict[tuple[Sum, Sum, Sum], None] = {}
-    for candidate in candidates:
-        places.setdefault(components(candidate))
-    points = list(places)
-    kept = {points[place] for place in not_dominated(points, known, advance)}
-    return [
-        candidate
-        for candidate in candidates
-        if candidate.is_permanent or components(candidate) in kept
-    ]
+    memories = dict.fromkeys(memory for _, _, memory in costs)
+    small = {memory for memory in memories if _always_within(memory, known, request)}
+    compared: dict[Costs, list[Costs]] = {}
+    for cost in costs:
+        time, strided, memory = cost
+        compared.setdefault((time, strided, () if memory in small else memory), []).append(cost)
+    points = list(compared)
+    return {
+        cost for place in not_dominated(points, known, advance) for cost in compared[points[place]]
+    }
 
 
-def _always_within(cost: Cost, known: Known, request: Request) -> bool:
-    highest = {symbol: high for symbol, (_, high) in known.bounds().items()}
-    symbols = {symbol for product in cost.memory for symbol in product}
-    most = {symbol: high for symbol in symbols if (high := highest[symbol]) is not None}
+def _always_within(memory: Sum, known: Known, request: Request) -> bool:
+    symbols = {symbol for product in memory for symbol in product}
+    bounded = ((symbol, known.bounds[symbol][1]) for symbol in symbols)
+    most = {symbol: high for symbol, high in bounded if high is not None}
     if len(most) < len(symbols):
         return False
-    return value(cost.memory, most) * request.element_bytes < request.memory_bytes
+    return value(memory, most) * request.element_bytes < request.memory_bytes
 
 
 def _by_time_and_memory(frontier: Sequence[Candidate], sizes: Sizes) -> Candidate | None:

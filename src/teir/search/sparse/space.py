@@ -13,8 +13,10 @@ counts have this in them, so ``rule="paper"`` keeps it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from teir.search.sparse.statement import Statement
 
@@ -34,8 +36,7 @@ class Identity(Enum):
     ACCESSES = "accesses"
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(msgspec.Struct, frozen=True, gc=False):
     """A split of the inputs with one set of common loops, and what is left below them."""
 
     step: Step
@@ -47,8 +48,7 @@ class Fusion:
         return len(self.step.sequences) * self.producer.count * self.consumer.count
 
 
-@dataclass(slots=True, eq=False)
-class Expression:
+class Expression(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One product: valid loop orders, fusions, and the number of schedules of both kinds."""
 
     orders: tuple[Bits, ...]
@@ -57,14 +57,10 @@ class Expression:
     strided: Mask
     """The loops that, as the innermost one, stride over an operand or gather from one."""
     fusions: tuple[Fusion, ...]
-    count: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.count = len(self.orders) + sum(fusion.count for fusion in self.fusions)
+    count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a product may be split: after ``position`` inputs, with the loops ``common``.
 
     ``sequences`` are the orders the common loops may have, ``temporary`` the indices of the
@@ -86,8 +82,7 @@ class Step:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unfused:
+class Unfused(msgspec.Struct, frozen=True, gc=False):
     """A pipeline (kind 0): both halves stored, then a third nest multiplies them."""
 
     position: int
