@@ -81,8 +81,6 @@ def test_others_are_formed_by_vectors(changes: dict[str, object]) -> None:
 
 def test_the_room_is_scratch_of_the_thread() -> None:
     kernel_program = lower(product(k=(3, 40)), Isa.AMX)
-    room = room_bytes(3, 40, 40, True)
+    room = room_bytes(3, 40, 4)
     assert kernel_program.thread_scratch_bytes == room
-    assert room == 4096 + 64 + 6 * 2048 + 64 * 3 * 64
-    assert room_bytes(1, 64, 32, True) == 4096 + 64 + 2 * 2048 + 32 * 64
-    assert room_bytes(1, 64, 32, False) == 4096 + 64 + 2 * 2048 + 32 * 3 * 64
+    assert room == 4096 + 64 + 6 * (2048 + 4 * 1024)

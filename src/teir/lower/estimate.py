@@ -69,7 +69,7 @@ def _steps(call: Call) -> float:
             blocks = call.arguments[-3] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case TileProduct():
-            results = prod(call.arguments[:2])
+            results = prod(call.arguments[:2]) * call.arguments[16] * call.arguments[19]
             return results * (4 + prod(call.arguments[2:11:3]) / 4) / _TILE_LANES
         case ProductSum():
             rows, depth, batch = call.arguments[:3]

@@ -50,13 +50,19 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
 
 def tile_product(memory: Memory, kernel: TileProduct, call: Call) -> None:
     m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:11]
-    b_n, c_n, accumulate = call.arguments[11:]
+    b_n, c_n, accumulate, piece, a_piece = call.arguments[11:16]
+    m_outer, a_m_outer, c_m_outer, n_outer, b_n_outer, c_n_outer = call.arguments[16:22]
     in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
-    depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
-    depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
-    a = memory.tile(call, 0, in_type, ((m, in_type.itemsize), (n, 0), *depth_a))
-    b = memory.tile(call, 1, in_type, ((m, 0), (n, b_n), *depth_b))
-    c = memory.tile(call, 2, out_type, ((m, out_type.itemsize), (n, c_n)))
+    pieces = k // piece
+    depth_a = ((outer, a_outer), (batch, a_batch), (pieces, a_piece), (piece, a_k))
+    depth_b = ((outer, b_outer), (batch, b_batch), (pieces, piece * b_k), (piece, b_k))
+    rows_a, rows_b = ((m_outer, a_m_outer), (m, in_type.itemsize)), ((m_outer, 0), (m, 0))
+    columns_a, columns_b = ((n_outer, 0), (n, 0)), ((n_outer, b_n_outer), (n, b_n))
+    rows_c = ((m_outer, c_m_outer), (m, out_type.itemsize))
+    columns_c = ((n_outer, c_n_outer), (n, c_n))
+    a = memory.tile(call, 0, in_type, (*rows_a, *columns_a, *depth_a))
+    b = memory.tile(call, 1, in_type, (*rows_b, *columns_b, *depth_b))
+    c = memory.tile(call, 2, out_type, (*rows_c, *columns_c))
     ends = (kernel.in_type, kernel.out_type)
     accumulate_products(*ends, (a, b), c, accumulate, flushes=True)
 

@@ -21,8 +21,9 @@ from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
 from teir.lower.bringing import Brought, Marks, brought_rows
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
-from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import GemmBlock
+from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
 from teir.target import Isa
 
@@ -118,7 +119,7 @@ def lower_gemm(
     if not outside:
         whole = tile_product(tile, axes, operands, inside, isa, room)
         if whole is not None:
-            return wrap_in_loops(axes.loops, [address.slot for address in operands], (whole,))
+            return _around(whole, axes.loops, [address.slot for address in operands])
     depth = 1
     for axis in inside:
         depth *= axis.extent
@@ -135,6 +136,17 @@ def lower_gemm(
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
     body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
+
+
+def _around(whole: Call, loops: tuple[TileAxis, ...], slots: list[int]) -> tuple[KernelNode, ...]:
+    """The product in its loops, those inside it that it takes."""
+    body: tuple[KernelNode, ...] = (whole,)
+    for axis in reversed(loops):
+        body = wrap_in_loops((axis,), slots, body)
+        (loop,) = body
+        assert isinstance(loop, Loop)
+        body = tiles_of_loop(loop) or (loop,)
+    return body
 
 
 class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):

@@ -76,7 +76,8 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
                 f"({', '.join((vectors, *flags))})"
             )
         case TileProduct():
-            turned = "" if kernel.b_adjacent else ", columns of B turned"
+            copied = ", columns of B copied" if kernel.copies else ""
+            turned = copied if kernel.b_adjacent else ", columns of B turned"
             return (
                 f"TileProduct {kernel.in_type.value} to {kernel.out_type.value} "
                 f"(tiles of 16×16 sums, 32 steps at once{turned})"

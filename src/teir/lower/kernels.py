@@ -119,15 +119,21 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     A sum adds groups of 32 steps of k, each from zero: the even steps are one chain of fused
     multiply-adds, the odd steps another, and the two are added. C is added at the end.
+    With ``copies`` columns of B are copied into the room, else they are read where they lie: k is
+    adjacent and made of whole groups.
 
     Operands: A, B, C, room (`teir.lower.tile_room` says how large; nobody else uses it meanwhile).
     Arguments, in order: m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n,
-    c_n, accumulate (1: add C, 0: C counts as zero).
+    c_n, accumulate (1: add C, 0: C counts as zero), piece and a_piece (A lies in pieces of so many
+    steps of k, so far apart; all of k, or an even number that divides it), m_outer, a_m_outer,
+    c_m_outer (more rows), n_outer, b_n_outer, c_n_outer (more columns), and the tiles of columns
+    that are copied together.
     """
 
     in_type: DataType
     out_type: DataType
     b_adjacent: bool
+    copies: bool
 
 
 class ProductSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -73,6 +73,7 @@ from teir.lower.slots import (
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
+from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product_room
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
@@ -234,7 +235,9 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         body=body,
     )
     blocks = blocks_of_loop(loop)
-    return (blocks,) if blocks is not None else rows_of_loop(loop, context.isa) or (loop,)
+    if blocks is not None:
+        return (blocks,)
+    return tiles_of_loop(loop) or rows_of_loop(loop, context.isa) or (loop,)
 
 
 def _lower_sparse(

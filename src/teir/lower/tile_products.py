@@ -6,14 +6,17 @@ themselves, and all reductions run inside the call. The order of sums is that of
 
 from __future__ import annotations
 
+from math import ceil, prod
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call
 from teir.lower.kernels import TileProduct
-from teir.lower.tile_room import room_bytes
+from teir.lower.tile_room import GROUP_STEPS, TILE_SIDE, most_packed, room_bytes
 from teir.target import Isa
 
 if TYPE_CHECKING:
@@ -22,8 +25,12 @@ if TYPE_CHECKING:
 _LEAST_PRODUCTS = 8192
 """Below, configuring the registers takes longer than the products by vectors."""
 _LEAST_COLUMNS = 4
-_MOST_ROOM_BYTES = 1 << 20
+_MOST_ROOM_BYTES = 5 << 18
 _LOOPS = 3
+_STILL = (1, 0, 0)
+_FEW_TILES = 4
+"""Tiles of rows up to which columns whose steps are adjacent are read where they lie: more of them
+repay a copy whose columns no line ends in."""
 
 
 def tile_product(
@@ -40,38 +47,75 @@ def tile_product(
     """
     if isa is not Isa.AMX or room is None or not tile.flushes or tile.in_type is not DataType.BF16:
         return None
-    if not 1 <= len(reductions) <= _LOOPS or not _rows_are_adjacent(tile, axes):
+    if not reductions or not _rows_are_adjacent(tile, axes):
         return None
-    k = reductions[-1]
+    loops, piece, a_piece = _joined(reductions)
+    if len(loops) > _LOOPS:
+        return None
+    k = loops[-1]
     is_adjacent = k.strides[1] == tile.in_type.width
     if not is_adjacent and axes.columns.strides[1] != tile.in_type.width:
         return None
     rows, columns = axes.lanes.extent, axes.columns.extent
-    segments = 1
-    for axis in reductions[:-1]:
-        segments *= axis.extent
+    segments = prod(axis.extent for axis in loops[:-1])
     is_small = rows * columns * segments * k.extent < _LEAST_PRODUCTS
     if is_small or columns < _LEAST_COLUMNS:
         return None
-    if room_bytes(segments, k.extent, columns, is_adjacent) > _MOST_ROOM_BYTES:
+    if most_packed(segments, k.extent, _MOST_ROOM_BYTES) < 2:
         return None
-    missing = (TileAxis(1, (0, 0, 0)),) * (_LOOPS - len(reductions))
-    loops = [
-        value
-        for axis in reversed((*missing, *reductions))
-        for value in (axis.extent, *axis.strides[:2])
+    missing = (TileAxis(1, (0, 0, 0)),) * (_LOOPS - len(loops))
+    steps = [
+        value for axis in reversed((*missing, *loops)) for value in (axis.extent, *axis.strides[:2])
     ]
-    kernel = TileProduct(in_type=tile.in_type, out_type=tile.out_type, b_adjacent=is_adjacent)
+    kernel = TileProduct(
+        in_type=tile.in_type, out_type=tile.out_type, b_adjacent=is_adjacent, copies=True
+    )
     _, b_n, c_n = axes.columns.strides
-    arguments = (rows, columns, *loops, b_n, c_n, int(not tile.from_zero))
-    return Call(kernel=kernel, operands=(*operands, room), arguments=arguments)
+    arguments = (rows, columns, *steps, b_n, c_n, int(not tile.from_zero), piece, a_piece)
+    call = Call(
+        kernel=kernel, operands=(*operands, room), arguments=(*arguments, *_STILL, *_STILL, 0)
+    )
+    return settled(call)
+
+
+def _joined(reductions: tuple[TileAxis, ...]) -> tuple[tuple[TileAxis, ...], int, int]:
+    """The reductions as B has them, the steps of a piece of A, and how far its pieces are apart.
+
+    Where B goes on from one run of k to the next, its steps are not padded: a run of A has pieces.
+    """
+    *outer, k = reductions
+    if not outer or k.extent % 2 or k.extent % GROUP_STEPS == 0:
+        return reductions, k.extent, 0
+    batch = outer[-1]
+    if batch.strides[1] != k.extent * k.strides[1]:
+        return reductions, k.extent, 0
+    run = TileAxis(batch.extent * k.extent, k.strides)
+    return (*outer[:-1], run), k.extent, batch.strides[0]
+
+
+def settled(call: Call) -> Call:
+    """The call with what follows from its extents: whether columns are copied, and how many."""
+    assert isinstance(call.kernel, TileProduct)
+    m, n, k, _, _, batch, _, _, outer = call.arguments[:9]
+    m_outer, n_outer = call.arguments[16], call.arguments[19]
+    row_tiles = m_outer * -(-m // TILE_SIDE)
+    column_tiles = n_outer * -(-n // TILE_SIDE)
+    is_whole = call.kernel.b_adjacent and k % GROUP_STEPS == 0
+    copies = not is_whole or row_tiles > _FEW_TILES
+    packed = column_tiles
+    if copies:
+        most = most_packed(batch * outer, k, _MOST_ROOM_BYTES)
+        chunks = ceil(column_tiles / (most // 2 * 2))
+        packed = 2 * ceil(column_tiles / (2 * chunks))
+    kernel = replace(call.kernel, copies=copies)
+    return replace(call, kernel=kernel, arguments=(*call.arguments[:-1], packed))
 
 
 def tile_product_room(call: Call) -> int:
     """Bytes of the room of a call of a `TileProduct`."""
     assert isinstance(call.kernel, TileProduct)
-    _, columns, k, _, _, batch, _, _, outer = call.arguments[:9]
-    return room_bytes(batch * outer, k, columns, call.kernel.b_adjacent)
+    k, batch, outer = call.arguments[2:9:3]
+    return room_bytes(batch * outer, k, call.arguments[-1] if call.kernel.copies else 0)
 
 
 def _rows_are_adjacent(tile: ContractionTile, axes: GemmAxes) -> bool:

@@ -2,8 +2,8 @@
 
 bytes 0 to 4095     32 x 32 sums in FP32, on their way to C
 64 bytes            how the tiles are configured
-from byte 4160 on   a panel of 32 rows of A, 2 KiB for every group of 32 steps
-behind it           columns of B, 64 bytes for every group of steps that is copied
+from byte 4160 on   two tiles of 16 rows of A, 2 KiB for every group of 32 steps
+behind them         tiles of columns of B, one after the other, 1 KiB for every group of steps
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ GROUP_STEPS = 32
 """Steps of one product of tiles."""
 GROUP_BYTES = 64
 """A group of steps of one column, or of two adjacent steps of 16 rows."""
-PANEL_GROUP_BYTES = 2048
+TILE_BYTES = 1024
+TILE_SIDE = 16
+"""Rows of A, or columns of B, of one tile."""
+PANEL_GROUP_BYTES = 2 * TILE_BYTES
 CONFIGURED_BYTES = 4096
 PANEL_START_BYTES = CONFIGURED_BYTES + GROUP_BYTES
-_COLUMNS = 32
 
 
-def room_bytes(segments: int, depth: int, columns: int, is_adjacent: bool) -> int:
-    """Bytes for ``segments`` runs of ``depth`` steps and so many columns.
-
-    ``is_adjacent``: the steps of a column follow one another, so that only the last ones are
-    copied.
-    """
+def room_bytes(segments: int, depth: int, packed: int) -> int:
+    """Bytes for ``segments`` runs of ``depth`` steps and ``packed`` tiles of columns."""
     groups = segments * -(-depth // GROUP_STEPS)
-    kept = groups
-    if is_adjacent:
-        kept = segments if depth % GROUP_STEPS else 0
-    column_bytes = (kept | 1) * GROUP_BYTES
-    whole_columns = -(-columns // _COLUMNS) * _COLUMNS
-    return PANEL_START_BYTES + groups * PANEL_GROUP_BYTES + whole_columns * column_bytes
+    return PANEL_START_BYTES + groups * (PANEL_GROUP_BYTES + packed * TILE_BYTES)
+
+
+def most_packed(segments: int, depth: int, room: int) -> int:
+    """Tiles of columns for which ``room`` bytes are enough; negative where none would be."""
+    groups = segments * -(-depth // GROUP_STEPS)
+    return (room - PANEL_START_BYTES) // (groups * TILE_BYTES) - PANEL_GROUP_BYTES // TILE_BYTES

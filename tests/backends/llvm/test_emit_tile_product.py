@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.lower.test_tile_loops import looped_text
 from tests.lower.test_tile_products import kernels_of, product_text
 
 from teir.backends.llvm.compile_ir import runs_here
@@ -54,6 +55,51 @@ def test_whole_numbers_are_exact_and_nothing_else_is_touched(
                 ours = pages.placed(at_end=at_end)
                 executable.run(as_operands(ours))
                 assert list(differences(ours, expected)) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"m": 40, "n": 33, "k": 64},
+        {"rows": 7, "columns": 2, "m": 16, "n": 17, "k": 96},
+        {"rows": 2, "columns": 9, "m": 5, "n": 48, "k": 33},
+        {"rows": 1, "columns": 3, "m": 70, "n": 40, "k": 2600},
+    ],
+)
+def test_loops_inside_the_call_change_nothing(changes: dict[str, int]) -> None:
+    program = parse_program(looped_text(**changes))
+    images = tight_images(draw_images(program, 7, 3), program)
+    expected = evaluated(program, images)
+    pages = GuardedOperands(images)
+    executable = compiled(program, Isa.AMX, 1)
+    for at_end in (True, False):
+        ours = pages.placed(at_end=at_end)
+        executable.run(as_operands(ours))
+        assert list(differences(ours, expected)) == []
+
+
+def pieces_text(k: int, batch: int) -> str:
+    """A has gaps between runs of k, B goes on: its steps are not padded."""
+    text = product_text(40, 20, (batch, k), DataType.FP32, True, True)
+    return text.replace(f"in1 {2 * k + 16}", f"in1 {2 * k}").replace(
+        f"n = 20: in1 {(2 * k + 16) * batch}", f"n = 20: in1 {2 * k * batch}"
+    )
+
+
+@pytest.mark.parametrize(("k", "batch"), [(8, 9), (10, 7), (2, 33), (5, 20)])
+def test_runs_of_steps_that_follow_one_another_in_b_are_one(k: int, batch: int) -> None:
+    program = parse_program(pieces_text(k, batch))
+    numbers = real_numbers(program)
+    apart = 40 * k + 8
+    at = [number * apart + step * 40 for number in range(batch) for step in range(k)]
+    a = np.stack([numbers["in0"][place : place + 40] for place in at], axis=1)
+    b = numbers["in1"][: 20 * k * batch].reshape(20, k * batch)
+    result = run(program, Isa.AMX, Form.TABLE).reshape(20, 40)
+    if k % 2:
+        np.testing.assert_allclose(result, grouped_sums(a, b), rtol=1e-3, atol=1e-3)
+    else:
+        np.testing.assert_array_equal(result, grouped_sums(a, b))
 
 
 def real_numbers(program: Program) -> dict[str, np.ndarray]:
@@ -129,9 +175,9 @@ def test_subnormal_numbers_count_as_zero() -> None:
 
 def kernels() -> list[Kernel]:
     return [
-        TileProduct(in_type=DataType.BF16, out_type=out, b_adjacent=adjacent)
+        TileProduct(in_type=DataType.BF16, out_type=out, b_adjacent=adjacent, copies=copies)
         for out in OUTPUTS
-        for adjacent in (False, True)
+        for adjacent, copies in ((False, True), (True, False), (True, True))
     ]
 
 

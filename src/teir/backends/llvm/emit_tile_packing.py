@@ -1,4 +1,4 @@
-"""What a `TileProduct` copies into its room: panels of A by twos of steps, columns of B by groups.
+"""What a `TileProduct` copies into its room: two tiles of rows of A, tiles of columns of B.
 
 A product of tiles takes 32 steps: of one factor rows of 32 adjacent steps, of the other 16 rows of
 two adjacent steps each. Steps that do not exist are zeros in both.
@@ -6,176 +6,158 @@ two adjacent steps each. Steps that do not exist are zeros in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, shuffle, splat
+from teir.backends.llvm.emit_tile_grid import Grid, Rows, column_tile
+from teir.backends.llvm.emit_tile_sums import Depth
 from teir.lower.kernels import TileProduct
-from teir.lower.tile_room import GROUP_BYTES, GROUP_STEPS, PANEL_GROUP_BYTES
+from teir.lower.tile_room import GROUP_BYTES, GROUP_STEPS, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
 
-_SIDE = 16
+_SIDE = TILE_SIDE
 """Rows of a tile, and 32-bit words of one of its rows."""
-_TILE_BYTES = _SIDE * GROUP_BYTES
-_WIDTH = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Columns of B: in their place at ``b``, and in groups of steps at ``packed``.
+def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows]) -> None:
+    """The rows of one or two tiles, side by side in every group of steps."""
+    name = f"rows{len(tiles)}"
+    masks = [_exist(text, _SIDE, tile.count) for tile in tiles]
+    shifts = [_distance(text, tiles[0].a, tile.a) for tile in tiles[1:]]
+    twice = text.value("shl i64 %a_k, 1")
 
-    ``whole`` groups and ``left`` steps make the k steps of a segment, ``groups`` groups the last of
-    which may be padded; ``all_groups`` those of all segments.
-    """
-
-    b: str
-    packed: str
-    column_bytes: str
-    whole: str
-    left: str
-    groups: str
-    all_groups: str
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A panel of A in the room, ``groups`` groups of steps for every segment."""
-
-    at: str
-    groups: str
-
-
-def pack_panel(text: FunctionText, panel: Panel, a: str, lanes: str) -> None:
-    """The ``lanes`` rows at ``a``: tiles of rows 0 to 15 and 16 to 31 of every group."""
-    rows = _exist(text, 2 * _SIDE, lanes)
+    def steps(place: str, has_second: bool) -> list[tuple[str, str]]:
+        places = [place, *(shift_pointer(text, place, shift) for shift in shifts)]
+        first = [_rows(text, at, mask, _SIDE) for at, mask in zip(places, masks, strict=True)]
+        if not has_second:
+            return [(one, "zeroinitializer") for one in first]
+        seconds = [shift_pointer(text, at, "%a_k") for at in places]
+        second = [_rows(text, at, mask, _SIDE) for at, mask in zip(seconds, masks, strict=True)]
+        return list(zip(first, second, strict=True))
 
     def segment(_: str, now: list[str]) -> list[str]:
         target, source = now
-        pairs = text.value("lshr i64 %k, 1")
-        twice = text.value("shl i64 %a_k, 1")
+        pairs = text.value("lshr i64 %piece, 1")
+        pieces = text.value("udiv i64 %k, %piece")
 
-        def pair(values: list[str]) -> list[str]:
-            place, number = values
-            first = _rows(text, place, rows)
-            second = _rows(text, shift_pointer(text, place, "%a_k"), rows)
-            _store_pair(text, target, number, first, second)
-            return [shift_pointer(text, place, twice), text.value(f"add i64 {number}, 1")]
+        def piece(values: list[str]) -> list[str]:
+            def pair(inner: list[str]) -> list[str]:
+                _store_pairs(text, target, inner[1], steps(inner[0], True))
+                return [
+                    shift_pointer(text, inner[0], twice),
+                    text.value(f"add i64 {inner[1]}, 1"),
+                ]
+
+            start = (Carried("ptr", values[0]), Carried("i64", values[1]))
+            _, (_, number) = emit_loop(text, f"{name}_pairs", pairs, 1, start, pair)
+            return [shift_pointer(text, values[0], "%a_piece"), number]
 
         start = (Carried("ptr", source), Carried("i64", "0"))
-        _, (place, number) = emit_loop(text, "panel_pairs", pairs, 1, start, pair)
-        odd = text.value("and i64 %k, 1")
-        is_odd = text.value(f"icmp ne i64 {odd}, 0")
+        _, (_, number) = emit_loop(text, f"{name}_pieces", pieces, 1, start, piece)
+        is_odd = text.value(f"icmp ne i64 {text.value('and i64 %k, 1')}, 0")
 
         def single() -> list[str]:
-            first = _rows(text, place, rows)
-            _store_pair(text, target, number, first, "zeroinitializer")
+            before = text.value(f"mul i64 {text.value('sub i64 %k, 1')}, %a_k")
+            place = shift_pointer(text, source, before)
+            _store_pairs(text, target, number, steps(place, False))
             return [text.value(f"add i64 {number}, 1")]
 
-        (number,) = emit_when(text, "panel_single", is_odd, (Carried("i64", number),), single)
-        all_pairs = text.value(f"mul i64 {panel.groups}, {_SIDE}")
+        (number,) = emit_when(text, f"{name}_single", is_odd, (Carried("i64", number),), single)
+        all_pairs = text.value(f"mul i64 {depth.groups}, {_SIDE}")
         missing = text.value(f"sub i64 {all_pairs}, {number}")
 
         def nothing(values: list[str]) -> list[str]:
-            _store_pair(text, target, values[0], "zeroinitializer", "zeroinitializer")
+            zeros = [("zeroinitializer", "zeroinitializer")] * len(tiles)
+            _store_pairs(text, target, values[0], zeros)
             return [text.value(f"add i64 {values[0]}, 1")]
 
-        emit_loop(text, "panel_zeros", missing, 1, (Carried("i64", number),), nothing)
-        size = text.value(f"mul i64 {panel.groups}, {PANEL_GROUP_BYTES}")
+        emit_loop(text, f"{name}_zeros", missing, 1, (Carried("i64", number),), nothing)
+        size = text.value(f"mul i64 {depth.groups}, {PANEL_GROUP_BYTES}")
         return [shift_pointer(text, target, size)]
 
-    _each_segment(text, "panel", a, "a", panel.at, segment)
+    _each_segment(text, name, tiles[0].a, "a", panel, segment)
 
 
-def _store_pair(text: FunctionText, panel: str, number: str, first: str, second: str) -> None:
-    """Pair ``number`` of a segment: 32 words of two steps, half of them in each tile."""
+def _distance(text: FunctionText, one: str, other: str) -> str:
+    ends = [text.value(f"ptrtoint ptr {place} to i64") for place in (other, one)]
+    return text.value(f"sub i64 {ends[0]}, {ends[1]}")
+
+
+def _store_pairs(
+    text: FunctionText, panel: str, number: str, pairs: Sequence[tuple[str, str]]
+) -> None:
+    """Pair ``number`` of a segment: 16 words of two steps in each tile."""
     group = text.value(f"lshr i64 {number}, 4")
     start = text.value(f"mul i64 {group}, {PANEL_GROUP_BYTES}")
     inside = text.value(f"and i64 {number}, {_SIDE - 1}")
     row = text.value(f"mul i64 {inside}, {GROUP_BYTES}")
     at = shift_pointer(text, panel, text.value(f"add i64 {start}, {row}"))
-    count = 2 * _SIDE
-    for tile in (0, 1):
-        order = [row + part * count for row in _of_tile(tile) for part in (0, 1)]
-        words = shuffle(text, "i16", count, first, second, order)
-        place = shift_pointer(text, at, tile * _TILE_BYTES)
-        text.effect(f"store <{count} x i16> {words}, ptr {place}, align 1")
+    order = [row + part * _SIDE for row in range(_SIDE) for part in (0, 1)]
+    for tile, (first, second) in enumerate(pairs):
+        words = shuffle(text, "i16", _SIDE, first, second, order)
+        place = shift_pointer(text, at, tile * TILE_BYTES)
+        text.effect(f"store <{2 * _SIDE} x i16> {words}, ptr {place}, align 1")
 
 
-def _of_tile(tile: int) -> range:
-    return range(tile * _SIDE, (tile + 1) * _SIDE)
-
-
-def pack_columns(text: FunctionText, kernel: TileProduct, columns: Columns) -> None:
-    """What of B the tiles cannot read where it lies."""
-    if not kernel.b_adjacent:
-        _turn_columns(text, columns)
-        return
-
-    def rest() -> list[str]:
-        steps = _exist(text, GROUP_STEPS, columns.left)
-        skipped = text.value(f"mul i64 {columns.whole}, {GROUP_BYTES}")
-        first = shift_pointer(text, columns.b, skipped)
-
-        def segment(_: str, now: list[str]) -> list[str]:
-            def column(values: list[str]) -> list[str]:
-                words = _rows(text, values[0], steps)
-                text.effect(f"store <32 x i16> {words}, ptr {values[1]}, align 1")
-                return [
-                    shift_pointer(text, values[0], "%b_n"),
-                    shift_pointer(text, values[1], columns.column_bytes),
-                ]
-
-            start = (Carried("ptr", now[1]), Carried("ptr", now[0]))
-            emit_loop(text, "rest_columns", "%n", 1, start, column)
-            return [shift_pointer(text, now[0], GROUP_BYTES)]
-
-        _each_segment(text, "rest", first, "b", columns.packed, segment)
-        return []
-
-    has_left = text.value(f"icmp ne i64 {columns.left}, 0")
-    emit_when(text, "left", has_left, (), rest)
-
-
-def _turn_columns(text: FunctionText, columns: Columns) -> None:
-    """Columns that are adjacent become rows of adjacent steps, 16 columns x 32 steps at a time."""
-    far = text.value(f"mul i64 {columns.column_bytes}, {_SIDE}")
-
-    def segment(_: str, now: list[str]) -> list[str]:
-        def some_columns(left: str, values: list[str]) -> list[str]:
-            count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 {_SIDE})")
-
-            def group(places: list[str]) -> list[str]:
-                source, target, steps = places
-                _turn_square(text, source, target, columns.column_bytes, steps, count)
-                return [
-                    shift_pointer(text, source, text.value(f"mul i64 %b_k, {GROUP_STEPS}")),
-                    shift_pointer(text, target, GROUP_BYTES),
-                    text.value(f"sub i64 {steps}, {GROUP_STEPS}"),
-                ]
-
-            start = (Carried("ptr", values[0]), Carried("ptr", values[1]), Carried("i64", "%k"))
-            emit_loop(text, "turned_groups", columns.groups, 1, start, group)
-            return [
-                shift_pointer(text, values[0], _SIDE * _WIDTH),
-                shift_pointer(text, values[1], far),
-                text.value(f"sub i64 {left}, {_SIDE}"),
-            ]
-
-        rounded = text.value(f"add i64 %n, {_SIDE - 1}")
-        blocks = text.value(f"lshr i64 {rounded}, 4")
-        start = (Carried("ptr", now[1]), Carried("ptr", now[0]), Carried("i64", "%n"))
-        emit_loop(
-            text, "turned", blocks, 1, start, lambda values: some_columns(values[2], values[:2])
-        )
-        size = text.value(f"mul i64 {columns.groups}, {GROUP_BYTES}")
-        return [shift_pointer(text, now[0], size)]
-
-    _each_segment(text, "turn", columns.b, "b", columns.packed, segment)
-
-
-def _turn_square(
-    text: FunctionText, source: str, target: str, column_bytes: str, steps: str, count: str
+def copy_columns(
+    text: FunctionText,
+    kernel: TileProduct,
+    grid: Grid,
+    depth: Depth,
+    packed: str,
+    chosen: tuple[str, str],
 ) -> None:
+    """Tiles of columns one after the other: from the tile ``chosen`` first on, so many."""
+    size = text.value(f"mul i64 {depth.all_groups}, {TILE_BYTES}")
+    copy = _copy_group if kernel.b_adjacent else _turn_square
+    step = str(GROUP_BYTES)
+    if not kernel.b_adjacent:
+        step = text.value(f"mul i64 %b_k, {GROUP_STEPS}")
+
+    def tile(now: list[str]) -> list[str]:
+        target, number = now
+        columns = column_tile(text, grid, number)
+
+        def segment(_: str, values: list[str]) -> list[str]:
+            def group(places: list[str]) -> list[str]:
+                source, there, left = places
+                copy(text, source, there, left, grid.columns.size)
+                return [
+                    shift_pointer(text, source, step),
+                    shift_pointer(text, there, TILE_BYTES),
+                    text.value(f"sub i64 {left}, {GROUP_STEPS}"),
+                ]
+
+            start = (Carried("ptr", values[1]), Carried("ptr", values[0]), Carried("i64", "%k"))
+            _, following = emit_loop(text, "copied_groups", depth.groups, 1, start, group)
+            return [following[1]]
+
+        _each_segment(text, "copied", columns.b, "b", target, segment)
+        return [shift_pointer(text, target, size), text.value(f"add i64 {number}, 1")]
+
+    first, count = chosen
+    start = (Carried("ptr", packed), Carried("i64", first))
+    emit_loop(text, "copied_tiles", count, 1, start, tile)
+
+
+def _copy_group(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
+    """``steps`` adjacent steps, at most 32 are taken, of ``count`` columns."""
+    most = text.value(f"call i64 @llvm.smin.i64(i64 {steps}, i64 {GROUP_STEPS})")
+    mask = _exist(text, GROUP_STEPS, most)
+
+    def column(values: list[str]) -> list[str]:
+        words = _rows(text, values[0], mask)
+        text.effect(f"store <{GROUP_STEPS} x i16> {words}, ptr {values[1]}, align 1")
+        return [
+            shift_pointer(text, values[0], "%b_n"),
+            shift_pointer(text, values[1], GROUP_BYTES),
+        ]
+
+    start = (Carried("ptr", source), Carried("ptr", target))
+    emit_loop(text, "copied_columns", count, 1, start, column)
+
+
+def _turn_square(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
     """``steps`` steps, at most 32, of ``count`` columns; the target has room for all."""
     exist = _exist(text, _SIDE, count)
     words = []
@@ -191,8 +173,8 @@ def _turn_square(
         both = shuffle(text, "i16", _SIDE, halves[0], halves[1], order)
         words.append(text.value(f"bitcast <32 x i16> {both} to <16 x i32>"))
     for number, row in enumerate(_transposed(text, words)):
-        offset = text.value(f"mul i64 {column_bytes}, {number}")
-        text.effect(f"store <16 x i32> {row}, ptr {shift_pointer(text, target, offset)}, align 1")
+        place = shift_pointer(text, target, number * GROUP_BYTES)
+        text.effect(f"store <16 x i32> {row}, ptr {place}, align 1")
 
 
 def _transposed(text: FunctionText, rows: list[str]) -> list[str]:

@@ -57,7 +57,8 @@ def kernel_words(kernel: Kernel) -> str:
             return _panel_words(kernel)
         case TileProduct():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}"
+            copied = "_copied" if kernel.b_adjacent and kernel.copies else ""
+            return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}{copied}"
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()

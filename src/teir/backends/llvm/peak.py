@@ -136,7 +136,7 @@ def _tile_function() -> str:
     """Products of tiles of zeros into four sums; the configuration is written to the result."""
     text = FunctionText()
     text.label("entry")
-    configure(text, "%result", str(2 * LANES))
+    configure(text, "%result", str(LANES))
     for register in range(_TILE_REGISTERS):
         text.effect(f"call void @llvm.x86.tilezero(i8 {register})")
 
