@@ -67,7 +67,7 @@ def test_no_kind_of_kernel_is_left_out() -> None:
     ("kind", "flags"),
     [
         (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
-        (PanelBlock, ("staggers", "repeats", "joins", "turns")),
+        (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
         (GemmBlock, ("flushes", "b_adjacent")),
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),

@@ -51,6 +51,7 @@ def _all() -> Iterator[Special]:
         for is_b_adjacent in (False, True):
             order = "kn" if is_b_adjacent else "nk"
             yield _special(f"advice, B {order}", kind, _advised, is_b_adjacent)
+        yield _special("results of the next tile, columns of B read ahead", kind, _asked_results)
         yield _special("rows of the next tile, a part for each block", kind, _asked)
         for is_dense in (False, True):
             columns = "dense" if is_dense else "apart"
@@ -120,6 +121,22 @@ primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k])
 with {{"prefetch": ["in0", "in1", "out"], "stream": true}}
 sequential loop over p
   do_zero: zero
+  do_gemm: gemm
+"""
+
+
+def _asked_results(remainder: int, kind: DataType) -> str:
+    """Whole vectors of results that a cache holds far away; columns of B end anywhere in a line."""
+    w, m, n = kind.width, 64 // kind.width * (1 + remainder % 3), 1 + remainder * 3 % 11
+    k = 1 + remainder % 37
+    b_p, c_p = n * (k + _GAP) * w, n * (m + _GAP) * w
+    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {b_p}, out {c_p}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {(k + _GAP) * w}, out {(m + _GAP) * w}
+axis k = {k}: in0 {m * w}, in1 {w}
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
+with {{"prefetch": ["out"]}}
+sequential loop over p
   do_gemm: gemm
 """
 
