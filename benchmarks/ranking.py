@@ -131,10 +131,10 @@ class Trees:
         return operands | {"A": shared_zeros(operands["A"].shape)}
 
     def program(self, graph: IterationGraph) -> Program:
-        return program_for(self.case.kernel, graph, self.extents)
+        return program_for(self.case.kernel, graph, self.extents, self.data.stored)
 
     def executable(self, graph: IterationGraph) -> Executable:
-        return executable_of(self.case.kernel, graph, self.extents, 1)
+        return executable_of(self.case.kernel, graph, self.extents, 1, self.data.stored)
 
 
 def text_of(graph: IterationGraph) -> str:

@@ -57,6 +57,11 @@ class Data:
     def values(self) -> int:
         return self.arrays["B"].size
 
+    @property
+    def stored(self) -> dict[str, int]:
+        """The coordinates stored at every compressed level, by the name of their array."""
+        return {name: one.size for name, one in self.arrays.items() if ".crd" in name}
+
     def index_extents(self, statement: Statement, extent: int) -> dict[str, int]:
         """The extent of every index; ``extent`` for those of dense operands alone."""
         extents = dict.fromkeys(statement.indices, extent)

@@ -35,6 +35,8 @@ from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
+from teir.passes.facts import facts_of
+from teir.passes.gathered_lines import with_gathered_lines
 from teir.passes.row_blocks import with_row_blocks
 from teir.passes.shared_roots import with_shared_roots
 from teir.pipeline.executable import Executable, compile_program
@@ -98,14 +100,22 @@ def problem_of(statement: Statement, symbols: dict[str, float]) -> Problem:
 
 
 def executable_of(
-    kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int
+    kernel: str,
+    graph: IterationGraph,
+    extents: dict[str, int],
+    threads: int,
+    stored: dict[str, int],
 ) -> Executable:
-    """The native code of a schedule."""
-    return compile_program(program_for(kernel, graph, extents, threads), threads=threads)
+    """The native code of a schedule; ``stored`` as `Data` has it."""
+    return compile_program(program_for(kernel, graph, extents, stored, threads), threads=threads)
 
 
 def program_for(
-    kernel: str, graph: IterationGraph, extents: dict[str, int], threads: int = 1
+    kernel: str,
+    graph: IterationGraph,
+    extents: dict[str, int],
+    stored: dict[str, int],
+    threads: int = 1,
 ) -> Program:
     """The program of a schedule; the result has the pattern of B where it is sparse."""
     program = program_of(
@@ -116,7 +126,9 @@ def program_for(
         name=kernel,
         shares=SHARES.get(kernel),
     )
-    return with_shared_roots(with_row_blocks(program, threads), threads)
+    facts = facts_of(host_target(os.environ), threads=threads)
+    program = with_gathered_lines(with_row_blocks(program, threads), stored, facts)
+    return with_shared_roots(program, threads)
 
 
 def bound_call(executable: Executable, operands: Arrays) -> Call:
@@ -134,14 +146,14 @@ def measure(kernel: str, name: str, extent: int, threads: int) -> Figure:
     extents = data.index_extents(statement, extent)
     operands = data.operands(statement, extent)
     graph = ranked(problem_of(statement, data.symbols(statement, extent)))[0].candidate.graph
-    executable = executable_of(kernel, graph, extents, threads)
+    executable = executable_of(kernel, graph, extents, threads, data.stored)
     executable.run(operands)
     expected = operands["A"].copy()
     ours = {OURS: bound_call(executable, operands)}
     if kernel not in SHARES:
         ours[PLANNED] = _planned(kernel, data, operands, threads)
     if threads > 1:
-        ours[ALONE] = bound_call(executable_of(kernel, graph, extents, 1), operands)
+        ours[ALONE] = bound_call(executable_of(kernel, graph, extents, 1, data.stored), operands)
     first = {who: _checked(call, operands, expected, who) for who, call in ours.items()}
     own_seconds = min(_seconds(ours[OURS]) for _ in range(3))
     peak = measure_fma_peak(host_isa(), DataType.FP64)

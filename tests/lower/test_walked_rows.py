@@ -500,6 +500,53 @@ def test_part_of_a_gathered_row_is_read_by_its_multiply_add(width: int) -> None:
     assert alone.count('asm "", "=r,0"(ptr') == 4
 
 
+@pytest.mark.parametrize("offset", [0, 16])
+@pytest.mark.parametrize("equal", [(), (1,), (69,), (30, 31)])
+def test_long_rows_with_few_equal_neighbours(offset: int, equal: tuple[int, ...]) -> None:
+    """Rows formed one by one and together, where what they gather begins a line and inside one.
+
+    ``equal`` rows hold the coordinates of the row before. An empty row stands first and one last.
+    """
+    rows, width, extent = 70, 32, 60
+    draw = np.random.default_rng(4)
+    lists = [sorted(draw.choice(extent, 20, replace=False).tolist()) for _ in range(rows)]
+    for row in equal:
+        lists[row] = lists[row - 1]
+    pos, crd = index_arrays([[], *lists, []], np.dtype(np.int32))
+    text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": rows + 2, "j": extent, "l": width}
+    program = program_for(text, extents, {"B": "ds"}, DataType.FP64, DataType.I32)
+    memory = np.empty(extent * width * 8 + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    gathered = memory[start : start + extent * width * 8].view(np.float64)
+    gathered[...] = draw.standard_normal(gathered.size)
+    operands = {
+        "B.pos1": pos,
+        "B.crd1": crd,
+        "B": draw.standard_normal(crd.size),
+        "C": gathered.reshape(extent, width),
+        "A": np.full((rows + 2, width), np.nan),
+    }
+    compile_program(program, threads=1).run(operands)
+    values = np.split(operands["B"], pos[1:-1])
+    wanted = np.zeros((rows + 2, width))
+    for row, fibre in enumerate([[], *lists, []]):
+        wanted[row] = values[row] @ operands["C"][fibre]
+    np.testing.assert_allclose(operands["A"], wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_rows_formed_by_themselves_between_groups_may_begin_a_line() -> None:
+    """Then one vector less is read, none of them under a mask."""
+    text, extents = "A[i,l] = B[i,j] * C[j,l]", {"i": 640, "j": 9, "l": 16}
+    program = program_for(text, extents, {"B": "ds"}, DataType.FP64, DataType.I32)
+    calls = count_calls(lower(program, Isa.AVX512).roots)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedSum))
+    made = emit_kernel(kernel, Isa.AVX512)
+    alone = made[made.index("whole_1_yes:") : made.index("inside_1_yes:")]
+    assert "likely_rows_body:" in made
+    assert "vfmadd231pd" not in alone
+    assert alone.count("@llvm.fma.v8f64") == 2
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs mprotect")
 def test_no_bound_behind_the_last_row_is_read() -> None:
     """How long a fibre is is read one row before; behind the bounds lies a page nobody may read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from teir.pipeline import sparse_tuning
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_frontier import FrontierRow, why
 from teir.pipeline.sparse_operands import hold
+from teir.target import host_target
 
 draw = np.random.default_rng(3)
 B = scipy.sparse.random_array((60, 50), density=0.1, format="csr", rng=draw)
@@ -160,3 +162,16 @@ def test_dense_operands_are_drawn_in_their_order_of_memory() -> None:
 def test_more_coordinates_than_fit_are_cut() -> None:
     known = StandIn(shape=(3, 4), dtype=np.dtype(float), format=parse_format("ds"), counts=(99,))
     np.testing.assert_array_equal(known.operand(draw).to_dense() > 0, np.ones((3, 4), bool))
+
+
+@pytest.mark.skipif(
+    host_target(os.environ).isa.vector_bytes != 64, reason="needs vectors of a line"
+)
+def test_a_copy_of_what_is_gathered_often_is_in_the_program() -> None:
+    """Rows that lie in a line are gathered 200 times each here, then 100 times."""
+    for rows, is_copied in ((200, True), (100, False)):
+        often = scipy.sparse.csr_array(np.tile(np.eye(2), (rows, 16)))
+        plan = teir.plan("ij,jl->il", often, (32, 16))
+        assert ("Copy(in1 -> in1_lines;" in plan.explain()) is is_copied
+        dense = draw.random((32, 16))
+        np.testing.assert_allclose(plan(often, dense), often @ dense, rtol=1e-12)

@@ -12,6 +12,8 @@ from teir.arrays.levels import Level
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.nodes import Program
+from teir.passes.facts import facts_of
+from teir.passes.gathered_lines import with_gathered_lines
 from teir.passes.row_blocks import with_row_blocks
 from teir.passes.shared_roots import with_shared_roots
 from teir.pipeline.executable import (
@@ -154,7 +156,21 @@ def _program(
     )
     if term.has_workspace:
         return with_cleared_rows(program)
-    return with_shared_roots(with_row_blocks(program, problem.threads), problem.threads)
+    program = with_row_blocks(program, problem.threads)
+    facts = facts_of(host_target(os.environ), threads=problem.threads)
+    program = with_gathered_lines(program, _stored(term), facts)
+    return with_shared_roots(program, problem.threads)
+
+
+def _stored(term: Term) -> dict[str, int]:
+    """The coordinates stored at every compressed level, by the name of their array."""
+    return {
+        f"{factor.access.tensor}.crd{place}": level.crd.size
+        for factor in term.factors
+        if factor.stored is not None
+        for place, level in enumerate(factor.stored.stored)
+        if level is not None
+    }
 
 
 def _compiled(program: Program, threads: int) -> Scheduled:

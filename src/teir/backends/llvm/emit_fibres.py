@@ -75,11 +75,13 @@ def emit_groups(
     pos: tuple[DataType, str],
     begin_left: tuple[str, str],
     form: Callable[[str, str], str],
+    crd: tuple[DataType, str] | None = None,
 ) -> str:
     """All rows in groups, or none: how many are left for one by one.
 
     Rows are compared where their fibres are long enough to pay for it: with fewer elements to a
-    row than ``_LEAST_MEAN`` every row is formed by itself. ``form(row, left)`` forms some.
+    row than ``_LEAST_MEAN`` every row is formed by itself; given ``crd``, so are those of a call
+    in which no fibre begins, ends and is as long as the one before. ``form(row, left)`` forms some.
     """
     begin, left = begin_left
     if rows.together < 2:
@@ -87,10 +89,53 @@ def emit_groups(
     ends = [emit_start(text, *pos, row) for row in (begin, text.value(f"add i64 {begin}, {left}"))]
     stored = text.value(f"sub i64 {ends[1]}, {ends[0]}")
     least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
-    is_long = text.value(f"icmp sge i64 {stored}, {least}")
-    compared = text.value(f"select i1 {is_long}, i64 {left}, i64 0")
+    is_chosen = text.value(f"icmp sge i64 {stored}, {least}")
+    if crd is not None:
+        look = partial(_has_likely_equals, text, pos, crd, (begin, left), ends)
+        (is_chosen,) = emit_when(text, "likely", is_chosen, [Carried("i1", "false")], look)
+    compared = text.value(f"select i1 {is_chosen}, i64 {left}, i64 0")
     emit_row_by_row(text, "each_group", (begin, compared), form)
     return text.value(f"sub i64 {left}, {compared}")
+
+
+def _has_likely_equals(
+    text: FunctionText,
+    pos: tuple[DataType, str],
+    crd: tuple[DataType, str],
+    begin_left: tuple[str, str],
+    ends: Sequence[str],
+) -> Values:
+    """Whether a fibre has the length, the first and the last coordinate of the one before.
+
+    The first that has ends the search, for coordinates may have to come from far. There is an
+    element between ``ends``; of an empty fibre any coordinates between them are read.
+    """
+    (pos_type, bounds), (crd_type, coordinates), (begin, left) = pos, crd, begin_left
+    start = shift_pointer(text, bounds, text.value(f"mul i64 {begin}, {pos_type.width}"))
+    last = text.value(f"sub i64 {ends[1]}, 1")
+
+    def coordinate(position: str) -> str:
+        byte = text.value(f"mul i64 {position}, {crd_type.width}")
+        return load_index(text, crd_type, shift_pointer(text, coordinates, byte))
+
+    def look(left_now: str, now: Values) -> tuple[str, Values]:
+        here, *before, _ = now
+        first, length = emit_fibre(text, pos_type, here)
+        end = text.value(f"add i64 {first}, {length}")
+        end = text.value(f"sub i64 {end}, 1")
+        first = text.value(f"call i64 @llvm.smin.i64(i64 {first}, i64 {last})")
+        end = text.value(f"call i64 @llvm.smax.i64(i64 {end}, i64 {ends[0]})")
+        these = [length, coordinate(first), coordinate(end)]
+        pairs = zip(these, before, strict=True)
+        apart = [text.value(f"xor i64 {one}, {other}") for one, other in pairs]
+        some = text.value(f"or i64 {apart[0]}, {apart[1]}")
+        some = text.value(f"or i64 {some}, {apart[2]}")
+        is_equal = text.value(f"icmp eq i64 {some}, 0")
+        taken = text.value(f"select i1 {is_equal}, i64 {left_now}, i64 1")
+        return taken, [shift_pointer(text, here, pos_type.width), *these, is_equal]
+
+    carried = [Carried("ptr", start), *[Carried("i64", "-1")] * 3, Carried("i1", "false")]
+    return emit_strides(text, "likely_rows", left, carried, look)[-1:]
 
 
 def emit_row_by_row(
@@ -248,12 +293,17 @@ def line_lanes(
 
 
 def emit_by_place(
-    text: FunctionText, inside: str, in_vectors: Callable[[], None], in_lines: Callable[[], None]
+    text: FunctionText,
+    inside: str,
+    in_vectors: Callable[[], None],
+    in_lines: Callable[[], None],
+    label: str = "",
 ) -> None:
     """``in_vectors`` where rows begin with a cache line, else ``in_lines``.
 
     ``inside``: the bytes from a row's line to the row. Vectors of rows that begin with a line lie
-    in one line each, and there is one less than lines of other rows.
+    in one line each, and there is one less than lines of other rows. ``label`` tells this choice
+    from others in the function.
     """
 
     def form(body: Callable[[], None]) -> Values:
@@ -261,6 +311,6 @@ def emit_by_place(
         return []
 
     is_whole = text.value(f"icmp eq i64 {inside}, 0")
-    emit_when(text, "whole", is_whole, (), partial(form, in_vectors))
+    emit_when(text, f"whole{label}", is_whole, (), partial(form, in_vectors))
     is_inside = text.value(f"icmp ne i64 {inside}, 0")
-    emit_when(text, "inside", is_inside, (), partial(form, in_lines))
+    emit_when(text, f"inside{label}", is_inside, (), partial(form, in_lines))

@@ -95,15 +95,20 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
     begin_left = emit_first_row(text, rows, bounds)
 
     def together(row: str, left: str) -> str:
-        here = _at_row(body, rows, bounds, row)
+        here, single = _at_row(shared, rows, bounds, row), _at_row(body, rows, bounds, row)
+
+        def alone() -> Values:
+            _emit_by_place(single, here, SumBody.sum, "_1")
+            return []
 
         def some(count: int) -> Callable[[], Values]:
-            formed = here if count == 1 else _at_row(shared, rows, bounds, row)
-            return partial(_sums, formed, rows, count)
+            return alone if count == 1 else partial(_sums, here, rows, count)
 
         return emit_together(text, body.kernel, here.arrays, left, rows.together, some)
 
-    left = emit_groups(text, rows, (body.kernel.pos_type, body.arrays[0]), begin_left, together)
+    kernel = body.kernel
+    pos, crd = (kernel.pos_type, body.arrays[0]), (kernel.crd_type, body.arrays[-1])
+    left = emit_groups(text, rows, pos, begin_left, together, crd)
 
     def alone(read: SumBody, label: str) -> None:
         if rows.crd is None:
@@ -119,13 +124,15 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
     _emit_by_place(body, shared, alone)
 
 
-def _emit_by_place(body: SumBody, shared: SumBody, form: Callable[[SumBody, str], None]) -> None:
+def _emit_by_place(
+    body: SumBody, shared: SumBody, form: Callable[[SumBody, str], None], label: str = ""
+) -> None:
     """``form(body, label)``; where what is gathered begins with a line, with ``shared``."""
     if body.kernel.aligns is None:
-        form(body, "")
+        form(body, label)
         return
-    whole, lines = partial(form, shared, "_whole"), partial(form, body, "")
-    emit_by_place(body.text, body.inside, whole, lines)
+    whole, lines = partial(form, shared, f"_whole{label}"), partial(form, body, label)
+    emit_by_place(body.text, body.inside, whole, lines, label)
 
 
 def _emit_moving_rows(
