@@ -77,7 +77,9 @@ def test_results_that_meet_stay_in_their_loop() -> None:
 def with_relu(text: str, strides: str = "out 2") -> Program:
     """The same with ReLU of every tile after its product."""
     text = text.replace("axis k =", f"axis r = 480: {strides}\naxis k =")
-    text = text.replace("sequential m_", "primitive relu = ReLU(out -> out; M=[r], N=[])\nsequential m_")
+    text = text.replace(
+        "sequential m_", "primitive relu = ReLU(out -> out; M=[r], N=[])\nsequential m_"
+    )
     return parse_program(text + "    do_relu: relu\n")
 
 

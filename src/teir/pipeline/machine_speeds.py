@@ -20,7 +20,7 @@ from teir.runtime.private_files import cache_folder
 from teir.runtime.record_folder import RecordFolder
 from teir.runtime.runtime import current
 from teir.search.machine import Machine, Speeds, assumed_speeds
-from teir.target import Target, host_target
+from teir.target import Isa, Target, host_target
 
 FORMAT = 1
 
@@ -64,6 +64,7 @@ def _machine(target: Target, threads: int) -> Machine:
         l3_bytes=target.caches.l3_bytes,
         threads=threads,
         threaded_work=_THREADED_WORK,
+        has_tiles=target.isa is Isa.AMX,
     )
 
 

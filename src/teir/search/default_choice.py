@@ -33,6 +33,12 @@ from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
 from teir.search.step import Span
+from teir.search.tile_registers import (
+    TILE_DEPTH,
+    are_tiles,
+    pads_runs,
+    tile_column_block,
+)
 
 _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
@@ -67,9 +73,22 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         return short_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
         return _asking_choice(shape, k, depth, machine)
+    if are_tiles(shape, machine):
+        return _tile_choice(shape, k, depth, machine)
     if _packs_a(shape, k, machine):
         return _packing_choice(shape, k, depth, machine)
     return _reading_choice(shape, k, depth, machine)
+
+
+def _tile_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
+    """For tile registers: every block of columns copied by the kernel once, for all rows."""
+    packs = _packs_a(shape, k, machine)
+    choice = (_packing_choice if packs else _in_blocks)(shape, k, depth, machine)
+    if choice.sharing is not Sharing.NONE:
+        return choice
+    columns = tile_column_block(shape, k, machine)
+    rows = max(1, choice.row_block // choice.panel) * choice.panel
+    return replace(choice, order=Order.COLUMNS, row_block=rows, column_block=columns, streams=False)
 
 
 def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
@@ -77,12 +96,16 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
     if sharing_of(shape, machine) is Sharing.NONE:
         return None
     k = reduction_blocks(shape, machine).block
-    packs = Packs(_packs_a(shape, k, machine), wants_packed_b(shape, k))
+    packs = Packs(_packs_a(shape, k, machine), _packs_b(shape, k, machine))
     return division_of(shape, machine, packs)
 
 
 def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     return wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine)
+
+
+def _packs_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    return wants_packed_b(shape, k) or pads_runs(shape, k, machine)
 
 
 def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
@@ -148,7 +171,7 @@ def _in_blocks(shape: ProductShape, k: Sequence[Span], depth: int, machine: Mach
     streams = _is_written_once(shape, depth, machine)
     return Choice(
         packed_a=Packing.NONE,
-        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        packed_b=Packing.WHOLE if _packs_b(shape, k, machine) else Packing.NONE,
         order=_order(shape, k, sharing, machine),
         depth=depth,
         panel=panel_of(shape, machine),
@@ -185,7 +208,7 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
     columns = min(shape.n.extent, _ASKED_COLUMNS)
     return Choice(
         packed_a=Packing.NONE,
-        packed_b=Packing.WHOLE if wants_packed_b(shape, k) else Packing.NONE,
+        packed_b=Packing.WHOLE if _packs_b(shape, k, machine) else Packing.NONE,
         order=Order.ROWS,
         depth=depth,
         panel=panel,
@@ -226,7 +249,8 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     width = shape.out.data_type.width
     out_bytes = shape.rows * shape.columns * width
     near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
-    return _makes_short_sums(shape) and out_bytes >= 2 * machine.l2_bytes and near
+    beyond = 1 if machine.has_far_third_cache else 2
+    return _makes_short_sums(shape) and out_bytes >= beyond * machine.l2_bytes and near
 
 
 def _makes_short_sums(shape: ProductShape) -> bool:
@@ -236,7 +260,11 @@ def _makes_short_sums(shape: ProductShape) -> bool:
 
 
 def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed whole; loops follow the output, which is written once."""
+    """Both operands packed whole; loops follow the output, which is written once.
+
+    Where the third cache is far, the line a row ends in comes too late however early it is asked
+    for, and the requests take the place of other lines.
+    """
     panel = written_panel(shape, machine)
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
@@ -256,7 +284,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         streams=True,
         prefetches_a=False,
         prefetches_b=False,
-        prefetches_out=True,
+        prefetches_out=not machine.has_far_third_cache,
     )
 
 
@@ -281,6 +309,8 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
 
     Large ones leave the caches before the next block is added, so their blocks are long.
     """
+    if are_tiles(shape, machine):
+        return TILE_DEPTH
     out = shape.out.data_type
     depth = reduction_depth(out)
     if out.accumulator is not out:

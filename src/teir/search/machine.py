@@ -21,6 +21,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``l3_bytes`` is 0 where it is not known.
     A second thread is used where there are at least ``threaded_work`` products or elements.
+    ``has_tiles``: there are tile registers that multiply BF16.
     """
 
     vector_bytes: int
@@ -29,6 +30,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     l3_bytes: int = 0
     threads: int
     threaded_work: int
+    has_tiles: bool = False
 
     @property
     def has_far_third_cache(self) -> bool:

@@ -6,6 +6,7 @@ from teir.dtypes import DataType
 from teir.search.machine import Machine
 from teir.search.packing import follow
 from teir.search.shape import ProductShape, extent_of
+from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
 
 _LONGEST_PANEL = 24
 """Vectors of a panel of rows that follow one another: a step along it stays within a page."""
@@ -37,6 +38,8 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
         count = _rows_of_panel(shape, machine)
         if count > 1:
             return count * rows
+    if are_tiles(shape, machine) and machine.threads == 1:
+        return tile_panel(rows)
     if rows <= 4 * lanes:
         return rows
 
@@ -58,6 +61,8 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
         return 1
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows, outer = shape.m.extent, shape.m_outer[-1].extent
+    if are_tiles(shape, machine) and machine.threads == 1:
+        return tile_rows(rows, outer)
     most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
 
     def worth(count: int) -> tuple[int, bool, int]:

@@ -1,0 +1,89 @@
+"""What products that tile registers form ask of a choice: their panels, blocks and layouts.
+
+The kernel packs rows of A by itself, 16 to a tile, and copies columns of B, so it wants many of
+both in one call: rows in panels without remainders, long sums in one block, and reductions of B
+that follow one another, for every run of them is padded to whole groups of 32 steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.dtypes import DataType
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of
+from teir.search.step import Span
+
+TILE_DEPTH = 2560
+"""Products of a reduction block, at most half more: beside two tiles of rows the second cache has
+room for some tiles of columns."""
+_TILE = 16
+_GROUP = 32
+_LEAST_COLUMNS = 4
+_LEAST_PRODUCTS = 8192
+_PANELS = range(512, 2 * _TILE - 1, -1)
+"""Rows of a panel."""
+_WASTE = 0.04
+"""The part of a panel's tiles that may be empty for a larger panel."""
+_PADDING = 1.2
+"""Steps of padded runs per step from which a copy of B without gaps costs less."""
+
+
+def are_tiles(shape: ProductShape, machine: Machine) -> bool:
+    """True where tile registers form the product."""
+    if not machine.has_tiles or shape.m is None or shape.n is None or not shape.k:
+        return False
+    if shape.a.data_type is not DataType.BF16 or shape.b.data_type is not DataType.BF16:
+        return False
+    products = shape.m.extent * shape.n.extent * extent_of(shape.k)
+    return shape.n.extent >= _LEAST_COLUMNS and products >= _LEAST_PRODUCTS
+
+
+def tile_panel(rows: int) -> int:
+    """Rows of a panel: of those that leave no remainder one that fills its tiles, a large one."""
+    if rows <= _PANELS.start:
+        return rows
+    even = [panel for panel in _PANELS if rows % panel == 0]
+    if not even:
+        return _PANELS.start // 2
+    least = min(map(_waste, even))
+    return next(panel for panel in even if _waste(panel) <= least + _WASTE)
+
+
+def tile_column_block(shape: ProductShape, k: Sequence[Span], machine: Machine) -> int:
+    """Columns that the kernel keeps in the second cache beside two tiles of rows."""
+    assert shape.n is not None
+    column_bytes = extent_of(k) * shape.b.data_type.width
+    tiles = max(2, 5 * machine.l2_bytes // 8 // (column_bytes * _TILE) - 2)
+    blocks = -(-shape.n.extent // (tiles * _TILE))
+    return -(-shape.n.extent // blocks)
+
+
+def tile_rows(rows: int, outer: int) -> int:
+    """Short rows that make a panel: as few tiles as can be, all panels alike, and large ones."""
+    most = min(outer, max(1, _PANELS.start // rows))
+
+    def worth(count: int) -> tuple[int, bool, int]:
+        whole, left = divmod(outer, count)
+        tiles = whole * -(-count * rows // _TILE) + -(-left * rows // _TILE)
+        return tiles, left != 0, -count
+
+    return min(range(1, most + 1), key=worth)
+
+
+def _waste(panel: int) -> float:
+    return -(-panel // _TILE) * _TILE / panel - 1
+
+
+def pads_runs(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where runs of k that lie apart in B are short for their padding, and often read."""
+    if not are_tiles(shape, machine) or not k or shape.rows < 4 * _GROUP:
+        return False
+    run = k[-1].extent
+    if k[-1].stride(shape.b.name) != shape.b.data_type.width or run == extent_of(k):
+        return False
+    for axis in reversed(k[:-1]):
+        if axis.stride(shape.b.name) != run * shape.b.data_type.width:
+            break
+        run *= axis.extent
+    return -(-run // _GROUP) * _GROUP / run >= _PADDING

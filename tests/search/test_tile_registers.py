@@ -1,0 +1,67 @@
+"""What the choice makes of products that tile registers form; everybody else's stay."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_exact, choice_of, planned
+from teir.dtypes import DataType
+from teir.search.choice import Order, Packing
+from teir.search.default_choice import reduction_blocks
+from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
+
+TILES = replace(USUAL, l2_bytes=2 << 20, has_tiles=True)
+SMALL = replace(TILES, l1_bytes=1024, l2_bytes=1 << 15)
+BF16 = DataType.BF16
+
+
+@pytest.mark.parametrize(
+    ("rows", "panel"), [(48, 48), (512, 512), (2016, 504), (1134, 378), (1009, 256)]
+)
+def test_panels_leave_no_remainder_where_they_can(rows: int, panel: int) -> None:
+    assert tile_panel(rows) == panel
+
+
+@pytest.mark.parametrize(("rows", "outer", "count"), [(8, 52, 52), (27, 42, 16), (24, 12, 12)])
+def test_short_rows_fill_tiles(rows: int, outer: int, count: int) -> None:
+    assert tile_rows(rows, outer) == count
+
+
+def test_blocks_of_columns_fill_the_room_beside_two_tiles_of_rows() -> None:
+    extents = {"m": 2016, "n": 2024, "k": 2016}
+    choice = choice_of("km,nk->nm", extents, TILES, BF16)
+    assert choice.order is Order.COLUMNS
+    assert choice.column_block == 253
+    assert choice.row_block % choice.panel == 0
+    assert not choice.streams
+
+
+def test_short_runs_of_b_are_copied_without_gaps() -> None:
+    extents = {"m": 480, "n": 480, "f": 40, "e": 48}
+    assert choice_of("fem,fne->nm", extents, TILES, BF16).packed_b is Packing.WHOLE
+    assert choice_of("fem,fne->nm", extents | {"e": 64}, TILES, BF16).packed_b is Packing.NONE
+    assert choice_of("fem,fne->nm", extents, USUAL, BF16).packed_b is Packing.NONE
+
+
+def test_long_sums_are_one_block() -> None:
+    extents = {"m": 128, "n": 128, "k": 3600}
+    (step,) = planned("km,nk->nm", extents, TILES, BF16).matrix_steps
+    assert are_tiles(step.shape, TILES)
+    assert reduction_blocks(step.shape, TILES).is_one_block
+    assert not reduction_blocks(step.shape, USUAL).is_one_block
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP16])
+def test_other_types_are_chosen_for_as_without_tiles(data_type: DataType) -> None:
+    extents = {"m": 300, "n": 300, "k": 300}
+    with_tiles = choice_of("km,nk->nm", extents, TILES, data_type)
+    assert with_tiles == choice_of("km,nk->nm", extents, replace(TILES, has_tiles=False), data_type)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", ["fem,fne->nm", "mfe,nef->nm", "afem,bfne->bnam"])
+def test_programs_mean_what_numpy_computes(text: str, threads: int) -> None:
+    extents = {"m": 24, "n": 20, "f": 5, "e": 12, "a": 3, "b": 2}
+    program = planned(text, extents, replace(SMALL, threads=threads), BF16).program
+    assert_exact(program, text, extents, BF16, 8)
