@@ -249,8 +249,7 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     width = shape.out.data_type.width
     out_bytes = shape.rows * shape.columns * width
     near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
-    beyond = 1 if machine.has_far_third_cache else 2
-    return _makes_short_sums(shape) and out_bytes >= beyond * machine.l2_bytes and near
+    return _makes_short_sums(shape) and out_bytes >= 2 * machine.l2_bytes and near
 
 
 def _makes_short_sums(shape: ProductShape) -> bool:
@@ -260,11 +259,7 @@ def _makes_short_sums(shape: ProductShape) -> bool:
 
 
 def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed whole; loops follow the output, which is written once.
-
-    Where the third cache is far, the line a row ends in comes too late however early it is asked
-    for, and the requests take the place of other lines.
-    """
+    """Both operands packed whole; loops follow the output, which is written once."""
     panel = written_panel(shape, machine)
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
@@ -284,7 +279,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         streams=True,
         prefetches_a=False,
         prefetches_b=False,
-        prefetches_out=not machine.has_far_third_cache,
+        prefetches_out=True,
     )
 
 
