@@ -1,0 +1,71 @@
+"""Batches of small products, the batch innermost, whose rows come from a far third cache."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_alike, planned
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation, Program
+from teir.search.machine import Machine
+
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+NEAR = replace(FAR, l3_bytes=64 << 20)
+TEXT = "ikb,kjb->ijb"
+
+
+def _planned(side: int, batch: int, machine: Machine) -> Program:
+    extents = {"i": side, "j": side, "k": side, "b": batch}
+    return planned(TEXT, extents, machine, DataType.FP64).program
+
+
+def _copied(program: Program) -> set[str]:
+    """The operands that are copied in slabs."""
+    copies = (one for one in program.primitives if one.operation is Operation.COPY)
+    return {name for one in copies for name in one.inputs}
+
+
+def _longest_run(program: Program) -> int:
+    """Bytes of the longest row of a slab."""
+    rows = [
+        axis.extent * 8
+        for axis in program.axes
+        if any(name.endswith("slab") and stride == 8 for name, stride in axis.strides.items())
+    ]
+    return max(rows)
+
+
+@pytest.mark.parametrize(
+    ("side", "batch", "machine", "copied"),
+    [
+        (7, 10_007, FAR, {"in0", "in1"}),
+        (7, 10_007, NEAR, set()),
+        (7, 1009, FAR, set()),
+        (4, 32_769, FAR, set()),
+    ],
+    ids=["many rows from afar", "near third cache", "held by the second", "few rows"],
+)
+def test_many_rows_from_afar_are_packed(
+    side: int, batch: int, machine: Machine, copied: set[str]
+) -> None:
+    assert _copied(_planned(side, batch, machine)) == copied
+
+
+@pytest.mark.parametrize(
+    ("side", "machine", "run_bytes"),
+    [(8, NEAR, 512), (4, FAR, 512), (8, FAR, 2048), (13, FAR, 1024), (24, FAR, 512)],
+    ids=["near", "in the first cache", "long", "a quarter of the second cache", "short"],
+)
+def test_rows_of_packed_slabs_are_as_long_as_the_caches_permit(
+    side: int, machine: Machine, run_bytes: int
+) -> None:
+    """Rows whole pages apart are packed on every machine."""
+    assert _longest_run(_planned(side, 4096, machine)) == run_bytes
+
+
+def test_packed_batches_give_the_same_bits() -> None:
+    extents = {"i": 5, "j": 6, "k": 7, "b": 6001}
+    programs = [planned(TEXT, extents, one, DataType.FP64).program for one in (FAR, NEAR)]
+    assert _copied(programs[0]) == {"in0", "in1"}
+    assert_alike(programs, TEXT, extents, 5)
