@@ -73,9 +73,11 @@ def _plainly_bound(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) ->
         if term.ellipsis is not None or len(symbols) != len(shape):
             return None
         inputs.append(symbols)
-        for index, extent in zip(symbols, shape, strict=True):
-            if extents.setdefault(index, extent) != extent:
-                return None
+        extents.update(zip(symbols, shape, strict=True))
+    extent_of = extents.__getitem__
+    for symbols, shape in zip(inputs, shapes, strict=True):
+        if tuple(map(extent_of, symbols)) != shape:
+            return None
     kept = set(output.symbols)
     if len(kept) != len(output.symbols) or not kept <= extents.keys():
         return None

@@ -36,7 +36,7 @@ class Bytes(dict[str, int]):
             return
         if 0 in items.values():
             items = {name: value for name, value in items.items() if value != 0}
-        super().__init__(items)
+        dict.__init__(self, items)
 
     def __missing__(self, tensor: str) -> int:
         return 0

@@ -21,7 +21,7 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.axes import TileAxis, fuse_any_order, tile_axes
-from teir.lower.context import Context, Path, operands_of
+from teir.lower.context import Context, Path, axes_of, operands_of
 from teir.lower.contraction import (
     FEWEST_INSIDE,
     reduction_room,
@@ -56,7 +56,7 @@ def absorbed_leaf(node: Node, context: Context) -> tuple[InvocationNode, tuple[A
     if any(axis.strides[primitive.output] for axis in axes):
         return None
     output_type = context.slots.slots[context.slots.number[primitive.output]].data_type
-    consumed = [context.axes[name] for name in primitive.axes]
+    consumed = axes_of(primitive, context)
     reductions = [axis for axis in consumed if not axis.strides[primitive.output]]
     long = [axis for axis in (*axes, *reductions) if axis.extent > 1]
     if prod(axis.extent for axis in long) > _LONGEST_REDUCTION:
@@ -72,8 +72,9 @@ def runs_inside(
     """True when every reduction runs inside the kernel, which then starts from zero once."""
     if len(absorbed) + len(primitive.k) <= FEWEST_INSIDE or lanes_of(primitive) is not None:
         return True
-    operands, types = operands_of(primitive, replace(path, absorbed=absorbed), context)
-    consumed = [context.axes[name] for name in primitive.axes]
+    consumed = axes_of(primitive, context)
+    inner = replace(path, absorbed=absorbed)
+    operands, types = operands_of(primitive.operands, inner, consumed, context)
     axes = tile_axes([*absorbed, *consumed], primitive.operands)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero=True, ahead=())
     tile = replace(tile, flushes=flushes_subnormals(primitive))
@@ -91,7 +92,7 @@ def covers(
         contraction.n,
     ):
         reductions = [context.axes[name] for name in contraction.k]
-        if all(not axis.strides[output] and not axis.offsets[output] for axis in reductions):
+        if not any(output in axis.strides or output in axis.offsets for axis in reductions):
             return True
     return _region(zero, (), output, context) == _region(contraction, absorbed, output, context)
 

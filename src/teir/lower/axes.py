@@ -19,6 +19,15 @@ class TileAxis(msgspec.Struct, frozen=True, gc=False):
 
 def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
     """The axes with more than one index, in order."""
+    if len(operands) == 3:
+        # Most tiles are of products, and most of their axes leave one operand where it is.
+        a, b, c = operands
+        found = []
+        for axis in axes:
+            if axis.extent > 1:
+                stride = axis.strides.get
+                found.append(TileAxis(axis.extent, (stride(a, 0), stride(b, 0), stride(c, 0))))
+        return found
     return [
         TileAxis(axis.extent, tuple(map(axis.strides.__getitem__, operands)))
         for axis in axes
@@ -34,8 +43,10 @@ def fuse_adjacent(axes: Sequence[TileAxis]) -> list[TileAxis]:
     """
     fused: list[TileAxis] = []
     for axis in axes:
-        while fused and _continues(fused[-1], axis):
+        end = axis.strides[-1] * axis.extent
+        while fused and fused[-1].strides[-1] == end and _continues(fused[-1], axis):
             axis = TileAxis(fused.pop().extent * axis.extent, axis.strides)
+            end = axis.strides[-1] * axis.extent
         fused.append(axis)
     return fused
 
@@ -49,8 +60,6 @@ def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
 
 def _continues(outer: TileAxis, inner: TileAxis) -> bool:
     extent = inner.extent
-    if outer.strides[-1] != inner.strides[-1] * extent:
-        return False
     return outer.strides == tuple([stride * extent for stride in inner.strides])
 
 
@@ -62,10 +71,10 @@ def wrap_in_loops(
     Operands that share a slot move together, so each slot is stepped once.
     """
     for axis in reversed(axes):
-        strides = {}
-        for slot, stride in zip(slots, axis.strides, strict=True):
+        steps = {}
+        for number, stride in enumerate(axis.strides):
             if stride:
-                strides[slot] = stride
-        steps = [Step(slot=slot, stride_bytes=stride) for slot, stride in strides.items()]
-        body = (Loop(extent=axis.extent, steps=tuple(steps), index=None, body=body),)
+                slot = slots[number]
+                steps[slot] = Step(slot=slot, stride_bytes=stride)
+        body = (Loop(extent=axis.extent, steps=tuple(steps.values()), index=None, body=body),)
     return body

@@ -72,18 +72,25 @@ def operand_names(primitive: Primitive) -> tuple[str, ...]:
     return primitive.operands
 
 
+def axes_of(primitive: Primitive, context: Context) -> list[Axis]:
+    """The axes that a primitive consumes."""
+    return list(map(context.axes.__getitem__, primitive.axes))
+
+
 def operands_of(
-    primitive: Primitive, path: Path, context: Context
+    names: Sequence[str], path: Path, consumed: Sequence[Axis], context: Context
 ) -> tuple[tuple[Address, ...], tuple[DataType, ...]]:
-    """Addresses of the first element of the tile, relative to what the loops add, and types."""
-    names = operand_names(primitive)
+    """Addresses of the first element of a tile, relative to what the loops add, and types.
+
+    Of the tensors ``names``; the tile walks ``consumed``.
+    """
     slots, number = context.slots.slots, context.slots.number
-    fixed = [context.axes[name] for name in primitive.axes]
-    moved = [axis.offsets for axis in (*path.axes, *path.absorbed, *fixed) if axis.offsets]
+    moved = [axis.offsets for axis in (*path.axes, *path.absorbed, *consumed) if axis.offsets]
     addresses, types = [], []
     for name in names:
-        slot = number[name]
-        start = sum([offsets[name] for offsets in moved]) if moved else 0
+        slot, start = number[name], 0
+        for offsets in moved:
+            start += offsets[name]
         addresses.append(Address(slot=slot, offset_bytes=start))
         types.append(slots[slot].data_type)
     return tuple(addresses), tuple(types)

@@ -58,16 +58,25 @@ def _rows(rows: WalkedRows, call: Call) -> int:
 
 
 def _steps(call: Call) -> float:
-    """Vector instructions a kernel call executes."""
+    """Vector instructions a kernel call executes.
+
+    The most frequent kernels come first: a case that does not fit costs as much as a formula.
+    """
     kernel = call.kernel
     match kernel:
+        case Elementwise():
+            rows, columns = call.arguments[:2]
+            return len(kernel.accesses) * columns * (1 + rows / kernel.lanes)
+        case TransposeCopy():
+            rows, columns = call.arguments[:2]
+            return 4 * (1 + rows * columns / kernel.lanes)
+        case PanelBlock():
+            blocks = call.arguments[-3] if kernel.repeats else 1
+            return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case GemmBlock():
             depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
             blocks = call.arguments[-1] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
-        case PanelBlock():
-            blocks = call.arguments[-3] if kernel.repeats else 1
-            return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])
         case TileProduct():
             results = prod(call.arguments[:2]) * call.arguments[16] * call.arguments[19]
             return results * (4 + prod(call.arguments[2:11:3]) / 4) / _TILE_LANES
@@ -84,12 +93,6 @@ def _steps(call: Call) -> float:
         case LaneBlock():
             lanes, depth = call.arguments[0], prod(call.arguments[1:10:3])
             return kernel.rows * kernel.columns * (1 + lanes / kernel.lanes) * (2 + depth)
-        case Elementwise():
-            rows, columns = call.arguments[:2]
-            return len(kernel.accesses) * columns * (1 + rows / kernel.lanes)
-        case TransposeCopy():
-            rows, columns = call.arguments[:2]
-            return 4 * (1 + rows * columns / kernel.lanes)
         case BringLines():
             return prod(call.arguments[::2])
         case WalkedSum():

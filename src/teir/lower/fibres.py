@@ -19,7 +19,7 @@ from teir.ir.nodes import (
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf, covers, runs_inside
 from teir.lower.axes import TileAxis, tile_axes
-from teir.lower.context import Context, Path, operand_names, operands_of
+from teir.lower.context import Context, Path, axes_of, operand_names, operands_of
 from teir.lower.contraction import lower_contraction, needs_accumulator
 from teir.lower.contraction_tile import contraction_tile
 from teir.lower.fission import Halves, dot_of, halves_of, run_positions
@@ -255,8 +255,9 @@ def _block_product(
     used: Primitive, path: Path, context: Context, steps: tuple[Step, ...], from_zero: bool
 ) -> tuple[KernelNode, ...] | None:
     """A Contraction of one position for all positions of a block; None where there is none."""
-    operands, types = operands_of(used, path, context)
-    axes = tile_axes([context.axes[name] for name in used.axes], operand_names(used))
+    names, consumed = operand_names(used), axes_of(used, context)
+    operands, types = operands_of(names, path, consumed, context)
+    axes = tile_axes(consumed, names)
     moved = {step.slot: step.stride_bytes for step in steps}
     strides = tuple(moved.get(one.slot, 0) for one in operands)
     row_bytes = types[-1].width + sum((one.extent - 1) * one.strides[-1] for one in axes)
@@ -292,8 +293,9 @@ def _fibre_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> L
 
 
 def _any_leaf(primitive: Primitive, path: Path, context: Context, accumulate: bool) -> Leaf:
-    operands, types = operands_of(primitive, path, context)
-    axes = tile_axes([context.axes[name] for name in primitive.axes], operand_names(primitive))
+    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    operands, types = operands_of(names, path, consumed, context)
+    axes = tile_axes(consumed, names)
     return Leaf(tuple(axes), operands, types[0], types[-1], accumulate)
 
 

@@ -12,7 +12,6 @@ each invocation loops around the nearest kernel. Two rewrites keep every bit and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from msgspec.structs import replace
 
@@ -38,7 +37,14 @@ from teir.lower.balance import balance_of
 from teir.lower.block_shapes import most_accumulators
 from teir.lower.bringing import marks_in
 from teir.lower.calls import calls_of
-from teir.lower.context import Context, Path, operand_names, operands_of, steps_of
+from teir.lower.context import (
+    Context,
+    Path,
+    axes_of,
+    operand_names,
+    operands_of,
+    steps_of,
+)
 from teir.lower.contraction import (
     lower_contraction,
     needs_accumulator,
@@ -284,15 +290,16 @@ def _lower_invocation(
     leaf: InvocationNode, path: Path, context: Context, from_zero: bool
 ) -> tuple[KernelNode, ...]:
     primitive = context.primitives[leaf.primitive]
-    operands, types = operands_of(primitive, path, context)
-    consumed = [context.axes[name] for name in primitive.axes]
-    names = operand_names(primitive)
+    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    operands, types = operands_of(names, path, consumed, context)
     if primitive.operation is not Operation.CONTRACTION:
         axes = tile_axes(consumed, names)
         output_bytes = 0
         if primitive.operation is Operation.COPY:
-            written = [axis for axis in (*path.axes, *consumed) if axis.strides[primitive.output]]
-            output_bytes = types[-1].width * prod([axis.extent for axis in written])
+            output_bytes = types[-1].width
+            for axis in (*path.axes, *consumed):
+                if primitive.output in axis.strides:
+                    output_bytes *= axis.extent
         hints = memory_hints(primitive)
         return lower_elementwise(
             primitive.operation,

@@ -130,13 +130,13 @@ def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
     placed: list[Room] = []
     end = 0
     for room in sorted(rooms, key=lambda room: room.size_bytes, reverse=True):
-        in_the_way = sorted(
+        in_the_way = [
             (starts[other.tensor], starts[other.tensor] + other.size_bytes)
             for other in placed
             if _meet(other.lifetime, room.lifetime)
-        )
+        ]
         start = 0
-        for low, high in in_the_way:
+        for low, high in sorted(in_the_way):
             if start + room.size_bytes <= low:
                 break
             start = max(start, high)
@@ -206,6 +206,8 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
                     walked = (*path, *[self.axes[name] for name in primitive.axes])
                     for name in unknown:
                         _reach(uses[name], name, walked)
+            if not names:
+                continue
             for tensor in scratch:
                 if tensor.name in names:
                     use = uses[tensor.name]

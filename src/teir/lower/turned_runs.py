@@ -94,14 +94,14 @@ def _turned(
     own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
     if any(len(one) != 2 for one in own) or target in whole.inputs:
         return None
-    if any(axes[name].is_sparse for one in copies for name in one.axes):
-        return None
-    if any(axis.strides[target] for axis in above):
-        return None
     rows, runs = sorted(own[0], key=lambda axis: axis.strides[target])
     width, run_bytes = rows.strides[target], runs.strides[target]
     is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * _LINE_BYTES // 2
     if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
+        return None
+    if any(axes[name].is_sparse for one in copies for name in one.axes):
+        return None
+    if any(axis.strides[target] for axis in above):
         return None
     distance = begin_of(own[1], target) - begin_of(own[0], target)
     if not all(

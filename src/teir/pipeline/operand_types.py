@@ -60,7 +60,7 @@ def _dense(data_type: DataType | None, dtype: np.dtype[Any], shape: Sequence[int
     strides = []
     for extent in reversed(shape):
         strides.append(stride)
-        stride *= max(extent, 1)
+        stride *= extent or 1
     return OperandType(data_type, dtype, tuple(shape), tuple(reversed(strides)))
 
 

@@ -152,7 +152,7 @@ def _native_problem(
             operand = contiguous(operand.data_type or stored_type(result), operand.shape)
         used.append(operand)
         walk = _index_strides(term, operand, bound.extents)
-        goes_back = goes_back or min(walk.values(), default=0) < 0
+        goes_back = goes_back or (bool(walk) and min(walk.values()) < 0)
         strides.append(walk)
     out_strides = _index_strides(bound.einsum.output, out, bound.extents)
     if out_is_given:
@@ -275,9 +275,8 @@ def _out_refusal(rule: Rule, expected: str, found: str, hint: str | None = None)
 
 def _require_size(operands: Sequence[OperandType]) -> None:
     for number, operand in enumerate(operands):
-        reach = 0
-        for stride, extent in zip(operand.strides_bytes, operand.shape, strict=True):
-            reach += abs(stride) * (extent - 1)
+        low, high = operand.span_bytes
+        reach = high - low - operand.dtype.itemsize
         if max(reach, prod(operand.shape)) + operand.dtype.itemsize >= LIMIT:
             name = "result" if number == len(operands) - 1 else f"operand {number}"
             raise TeirError(
@@ -296,7 +295,7 @@ def _factor(
     name: str, data_type: DataType, strides: dict[str, int], extents: dict[str, int]
 ) -> Factor:
     tensor = Tensor(name=name, data_type=data_type)
-    if min(strides.values(), default=0) >= 0:
+    if not strides or min(strides.values()) >= 0:
         return Factor(tensor, strides, {})
     offsets = {
         index: stride * (extents[index] - 1) for index, stride in strides.items() if stride < 0

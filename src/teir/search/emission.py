@@ -139,10 +139,11 @@ class Emission(msgspec.Struct):
         With ``flushes`` subnormal numbers count as zero.
         """
         inputs = tuple(inputs)
-        c = tuple(map(self.axis, roles.c))
-        m = tuple(map(self.axis, roles.m))
-        n = tuple(map(self.axis, roles.n))
-        k = tuple(map(self.axis, roles.k))
+        axis = self.axis
+        c = tuple(map(axis, roles.c)) if roles.c else ()
+        m = tuple(map(axis, roles.m)) if roles.m else ()
+        n = tuple(map(axis, roles.n)) if roles.n else ()
+        k = tuple(map(axis, roles.k)) if roles.k else ()
         key = (operation, inputs, output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
@@ -165,7 +166,7 @@ class Emission(msgspec.Struct):
         node = InvocationNode(
             name=self.name(f"do_{primitive.name}"),
             primitive=primitive.name,
-            guard=tuple([GuardTerm(kind=GuardKind.FIRST, axis=axis) for axis in first])
+            guard=tuple([GuardTerm(kind=GuardKind.FIRST, axis=name) for name in first])
             if first
             else (),
         )

@@ -81,9 +81,9 @@ def product_shape(step: Step) -> ProductShape | None:
             return None
         if lanes in n_axes:
             a, b, m_axes, n_axes = b, a, n_axes, m_axes
-    m = min(m_axes, key=lambda axis: axis.strides[out.name], default=None)
+    m = min(m_axes, key=lambda axis: axis.strides[out.name]) if m_axes else None
     is_near = extent_of(free) * out.data_type.width <= _NEAR_BYTES
-    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near), default=None)
+    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near)) if n_axes else None
     return ProductShape(
         a=a,
         b=b,

@@ -81,9 +81,15 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
     """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
     left = list(axes)
     walks = [axis.strides for axis in left]
+    steps = {step for walk in walks for step in walk.items()}
     place = 0
     while place < len(left):
         extent = left[place].extent
+        # Most axes go on nowhere, which a stride on one tensor tells.
+        tensor = next(iter(walks[place]), None)
+        if tensor is None or (tensor, walks[place][tensor] * extent) not in steps:
+            place += 1
+            continue
         wanted = {tensor: stride * extent for tensor, stride in walks[place].items()}
         if wanted == walks[place] or wanted not in walks:
             place += 1

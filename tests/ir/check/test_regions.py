@@ -41,6 +41,8 @@ def test_a_region_has_the_bytes_of_its_steps(dims: list[tuple[int, int]]) -> Non
     strides = [stride for stride, _ in dims]
     assert elements(region(7, dims)) == {7 + sum(map(int.__mul__, strides, one)) for one in points}
     assert region(0, [(16, 3), (4, 4)]).dims == ((4, 12),)
+    assert region(0, [(48, 2), (4, 4), (16, 3), (200, 2)]).dims == ((200, 2), (4, 24))
+    assert region(0, [(0, 5), (16, 1), (4, 3)]).dims == ((4, 3),)
 
 
 def test_a_box_with_one_stride_twice_keeps_all_its_elements() -> None:

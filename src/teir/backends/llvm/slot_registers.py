@@ -31,8 +31,6 @@ def _widest(nodes: tuple[KernelNode, ...]) -> Call | None:
     best: Call | None = None
     for node in nodes:
         call = node if isinstance(node, Call) else _widest(node.body)
-        if call is None:
-            continue
-        if best is None or len(call.operands) > len(best.operands):
+        if best is None or (call is not None and len(call.operands) > len(best.operands)):
             best = call
     return best

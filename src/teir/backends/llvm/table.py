@@ -175,6 +175,12 @@ class _Builder:
         self._words += words
         return at
 
+    def _append_above(self, symbol: str, child: int, words: list[int]) -> int:
+        """A node of one control function and one child: the words after these two."""
+        at = WORD_BYTES * len(self._words)
+        self._words += (self._control[symbol], child - at, *words)
+        return at
+
     @property
     def _next(self) -> int:
         return WORD_BYTES * len(self._words)
@@ -302,12 +308,11 @@ class _Builder:
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
-        slot_of = dict(zip(registers.values(), registers, strict=True))
-        words = [self._control[nest.ENTER], child - self._next]
-        for register, offset in enumerate(offsets):
-            slot = slot_of.get(register)
-            words += (slot_bytes(0 if slot is None else slot), offset)
-        return self._append(words)
+        words = [slot_bytes(0)] * (2 * REGISTER_OPERANDS)
+        words[1::2] = offsets
+        for slot, register in registers.items():
+            words[2 * register] = slot_bytes(slot)
+        return self._append_above(nest.ENTER, child, words)
 
     # Below the enter nodes: pointers live in A, B and C.
 
@@ -325,14 +330,13 @@ class _Builder:
                 child, offsets = self._in_registers(node.body, registers)
                 strides = [0, 0, 0]
                 for step in node.steps:
-                    if step.slot in registers:
-                        strides[registers[step.slot]] = step.stride_bytes
-                symbol = nest.WALK if node.index is None else nest.INDEXED_WALK
-                distance = child - self._next
-                words = [self._control[symbol], distance, node.extent, *strides]
-                if node.index is not None:
-                    words.append(self._cell(node.index))
-                return self._append(words), offsets
+                    register = registers.get(step.slot)
+                    if register is not None:
+                        strides[register] = step.stride_bytes
+                if node.index is None:
+                    return self._append_above(nest.WALK, child, [node.extent, *strides]), offsets
+                words = [node.extent, *strides, self._cell(node.index)]
+                return self._append_above(nest.INDEXED_WALK, child, words), offsets
             case Guarded():
                 child, offsets = self._in_registers(node.body, registers)
                 return self._guarded(node, child), offsets
@@ -350,10 +354,11 @@ class _Builder:
         missing = REGISTER_OPERANDS - len(offsets)
         if sources == [0, 1, 2][: len(sources)]:
             return leaf, (*offsets, *(0,) * missing)  # type: ignore[return-value]
-        words = [self._control[nest.ROUTE], leaf - self._next]
-        for source, offset in zip(sources + [0] * missing, offsets + [0] * missing, strict=True):
+        words: list[int] = []
+        for source, offset in zip(sources, offsets, strict=True):
             words += (source, offset)
-        return self._append(words), _NO_OFFSETS
+        words += [0] * (2 * missing)
+        return self._append_above(nest.ROUTE, leaf, words), _NO_OFFSETS
 
     # Either way.
 

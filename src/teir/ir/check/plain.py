@@ -10,7 +10,8 @@ this pass may give up, but must never accept what they refuse.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from teir.ir.check.collision import Budget, BudgetSpentError, is_injective
 from teir.ir.check.initialised import scratch_written_first
@@ -54,13 +55,15 @@ def _needs(program: Program) -> dict[str, Need] | None:
     found = _walked(schedule, walks, leaves)
     if found is None:
         return None
-    low, high = found.low, found.high
-    if min(low.values(), default=0) <= -LIMIT or max(high.values(), default=0) >= LIMIT:
-        return None
-    is_apart = all(one.is_apart() for one in found.shared.values())
+    needs = {}
+    for name, (low, high) in found.hull.items():
+        if low <= -LIMIT or high >= LIMIT:
+            return None
+        needs[name] = Need(low, high)
+    is_apart = not found.shared or all(one.is_apart() for one in found.shared.values())
     if not (is_apart and found.is_filled) and not _is_proved(program, is_apart, found.is_filled):
         return None
-    return {name: Need(begin, high[name]) for name, begin in low.items()}
+    return needs
 
 
 def _is_proved(program: Program, is_apart: bool, is_filled: bool) -> bool:
@@ -71,15 +74,14 @@ def _is_proved(program: Program, is_apart: bool, is_filled: bool) -> bool:
     return is_filled or not scratch_written_first(resolved, Budget(STEPS))
 
 
-class _Found(NamedTuple):
+class _Found(msgspec.Struct, frozen=True, gc=False):
     """What the walk of a schedule finds: the bytes touched, and accesses that iterations share.
 
     ``shared`` has an entry per outermost parallel node and written tensor. ``is_filled``: every
     scratch byte read was written before.
     """
 
-    low: dict[str, int]
-    high: dict[str, int]
+    hull: Hull
     shared: dict[tuple[str, str], _Shared]
     is_filled: bool
 
@@ -88,8 +90,7 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
     """What the schedule touches; None where a rule about paths does not hold."""
     owners, widths, budget = schedule.owners, schedule.widths, Budget(_BUDGET)
     written = {leaf.tiles[-1][0] for leaf in leaves.values()}
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
+    hulls: list[Hull] = [{}]
     shared: dict[tuple[str, str], _Shared] = {}
     is_filled = True
     running: dict[str, str] = {}
@@ -103,6 +104,7 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
             guards.pop()
             if parallel and parallel[-1] == len(path):
                 parallel.pop()
+            _widen(hulls, walk)
             if owners:
                 _close(levels, walk, name, owners, budget)
             continue
@@ -117,6 +119,7 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
                 parallel.append(len(path))
             running[node.axis] = node.name
             path.append(walk)
+            hulls.append({})
             guards.append(bool(node.guard))
             if owners:
                 levels.append({})
@@ -124,22 +127,18 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
                     if any(scratch.name in strides for _, strides, _ in path):
                         return None
             continue
-        consumed, tiles = leaves[node.primitive]
-        if not running.keys().isdisjoint(consumed):
+        leaf = leaves[node.primitive]
+        if not running.keys().isdisjoint(leaf.consumed):
             return None
         budget.spend(len(path))
+        tiles, hull = leaf.tiles, hulls[-1]
         for tile in tiles:
             tensor, begin, end, _, is_read = tile
-            for extent, strides, offsets in path:
-                if tensor in strides:
-                    end += strides[tensor] * (extent - 1)
-                if tensor in offsets:
-                    begin += offsets[tensor]
-                    end += offsets[tensor]
-            if begin < low.setdefault(tensor, begin):
-                low[tensor] = begin
-            if end > high.setdefault(tensor, end):
-                high[tensor] = end
+            known = hull.get(tensor)
+            if known is None:
+                hull[tensor] = begin, end
+            else:
+                hull[tensor] = min(begin, known[0]), max(end, known[1])
             if tensor in owners:
                 owner = owners[tensor]
                 if owner is not None and owner not in running.values():
@@ -151,7 +150,29 @@ def _walked(schedule: Schedule, walks: dict[str, Walk], leaves: dict[str, Leaf])
                 _share(tile, path, parallel, nodes, owners.get(tensor), tile is tiles[-1], shared)
         if tensor in owners and not node.guard and True not in guards:
             levels[-1].setdefault(tensor, []).append(region(tiles[-1][1], tiles[-1][3]))
-    return _Found(low, high, shared, is_filled)
+    return _Found(hulls[0], shared, is_filled)
+
+
+Hull = dict[str, tuple[int, int]]
+"""The lowest byte touched of every tensor, and the one after the highest, in one iteration of the
+loops around."""
+
+
+def _widen(hulls: list[Hull], walk: Walk) -> None:
+    """End the innermost loop: what its iterations touch, all together, is touched around it."""
+    extent, strides, offsets = walk
+    inside = hulls.pop()
+    outside = hulls[-1]
+    for tensor, (begin, end) in inside.items():
+        if tensor in strides:
+            end += strides[tensor] * (extent - 1)
+        if tensor in offsets:
+            begin += offsets[tensor]
+            end += offsets[tensor]
+        known = outside.get(tensor)
+        outside[tensor] = (
+            (begin, end) if known is None else (min(begin, known[0]), max(end, known[1]))
+        )
 
 
 Level = dict[str, list[Region]]
@@ -171,9 +192,9 @@ def _close(
         budget.spend(len(regions))
         stride, offset = strides.get(tensor, 0), offsets.get(tensor, 0)
         kept = outside.setdefault(tensor, [])
-        for begin, dims in regions:
-            along = region(begin, (*dims, (stride, extent))).dims if stride else dims
-            closed = Region(begin + offset, along)
+        for box in regions:
+            dims = region(0, (*box.dims, (stride, extent))).dims if stride else box.dims
+            closed = Region(box.begin + offset, dims)
             if not kept or kept[-1] != closed:
                 kept.append(closed)
 

@@ -7,7 +7,8 @@ is no table.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+
+import msgspec
 
 from teir.dtypes import DataType
 from teir.ir.check.collision import is_injective
@@ -45,14 +46,14 @@ Tile = tuple[str, int, int, Terms, bool]
 and whether it is read."""
 
 
-class Leaf(NamedTuple):
+class Leaf(msgspec.Struct, frozen=True, gc=False):
     """A primitive: its axes, and its tiles, the output last."""
 
     consumed: frozenset[str]
     tiles: tuple[Tile, ...]
 
 
-class Schedule(NamedTuple):
+class Schedule(msgspec.Struct, frozen=True, gc=False):
     """Nodes in program order, None where the innermost loop ends; tensors and owners of scratch."""
 
     events: list[Node | None]
@@ -63,9 +64,11 @@ class Schedule(NamedTuple):
 
 def flat_schedule(program: Program) -> Schedule | None:
     """The schedule in order; None where names repeat or limits are passed."""
-    types = {tensor.name: tensor.data_type for tensor in program.tensors}
+    types: dict[str, DataType] = {}
     owners: dict[str, str | None] = {}
     tensors = len(program.tensors) + len(program.scratch)
+    for tensor in program.tensors:
+        types[tensor.name] = tensor.data_type
     for tensor in program.scratch:
         types[tensor.name] = tensor.data_type
         owners[tensor.name] = None
@@ -120,17 +123,23 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
     inputs, output = primitive.inputs, primitive.output
     names = primitive.c + primitive.m + primitive.n + primitive.k
     consumed = frozenset(names)
-    types = [schedule.types[name] for name in (*inputs, output)]
-    reached = [walks[name] for name in names]
+    types = list(map(schedule.types.__getitem__, (*inputs, output)))
+    reached = list(map(walks.__getitem__, names))
     if len(consumed) != len(names) or not _is_right(primitive, types, reached):
         raise KeyError(primitive.name)
     is_contraction = primitive.operation is Operation.CONTRACTION
-    moved = [offsets for _, _, offsets in reached if offsets]
-    moving = [(extent, strides) for extent, strides, _ in reached if extent > 1]
+    moving, moved = [], []
+    for extent, strides, offsets in reached:
+        if extent > 1:
+            moving.append((extent, strides))
+        if offsets:
+            moved.append(offsets)
     tiles = []
     for tensor in dict.fromkeys((*inputs, output)):
-        begin = sum([offsets[tensor] for offsets in moved]) if moved else 0
-        end, terms = begin + schedule.widths[tensor], []
+        begin, width, terms = 0, schedule.widths[tensor], []
+        for offsets in moved:
+            begin += offsets[tensor]
+        end = begin + width
         for extent, strides in moving:
             if tensor in strides:
                 stride = strides[tensor]
@@ -141,14 +150,19 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
     if tiles[-1][0] != output:
         # In place: the output is the last tile wherever it stands among the inputs.
         tiles.sort(key=lambda tile: tile[0] == output)
-    if not writes_equal_values(primitive):
-        free = reached[: len(names) - len(primitive.k)]
-        for extent, strides, _ in free:
-            if extent > 1 and output not in strides:
-                raise KeyError(output)
-        if not is_injective(tiles[-1][3]):
-            raise KeyError(output)
+    if is_contraction or not writes_equal_values(primitive):
+        _require_apart(reached[: len(names) - len(primitive.k)], tiles[-1])
     return Leaf(consumed, tuple(tiles))
+
+
+def _require_apart(free: list[Walk], tile: Tile) -> None:
+    """No two points of the axes meet in the output. Raises KeyError where that is not shown."""
+    output, _, _, terms, _ = tile
+    for extent, strides, _ in free:
+        if extent > 1 and output not in strides:
+            raise KeyError(output)
+    if not is_injective(terms):
+        raise KeyError(output)
 
 
 def _is_right(primitive: Primitive, types: list[DataType], reached: list[Walk]) -> bool:

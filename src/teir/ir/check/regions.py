@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from teir.ir.check.collision import Budget
 
@@ -12,7 +13,7 @@ _PASSES = 8
 """Joining stops here; what is left is compared run by run."""
 
 
-class Region(NamedTuple):
+class Region(msgspec.Struct, frozen=True, order=True, gc=False):
     """The elements at begin + sum of stride * index; ``dims`` has (stride, extent), descending."""
 
     begin: int
@@ -30,13 +31,18 @@ class Region(NamedTuple):
 def region(begin: int, dims: Iterable[tuple[int, int]]) -> Region:
     """A region with neighbouring dims merged: ((32, 4), (4, 8)) is ((4, 32),)."""
     merged: list[tuple[int, int]] = []
+    step = count = 0
     for stride, extent in sorted(dims):
         if stride == 0 or extent == 1:
             continue
-        if merged and merged[-1][0] * merged[-1][1] == stride:
-            merged[-1] = (merged[-1][0], merged[-1][1] * extent)
-        else:
-            merged.append((stride, extent))
+        if stride == step * count:
+            count *= extent
+            continue
+        if step:
+            merged.append((step, count))
+        step, count = stride, extent
+    if step:
+        merged.append((step, count))
     merged.reverse()
     return Region(begin, tuple(merged))
 
