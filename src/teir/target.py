@@ -78,6 +78,16 @@ class Isa(Enum):
         return self is Isa.AMX
 
     @property
+    def asks_nearest(self) -> bool:
+        """True where lines of far rows are best asked for into the first cache, and all of them.
+
+        Processors of Intel, which alone have tile registers, take a place of the first cache for
+        every line that is asked for, wherever it shall go. Their servers' third caches are slow
+        for one core: without a request 12 GB/s came from there on Golden Cove, with requests 20.
+        """
+        return self is Isa.AMX
+
+    @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
 

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import itertools
 import mmap
+import re
 import sys
 
 import numpy as np
@@ -316,6 +317,32 @@ def test_sampled_rows_that_lie_far(extent: int, lines: int | None, empty: bool) 
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize(("extent", "lines"), [(6_000, None), (7_000, 5), (12_000, 5)])
+def test_sampled_rows_are_asked_for_sooner_where_requests_bring_them(
+    extent: int, lines: int | None
+) -> None:
+    """From 3 MiB on, and every line."""
+    program = sampled_program({"i": 40, "j": extent, "k": 29, "l": 29}, True)
+    calls = count_calls(lower(program, Isa.AMX).roots)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedSampledSum))
+    requests = emit_kernel(kernel, Isa.AMX).count("call void @llvm.prefetch")
+    assert requests == (0 if lines is None else 5 + 2 * 2 * lines)
+
+
+@pytest.mark.parametrize(("isa", "cache"), [(Isa.AVX512, 2), (Isa.AMX, 3)])
+def test_far_rows_are_brought_where_requests_cost_least(isa: Isa, cache: int) -> None:
+    """Into the second cache, or the first where each takes a place there anyway."""
+    extents = {"i": 160, "j": 21_000, "k": 64}
+    program = program_for(
+        "A[i,k] = B[i,j] * C[j,k]", extents, {"B": "ds"}, DataType.FP64, DataType.I32
+    )
+    (kernel,) = count_calls(lower(program, isa).roots)
+    assert isinstance(kernel, WalkedSum)
+    requests = re.findall(r"call void @llvm.prefetch\S*\(.*\)", emit_kernel(kernel, isa))
+    assert requests
+    assert {f"i32 0, i32 {cache}" in one for one in requests} == {True}
+
+
 def test_a_sampled_zero_has_the_sign_of_a_sum() -> None:
     """Products that are zeros with a minus, and such that become too small, add up to plus zero."""
     program = sampled_program({"i": 2, "j": 1, "k": 8, "l": 8}, False)
@@ -612,6 +639,19 @@ def test_dots_ask_ahead_beyond_what_the_third_cache_holds(extent: int, is_far: b
         dots = [one for one in calls if isinstance(one, WalkedDots)]
         assert dots
         assert all((one.ahead is not None) is expected for one in dots)
+
+
+@pytest.mark.parametrize(("extent", "is_asked"), [(6_000, False), (7_000, True)])
+def test_dots_ask_sooner_where_requests_bring_them(extent: int, is_asked: bool) -> None:
+    """From 3 MiB on, and into the first cache."""
+    text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": 160, "j": extent, "k": 64}
+    program = program_for(text, extents, {"B": "ds", "A": "ds"}, DataType.FP64, DataType.I32)
+    calls = count_calls(lower(program, Isa.AMX).roots)
+    (kernel,) = (one for one in calls if isinstance(one, WalkedDots))
+    requests = re.findall(r"@llvm.prefetch\S*\(.*\)", emit_kernel(kernel, Isa.AMX))
+    assert (kernel.ahead is not None) is is_asked
+    assert requests or not is_asked
+    assert all("i32 0, i32 3" in one for one in requests)
 
 
 @pytest.mark.parametrize("empty", [False, True])

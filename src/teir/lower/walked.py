@@ -36,6 +36,9 @@ Of long rows the hardware fetches most by itself. Neighbouring rows of a matrix 
 same; fibres of deeper levels, which are many more, seldom do. Where sampled dots are the result, no
 other operand is gathered: more of this one stays in the third cache.
 """
+ASKED_BYTES = 3 << 20
+"""Where requests are what brings lines in time (`Isa.asks_nearest`), sampled rows are asked for
+from this size on: beside a second cache of 2 MiB many of them come from beyond it."""
 
 
 _OUTER = {
@@ -370,6 +373,7 @@ def lower_walked_dots(
         return None
     line = lanes == chains and lanes * data_type.width == _LINE_BYTES and isa.has_masks
     far_bytes = _FARTHEST_BYTES if is_result else _FARTHER_BYTES
+    far_bytes = ASKED_BYTES if isa.asks_nearest else far_bytes
     kernel = WalkedDots(
         data_type=data_type,
         pos_type=fibre.pos_type,

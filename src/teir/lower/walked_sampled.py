@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from teir.lower.axes import TileAxis, fuse_any_order
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.walked import Fibre, Leaf, lies_far
+from teir.lower.walked import ASKED_BYTES, Fibre, Leaf, lies_far
 from teir.lower.walked_kernels import Follows, WalkedSampledSum
 from teir.target import Isa
 
@@ -53,6 +53,7 @@ def lower_walked_sampled_sum(
     if max(sizes) > _MOST_VECTORS or any(lies_far(step, fibre) for step in steps):
         return None
     gathered_bytes = sum(steps) * fibre.extent
+    far_bytes = ASKED_BYTES if isa.asks_nearest else _FAR_BYTES
     kernel = WalkedSampledSum(
         data_type=data_type,
         pos_type=fibre.pos_type,
@@ -63,8 +64,8 @@ def lower_walked_sampled_sum(
         vectors=sizes[1],
         masked=lasts[1] < lanes,
         scales=scale is not None,
-        ahead=_AHEAD if gathered_bytes >= _FAR_BYTES else None,
-        in_pairs=_FAR_BYTES <= gathered_bytes < _FARTHER_BYTES,
+        ahead=_AHEAD if gathered_bytes >= far_bytes else None,
+        in_pairs=_FAR_BYTES <= gathered_bytes < _FARTHER_BYTES and not isa.asks_nearest,
     )
     scales = () if scale is None else (scale,)
     operands = (fibre.pos, fibre.crd, fixed, gathered, row, *scales, consumer.operands[-1])

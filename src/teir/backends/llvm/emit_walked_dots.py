@@ -296,8 +296,9 @@ class _Body:
     def ask_for_row(self, place: str) -> None:
         """Ask for the lines of the row at ``place``, which need not exist."""
         row_bytes = len(self.lanes) * self.kernel.lanes * self.kernel.data_type.width
+        cache = Cache.FIRST if self.isa.asks_nearest else Cache.SECOND
         for line in range(0, row_bytes, LINE_BYTES):
-            prefetch(self.text, shift_pointer(self.text, place, line), Cache.SECOND)
+            prefetch(self.text, shift_pointer(self.text, place, line), cache)
 
     def _row(self, block: _Block, position: str, number: int) -> str:
         """Where the gathered row of a position lies; beyond the last that of the last."""

@@ -165,9 +165,9 @@ class SumBody:
         far = text.value(f"call i64 @llvm.smin.i64(i64 {far}, i64 {self.last[follows]})")
         places = self._places({follows: self._coordinate(crd_type, crd, far)})
         row_bytes = len(self.vectors) * self.kernel.lanes * self.kernel.in_type.width
+        cache = Cache.FIRST if self.isa.asks_nearest else Cache.SECOND
         for number, line in product_of(rows, range(0, row_bytes, LINE_BYTES)):
-            place = shift_pointer(text, places[number], line)
-            prefetch(text, place, Cache.SECOND)
+            prefetch(text, shift_pointer(text, places[number], line), cache)
 
     def _order(self) -> list[int]:
         """The sums, those after one another that share what takes most registers."""
