@@ -65,6 +65,15 @@ def test_choices_follow_the_caches(
         assert (choice.packed_a, choice.column_block, choice.prefetches_out) == expected
 
 
+@pytest.mark.parametrize(("side", "is_written_once"), [(800, True), (700, False)])
+def test_short_sums_beyond_the_second_cache_are_written_past_it(
+    side: int, is_written_once: bool
+) -> None:
+    extents = {"i": side, "j": 31, "k": side}
+    assert choice_of(TEXT, extents, FAR, DataType.FP32).streams is is_written_once
+    assert not choice_of(TEXT, extents, NEAR, DataType.FP32).streams
+
+
 def test_blocks_of_a_near_a_stay_small() -> None:
     extents = {"i": 1600, "j": 448, "k": 96}
     assert choice_of(TEXT, extents, FAR, DataType.FP32).column_block == 400 // 2
