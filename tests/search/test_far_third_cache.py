@@ -12,6 +12,7 @@ from teir.lower.kernel_program import Call, KernelNode, inner_nodes
 from teir.lower.kernels import PanelBlock
 from teir.lower.lower import lower
 from teir.search.choice import Packing
+from teir.search.default_choice import default_choice
 from teir.target import Isa
 
 FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
@@ -107,3 +108,28 @@ def test_all_choices_give_the_same_bits() -> None:
         planned(TEXT, extents, machine, DataType.FP64).program for machine in (USUAL, FAR, NEAR)
     ]
     assert_alike(double, TEXT, extents, 3)
+
+
+@pytest.mark.parametrize("depth", [16, 32])
+def test_short_runs_go_through_caches_a_tile_of_l1_at_a_time(depth: int) -> None:
+    extents = {"b": 100000, "d": 384, "h": depth}
+    far = choice_of("hd,bh->bd", extents, FAR, DataType.FP32)
+    assert (far.streams, far.column_block) == (False, 64)
+    assert choice_of("hd,bh->bd", extents, NEAR, DataType.FP32).streams
+
+
+def test_long_panels_go_past_the_caches() -> None:
+    extents = {"b": 150000, "d": 384, "h": 64}
+    assert choice_of("hd,bh->bd", extents, FAR, DataType.FP32).streams
+
+
+def test_results_kept_in_scratch_begin_at_lines_and_go_past_the_caches() -> None:
+    (step,) = planned("hd,bh->bd", {"b": 40000, "d": 384, "h": 32}, FAR).matrix_steps
+    assert not default_choice(step.shape, FAR).streams
+    assert default_choice(replace(step.shape, is_kept=True), FAR).streams
+
+
+def test_all_columns_meet_rows_that_are_read_once() -> None:
+    extents = {"k": 512, "m": 24000, "n": 60}
+    assert choice_of("km,nk->nm", extents, FAR, DataType.FP32).column_block == 60
+    assert choice_of("km,nk->nm", extents, NEAR, DataType.FP32).column_block == 24

@@ -60,7 +60,7 @@ def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None
     copy = Step((b,), target, tuple(_only(axis, b, target, strides[id(axis)]) for axis in moved))
     axes = tuple(_instead(axis, b, target, strides.get(id(axis))) for axis in step.axes)
     inputs = tuple(target if tensor is b else tensor for tensor in step.inputs)
-    return Relaid(normalise(copy), target, normalise(Step(inputs, step.output, axes)))
+    return Relaid(normalise(copy), target, normalise(Step(inputs, step.output, axes, step.is_kept)))
 
 
 def emit_relaid_copy(emission: Emission, one: Relaid, machine: Machine) -> Body:

@@ -26,7 +26,7 @@ class ProductShape(msgspec.Struct, frozen=True, gc=False):
     """A product step: A carries the lanes, B is broadcast; every list outermost first.
 
     ``m`` is the axis of the lanes (the smallest stride on the output), ``n`` the axis of the
-    columns if there is one.
+    columns if there is one. ``is_kept`` as in `Step`.
     """
 
     a: Tensor
@@ -38,6 +38,7 @@ class ProductShape(msgspec.Struct, frozen=True, gc=False):
     n: Span | None
     n_outer: tuple[Span, ...]
     k: tuple[Span, ...]
+    is_kept: bool = False
 
     @property
     def rows(self) -> int:
@@ -94,6 +95,7 @@ def product_shape(step: Step) -> ProductShape | None:
         n=n,
         n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
         k=_in_lines(_reduction_order(reductions, a, b), a, out),
+        is_kept=step.is_kept,
     )
 
 

@@ -59,11 +59,13 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     """out[free axes] = sum over the other axes of the product of one or two inputs.
 
     With one input whose axes all move the output, a copy (which may convert the type).
+    ``is_kept``: the output is scratch, which begins at a line of memory; arrays of users seldom do.
     """
 
     inputs: tuple[Tensor, ...]
     output: Tensor
     axes: tuple[Span, ...]
+    is_kept: bool = False
 
     @property
     def reductions(self) -> tuple[Span, ...]:
@@ -74,7 +76,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 def normalise(step: Step) -> Step:
     """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
     axes = [axis for axis in step.axes if axis.extent > 1]
-    return Step(step.inputs, step.output, tuple(fuse(axes)))
+    return Step(step.inputs, step.output, tuple(fuse(axes)), step.is_kept)
 
 
 def fuse(axes: Sequence[Span]) -> list[Span]:

@@ -257,13 +257,15 @@ class _Steps(msgspec.Struct, frozen=True):
         tensor = Tensor(name=self.emission.name("part"), data_type=self.inside.compute)
         strides, _ = dense_strides(order, self.inside.extents, tensor.data_type.width)
         result = Factor(tensor, strides)
-        self.emit(factors, result, products)
+        self.emit(factors, result, products, is_kept=True)
         last = self.bodies[-1]
         self.bodies[-1] = Body(last.nodes, (*last.scratch, tensor))
         return result
 
-    def emit(self, factors: tuple[Factor, ...], output: Factor, products: int) -> None:
-        step = _step(factors, output, self.inside.extents)
+    def emit(
+        self, factors: tuple[Factor, ...], output: Factor, products: int, is_kept: bool = False
+    ) -> None:
+        step = replace(_step(factors, output, self.inside.extents), is_kept=is_kept)
         self.bodies.append(emit_step(self.emission, step, self.machine, self.choose))
         self.notes.append(StepNote(factors, output, products))
 

@@ -131,7 +131,7 @@ def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduc
     axes = tuple(
         _instead(axis, out.name, scratch.name, strides.get(id(axis))) for axis in step.axes
     )
-    product = normalise(Step(step.inputs, scratch, axes))
+    product = normalise(Step(step.inputs, scratch, axes, is_kept=True))
     moved = [axis for axis in step.axes if id(axis) in strides]
     copied = tuple(_both(axis, out.name, scratch.name, strides[id(axis)]) for axis in moved)
     turned = product_shape(product)
