@@ -126,12 +126,14 @@ class Peaks:
     """What was measured on this machine, in this process, on one core.
 
     Fused multiply-add chains in registers count two operations each; a copy counts the bytes read
-    and the bytes written.
+    and the bytes written. ``tile_flops_per_second``: products of BF16 by tile registers; None where
+    there are none.
     """
 
     fp32_flops_per_second: float
     fp64_flops_per_second: float
     copy_bytes_per_second: float
+    tile_flops_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

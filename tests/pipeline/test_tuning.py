@@ -16,7 +16,12 @@ import teir
 from pipeline.tuning_folder import new_process, own_folder
 from teir.errors import TeirError
 from teir.pipeline import machine_speeds, timing, tuning
-from teir.pipeline.machine_speeds import known_speeds, measured_speeds, tuning_records
+from teir.pipeline.machine_speeds import (
+    known_speeds,
+    machine_of,
+    measured_speeds,
+    tuning_records,
+)
 from teir.pipeline.tuning_records import read_export, read_record, write_export
 from teir.search.machine import Speeds
 
@@ -33,6 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         l3_bytes_per_second=1e11,
         memory_bytes_per_second=2e10,
         l3_bytes=1 << 25,
+        tile_flops_per_second=1e12 if machine_of(1).has_tiles else None,
     )
     monkeypatch.setattr(machine_speeds, "_measure", lambda _: speeds)
     with own_folder(tmp_path, monkeypatch) as folder:

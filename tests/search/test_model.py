@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as as_changed
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,6 +11,7 @@ from search.planned import USUAL
 from teir.dtypes import DataType
 from teir.ir.load import loads
 from teir.ir.nodes import Program
+from teir.ir.printing import print_program
 from teir.lower.work import program_work
 from teir.search.machine import Speeds, assumed_speeds
 from teir.search.model import predict
@@ -147,3 +150,17 @@ def test_assumed_speeds_follow_the_width_of_the_vectors() -> None:
     assert wide.fp32_flops_per_second == 2 * wide.fp64_flops_per_second
     assert wide.flops_per_second(DataType.BF16) == wide.fp32_flops_per_second
     assert wide.flops_per_second(DataType.C128) == wide.fp64_flops_per_second
+
+
+def test_tile_registers_have_a_peak_of_their_own() -> None:
+    text = print_program(product(256, 256, 512, "BF16")).text
+    program = loads(text.replace("K=[k])", 'K=[k]) with {"subnormals": "zero"}'))
+    tiles, speeds = replace(USUAL, has_tiles=True), as_changed(SPEEDS, tile_flops_per_second=2e12)
+    usual = predict(program, USUAL, speeds)
+    assert usual == predict(program, USUAL, SPEEDS)
+    assert predict(program, tiles, SPEEDS) == usual
+    by_tiles = predict(program, tiles, speeds)
+    assert by_tiles.arithmetic_seconds == 2 * 256 * 256 * 512 / 2e12
+    assert by_tiles.memory_seconds == usual.memory_seconds
+    plain = product(256, 256, 512, "BF16")
+    assert predict(plain, tiles, speeds) == predict(plain, USUAL, SPEEDS)

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Order, Packing
-from teir.search.default_choice import reduction_blocks
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
 
 TILES = replace(USUAL, l2_bytes=2 << 20, has_tiles=True)
@@ -44,12 +43,13 @@ def test_short_runs_of_b_are_copied_without_gaps() -> None:
     assert choice_of("fem,fne->nm", extents, USUAL, BF16).packed_b is Packing.NONE
 
 
-def test_long_sums_are_one_block() -> None:
-    extents = {"m": 128, "n": 128, "k": 3600}
-    (step,) = planned("km,nk->nm", extents, TILES, BF16).matrix_steps
-    assert are_tiles(step.shape, TILES)
-    assert reduction_blocks(step.shape, TILES).is_one_block
-    assert not reduction_blocks(step.shape, USUAL).is_one_block
+def test_small_products_are_formed_by_vectors() -> None:
+    for extents, by_tiles in (
+        ({"m": 16, "n": 16, "k": 32}, True),
+        ({"m": 99, "n": 3, "k": 99}, False),
+    ):
+        (step,) = planned("km,nk->nm", extents, TILES, BF16).matrix_steps
+        assert are_tiles(step.shape, TILES) is by_tiles
 
 
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP16])

@@ -53,6 +53,9 @@ def _say_machine(target: Target, peaks: Peaks) -> None:
         ("FP64 peak, one core", f"{peaks.fp64_flops_per_second / 1e9:.1f} GFLOP/s (measured)"),
         ("copy, one core", f"{peaks.copy_bytes_per_second / 1e9:.1f} GB/s (measured)"),
     ]
+    if peaks.tile_flops_per_second is not None:
+        speed = f"{peaks.tile_flops_per_second / 1e9:.1f} GFLOP/s (measured)"
+        rows.insert(-1, ("BF16 peak, one core, by tiles", speed))
     say_table(("machine", ""), rows)
 
 
@@ -74,6 +77,7 @@ def _as_json(target: Target, peaks: Peaks, versions: dict[str, str | None]) -> J
         "peaks": {
             "fp32_flops_per_second": peaks.fp32_flops_per_second,
             "fp64_flops_per_second": peaks.fp64_flops_per_second,
+            "tile_flops_per_second": peaks.tile_flops_per_second,
             "copy_bytes_per_second": peaks.copy_bytes_per_second,
         },
         "limits": {limit.of: limit.largest for limit in LIMITS},

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from teir.arrays.operand import bind_operand
-from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
+from teir.backends.llvm.peak import measure_bf16_peak, measure_copy_bandwidth, measure_fma_peak
 from teir.cli.timing import Speed, seconds_per_call, speed
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.lower.work import program_work
 from teir.pipeline.executable import default_isa
-from teir.target import Peaks
+from teir.target import Isa, Peaks
 
 if TYPE_CHECKING:
     from teir.pipeline.executable import Executable
@@ -25,6 +25,7 @@ def measure_peaks() -> Peaks:
         fp32_flops_per_second=measure_fma_peak(isa, DataType.FP32),
         fp64_flops_per_second=measure_fma_peak(isa, DataType.FP64),
         copy_bytes_per_second=measure_copy_bandwidth(),
+        tile_flops_per_second=measure_bf16_peak(isa) if isa is Isa.AMX else None,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import fields
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
+from teir.ir.subnormals import flushes_subnormals
 from teir.lower.work import program_work
 from teir.pipeline.machine_speeds import (
     KnownSpeeds,
@@ -19,6 +20,7 @@ from teir.pipeline.machine_speeds import (
 from teir.pipeline.plan import Plan
 from teir.pipeline.timing import draw_operands, seconds_per_call
 from teir.search.choice import Choice
+from teir.search.machine import Speeds
 from teir.search.model import Prediction, predict
 from teir.search.tree import TreeProgram
 from teir.search.tuning import Choices, default_choices, one_away
@@ -74,12 +76,20 @@ def _share(program: Program, seconds: float, known: KnownSpeeds, threads: int) -
         peak = known.speeds.memory_bytes_per_second
         share = work.bytes_moved / seconds / peak
         return f"{in_time(seconds)}, {100 * share:.0f} % of {peak / 1e9:.0f} GB/s"
-    peak = threads * known.speeds.flops_per_second(_output_type(program))
+    peak = threads * _peak(program, known.speeds)
     rate = work.flops / seconds
     return (
         f"{in_time(seconds)}, {rate / 1e9:.1f} GFLOP/s, "
         f"{100 * rate / peak:.0f} % of the peak of {peak / 1e9:.0f}"
     )
+
+
+def _peak(program: Program, speeds: Speeds) -> float:
+    """Operations per second of what forms most products of the program."""
+    by_tiles = speeds.tile_flops_per_second
+    if by_tiles is not None and any(map(flushes_subnormals, program.primitives)):
+        return by_tiles
+    return speeds.flops_per_second(_output_type(program))
 
 
 def _output_type(program: Program) -> DataType:

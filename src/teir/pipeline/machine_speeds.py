@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 import msgspec
 
-from teir.backends.llvm.peak import measure_copy_bandwidth, measure_fma_peak
+from teir.backends.llvm.peak import measure_bf16_peak, measure_copy_bandwidth, measure_fma_peak
 from teir.dtypes import DataType
 from teir.pipeline.tuning_records import MachineKey, TuningRecords, machine_key
 from teir.runtime.private_files import cache_folder
@@ -64,7 +64,7 @@ def _machine(target: Target, threads: int) -> Machine:
         l3_bytes=target.caches.l3_bytes,
         threads=threads,
         threaded_work=_THREADED_WORK,
-        has_tiles=target.isa is Isa.AMX,
+        has_tiles=_has_tiles(target),
     )
 
 
@@ -131,12 +131,18 @@ def _measure(target: Target) -> Speeds:
         ),
         memory_bytes_per_second=measure_copy_bandwidth(rounds=4),
         l3_bytes=caches.l3_bytes,
+        tile_flops_per_second=measure_bf16_peak(target.isa) if _has_tiles(target) else None,
     )
+
+
+def _has_tiles(target: Target) -> bool:
+    return target.isa is Isa.AMX
 
 
 def _assumed() -> KnownSpeeds:
     target = host()
-    speeds = assumed_speeds(target.isa.vector_bytes, target.caches.l3_bytes)
+    caches, tiles = target.caches, _has_tiles(target)
+    speeds = assumed_speeds(target.isa.vector_bytes, caches.l3_bytes, tiles)
     return KnownSpeeds(speeds, "assumed; teir tune measures them", False)
 
 
@@ -149,7 +155,10 @@ def _on_file() -> KnownSpeeds | None:
         record = msgspec.json.decode(data, type=SpeedsRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    numbers = [getattr(record.speeds, field.name) for field in fields(Speeds)]
+    if (record.speeds.tile_flops_per_second is not None) != _has_tiles(host()):
+        return None
+    values = [getattr(record.speeds, field.name) for field in fields(Speeds)]
+    numbers = [value for value in values if value is not None]
     if record.teir_speeds != FORMAT or record.machine != key:
         return None
     if not all(0 < number < 1e18 for number in numbers):

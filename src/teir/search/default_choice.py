@@ -34,7 +34,6 @@ from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
 from teir.search.step import Span
 from teir.search.tile_registers import (
-    TILE_DEPTH,
     are_tiles,
     pads_runs,
     tile_column_block,
@@ -347,8 +346,6 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
 
     Large ones leave the caches before the next block is added, so their blocks are long.
     """
-    if are_tiles(shape, machine):
-        return TILE_DEPTH
     out = shape.out.data_type
     depth = reduction_depth(out)
     if out.accumulator is not out:

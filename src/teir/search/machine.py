@@ -9,6 +9,8 @@ import msgspec
 from teir.dtypes import DataType
 from teir.passes.cache_blocks import panel_rows
 
+_TILE_FLOPS = 1024
+"""Operations of a cycle on tile registers."""
 _LARGE_SECOND_CACHE = 2 << 20
 _FAR_THIRD = 32
 """A second cache of at least so many bytes, beside a third of more than so many times its size, is
@@ -52,6 +54,7 @@ class Speeds:
     """What one core reaches, for the model: multiply-adds in registers, and copies in each cache.
 
     Multiply-adds count two operations, copies the bytes read and the bytes written.
+    ``tile_flops_per_second``: products of BF16 by tile registers; None where there are none.
     """
 
     fp32_flops_per_second: float
@@ -60,6 +63,7 @@ class Speeds:
     l3_bytes_per_second: float
     memory_bytes_per_second: float
     l3_bytes: int
+    tile_flops_per_second: float | None = None
 
     def flops_per_second(self, out: DataType) -> float:
         """The peak of sums kept for outputs of this type."""
@@ -67,8 +71,11 @@ class Speeds:
         return self.fp64_flops_per_second if is_double else self.fp32_flops_per_second
 
 
-def assumed_speeds(vector_bytes: int, l3_bytes: int) -> Speeds:
-    """Where nothing was measured: a core of 3.5 GHz with two multiply-add units."""
+def assumed_speeds(vector_bytes: int, l3_bytes: int, has_tiles: bool = False) -> Speeds:
+    """Where nothing was measured: a core of 3.5 GHz with two multiply-add units.
+
+    Tile registers multiply 16 x 16 x 32 numbers in 16 cycles.
+    """
     cycles = 3.5e9
     return Speeds(
         fp32_flops_per_second=cycles * vector_bytes,
@@ -77,4 +84,5 @@ def assumed_speeds(vector_bytes: int, l3_bytes: int) -> Speeds:
         l3_bytes_per_second=cycles * 12,
         memory_bytes_per_second=20e9,
         l3_bytes=l3_bytes,
+        tile_flops_per_second=cycles * _TILE_FLOPS if has_tiles else None,
     )

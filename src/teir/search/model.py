@@ -32,6 +32,7 @@ from teir.ir.nodes import (
     Primitive,
     Program,
 )
+from teir.ir.subnormals import flushes_subnormals
 from teir.search.machine import Machine, Speeds
 
 _LINE = 64
@@ -50,6 +51,13 @@ _GATHERED = 6.0
 """How many times as long a product takes whose lanes are not adjacent."""
 _TURNED = 2.5
 """How many times as long a copy takes between the caches where it transposes."""
+
+
+_BY_TILES = 8192
+"""Products of a tile of the program from which tile registers form it."""
+_TILE_ROWS = 16
+_STORED_BY_TILES = 0.18e-9
+"""Seconds in which a result leaves a tile register, is added and rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +172,8 @@ def _kernel_time(leaf: _Leaf, machine: Machine, speeds: Speeds) -> tuple[float, 
     data_type = leaf.types[primitive.output]
     if primitive.operation is not Operation.CONTRACTION:
         return 0.0, leaf.trips * _CALL * max(1, _outer_extent(leaf.tile))
+    if speeds.tile_flops_per_second is not None and _is_by_tiles(leaf, machine):
+        return _tile_time(leaf, speeds.tile_flops_per_second)
     peak = speeds.flops_per_second(data_type)
     products = leaf.trips * prod(axis.extent for axis in leaf.tile)
     flops = 2 * products * (4 if data_type.is_complex else 1)
@@ -185,6 +195,22 @@ def _kernel_time(leaf: _Leaf, machine: Machine, speeds: Speeds) -> tuple[float, 
     blocks = leaf.trips * free // max(1, sides) * ceil(vectors / tall) * ceil(width / wide)
     step = 2 * lanes * 2 / peak
     return seconds, blocks * (_CALL + 2 * tall * wide * step)
+
+
+def _is_by_tiles(leaf: _Leaf, machine: Machine) -> bool:
+    """True where tile registers form the product, as far as its type and its size say."""
+    is_pairs = flushes_subnormals(leaf.primitive)
+    return machine.has_tiles and is_pairs and prod(axis.extent for axis in leaf.tile) >= _BY_TILES
+
+
+def _tile_time(leaf: _Leaf, peak: float) -> tuple[float, float]:
+    """As `_kernel_time`: tiles hold 16 rows each, whatever exists of them."""
+    products = leaf.trips * prod(axis.extent for axis in leaf.tile)
+    rows, _, _ = _block_sides(leaf)
+    height = 1 if rows is None else rows.extent
+    filled = height / (_TILE_ROWS * ceil(height / _TILE_ROWS))
+    free = prod(axis.extent for axis in leaf.tile if axis.strides[leaf.primitive.output])
+    return 2 * products / (peak * filled), leaf.trips * (_CALL + free * _STORED_BY_TILES)
 
 
 def _outer_extent(tile: Sequence[Axis]) -> int:

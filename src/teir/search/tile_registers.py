@@ -1,8 +1,8 @@
 """What products that tile registers form ask of a choice: their panels, blocks and layouts.
 
 The kernel packs rows of A by itself, 16 to a tile, and copies columns of B, so it wants many of
-both in one call: rows in panels without remainders, long sums in one block, and reductions of B
-that follow one another, for every run of them is padded to whole groups of 32 steps.
+both in one call: rows in panels without remainders, and reductions of B that follow one another,
+for every run of them is padded to whole groups of 32 steps.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
-TILE_DEPTH = 2560
-"""Products of a reduction block, at most half more: beside two tiles of rows the second cache has
-room for some tiles of columns."""
 _TILE = 16
 _GROUP = 32
 _LEAST_COLUMNS = 4
