@@ -16,6 +16,7 @@ from teir.passes.cache_blocks import (
     packs_lanes,
     panel_rows,
     reduction_depth,
+    rows_fill_second_cache,
 )
 
 L1, L2 = 32 << 10, 1 << 20
@@ -85,3 +86,22 @@ def test_columns_that_whole_pages_separate_are_packed() -> None:
     assert packs_columns(meeting, USUAL)
     assert not packs_columns(replace(meeting, side=4), USUAL)
     assert not packs_columns(replace(meeting, apart=8256), USUAL)
+
+
+@pytest.mark.parametrize(
+    ("size", "l2", "l3", "readers", "wants"),
+    [
+        (1 << 20, 2 << 20, 105 << 20, 1024, True),
+        (1 << 20, 2 << 20, 64 << 20, 1024, False),
+        (1 << 20, 1 << 20, 32 << 20, 1024, False),
+        (1 << 17, 2 << 20, 105 << 20, 1024, False),
+        (1 << 20, 2 << 20, 105 << 20, 127, False),
+    ],
+    ids=["server", "desktop", "near", "small", "few readers"],
+)
+def test_short_rows_are_packed_where_the_third_cache_is_far(
+    size: int, l2: int, l3: int, readers: int, wants: bool
+) -> None:
+    rows = Walked(side=32, depth=256, readers=readers, step=128, farthest=4096, apart=4, width=4)
+    assert not packs_lanes(rows, 48 << 10, USUAL)
+    assert rows_fill_second_cache(rows, size, l2, l3, USUAL) is wants

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
 from passes.sample_programs import product
+from teir.ir.check import check
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
@@ -95,3 +97,14 @@ def test_a_finished_program_stays_the_same_object() -> None:
     once = optimise(program, ONE_CORE)[-1][1]
     assert once is not program
     assert optimise(once, ONE_CORE)[-1][1] is once
+
+
+@pytest.mark.parametrize("name", ["backend-1-gemm", "backend-2-brgemm"])
+def test_short_rows_are_copied_where_the_third_cache_is_far(name: str) -> None:
+    text = files("teir").joinpath("examples", f"{name}.teir").read_text(encoding="utf-8")
+    program = parse_program(text)
+    server = replace(ONE_CORE, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+    for facts, is_packed in ((server, True), (replace(server, l3_bytes=64 << 20), False)):
+        made = optimise(program, facts)[-1][1]
+        assert check(made).ok
+        assert any("in0_packed" in one.inputs for one in made.primitives) is is_packed

@@ -31,6 +31,21 @@ _ALWAYS = 64
 _WAYS = 8
 """Columns that whole pages separate share one set of the first cache, which has so many ways."""
 
+_LARGE_SECOND_CACHE = 2 << 20
+_FAR_THIRD = 32
+"""A second cache of at least so many bytes, beside a third of more than so many times its size, is
+that of a server whose cores share the third over a mesh: far, and slow to read for one of them.
+Measured on Golden Cove (105 MB beside 2 MB: 20 GB/s a core from the third, 10 from memory)."""
+_NEAR_STRIDE_BYTES = 1024
+_LARGE_PART = 8
+"""Where the third cache is far: rows so far apart, of an operand that takes at least this part of
+the second cache, are packed. Vectors that cross lines take two loads each."""
+
+
+def is_third_cache_far(l2_bytes: int, l3_bytes: int) -> bool:
+    """True where what the second cache loses is worth asking for again in time."""
+    return l2_bytes >= _LARGE_SECOND_CACHE and l3_bytes > _FAR_THIRD * l2_bytes
+
 
 def reduction_depth(out: DataType) -> int:
     """Products after which a sum is cut; narrow outputs are cut less: a cut needs a wide sum."""
@@ -108,6 +123,20 @@ def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
     least = worth.readers * (1.5 if is_wide else 2)
     far = worth.far_bytes // (2 if a.readers >= _ALWAYS * worth.readers else 1)
     return is_big and a.readers >= least and a.farthest >= far
+
+
+def rows_fill_second_cache(
+    a: Walked, size_bytes: int, l2_bytes: int, l3_bytes: int, worth: Worth
+) -> bool:
+    """True for rows in short runs that many columns read, of ``size_bytes`` in all that count
+    beside the second cache, where the third is far.
+
+    Read in place they are nearly as good: no reason to lay operands otherwise.
+    """
+    if not is_third_cache_far(l2_bytes, l3_bytes) or _LARGE_PART * size_bytes < l2_bytes:
+        return False
+    is_read_often = a.readers >= 2 * worth.readers and is_worth_packing(a, worth)
+    return is_read_often and a.farthest >= _NEAR_STRIDE_BYTES
 
 
 def packs_columns(b: Walked, worth: Worth) -> bool:

@@ -10,10 +10,11 @@ The operand that carries the lanes is packed where its lanes lie apart, or its r
 steps (multiples of 4096 bytes meet in one cache set) and are read often: [loops][k][row], rows
 adjacent. The other operand is packed where its reductions lie apart and many rows read them:
 [loops][column][k], columns padded by a line, or [loops][k][column] where its columns are adjacent
-already. What that means in numbers is in `teir.passes.cache_blocks`. The copy stands before the
-outermost loop that reads the same elements again and for which they fit: twice the second cache for
-lanes, of which a panel at a time is near, half of the third for the others. Branches that walk the
-operand alike share one copy. No sum changes.
+already. Where the third cache is far, short rows of a large operand are packed too. What that means
+in numbers is in `teir.passes.cache_blocks`. The copy stands before the outermost loop that reads
+the same elements again and for which they fit: twice the second cache for lanes, of which a panel
+at a time is near, half of the third for the others. Branches that walk the operand alike share one
+copy. No sum changes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
-from teir.passes.cache_blocks import Walked, packs_columns, packs_lanes
+from teir.passes.cache_blocks import Walked, packs_columns, packs_lanes, rows_fill_second_cache
 from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds, walked
@@ -67,8 +68,13 @@ class _Wish:
         return (self.operand, self.loops, self.across, self.along)
 
 
-def _packed(draft: Draft, facts: Facts, nodes: Siblings) -> tuple[Siblings, tuple[Tensor, ...]]:
-    """The siblings with the copies that belong before them, and the scratch they fill."""
+def _packed(
+    draft: Draft, facts: Facts, nodes: Siblings, around: tuple[str, ...] = ()
+) -> tuple[Siblings, tuple[Tensor, ...]]:
+    """The siblings with the copies that belong before them, and the scratch they fill.
+
+    ``around`` are the loops around them.
+    """
     changed: list[Node] = []
     copies: dict[int, list[Node]] = {}
     scratch: dict[tuple[object, ...], Tensor] = {}
@@ -77,7 +83,7 @@ def _packed(draft: Draft, facts: Facts, nodes: Siblings) -> tuple[Siblings, tupl
     for at, node in enumerate(nodes):
         if not isinstance(node, IterationNode):
             continue
-        for wish in _wishes(draft, facts, node):
+        for wish in _wishes(draft, facts, node, around):
             if wish.operand in written:
                 continue
             tensor = scratch.get(wish.walk)
@@ -91,7 +97,7 @@ def _packed(draft: Draft, facts: Facts, nodes: Siblings) -> tuple[Siblings, tupl
         if isinstance(node, IterationNode):
             if moved:
                 node = _reading(draft, node, moved)
-            children, owned = _packed(draft, facts, node.children)
+            children, owned = _packed(draft, facts, node.children, (*around, node.axis))
             if children is not node.children:
                 node = replace(node, children=children, scratch=(*node.scratch, *owned))
         changed.append(node)
@@ -118,7 +124,9 @@ def _reading(draft: Draft, node: IterationNode, moved: dict[str, dict[str, str]]
     return replace(node, children=tuple(children))
 
 
-def _wishes(draft: Draft, facts: Facts, node: IterationNode) -> list[_Wish]:
+def _wishes(
+    draft: Draft, facts: Facts, node: IterationNode, around: tuple[str, ...]
+) -> list[_Wish]:
     """What the Contractions below this loop want packed right before it."""
     if node.guard or draft.axes[node.axis].is_sparse:
         return []
@@ -131,12 +139,16 @@ def _wishes(draft: Draft, facts: Facts, node: IterationNode) -> list[_Wish]:
                 if not child.guard and not draft.axes[child.axis].is_sparse:
                     stack.append(((*loops, child.axis), child))
                 continue
-            found += _wishes_of_leaf(draft, facts, child, loops)
+            found += _wishes_of_leaf(draft, facts, child, loops, around)
     return found
 
 
 def _wishes_of_leaf(
-    draft: Draft, facts: Facts, leaf: InvocationNode, loops: tuple[str, ...]
+    draft: Draft,
+    facts: Facts,
+    leaf: InvocationNode,
+    loops: tuple[str, ...],
+    around: tuple[str, ...],
 ) -> list[_Wish]:
     primitive = draft.primitives[leaf.primitive]
     if primitive.operation is not Operation.CONTRACTION or leaf.guard:
@@ -170,7 +182,12 @@ def _wishes_of_leaf(
         if not all(_moves(draft, name, operand) for name in summed):
             continue
         walk = walked(draft, operand, (*inside, *across), summed, readers)
-        if _wants(facts, walk, operand == lanes):
+        sums = [name for name in inside if not _moves(draft, name, primitive.output)]
+        rows_walk = walked(draft, operand, across, (*sums, *summed), readers)
+        outside = [name for name in around if _moves(draft, name, operand)]
+        whole_bytes = size_bytes * extent_of(draft, outside)
+        fills = operand == lanes and _fills_cache(facts, rows_walk, whole_bytes)
+        if fills or _wants(facts, walk, operand == lanes):
             wishes.append(_Wish(leaf.name, operand, operand == lanes, inside, across, summed))
     return wishes
 
@@ -183,6 +200,11 @@ def _wants(facts: Facts, walk: Walked, is_lanes: bool) -> bool:
     if is_lanes:
         return packs_lanes(walk, facts.l1_bytes, facts.packing)
     return packs_columns(walk, facts.packing)
+
+
+def _fills_cache(facts: Facts, rows: Walked, whole_bytes: int) -> bool:
+    """``rows`` as all their sums walk them, of loops too; ``whole_bytes`` of the operand in all."""
+    return rows_fill_second_cache(rows, whole_bytes, facts.l2_bytes, facts.l3_bytes, facts.packing)
 
 
 def _copy(draft: Draft, wish: _Wish) -> tuple[Tensor, InvocationNode]:

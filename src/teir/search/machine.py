@@ -7,15 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from teir.dtypes import DataType
-from teir.passes.cache_blocks import panel_rows
+from teir.passes.cache_blocks import is_third_cache_far, panel_rows
 
 _TILE_FLOPS = 1024
 """Operations of a cycle on tile registers."""
-_LARGE_SECOND_CACHE = 2 << 20
-_FAR_THIRD = 32
-"""A second cache of at least so many bytes, beside a third of more than so many times its size, is
-that of a server whose cores share the third over a mesh: far, and slow to read for one of them.
-Measured on Golden Cove (105 MB beside 2 MB: 20 GB/s a core from the third, 10 from memory)."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,8 +32,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def has_far_third_cache(self) -> bool:
         """True where what the second cache loses is worth asking for again in time."""
-        is_large = self.l2_bytes >= _LARGE_SECOND_CACHE
-        return is_large and self.l3_bytes > _FAR_THIRD * self.l2_bytes
+        return is_third_cache_far(self.l2_bytes, self.l3_bytes)
 
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""

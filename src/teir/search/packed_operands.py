@@ -8,7 +8,14 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
-from teir.passes.cache_blocks import USUAL, Walked, is_worth_packing, packs_columns, packs_lanes
+from teir.passes.cache_blocks import (
+    USUAL,
+    Walked,
+    is_worth_packing,
+    packs_columns,
+    packs_lanes,
+    rows_fill_second_cache,
+)
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
 from teir.search.panel_rows import gains_by_following
@@ -28,10 +35,6 @@ where one axis is summed in one block."""
 FEW_COLUMNS = 64
 _SHORT_RUN_BYTES = 512
 """Bytes of a run along the reductions below which the processor does not read ahead in time."""
-_NEAR_STRIDE_BYTES = 1024
-_LARGE_PART = 8
-"""Where the third cache is far: rows so far apart, of an A that takes at least this part of the
-second cache, are packed. Vectors that cross lines take two loads each."""
 _MANY = 640
 """Rows and columns from which moving an operand once more costs little."""
 
@@ -53,16 +56,12 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
 
 
 def fills_second_cache(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True for a large A in short rows that many columns read, where the third cache is far.
-
-    Not a reason to lay operands otherwise: read in place, such an A is nearly as good.
-    """
-    if not machine.has_far_third_cache or shape.m is None or not k:
+    """True where the rule of rows beside the second cache says so, of one run of rows."""
+    if shape.m is None or not k:
         return False
     a = _walked(shape.a, shape.m, k, shape.columns)
-    is_large = _LARGE_PART * a.side * a.depth * a.width >= machine.l2_bytes
-    is_read_often = a.readers >= 2 * USUAL.readers and is_worth_packing(a, USUAL)
-    return is_large and is_read_often and a.farthest >= _NEAR_STRIDE_BYTES
+    size = a.side * a.depth * a.width
+    return rows_fill_second_cache(a, size, machine.l2_bytes, machine.l3_bytes, USUAL)
 
 
 def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
