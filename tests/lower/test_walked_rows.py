@@ -616,6 +616,17 @@ def test_sampled_dots_are_all_one_kernel() -> None:
     assert kernel.rows is not None
 
 
+@pytest.mark.parametrize(("width", "is_formed"), [(8, False), (16, True)])
+def test_dots_form_the_address_of_a_row_once(width: int, is_formed: bool) -> None:
+    """Where its vectors are several."""
+    text, extents = "A[i,j] = B[i,j] * C[i,k] * D[j,k]", {"i": 640, "j": 9, "k": width}
+    program = program_for(text, extents, {"B": "ds", "A": "ds"}, DataType.FP64, DataType.I32)
+    (kernel,) = count_calls(lower(program, Isa.AVX512).roots)
+    assert isinstance(kernel, WalkedDots)
+    assert ('asm "", "=r,0"(ptr' in emit_kernel(kernel, Isa.AVX512)) is is_formed
+    assert 'asm "", "=r,0"(ptr' not in emit_kernel(kernel, Isa.NEON)
+
+
 def _requests_of_fixed_rows(kernel: WalkedDots) -> int:
     """How many lines are asked for because the fixed row moves."""
     assert kernel.rows is not None

@@ -30,6 +30,7 @@ from teir.backends.llvm.emit_halving import emit_halving
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import narrow, round_factor, widen
+from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     Cache,
@@ -60,6 +61,8 @@ which is not a run that prefetchers follow. Single rows are where gathered ones 
 once, whose fibres are long, always."""
 _LONG_ROW = 8
 """Vectors from which rows formed at once are asked for."""
+_FORMED = 2
+"""Vectors from which the address of a row formed by itself is formed once."""
 
 
 def walked_dots_arguments(kernel: WalkedDots) -> tuple[str, ...]:
@@ -307,7 +310,11 @@ class _Body:
         if block.existing is not None and number > block.positions - _REST_STEP:
             inside = text.value(f"icmp sgt i64 {block.existing}, {number}")
             offset = text.value(f"select i1 {inside}, i64 {number}, i64 0")
-        return self._row_at(text.value(f"add i64 {position}, {offset}"))
+        place = self._row_at(text.value(f"add i64 {position}, {offset}"))
+        if block.rows > 1 or len(self.lanes) < _FORMED or not self.isa.multiplies_from_memory:
+            return place
+        # Else LLVM adds a base and an index in each multiply-add, which Intel's split in two.
+        return opaque(text, "ptr", place)
 
     def _row_at(self, position: str) -> str:
         text, width = self.text, self.kernel.crd_type.width
