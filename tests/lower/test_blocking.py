@@ -49,3 +49,11 @@ def test_blocks_of_narrow_types_are_those_of_any_avx512() -> None:
         for isa in (Isa.AVX512, Isa.AMX)
     )
     assert one == two
+
+
+def test_deep_sums_from_beyond_the_first_cache_read_few_lines() -> None:
+    """Wide blocks read A less often: what hot tiles gain by tall ones is lost on its way."""
+    deep = choose_blocking(1600, 96, 448, Isa.AMX, DataType.FP32, DataType.FP32)
+    hot = choose_blocking(64, 96, 38, Isa.AMX, DataType.FP32, DataType.FP32)
+    assert [cut.size for cut in deep.columns] == [9, 8]
+    assert [cut.size for cut in hot.columns] == [6]

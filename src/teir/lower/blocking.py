@@ -40,6 +40,9 @@ _PAGE_BYTES = 4096
 _LINES_PER_SET = 8
 _CROWDED_SETS = 2
 """Sets so few that the columns of a register block would not all stay."""
+_LINE_AT_TWICE = 3
+"""Cost of a line from beyond the first cache where two multiply-adds are done a cycle, in those:
+the line takes as long as elsewhere. Tiles of deep sums lose a tenth where it counts for one."""
 _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
@@ -114,7 +117,8 @@ def choose_blocking(
             continue
         cost = _cost(vectors, columns, height, width, steps)
         if streams:
-            cost += _traffic(tile, height * lanes, width)
+            line = _LINE_AT_TWICE if steps.loads_show else 1
+            cost += line * _traffic(tile, height * lanes, width)
         if holds_depth(1, 1, depth):
             run = min(height, _LONG_RUN if width >= _SOME_COLUMNS else 1)
             cost += _RUN_COST * columns * -(-vectors // run)
