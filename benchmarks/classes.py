@@ -44,9 +44,9 @@ DTYPES = {
 _SETTLING_SECONDS = 0.5
 
 
-def measure_case(case: Case, settings: Settings) -> Figure:
+def measure_case(case: Case, settings: Settings, *, is_tuned: bool) -> Figure:
     operands = draw(case, settings.data_type, settings.offset_bytes)
-    ours = our_call(case, settings.data_type, operands, settings.threads)
+    ours = our_call(case, settings.data_type, operands, settings.threads, is_tuned=is_tuned)
     settle(ours, _SETTLING_SECONDS)
     form = "program" if case.program else "plan"
     rounds, forms = measure_contenders(case, settings, operands, ours, form)
@@ -76,7 +76,7 @@ def measure_column(arguments: argparse.Namespace) -> int:
     figures = []
     cases = chosen_cases(arguments.class_name, arguments.only, settings.data_type)
     for case in cases[arguments.first : arguments.last]:
-        figure = measure_case(case, settings)
+        figure = measure_case(case, settings, is_tuned=arguments.tuned)
         print_row(figure)
         figures.append(figure)
     record = {
@@ -109,7 +109,7 @@ def measure_all_columns(arguments: argparse.Namespace, given: Sequence[str]) -> 
             records[column.value] = json.loads(path.read_text(encoding="utf-8"))
     settings = {
         name: getattr(arguments, name)
-        for name in ("class_name", "dtype", "rounds", "threads", "offset")
+        for name in ("class_name", "dtype", "rounds", "threads", "offset", "tuned")
     }
     record = {
         "machine": {**machine(), **peer_versions()},
@@ -128,6 +128,9 @@ def read_arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument(
+        "--tuned", action="store_true", help="class a's programs as `teir tune` leaves them"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(

@@ -20,12 +20,15 @@ from teir.pipeline.program_tuning import measured_variants
 _PARALLEL_AXES = ("m", "n")
 
 
-def our_call(case: Case, data_type: DataType, operands: Operands, threads: int) -> Call:
-    """A planned einsum that writes into ``out``, or the example program, tuned."""
+def our_call(
+    case: Case, data_type: DataType, operands: Operands, threads: int, *, is_tuned: bool
+) -> Call:
+    """A planned einsum that writes into ``out``, or the example program, as written or tuned."""
     if case.program is None:
         plan = teir.plan(case.einsum, *operands.inputs, threads=threads)
         return partial(plan, *operands.inputs, out=operands.out)
-    program = _fastest(configuration(case.program, data_type, threads), threads)
+    written = configuration(case.program, data_type, threads)
+    program = _fastest(written, threads) if is_tuned else written
     arrays = {f"in{place}": array for place, array in enumerate(operands.inputs)}
     executable = teir.compile(program, threads=threads)
     return bound_call(executable, {**arrays, "out": operands.out})
