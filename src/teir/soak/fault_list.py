@@ -363,8 +363,8 @@ FAULTS = (
     Fault(
         "a pointer that does not move",
         "backends/llvm/table.py",
-        "strides[registers[step.slot]] = step.stride_bytes",
-        "strides[registers[step.slot]] = step.stride_bytes * (registers[step.slot] != 1)",
+        "strides[register] = step.stride_bytes",
+        "strides[register] = step.stride_bytes * (register != 1)",
         PROGRAMS,
     ),
     # The cache, the entry point and the front end.
