@@ -36,9 +36,7 @@ from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.passes.facts import facts_of
-from teir.passes.gathered_lines import with_gathered_lines
-from teir.passes.row_blocks import with_row_blocks
-from teir.passes.shared_roots import with_shared_roots
+from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.executable import Executable, compile_program
 from teir.search.sparse.cost import cost_of, value
 from teir.search.sparse.graph import IterationGraph
@@ -127,8 +125,7 @@ def program_for(
         shares=SHARES.get(kernel),
     )
     facts = facts_of(host_target(os.environ), threads=threads)
-    program = with_gathered_lines(with_row_blocks(program, threads), stored, facts)
-    return with_shared_roots(program, threads)
+    return with_walking_passes(program, stored, facts)
 
 
 def bound_call(executable: Executable, operands: Arrays) -> Call:

@@ -149,6 +149,13 @@ class Draft:
             scratch=scratch,
         )
 
+    def walks_fibres(self, node: Node) -> bool:
+        """True where a loop of this subtree visits stored coordinates."""
+        return any(
+            isinstance(one, IterationNode) and self.axes[one.axis].is_sparse
+            for one in below((node,))
+        )
+
     def copied(self, node: Node) -> Node:
         """The same subtree with node names of its own; it must own no scratch."""
         match node:

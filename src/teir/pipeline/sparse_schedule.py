@@ -13,9 +13,7 @@ from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.passes.facts import facts_of
-from teir.passes.gathered_lines import with_gathered_lines
-from teir.passes.row_blocks import with_row_blocks
-from teir.passes.shared_roots import with_shared_roots
+from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.executable import (
     Executable,
     ReferenceExecutable,
@@ -156,10 +154,8 @@ def _program(
     )
     if term.has_workspace:
         return with_cleared_rows(program)
-    program = with_row_blocks(program, problem.threads)
     facts = facts_of(host_target(os.environ), threads=problem.threads)
-    program = with_gathered_lines(program, _stored(term), facts)
-    return with_shared_roots(program, problem.threads)
+    return with_walking_passes(program, _stored(term), facts)
 
 
 def _stored(term: Term) -> dict[str, int]:
