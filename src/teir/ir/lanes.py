@@ -10,10 +10,12 @@ output. Without the entry a sum is one chain that starts from the output.
 
 from __future__ import annotations
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Primitive
 
 LANES = "lanes"
 MOST_LANES = 256
+_VECTOR_BYTES = 64
 
 
 def lanes_of(primitive: Primitive) -> int | None:
@@ -22,6 +24,13 @@ def lanes_of(primitive: Primitive) -> int | None:
         return None
     text = lanes_text(primitive)
     return None if text is None else int(text)
+
+
+def dot_chains(data_type: DataType) -> tuple[tuple[str, str], ...]:
+    """The entry of a dot of adjacent elements: as many chains as a vector of 64 bytes has."""
+    if data_type not in (DataType.FP64, DataType.FP32):
+        return ()
+    return ((LANES, str(_VECTOR_BYTES // data_type.width)),)
 
 
 def lanes_text(primitive: Primitive) -> str | None:

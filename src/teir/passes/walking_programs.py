@@ -1,5 +1,6 @@
 """The passes that a program of a sparse product goes through, in their order.
 
+turned rows       tensors whose rows lie apart are turned once
 row blocks        rows of a temporary that a product reads, several at a time
 gathered lines    rows that fibres gather often, copied to where lines begin
 shared roots      the threads share what one would do alone
@@ -21,6 +22,7 @@ from teir.passes.gathered_lines import with_gathered_lines
 from teir.passes.pack_operands import pack_operands
 from teir.passes.row_blocks import with_row_blocks
 from teir.passes.shared_roots import with_shared_roots
+from teir.passes.turned_rows import with_turned_rows
 
 
 def with_walking_passes(program: Program, stored: Mapping[str, int], facts: Facts) -> Program:
@@ -28,6 +30,7 @@ def with_walking_passes(program: Program, stored: Mapping[str, int], facts: Fact
 
     ``stored``: the elements of index arrays of coordinates by the name of their tensor.
     """
+    program = with_turned_rows(program, stored)
     program = with_row_blocks(program, facts.threads)
     program = with_gathered_lines(program, stored, facts)
     program = with_shared_roots(program, facts.threads)

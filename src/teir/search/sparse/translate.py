@@ -17,7 +17,7 @@ from typing import assert_never
 from teir.arrays.levels import Format, Level, dense_format
 from teir.dtypes import DataType
 from teir.expr.index_notation import Access
-from teir.ir.lanes import LANES
+from teir.ir.lanes import dot_chains
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -41,8 +41,6 @@ from teir.search.sparse.graph import (
     output_of,
     sparse_loops,
 )
-
-_CHAINS_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,13 +294,11 @@ class _Translation:
         return InvocationNode(name=self._name(nest.output.tensor), primitive=primitive.name)
 
     def _chains(self, nest: Nest, loops: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-        """Dot products are formed in as many chains as a vector of 64 bytes has elements."""
+        """Dot products of adjacent elements are formed in as many chains as a vector has."""
         is_dot = len(loops) == 1 and len(nest.inputs) == 2 and not nest.output.indices
-        if not is_dot or self._data_type not in (DataType.FP64, DataType.FP32):
+        if not is_dot or any(access.indices[-1:] != loops for access in nest.inputs):
             return ()
-        if any(access.indices[-1:] != loops for access in nest.inputs):
-            return ()
-        return ((LANES, str(_CHAINS_BYTES // self._data_type.width)),)
+        return dot_chains(self._data_type)
 
     def _zero(self, access: Access, done: tuple[str, ...] = ()) -> InvocationNode:
         """Zero over all indices but those of the loops around it."""
