@@ -88,7 +88,7 @@ def kernels(nodes: tuple[KernelNode, ...]) -> list[object]:
 
 @pytest.mark.parametrize("kind", ["FP64", "FP32"])
 @pytest.mark.parametrize("index", ["I32", "I64"])
-@pytest.mark.parametrize("length", [1, 3, 8, 21, 300])
+@pytest.mark.parametrize("length", [1, 3, 4, 8, 12, 21, 300])
 @pytest.mark.parametrize("isa", list(Isa))
 def test_rows_move_with_the_coordinate(kind: str, index: str, length: int, isa: Isa) -> None:
     made = program(kind, index, length, gap=length % 2)
@@ -104,6 +104,15 @@ def test_rows_move_with_the_coordinate(kind: str, index: str, length: int, isa: 
     native = copies(given)
     compile_program(made, isa=isa, threads=2).run(native)
     np.testing.assert_array_equal(native["T"], expected["T"])
+
+
+@pytest.mark.parametrize(
+    ("length", "lanes"), [(2, 2), (4, 4), (6, 2), (7, 1), (12, 4), (13, 1), (20, 4), (37, 8)]
+)
+def test_short_rows_are_stored_without_masks(length: int, lanes: int) -> None:
+    (kernel,) = kernels(lower(program("FP64", "I32", length), Isa.AVX512).roots)
+    assert isinstance(kernel, WalkedScatter)
+    assert (kernel.lanes, kernel.masked) == (lanes, length == 37)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from teir.lower.walked_kernels import Follows, WalkedInput, WalkedScatter
 from teir.target import Isa
 
 _MOST_VECTORS = 16
+_MOST_WITHOUT_MASK = 16
+"""Short vectors of a row that take less time than one store under a mask and the load behind it."""
 
 
 def lower_walked_scatter(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
@@ -90,8 +92,8 @@ def _pieces(
     isa: Isa,
 ) -> tuple[KernelNode, ...]:
     """The row in register blocks."""
-    lanes = 1 if row is None else full_lanes(isa, leaf.in_type, leaf.out_type)
     extent = 1 if row is None else row.extent
+    lanes = _lanes(extent, full_lanes(isa, leaf.in_type, leaf.out_type))
     strides = (0,) * len(leaf.operands) if row is None else row.strides
     vectors = -(-extent // lanes)
     calls: tuple[KernelNode, ...] = ()
@@ -105,6 +107,15 @@ def _pieces(
         )
         calls += (_call(leaf, fibre, operands, strides, output, (size, lanes, last)),)
     return calls
+
+
+def _lanes(extent: int, full: int) -> int:
+    """Lanes of the vectors of a row; such that none needs a mask, where that takes few of them.
+
+    What was stored under a mask is not forwarded: a load of the row waits until it is written.
+    """
+    whole = min(full, extent & -extent)
+    return whole if extent // whole <= _MOST_WITHOUT_MASK else full
 
 
 def _call(
