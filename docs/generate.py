@@ -212,7 +212,7 @@ def machines_page() -> str:
         summaries = _stored(f"{folder}/summary")
         lines += ["", about.read_text(encoding="utf-8").rstrip("\n")]
         lines += [*CLASSES.peak_lines(summaries), *CLASSES.section(summaries)]
-        lines += SPARSE.headline(_stored(f"{folder}/sparse-summary"))
+        lines += SPARSE.headline(_stored(f"{folder}/sparse-summary"), "sparse-performance.md")
     return "\n".join(lines) + "\n"
 
 
@@ -237,7 +237,7 @@ def figures_section() -> str:
             "",
             *_overhead_rows(measured["overheads"]),
             *CLASSES.section(_stored("summary")),
-            *SPARSE.headline(_stored("sparse-summary")),
+            *SPARSE.headline(_stored("sparse-summary"), "docs/sparse-performance.md"),
         ]
     )
 

@@ -154,8 +154,8 @@ def _layout(kernel: str) -> str:
     return f"{c}, {d}"
 
 
-def headline(summary: Record) -> list[str]:
-    """For the README: one line."""
+def headline(summary: Record, page: str) -> list[str]:
+    """One line that refers to the page ``page``, as seen from the one it stands on."""
     one = summary.get("1")
     if not one or not one["eight"]:
         return []
@@ -165,5 +165,5 @@ def headline(summary: Record) -> list[str]:
         "Products with a sparse operand, double precision, one thread: over "
         f"{row['cases']} cases of eight kernels {row['mean']:.2f} times as fast as the best of "
         "C (four schedules, two sets of flags), SciPy, torch and pydata sparse, at worst "
-        f"{row['worst']:.2f} ([docs/sparse-performance.md](docs/sparse-performance.md)).",
+        f"{row['worst']:.2f} ([{page}]({page})).",
     ]
