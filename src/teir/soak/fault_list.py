@@ -110,6 +110,13 @@ FAULTS = (
         "lower/slots.py",
         "high += axis.strides[name] * (axis.extent - 1)",
         "high += 0 * axis.extent",
+        "tests/lower/test_slots.py",
+    ),
+    Fault(
+        "an arena that ends inside its temporaries",
+        "lower/slots.py",
+        "Room(name, round_up(use.high - use.low), range(use.first, use.stop))",
+        "Room(name, round_up((use.high - use.low) // 2), range(use.first, use.stop))",
         PROGRAMS,
     ),
     # The passes.
