@@ -53,15 +53,15 @@ def with_turned_rows(program: Program, stored: Mapping[str, int]) -> Program:
     ``stored``: the elements of index arrays of coordinates by the name of their tensor.
     """
     draft = Draft(program)
+    results = draft.written(program.roots)
     turns: dict[str, _Turn] = {}
     for path, leaf in program.invocations():
-        for turn in _turns(draft, path, leaf, stored):
+        for turn in _turns(draft, path, leaf, stored, results):
             turns.setdefault(turn.tensor, turn)
     if not turns:
         return program
-    copies = {name: _copy(draft, turn) for name, turn in turns.items()}
+    copies = {name: _copy(draft, turn, name in results) for name, turn in turns.items()}
     names = {name: tensor.name for name, (tensor, _) in copies.items()}
-    results = draft.written(program.roots)
     before = tuple(leaf for name, (_, leaf) in copies.items() if name not in results)
     behind = tuple(leaf for name, (_, leaf) in copies.items() if name in results)
     roots = tuple(_on_rows(draft, node, names) for node in program.roots)
@@ -74,6 +74,7 @@ def _turns(
     path: tuple[IterationNode, ...],
     leaf: InvocationNode,
     stored: Mapping[str, int],
+    results: frozenset[str],
 ) -> Iterator[_Turn]:
     """The operands of a Contraction along one axis that lie across it, and are touched often."""
     primitive = draft.primitives[leaf.primitive]
@@ -83,18 +84,17 @@ def _turns(
     touches = stored.get(draft.axes[walked[-1]].segments[0].crd, 0)
     for name in dict.fromkeys(primitive.operands):
         turn = _turn(draft, name, primitive.axes[0])
-        if turn is None or not _may_turn(draft, name, primitive.output):
+        if turn is None or not _may_turn(draft, name, primitive.output, results):
             continue
         if touches >= _LEAST_TOUCHES * prod(extent for _, extent in turn.rows):
             yield turn
 
 
-def _may_turn(draft: Draft, name: str, output: str) -> bool:
+def _may_turn(draft: Draft, name: str, output: str, results: frozenset[str]) -> bool:
     """True for an input of the program, and for a result that begins from zeros."""
-    program = draft.program
-    if name not in {tensor.name for tensor in program.tensors}:
+    if name not in {tensor.name for tensor in draft.program.tensors}:
         return False
-    if name not in draft.written(program.roots):
+    if name not in results:
         return True
     uses = [one for one in draft.primitives.values() if name in one.operands]
     return name == output and any(one.operation is Operation.ZERO for one in uses)
@@ -122,10 +122,9 @@ def _turn(draft: Draft, name: str, row: str) -> _Turn | None:
     return _Turn(name, row, rows) if rows else None
 
 
-def _copy(draft: Draft, turn: _Turn) -> tuple[Tensor, InvocationNode]:
+def _copy(draft: Draft, turn: _Turn, is_result: bool) -> tuple[Tensor, InvocationNode]:
     """The scratch in rows, its strides on all axes of the tensor, and the Copy from or to it."""
     name, width = turn.tensor, draft.width(turn.tensor)
-    is_result = name in draft.written(draft.program.roots)
     rows = draft.scratch(f"{name}_rows", draft.tensors[name].data_type)
     strides = {draft.axes[turn.row].strides[name]: width}
     apart = draft.axes[turn.row].extent * width

@@ -74,15 +74,7 @@ def not_dominated(
     the constraints.
     """
     samples = Samples(known)
-    questions = _Questions(costs, samples, _solver_of(samples))
-    kept: list[int] = []
-    # What dominates stands before in this order, and what dominates a dropped one is kept.
-    for number, place in enumerate(questions.best_first()):
-        if not questions.is_dominated(place, kept):
-            kept.append(place)
-        if advance is not None and number % 64 == 0:
-            advance(number, len(costs))
-    return sorted(kept)
+    return _Questions(costs, samples, _solver_of(samples)).not_dominated(advance)
 
 
 def not_dominated_halves(costs: Sequence[Components], samples: Samples) -> list[int]:
@@ -91,12 +83,7 @@ def not_dominated_halves(costs: Sequence[Components], samples: Samples) -> list[
     As `not_dominated`, without a solver; but less of the last component alone, the memory, counts
     for nothing, as it does in the whole where the memory is small.
     """
-    questions = _Questions(costs, samples, None, decisive=-1)
-    kept: list[int] = []
-    for place in questions.best_first():
-        if not questions.is_dominated(place, kept):
-            kept.append(place)
-    return sorted(kept)
+    return _Questions(costs, samples, None, decisive=-1).not_dominated(None)
 
 
 class _Questions:
@@ -118,12 +105,23 @@ class _Questions:
         self._at = tuple(map(samples.values, zip(*costs, strict=True)))
         self._decisive = self._at[:decisive]
 
-    def best_first(self) -> list[int]:
+    def not_dominated(self, advance: Callable[[int, int], None] | None) -> list[int]:
+        """The places that no other dominates, in order."""
+        kept: list[int] = []
+        # What dominates stands before in this order, and what dominates a dropped one is kept.
+        for number, place in enumerate(self._best_first()):
+            if not self._is_dominated(place, kept):
+                kept.append(place)
+            if advance is not None and number % 64 == 0:
+                advance(number, len(self._costs))
+        return sorted(kept)
+
+    def _best_first(self) -> list[int]:
         """All places, by the sum of each component over the sample points."""
         sums = [table.sum(axis=1) for table in reversed(self._at)]
         return [int(place) for place in np.lexsort(sums)]
 
-    def is_dominated(self, place: int, kept: Sequence[int]) -> bool:
+    def _is_dominated(self, place: int, kept: Sequence[int]) -> bool:
         others = np.array(kept, np.int64)
         excused = np.zeros(others.size, bool)
         for table in self._at:
