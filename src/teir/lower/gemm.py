@@ -31,6 +31,8 @@ BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
 _EASE = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
 """Of lanes that are adjacent on the input, and on the output."""
+_FEW_VECTORS = 3
+"""Vectors of blocks whose multiply-adds may read some factors from memory themselves."""
 _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
 
@@ -374,8 +376,12 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         """True where a block gains by knowing that the elements of a column of B are adjacent."""
         if self.tile.flushes:
             return True
-        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return is_plain and self.isa.is_avx512 and vectors == 1 and columns > 2
+        if self.tile.in_type not in (DataType.FP32, DataType.FP64):
+            return False
+        if vectors == 1:
+            return self.isa.is_avx512 and columns > 2
+        is_looped = self._fixed_depth(vectors, columns) is None
+        return self.isa.multiplies_twice_a_cycle and vectors <= _FEW_VECTORS and is_looped
 
     def _is_b_adjacent(self) -> bool:
         return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width

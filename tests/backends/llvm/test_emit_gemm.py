@@ -82,6 +82,8 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
     if in_type in (DataType.FP32, DataType.FP64):
         singles = [kernel for kernel in chosen if kernel.vectors == 1]
         chosen += [replace(kernel, b_adjacent=True) for kernel in singles]
+        several = [*chosen[2:5], *bringing[1:], block(in_type, out_type, full, 3, 7, masked=True)]
+        chosen += [replace(kernel, b_adjacent=True, repeats=False) for kernel in several]
     if in_type is DataType.BF16:
         chosen += flushing
         chosen += [
@@ -263,6 +265,7 @@ def test_same_bits_for_every_shape_lanes_and_access(isa: Isa, data_type: DataTyp
     choices = [
         block(data_type, data_type, full, 2, 3),
         replace(block(data_type, data_type, full, 1, 3), b_adjacent=adjacent),
+        replace(block(data_type, data_type, full, 2, 6), b_adjacent=adjacent),
         block(data_type, data_type, full, 1, 6),
         block(data_type, data_type, full, 2, 1, (STRIDED, STRIDED)),
         block(data_type, data_type, full, 1, 2, masked=True),
@@ -428,6 +431,40 @@ def test_products_with_adjacent_elements_of_b_take_no_index(
             assert sum("vfmadd" in line for line in lines) == columns * (depth or 4 + 1)
             wrong = [x for x in lines if INDEXED_PRODUCT.search(x) or X86_SPILL.search(x)]
             assert not wrong, kernel
+
+
+PRODUCT_OF_ELEMENT = re.compile(r"\bvfmadd231p[sd]\s+\S*\{1to\d+\}")
+
+
+@pytest.mark.parametrize("brings", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_some_columns_are_multiplied_from_memory_where_loads_are_to_spare(
+    data_type: DataType, masked: bool, brings: bool
+) -> None:
+    """The first of two columns, or of three: by a pointer of its own, and no vector is spilled."""
+    isa, full = Isa.AMX, full_lanes(Isa.AMX, data_type)
+    shapes = dict(block_shapes(isa, data_type, data_type))
+    for vectors, steps in ((2, 4 + 1), (3, 2 + 1)):
+        for columns in (shapes[vectors], shapes[vectors] - 1, 2):
+            kernel = replace(
+                block(data_type, data_type, full, vectors, columns, masked=masked),
+                b_adjacent=True,
+                brings=brings,
+            )
+            if vectors * columns < 16:
+                steps = 4 + 1
+            lines = kernel_assembly(kernel, isa).splitlines()
+            read = [line for line in lines if PRODUCT_OF_ELEMENT.search(line)]
+            assert len(read) == vectors * -(-columns // vectors) * steps, kernel
+            wrong = [x for x in lines if INDEXED_PRODUCT.search(x) or X86_SPILL.search(x)]
+            assert not wrong, kernel
+
+
+@pytest.mark.parametrize(("isa", "vectors"), [(Isa.AVX512, 2), (Isa.AMX, 4)])
+def test_factors_are_spread_once_where_loads_are_not_to_spare(isa: Isa, vectors: int) -> None:
+    kernel = replace(block(DataType.FP32, DataType.FP32, 16, vectors, 6), b_adjacent=True)
+    assert PRODUCT_OF_ELEMENT.search(kernel_assembly(kernel, isa)) is None
 
 
 def test_arm_block_uses_fused_vectors() -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 from teir.backends.llvm.emit_flush import start_flushing, stop_flushing
 from teir.backends.llvm.emit_gemm_block import (
-    COLUMNS_PER_BASE,
     Accumulators,
     Arguments,
     Block,
@@ -49,6 +48,8 @@ from teir.target import Isa
 
 _LARGE_BLOCK = 16
 """Accumulators from which two steps of k hide the loop's own instructions as well as four do."""
+_PAIR = 2
+"""Vectors of blocks with registers to spare for the vectors of A of four steps."""
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
 
 
@@ -234,6 +235,8 @@ def _steps_at_once(block: Block) -> int:
     kernel = block.kernel
     if walks_columns(kernel):
         return STEPS_OF_COLUMNS
+    if block.reads_factors and kernel.vectors == _PAIR:
+        return 4  # Every pointer is moved once a pass.
     return 2 if block.pairs is not None or kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
 
 
@@ -241,7 +244,7 @@ def _start(text: FunctionText, block: Block) -> _State:
     """Where the loop starts, its sums zero."""
     kernel, arguments = block.kernel, block.arguments
     b = [block.b_start]
-    bases = 1 if walks_columns(kernel) else -(-kernel.columns // COLUMNS_PER_BASE)
+    bases = 1 if walks_columns(kernel) else -(-kernel.columns // block.columns_per_base)
     for _ in range(1, bases):
         b.append(shift_pointer(text, b[-1], block.b_base_step))
     return _State(
@@ -301,7 +304,9 @@ def _emit_segment(text: FunctionText, block: Block, state: _State) -> tuple[_Sta
     more_outers = text.value(f"icmp sgt i64 {state.outer_left}, 1")
     text.effect(f"br i1 {more_outers}, label %next_outer, label %finish")
 
-    def moved(distance: str, step: str, pointers: tuple[str, ...], walked: str) -> tuple[str, ...]:
+    def moved(
+        distance: str, step: str | int, pointers: tuple[str, ...], walked: str
+    ) -> tuple[str, ...]:
         """``pointers`` less the ``k`` steps and the bytes ``walked``, plus ``distance``."""
         k = arguments.read(text, "k")
         steps = text.value(f"mul i64 {k}, {step}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_flush import flushed
+from teir.backends.llvm.emit_gemm_factors import columns_per_base, reads_factors
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, widen
 from teir.backends.llvm.emit_pairs import (
@@ -23,8 +24,6 @@ from teir.lower.access import Access
 from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
-COLUMNS_PER_BASE = 9
-"""Columns 0 to 8 are one base plus 1, 2, 4 or 8 times an odd multiple of the column stride."""
 _LINE_BYTES = 64
 WORD_BYTES = 4
 
@@ -67,7 +66,9 @@ class Arguments:
 class Block:
     """The block being emitted: its arithmetic and where its vectors and columns lie.
 
-    ``a_k`` and ``b_k`` are the steps along k, ``b_base_step`` that between groups of columns.
+    ``a_k`` and ``b_k`` are the steps along k, ``b_base_step`` that between groups of
+    ``columns_per_base`` columns. ``reads_factors``: the first column of a group is multiplied from
+    memory.
     ``b_start`` and ``c_start`` are the first columns of the block being formed.
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
     memory.
@@ -78,7 +79,9 @@ class Block:
     arguments: Arguments
     arithmetic: Arithmetic
     a_k: str
-    b_k: str
+    b_k: str | int
+    reads_factors: bool
+    columns_per_base: int
     b_base_step: str
     a: tuple[Lanes, ...]
     a_offsets: tuple[str | int, ...]
@@ -98,9 +101,10 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
     a = _Side(kernel.in_type, kernel.a_access, "a_m")
     c = _Side(kernel.out_type, kernel.c_access, "c_m")
     b_n = arguments.read(text, "b_n")
+    reads, together = reads_factors(kernel, isa), columns_per_base(kernel, isa)
     multiples = {1: b_n}
     for odd in (3, 5, 7):
-        if odd < min(kernel.columns, COLUMNS_PER_BASE):
+        if odd < min(kernel.columns, together):
             multiples[odd] = text.value(f"mul i64 {b_n}, {odd}")
     return Block(
         kernel,
@@ -108,8 +112,10 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         arguments,
         Arithmetic(isa, kernel.in_type, count),
         arguments.read(text, "a_k"),
-        arguments.read(text, "b_k"),
-        text.value(f"mul i64 {b_n}, {COLUMNS_PER_BASE}"),
+        kernel.in_type.width if reads else arguments.read(text, "b_k"),
+        reads,
+        together,
+        text.value(f"mul i64 {b_n}, {together}"),
         *_vectors(text, kernel, isa, arguments, a, last),
         *_vectors(text, kernel, isa, arguments, c, last),
         *((text.fresh(), text.fresh()) if kernel.repeats else ("%B", "%C")),

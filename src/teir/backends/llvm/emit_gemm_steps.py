@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from teir.backends.llvm.emit_gemm_block import (
-    COLUMNS_PER_BASE,
     WORD_BYTES,
     Accumulators,
     Block,
     without_subnormals,
 )
+from teir.backends.llvm.emit_gemm_factors import add_product_of_element
 from teir.backends.llvm.emit_lanes import load, load_number
 from teir.backends.llvm.emit_numbers import (
     round_factor,
@@ -46,7 +46,16 @@ def emit_step(
         factors.append(as_factor(text, kind, without_subnormals(text, block, rounded)))
     following = []
     for column, rows in enumerate(sums):
-        scale = _load_scale(text, block, _column_of_b(text, block, b, column), column)
+        place = _column_of_b(text, block, b, column)
+        if block.reads_factors and column % block.columns_per_base == 0:
+            following.append(
+                [
+                    add_product_of_element(text, kind, factor.numbers, place, row)
+                    for factor, row in zip(factors, rows, strict=True)
+                ]
+            )
+            continue
+        scale = _load_scale(text, block, place, column)
         if kernel.flushes:
             scale = Scale(without_subnormals(text, block, scale.real), None)
         following.append(
@@ -120,7 +129,7 @@ def prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
 
 
 def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:
-    base, distance = divmod(column, COLUMNS_PER_BASE)
+    base, distance = divmod(column, block.columns_per_base)
     if distance == 0:
         return b[base]
     scale = distance & -distance
