@@ -26,17 +26,16 @@ def test_composed_costs_are_those_of_the_graphs(name: str) -> None:
     trees = LoopTrees(space, with_primes=True)
     composed = ComposedCosts(space, trees, Samples(known_of(statement, ())))
     rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
-    made = 0
-    for found in trees.kept(pipelines=False):
-        costs = composed.of(found)
-        if costs is None:
-            continue
-        graph = rebuilder.graph(found)
-        leaves = costing.leaves(graph)
-        cost = costing.cost(graph, leaves)
-        assert costs == (cost.time, costing.strided(leaves), cost.memory), str(graph)
-        made += 1
-    assert made > 0
+    different = composed.all()
+    assert different
+    for costs in different:
+        wanted = composed.trees([costs])
+        graphs = [rebuilder.graph(found) for found in trees.kept_of(wanted)]
+        assert len(graphs) == len(wanted) > 0
+        for graph in graphs:
+            leaves = costing.leaves(graph)
+            cost = costing.cost(graph, leaves)
+            assert costs == (cost.time, costing.strided(leaves), cost.memory), str(graph)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -46,7 +45,7 @@ def test_schedules_of_dominated_halves_are_dominated(name: str) -> None:
     everything = stage1_candidates(kernel.statement)
     points = [(one.cost.time, one.strided, one.cost.memory) for one in everything]
     unique = list(dict.fromkeys(points))
-    kept = {unique[place] for place in not_dominated(unique, known)}
+    kept = {unique[place] for place in not_dominated(unique, Samples(known))}
     expected = [
         (one.graph, one.cost)
         for one, point in zip(everything, points, strict=True)

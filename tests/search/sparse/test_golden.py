@@ -12,9 +12,10 @@ from teir.search.sparse.candidate import candidates_of
 from teir.search.sparse.constraints import known_of
 from teir.search.sparse.cost import Cost, costing_of, loop_depth, memory_depth
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
-from teir.search.sparse.generation import space_of
+from teir.search.sparse.generation import generated, space_of
 from teir.search.sparse.loop_trees import LARGEST_RANK, LoopTrees
 from teir.search.sparse.rebuild import Rebuilder
+from teir.search.sparse.sampling import Samples
 from teir.search.sparse.schedules import (
     Request,
     RuleSet,
@@ -22,6 +23,7 @@ from teir.search.sparse.schedules import (
     find_schedules,
     lowest_depths,
 )
+from teir.search.sparse.shapes import Shapes
 from teir.search.sparse.space import Identity
 
 CACHE_BYTES = 2 * 2_621_440 * 8
@@ -151,7 +153,7 @@ def test_other_rules_of_stage_3(
     costs = list(classes)
     found = [
         kept_by_printed_rule(costs, known),
-        not_dominated([(cost.time, cost.memory) for cost in costs], known),
+        not_dominated([(cost.time, cost.memory) for cost in costs], Samples(known)),
         kept_by_printed_rule([cost.dense() for cost in costs], free),
     ]
     assert [(sum(classes[costs[place]] for place in kept), len(kept)) for kept in found] == [
@@ -164,6 +166,6 @@ def test_other_rules_of_stage_3(
 @pytest.mark.parametrize("name", NAMES)
 def test_whole_expressions_make_one_different_count(name: str) -> None:
     """By whole accesses instead of names only the product of five tensors counts differently."""
-    generated = space_of(KERNELS[name].statement, Identity.ACCESSES).generated
+    count = generated(Shapes(KERNELS[name].statement), Identity.ACCESSES)
     expected = 226_121_906 if name == "K2" else KERNELS[name].counts[0]
-    assert generated == expected
+    assert count == expected

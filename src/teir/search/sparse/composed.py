@@ -11,70 +11,114 @@ are dominated: hundreds of thousands of schedules need some thousand sums and no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from teir.search.sparse.cost import FIBRE, Product, Sum
 from teir.search.sparse.dominance import not_dominated_halves
-from teir.search.sparse.loop_trees import Found, LoopTrees
+from teir.search.sparse.loop_trees import LoopTrees
 from teir.search.sparse.sampling import Samples
-from teir.search.sparse.space import Expression, Fusion, Mask, Space
+from teir.search.sparse.space import Bits, Expression, Fusion, Mask, Space
 
 Costs = tuple[Sum, Sum, Sum]
 """Iterations, strided iterations, elements of temporaries: as `Costing` has them of a graph."""
 
 
 class ComposedCosts:
-    """The costs of the schedules of one space that `LoopTrees.kept` found with primes.
+    """The costs of the schedules of one space that `LoopTrees.kept` finds with primes.
 
     Where a half is never better than another of the same expression and worse for some extents, so
-    is all that is made of it: such schedules have no costs here.
+    is all that is made of it: such schedules are left out here.
     """
 
     def __init__(self, space: Space, trees: LoopTrees, samples: Samples) -> None:
+        self._space = space
         self._names = space.names
         self._trees = trees
         self._samples = samples
         self._costs: list[Costs] = []
         self._numbers: dict[Costs, int] = {}
-        self._fronts: dict[int, dict[int, int]] = {}
+        self._fronts: dict[int, tuple[int, ...]] = {}
+        self._not_dominated: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._of_trees: dict[tuple[int, int], tuple[int, ...]] = {}
         self._lengths: dict[tuple[Mask, Mask], Product] = {}
         self._products: dict[tuple[Product, Product], Product] = {}
         self._of_branches: dict[tuple[Mask, Mask, Mask, int, int], int] = {}
 
-    def of(self, found: Found) -> Costs | None:
-        """The costs of a kept schedule that is no pipeline; None where a half is dominated."""
-        assert isinstance(found.source, Expression)
-        number = self._number(found.source, found.tree)
-        return None if number is None else self._costs[number]
+    def all(self) -> list[Costs]:
+        """Every different one of the nested schedules."""
+        expressions = (ordered.expression for ordered in self._space.orders)
+        numbers = dict.fromkeys(number for one in expressions for number in self._made(one))
+        return [self._costs[number] for number in numbers]
 
-    def _number(self, expression: Expression, tree: int) -> int | None:
-        """Equal costs have one number."""
-        loops, producer, consumer = self._trees.parts(tree)
-        _, fusion = self._trees.trees(expression)[tree]
-        if fusion is None or producer is None or consumer is None:
-            iterations = (self._length(sum(loops), expression.walked),)
-            is_strided = bool(loops) and bool(loops[-1] & expression.strided)
-            return self._shared((iterations, iterations if is_strided else (), ()))
-        made = self._front(fusion.producer).get(producer)
-        used = self._front(fusion.consumer).get(consumer)
-        if made is None or used is None:
-            return None
-        return self._branch(fusion, expression.walked, made, used)
+    def trees(self, costs: Iterable[Costs]) -> set[int]:
+        """The loop trees of the schedules with these costs."""
+        wanted = [self._numbers[cost] for cost in costs if cost in self._numbers]
+        return {
+            tree
+            for ordered in self._space.orders
+            for number in wanted
+            for tree in self._with(ordered.expression, number)
+        }
 
-    def _front(self, expression: Expression) -> dict[int, int]:
-        """The numbers of the trees of a half that nothing dominates."""
+    def _made(self, expression: Expression) -> Iterator[int]:
+        """The numbers of the costs of an expression, equal ones repeated."""
+        for order in expression.orders:
+            yield self._nest(expression, order)
+        for number, *_ in self._branches(expression):
+            yield number
+
+    def _branches(self, expression: Expression) -> Iterator[tuple[int, Fusion, int, int]]:
+        """The number of the costs of every branch, its fusion, and the numbers of its halves."""
+        for fusion in self._trees.fusions(expression):
+            consumers = self._front(fusion.consumer)
+            for made in self._front(fusion.producer):
+                for used in consumers:
+                    yield self._branch(fusion, expression.walked, made, used), fusion, made, used
+
+    def _front(self, expression: Expression) -> tuple[int, ...]:
+        """The numbers of the costs of a half that nothing dominates."""
         known = self._fronts.get(id(expression))
         if known is not None:
             return known
-        asked = ((tree, self._number(expression, tree)) for tree in self._trees.trees(expression))
-        numbers = {tree: number for tree, number in asked if number is not None}
-        places = list(dict.fromkeys(numbers.values()))
-        kept = not_dominated_halves([self._costs[number] for number in places], self._samples)
-        left = {places[place] for place in kept}
-        found = {tree: number for tree, number in numbers.items() if number in left}
-        self._fronts[id(expression)] = found
-        return found
+        numbers = tuple(sorted(set(self._made(expression))))
+        front = self._not_dominated.get(numbers)
+        if front is None:
+            front = self._not_dominated[numbers] = self._without_dominated(numbers)
+        self._fronts[id(expression)] = front
+        return front
+
+    def _without_dominated(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        if len(numbers) < 2:
+            return numbers
+        kept = not_dominated_halves([self._costs[number] for number in numbers], self._samples)
+        return tuple(numbers[place] for place in kept)
+
+    def _with(self, expression: Expression, number: int) -> tuple[int, ...]:
+        """The trees of the schedules of an expression whose costs have this number."""
+        known = self._of_trees.get((id(expression), number))
+        if known is not None:
+            return known
+        trees = self._trees
+        found = [
+            trees.nest(expression, order)
+            for order in expression.orders
+            if self._nest(expression, order) == number
+        ]
+        for costs, fusion, made, used in self._branches(expression):
+            if costs == number:
+                halves = self._with(fusion.producer, made), self._with(fusion.consumer, used)
+                found += trees.branches(expression, fusion, *halves)
+        unique = self._of_trees[id(expression), number] = tuple(dict.fromkeys(found))
+        return unique
+
+    def _nest(self, expression: Expression, order: Bits) -> int:
+        """Equal costs have one number."""
+        iterations = (self._length(sum(order), expression.walked),)
+        is_strided = bool(order) and bool(order[-1] & expression.strided)
+        return self._shared((iterations, iterations if is_strided else (), ()))
 
     def _branch(self, fusion: Fusion, walked: Mask, made: int, used: int) -> int:
-        common, rows = fusion.step.common, sum(fusion.step.temporary[1])
+        common, rows = fusion.step.common, sum(fusion.step.temporary)
         key = (common, common & walked, rows, made, used)
         known = self._of_branches.get(key)
         if known is not None:

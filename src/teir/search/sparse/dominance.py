@@ -64,7 +64,7 @@ def kept_by_printed_rule(costs: Sequence[Cost], known: Known) -> list[int]:
 
 def not_dominated(
     costs: Sequence[Components],
-    known: Known,
+    samples: Samples,
     advance: Callable[[int, int], None] | None = None,
 ) -> list[int]:
     """The places of the costs that no other dominates, in order.
@@ -73,7 +73,6 @@ def not_dominated(
     extents. ``advance`` is told (done, all) now and then. Raises TeirError where no extents meet
     the constraints.
     """
-    samples = Samples(known)
     return _Questions(costs, samples, _solver_of(samples)).not_dominated(advance)
 
 
@@ -102,8 +101,9 @@ class _Questions:
         self._costs = costs
         self._known = samples.known
         self._solver = solver
-        self._at = tuple(map(samples.values, zip(*costs, strict=True)))
-        self._decisive = self._at[:decisive]
+        # By component, cost and sample point.
+        self._at = np.array([samples.values(part) for part in zip(*costs, strict=True)])
+        self._decisive = decisive
 
     def not_dominated(self, advance: Callable[[int, int], None] | None) -> list[int]:
         """The places that no other dominates, in order."""
@@ -118,15 +118,15 @@ class _Questions:
 
     def _best_first(self) -> list[int]:
         """All places, by the sum of each component over the sample points."""
-        sums = [table.sum(axis=1) for table in reversed(self._at)]
-        return [int(place) for place in np.lexsort(sums)]
+        return [int(place) for place in np.lexsort(self._at.sum(axis=2)[::-1])]
 
     def _is_dominated(self, place: int, kept: Sequence[int]) -> bool:
-        others = np.array(kept, np.int64)
-        excused = np.zeros(others.size, bool)
-        for table in self._at:
-            excused |= _less(table[place], table[others]).any(axis=1)
-        likely = [int(other) for other in others[~excused] if self._is_better(int(other), place)]
+        if not kept:
+            return False
+        mine, theirs = self._at[:, [place]], self._at[:, kept]
+        is_less = _less(theirs[: self._decisive], mine[: self._decisive]).any(axis=(0, 2))
+        is_excused = _less(mine, theirs).any(axis=(0, 2))
+        likely = [kept[other] for other in np.flatnonzero(is_less & ~is_excused).tolist()]
         if any(self._is_proved(other, place) for other in likely):
             return True
         if self._solver is None:
@@ -135,10 +135,6 @@ class _Questions:
             not self._solver.can_be_worse(self._costs[other], self._costs[place])
             for other in likely[:_ASKED]
         )
-
-    def _is_better(self, other: int, place: int) -> bool:
-        """Less in a decisive component at some sample point."""
-        return any(bool(_less(table[other], table[place]).any()) for table in self._decisive)
 
     def _is_proved(self, other: int, place: int) -> bool:
         """Never more in any component, by the bounds."""

@@ -10,7 +10,7 @@ then by the place of the split, the producer on the left first, then by the tree
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -23,17 +23,18 @@ _HALF = (1 << _SHIFT) - 1
 _STRIDED = 1 << 62
 """Beside the loops that walk stored coordinates: the innermost one strides or gathers."""
 
-Kept = dict[int, tuple[int, Fusion | None]]
-"""Tree number to the largest rank of a temporary of the kept schedule, and its split; None of a
-nest."""
+Kept = dict[int, Fusion | None]
+"""Tree number to the split of the kept schedule; None of a nest."""
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """A kept schedule: its tree, where it was found, and its depths (5.3)."""
+    """A kept schedule: its tree, where it was found, its first split (None of a nest), and its
+    depths (5.3)."""
 
     tree: int
     ordered: Ordered
     source: Expression | Unfused
+    split: Fusion | None
     loop_depth: int
     memory_depth: int
 
@@ -47,6 +48,7 @@ class LoopTrees:
         self._numbers: dict[int, int] = {}
         self._keys: list[int] = []
         self._depths: list[int] = []
+        self._ranks: list[int] = []
         self._sequences: dict[tuple[Bits, Mask], int] = {}
         self._loops: list[Bits] = []
         self._made: dict[int, Kept] = {}
@@ -55,54 +57,115 @@ class LoopTrees:
         """One schedule per loop tree; a pipeline has the tree of its last nest."""
         seen: set[int] = set()
         for ordered in self._space.orders:
-            for tree, (rank, _) in self.trees(ordered.expression).items():
+            for tree, split in self.trees(ordered.expression).items():
                 if tree not in seen:
                     seen.add(tree)
-                    depth = self._depths[tree]
-                    yield Found(tree, ordered, ordered.expression, depth, rank)
+                    yield self._found(tree, ordered, split)
             for pipeline in ordered.pipelines if pipelines else ():
                 yield from self._last_nests(ordered, pipeline, seen)
+
+    def count(self) -> int:
+        """The number of schedules that `kept` yields without pipelines."""
+        consumers: dict[int, set[int]] = {}
+        for ordered in self._space.orders:
+            expression = ordered.expression
+            for fusion in self.fusions(expression):
+                used = self.trees(fusion.consumer)
+                for _, base in self._bases(expression, fusion):
+                    for producer in self.trees(fusion.producer):
+                        consumers.setdefault(base | producer, set()).update(used)
+        return len(self.nests()) + sum(map(len, consumers.values()))
+
+    def nests(self) -> set[int]:
+        """The trees of all linear nests."""
+        expressions = (ordered.expression for ordered in self._space.orders)
+        return {self.nest(one, order) for one in expressions for order in one.orders}
+
+    def kept_of(self, wanted: Collection[int]) -> Iterator[Found]:
+        """Those of `kept` that have one of these trees, in the same order."""
+        left = set(wanted)
+        parts = [self.parts(tree) for tree in wanted]
+        producers = {producer for _, producer, _ in parts}
+        consumers = {consumer for _, _, consumer in parts}
+        for ordered in self._space.orders:
+            for tree, split in self._within(ordered.expression, producers, consumers):
+                if tree in left:
+                    left.remove(tree)
+                    yield self._found(tree, ordered, split)
+
+    def _within(
+        self, expression: Expression, producers: set[int | None], consumers: set[int | None]
+    ) -> Iterator[tuple[int, Fusion | None]]:
+        """The trees of an expression that are nests or have such halves, in the order found."""
+        for order in expression.orders:
+            yield self.nest(expression, order), None
+        for fusion in self.fusions(expression):
+            made = [tree for tree in self.trees(fusion.producer) if tree in producers]
+            used = [tree for tree in self.trees(fusion.consumer) if tree in consumers]
+            for tree in self.branches(expression, fusion, made, used):
+                yield tree, fusion
+
+    def _found(self, tree: int, ordered: Ordered, split: Fusion | None) -> Found:
+        depth, rank = self._depths[tree], self._ranks[tree]
+        return Found(tree, ordered, ordered.expression, split, depth, rank)
 
     def trees(self, expression: Expression) -> Kept:
         """All trees of an expression within the rank limit."""
         made = self._made.get(id(expression))
         if made is not None:
             return made
-        walked = expression.walked & self._primes
-        strided = expression.strided & self._primes
-        found: Kept = {
-            self._nest(order, walked | _STRIDED if order[-1] & strided else walked): (0, None)
-            for order in expression.orders
-        }
-        for fusion in expression.fusions:
-            if len(fusion.step.temporary[1]) <= LARGEST_RANK:
-                self._add(found, fusion, walked)
+        found: Kept = {self.nest(expression, order): None for order in expression.orders}
+        for fusion in self.fusions(expression):
+            halves = self.trees(fusion.producer), self.trees(fusion.consumer)
+            for tree in self.branches(expression, fusion, *halves):
+                if tree not in found:
+                    found[tree] = fusion
         self._made[id(expression)] = found
         return found
 
-    def _add(self, found: Kept, fusion: Fusion, walked: Mask) -> None:
+    def fusions(self, expression: Expression) -> Iterator[Fusion]:
+        """Those within the rank limit."""
+        for fusion in expression.fusions:
+            if len(fusion.step.temporary) <= LARGEST_RANK:
+                yield fusion
+
+    def nest(self, expression: Expression, order: Bits) -> int:
+        """The tree of the linear nest of an expression with this order of the loops."""
+        walked = expression.walked & self._primes
+        is_strided = bool(order[-1] & expression.strided & self._primes)
+        return self._nest(order, walked | _STRIDED if is_strided else walked)
+
+    def branches(
+        self,
+        expression: Expression,
+        fusion: Fusion,
+        producers: Iterable[int],
+        consumers: Iterable[int],
+    ) -> Iterator[int]:
         """Every pair of a producer's and a consumer's tree, under every order of common loops."""
-        producers, consumers = self.trees(fusion.producer), self.trees(fusion.consumer)
-        rank = len(fusion.step.temporary[1])
-        kept = [(least, fusion) for least in range(LARGEST_RANK + 1)]
-        numbers, keys, depths = self._numbers, self._keys, self._depths
-        for sequence in fusion.step.sequences:
-            base = self._sequence(sequence, walked & fusion.step.common) << 2 * _SHIFT
-            outer = len(sequence)
-            for producer, (producer_rank, _) in producers.items():
+        numbers, keys = self._numbers, self._keys
+        for sequence, base in self._bases(expression, fusion):
+            for producer in producers:
                 high = base | producer + 1 << _SHIFT
-                least = rank if rank > producer_rank else producer_rank
-                below = depths[producer]
-                for consumer, (consumer_rank, _) in consumers.items():
+                for consumer in consumers:
                     key = high | consumer + 1
                     tree = numbers.get(key)
                     if tree is None:
                         tree = numbers[key] = len(keys)
                         keys.append(key)
-                        after = depths[consumer]
-                        depths.append(outer + (below if below > after else after))
-                    if tree not in found:
-                        found[tree] = kept[least if least > consumer_rank else consumer_rank]
+                        self._measure(fusion, len(sequence), producer, consumer)
+                    yield tree
+
+    def _measure(self, fusion: Fusion, outer: int, producer: int, consumer: int) -> None:
+        depths, ranks = self._depths, self._ranks
+        depths.append(outer + max(depths[producer], depths[consumer]))
+        ranks.append(max(len(fusion.step.temporary), ranks[producer], ranks[consumer]))
+
+    def _bases(self, expression: Expression, fusion: Fusion) -> Iterator[tuple[Bits, int]]:
+        """The orders of the common loops, and the first part of the keys of their trees."""
+        walked = expression.walked & self._primes & fusion.step.common
+        for sequence in fusion.step.sequences:
+            yield sequence, self._sequence(sequence, walked) << 2 * _SHIFT
 
     def _last_nests(self, ordered: Ordered, pipeline: Unfused, seen: set[int]) -> Iterator[Found]:
         halves = self.first_halves(pipeline)
@@ -114,7 +177,7 @@ class LoopTrees:
             tree = self._nest(order, 0)
             if tree not in seen:
                 seen.add(tree)
-                yield Found(tree, ordered, pipeline, max(len(order), below), rank)
+                yield Found(tree, ordered, pipeline, None, max(len(order), below), rank)
 
     def first_halves(self, pipeline: Unfused) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """Loop depth and rank of the first schedule of both halves.
@@ -126,8 +189,8 @@ class LoopTrees:
         left, right = self.trees(pipeline.left), self.trees(pipeline.right)
         if not left or not right:
             return None
-        one, other = next(iter(left.items())), next(iter(right.items()))
-        return (self._depths[one[0]], one[1][0]), (self._depths[other[0]], other[1][0])
+        one, other = next(iter(left)), next(iter(right))
+        return (self._depths[one], self._ranks[one]), (self._depths[other], self._ranks[other])
 
     def parts(self, tree: int) -> tuple[Bits, int | None, int | None]:
         """Loops, and the trees of producer and consumer; None twice for a nest."""
@@ -135,10 +198,6 @@ class LoopTrees:
         loops = self._loops[key >> 2 * _SHIFT]
         producer, consumer = key >> _SHIFT & _HALF, key & _HALF
         return loops, producer - 1 if producer else None, consumer - 1 if consumer else None
-
-    def is_nest(self, found: Found) -> bool:
-        """True where the kept schedule is one linear nest."""
-        return isinstance(found.source, Expression) and self.parts(found.tree)[1] is None
 
     def _sequence(self, loops: Bits, walked: Mask) -> int:
         number = self._sequences.get((loops, walked))
@@ -154,4 +213,5 @@ class LoopTrees:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)
             self._depths.append(len(loops))
+            self._ranks.append(0)
         return number

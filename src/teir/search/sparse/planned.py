@@ -83,7 +83,7 @@ class Planner:
     def _add(self, found: dict[Point, list[Planned]], fusion: Fusion, walked: Mask) -> None:
         step = fusion.step
         times = self._length(step.common, walked)
-        size = prod(self._dense[bit] for bit in step.temporary[1]) if step.temporary[1] else 0.0
+        size = prod(self._dense[bit] for bit in step.temporary) if step.temporary else 0.0
         for made, producers in self.front(fusion.producer):
             for used, consumers in self.front(fusion.consumer):
                 point = (
@@ -120,7 +120,7 @@ class Planner:
         step = fusion.step
         used = {access.tensor for access in self._statement.accesses}
         name = next(name for number in numbers if (name := f"T{number}") not in used)
-        temporary = Access(tensor=name, indices=self._words(step.temporary[1]))
+        temporary = Access(tensor=name, indices=self._words(step.temporary))
         left, right = inputs[: step.position], inputs[step.position :]
         made, rest = (left, right) if step.producer_in_left else (right, left)
         reads = (temporary, *rest) if step.producer_in_left else (*rest, temporary)

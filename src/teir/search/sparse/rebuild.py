@@ -8,7 +8,7 @@ from itertools import count
 from teir.expr.index_notation import Access
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node
 from teir.search.sparse.loop_trees import Found, LoopTrees
-from teir.search.sparse.space import Bits, Expression, Ordered, Space, Unfused
+from teir.search.sparse.space import Bits, Expression, Fusion, Ordered, Space, Unfused
 
 
 class Rebuilder:
@@ -25,9 +25,8 @@ class Rebuilder:
         temporaries = self._temporary_names()
         match found.source:
             case Expression():
-                root = self._node(
-                    self._statement.output, inputs, found.source, found.tree, temporaries
-                )
+                output, split = self._statement.output, found.split
+                root = self._node(output, inputs, split, found.tree, temporaries)
             case Unfused():
                 loops, _, _ = self._trees.parts(found.tree)
                 root = self._pipeline(
@@ -58,25 +57,34 @@ class Rebuilder:
         self,
         output: Access,
         inputs: tuple[Access, ...],
-        expression: Expression,
+        fusion: Fusion | None,
         tree: int,
         numbers: count[int],
     ) -> Node:
         loops, producer, consumer = self._trees.parts(tree)
-        _, fusion = self._trees.trees(expression)[tree]
         if fusion is None or producer is None or consumer is None:
             return Nest(output=output, inputs=inputs, loops=self._words(loops))
         step = fusion.step
-        temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary[1]))
+        temporary = Access(tensor=self._name(numbers), indices=self._words(step.temporary))
         left, right = inputs[: step.position], inputs[step.position :]
         made, rest = (left, right) if step.producer_in_left else (right, left)
         reads = (temporary, *rest) if step.producer_in_left else (*rest, temporary)
         return Branch(
             loops=self._words(loops),
             temporary=temporary,
-            producer=self._node(temporary, made, fusion.producer, producer, numbers),
-            consumer=self._node(output, reads, fusion.consumer, consumer, numbers),
+            producer=self._half(temporary, made, fusion.producer, producer, numbers),
+            consumer=self._half(output, reads, fusion.consumer, consumer, numbers),
         )
+
+    def _half(
+        self,
+        output: Access,
+        inputs: tuple[Access, ...],
+        expression: Expression,
+        tree: int,
+        numbers: count[int],
+    ) -> Node:
+        return self._node(output, inputs, self._trees.trees(expression)[tree], tree, numbers)
 
     def _pipeline(
         self,
@@ -110,7 +118,7 @@ class Rebuilder:
         numbers: count[int],
     ) -> Node:
         tree = next(iter(self._trees.trees(expression)))
-        return self._node(output, inputs, expression, tree, numbers)
+        return self._half(output, inputs, expression, tree, numbers)
 
     def _words(self, bits: Bits) -> tuple[str, ...]:
         return tuple(self._names[bit.bit_length() - 1] for bit in bits)

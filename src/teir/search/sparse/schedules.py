@@ -34,11 +34,12 @@ from teir.search.sparse.composed import ComposedCosts, Costs
 from teir.search.sparse.constraints import Known, known_of, symbols_of
 from teir.search.sparse.cost import FIBRE, Sum, costing_of, value
 from teir.search.sparse.dominance import kept_by_printed_rule, not_dominated
-from teir.search.sparse.generation import space_of
+from teir.search.sparse.generation import generated, space_of, space_within
 from teir.search.sparse.loop_trees import LARGEST_RANK, Found, LoopTrees
 from teir.search.sparse.planned import Planner
 from teir.search.sparse.rebuild import Rebuilder
 from teir.search.sparse.sampling import Samples
+from teir.search.sparse.shapes import Shapes
 from teir.search.sparse.space import Identity, Space
 from teir.search.sparse.statement import Statement
 
@@ -161,9 +162,10 @@ def _size_finding(expected: str, found: object) -> Finding:
 
 def _by_paper(statement: Statement, request: Request, known: Known, advance: Advance) -> Schedules:
     advance(0, 4)
-    generated = space_of(statement, Identity.NAMES).generated
+    shapes = Shapes(statement)
+    count = generated(shapes, Identity.NAMES)
     advance(1, 4)
-    space = space_of(statement, Identity.NAMES, LARGEST_RANK)
+    space = space_within(shapes, Identity.NAMES, LARGEST_RANK)
     advance(2, 4)
     trees = LoopTrees(space, with_primes=False)
     kept = list(trees.kept(pipelines=True))
@@ -178,7 +180,7 @@ def _by_paper(statement: Statement, request: Request, known: Known, advance: Adv
     frontier = tuple(candidate for candidate in candidates if candidate.cost in classes)
     return Schedules(
         statement=statement,
-        generated=generated,
+        generated=count,
         stage1=len(kept),
         stage2=len(low),
         stage3=len(frontier),
@@ -209,18 +211,19 @@ def _by_dominance(
     advance: Advance,
 ) -> Schedules:
     advance(0, 4)
-    generated = space_of(statement, Identity.ACCESSES).generated
+    shapes = Shapes(statement)
+    count = generated(shapes, Identity.ACCESSES)
     advance(1, 4)
+    space = space_within(shapes, Identity.ACCESSES, LARGEST_RANK)
     if sizes is None:
-        stage1, frontier = _for_all_sizes(statement, request, known, advance)
+        stage1, frontier = _for_all_sizes(space, request, known, advance)
     else:
-        space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
         stage1 = _stage1_count(space)
         advance(3, 4)
         frontier = _unbeaten(space, sizes)
     return Schedules(
         statement=statement,
-        generated=generated,
+        generated=count,
         stage1=stage1,
         stage2=stage1,
         stage3=len(frontier),
@@ -257,7 +260,7 @@ def _stage1_count(space: Space) -> int:
         for pipeline in space.orders[0].pipelines
         if trees.first_halves(pipeline) is not None
     )
-    return sum(1 for _ in trees.kept(pipelines=False)) + pipelines
+    return trees.count() + pipelines
 
 
 def stage1_candidates(statement: Statement) -> list[Candidate]:
@@ -274,38 +277,38 @@ def stage1_candidates(statement: Statement) -> list[Candidate]:
 
 
 def _for_all_sizes(
-    statement: Statement, request: Request, known: Known, advance: Advance
+    space: Space, request: Request, known: Known, advance: Advance
 ) -> tuple[int, list[Candidate]]:
     """The number of `stage1_candidates`, and those of them that stay."""
-    space = space_of(statement, Identity.ACCESSES, LARGEST_RANK)
     trees = LoopTrees(space, with_primes=True)
-    rebuilder, costing = Rebuilder(space, trees), costing_of(statement)
-    composed = ComposedCosts(space, trees, Samples(known))
-    nested = [(found, composed.of(found)) for found in trees.kept(pipelines=False)]
+    rebuilder, costing = Rebuilder(space, trees), costing_of(space.statement)
+    samples = Samples(known)
+    composed = ComposedCosts(space, trees, samples)
     pipelines = candidates_of(costing, rebuilder.pipelines(space.orders[0]), are_pipelines=True)
     of_pipelines = [(one.cost.time, one.strided, one.cost.memory) for one in pipelines]
-    costs = dict.fromkeys([*(cost for _, cost in nested if cost is not None), *of_pipelines])
-    kept = _not_dominated(tuple(costs), known, request, advance)
-    graphs = (
-        rebuilder.graph(found) for found, cost in nested if cost in kept or trees.is_nest(found)
-    )
+    costs = dict.fromkeys([*composed.all(), *of_pipelines])
+    kept = _not_dominated(tuple(costs), samples, request, advance)
+    wanted = composed.trees(kept) | trees.nests()
+    graphs = map(rebuilder.graph, trees.kept_of(wanted))
     left = [*candidates_of(costing, graphs, are_pipelines=False), *pipelines]
-    return len(nested) + len(pipelines), left
+    return trees.count() + len(pipelines), left
 
 
 def _not_dominated(
-    costs: Sequence[Costs], known: Known, request: Request, advance: Advance
+    costs: Sequence[Costs], samples: Samples, request: Request, advance: Advance
 ) -> set[Costs]:
     """Memory counts as nothing where it is below the budget for all sizes."""
     memories = dict.fromkeys(memory for _, _, memory in costs)
-    small = {memory for memory in memories if _always_within(memory, known, request)}
+    small = {memory for memory in memories if _always_within(memory, samples.known, request)}
     compared: dict[Costs, list[Costs]] = {}
     for cost in costs:
         time, strided, memory = cost
         compared.setdefault((time, strided, () if memory in small else memory), []).append(cost)
     points = list(compared)
     return {
-        cost for place in not_dominated(points, known, advance) for cost in compared[points[place]]
+        cost
+        for place in not_dominated(points, samples, advance)
+        for cost in compared[points[place]]
     }
 
 

@@ -23,9 +23,6 @@ from teir.search.sparse.statement import Statement
 Mask = int
 Bits = tuple[int, ...]
 """Indices in an order."""
-Term = tuple[str, Bits, int]
-"""An input: the name of a sparse tensor, or "", the indices that no loop above has taken, and the
-index whose neighbours are adjacent in memory (0 for a scalar)."""
 BitPairs = tuple[tuple[int, int], ...]
 
 
@@ -60,26 +57,18 @@ class Expression(msgspec.Struct, frozen=True, eq=False, gc=False):
     count: int
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """How a product may be split: after ``position`` inputs, with the loops ``common``.
 
     ``sequences`` are the orders the common loops may have, ``temporary`` the indices of the
-    temporary. Then both halves: their loops, the consumer's output and inputs, and where the
-    consumer may be split again (after inputs first + 1 to last - 1: its temporary not alone).
+    temporary.
     """
 
     position: int
     producer_in_left: bool
     common: Mask
     sequences: tuple[Bits, ...]
-    temporary: Term
-    producer: tuple[Term, ...]
-    producer_loops: Mask
-    output: Term
-    consumer: tuple[Term, ...]
-    consumer_loops: Mask
-    first: int
-    last: int
+    temporary: Bits
 
 
 class Unfused(msgspec.Struct, frozen=True, gc=False):
