@@ -88,6 +88,16 @@ class Isa(Enum):
         return self is Isa.AMX
 
     @property
+    def follows_few_rows(self) -> bool:
+        """True where rows read a piece at a time come at full speed only in long pieces, unless
+        there are few of them.
+
+        On Golden Cove up to 64 rows, or pieces of 12 lines and more, came from memory in half the
+        time of pieces of 3 lines of more rows, whatever was asked for ahead.
+        """
+        return self is Isa.AMX
+
+    @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
 

@@ -17,7 +17,7 @@ from teir.lower.elementwise import lower_elementwise
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Address, KernelNode, KernelProgram, Slot, Storage
-from teir.lower.kernels import PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
+from teir.lower.kernels import PermuteCopy, RunCopy, permute_scratch_bytes
 from teir.lower.permutation import lower_permutation
 from teir.target import Isa
 
@@ -68,8 +68,9 @@ def copied(nodes: tuple[KernelNode, ...], axes: Sequence[TileAxis], width: int) 
     st.sampled_from((0, 0, 1, 5)),
     st.sampled_from(TYPES),
     st.booleans(),
+    st.sampled_from((Isa.AVX512, Isa.AMX)),
 )
-def test_a_permutation_copies_every_element(extents, random, gap, data_type, stream) -> None:
+def test_a_permutation_copies_every_element(extents, random, gap, data_type, stream, isa) -> None:
     while prod(extents) < 1 << 14:
         extents.append(16)
     while prod(extents) > 1 << 19:
@@ -80,7 +81,7 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, str
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     moving = fuse_any_order(axes)
     width = data_type.width
-    nodes = lower_permutation(moving, operands, width, stream, ROOM, Isa.AVX512)
+    nodes = lower_permutation(moving, operands, width, stream, ROOM, isa)
     if nodes is None:
         return
     assert copied(nodes, axes, width)
@@ -88,12 +89,13 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, str
 
 @pytest.mark.parametrize("order", [(1, 0), (1, 0, 2), (0, 2, 1), (3, 2, 1, 0), (0, 3, 2, 1)])
 @pytest.mark.parametrize("data_type", TYPES)
-def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType) -> None:
+@pytest.mark.parametrize("isa", [Isa.AVX512, Isa.AMX])
+def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa: Isa) -> None:
     width = data_type.width
     for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
         operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-        nodes = lower_permutation(axes, operands, width, True, ROOM, Isa.AVX512)
+        nodes = lower_permutation(axes, operands, width, True, ROOM, isa)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             assert isinstance(kernel, PermuteCopy | RunCopy)
@@ -103,11 +105,21 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType) -> N
             height = 1 if isinstance(kernel, RunCopy) else kernel.lanes
             over = height + -(-64 // (unit * width))
             pitch = rows if group > 1 else tile_rows + over
-            assert pitch * tile_columns * unit * width <= PERMUTE_SCRATCH_BYTES
+            assert pitch * tile_columns * unit * width <= permute_scratch_bytes(isa)
             assert height <= tile_rows
             assert height <= rows <= 2048
             assert 1 <= tile_columns <= columns <= 2048
         assert nodes is None or count_calls(nodes)
+
+
+@pytest.mark.parametrize(("isa", "least", "most"), [(Isa.AVX512, 128, 256), (Isa.AMX, 768, 1536)])
+def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
+    axes = axes_of((3464, 3464), (1, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    assert nodes is not None
+    pieces = [4 * call.arguments[19] for call in calls_below(nodes)]
+    assert all(least <= piece <= most for piece in pieces)
 
 
 def calls_below(nodes):

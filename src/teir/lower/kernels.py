@@ -18,6 +18,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.walked_kernels import WalkedKernel
+from teir.target import Isa
 
 
 class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -289,10 +290,18 @@ PERMUTE_OUTER_AXES = 2
 """Axes a `PermuteCopy` walks around its rows and columns."""
 MOST_PERMUTED = 2048
 """Rows and columns of one call of a `PermuteCopy` at most: their offsets are kept in a table."""
-PERMUTE_SCRATCH_BYTES = 64 * 1024
-"""Bytes of one tile of a `PermuteCopy`; two are in use."""
-PERMUTE_ROOM_BYTES = 2 * (8 * MOST_PERMUTED + PERMUTE_SCRATCH_BYTES)
-"""Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
+_PERMUTE_SCRATCH_BYTES = 64 * 1024
+_LARGE_PERMUTE_SCRATCH_BYTES = 320 * 1024
+
+
+def permute_scratch_bytes(isa: Isa) -> int:
+    """Bytes of one tile of a `PermuteCopy` at most; two are in use."""
+    return _LARGE_PERMUTE_SCRATCH_BYTES if isa.follows_few_rows else _PERMUTE_SCRATCH_BYTES
+
+
+def permute_room_bytes(isa: Isa) -> int:
+    """Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
+    return 2 * (8 * MOST_PERMUTED + permute_scratch_bytes(isa))
 
 
 class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -309,7 +318,7 @@ class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     column c starts where column c - 1 ends unless g divides c - c0, c0 the first column of a tile.
     ``stream`` = 1: the output is written past the caches, where its alignment allows it.
 
-    Operands: input, output, room (PERMUTE_ROOM_BYTES of scratch that nobody else uses meanwhile).
+    Operands: input, output, room (`permute_room_bytes` of scratch that nobody else uses meanwhile).
     Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0, r_in1, r_in2, c0, c1, c2,
     c_out0, c_out1, c_out2, o0, o1 (outer axes), o_in0, o_in1, o_out0, o_out1, tile_rows,
     tile_columns, group, stream.

@@ -71,7 +71,7 @@ from teir.lower.kernel_program import (
     Slot,
     Storage,
 )
-from teir.lower.kernels import PERMUTE_ROOM_BYTES, PermuteCopy, RunCopy, TileProduct
+from teir.lower.kernels import PermuteCopy, RunCopy, TileProduct, permute_room_bytes
 from teir.lower.panels import blocks_of_loop
 from teir.lower.slots import (
     ScratchRoom,
@@ -110,7 +110,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         turned_operands(program),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
-    kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator)
+    kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator, isa)
     room.slots[len(slots.slots)] = _kernel_slot(used[Storage.THREAD])
     has_more = kernel_scratch or len(room.slots) > len(slots.slots) + 1
     return KernelProgram(
@@ -149,7 +149,7 @@ def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
     return Accumulator(len(slots.slots), most_accumulators(isa) * isa.vector_bytes)
 
 
-def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulator) -> int:
+def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulator, isa: Isa) -> int:
     """What calls below ``nodes`` need of the slot after those of the program's tensors.
 
     Wide accumulators and the room of other kernels share it: no call leaves anything there.
@@ -158,14 +158,14 @@ def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulato
     for call, _ in calls_of(nodes):
         for address in call.operands:
             if address.slot == accumulator.slot:
-                most = max(most, _room_of(call, accumulator))
+                most = max(most, _room_of(call, accumulator, isa))
     return most
 
 
-def _room_of(call: Call, accumulator: Accumulator) -> int:
+def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
     match call.kernel:
         case PermuteCopy() | RunCopy():
-            return PERMUTE_ROOM_BYTES
+            return permute_room_bytes(isa)
         case TileProduct():
             return tile_product_room(call)
         case _:

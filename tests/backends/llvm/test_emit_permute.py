@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from teir.lower.kernels import PERMUTE_ROOM_BYTES, PERMUTE_SCRATCH_BYTES, PermuteCopy, RunCopy
+from teir.lower.kernels import (
+    PermuteCopy,
+    RunCopy,
+    permute_room_bytes,
+    permute_scratch_bytes,
+)
 from teir.target import Isa
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)
@@ -74,7 +79,7 @@ def check(
 ) -> None:
     """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
     element = np.dtype(f"V{drawn.unit_bytes}")
-    unaligned = np.full(PERMUTE_ROOM_BYTES + 64, 0xFF, np.uint8)
+    unaligned = np.full(max(map(permute_room_bytes, HERE)) + 64, 0xFF, np.uint8)
     room = -(-unaligned.ctypes.data // 64) * 64
     for edge in Edge:
         source = Guarded(drawn.span(drawn.source_strides), edge)
@@ -162,7 +167,7 @@ def draw_tile(
 ) -> tuple[int, int, int]:
     """tile_rows, tile_columns and group that fit the scratch of a kernel."""
     height, width = prod(rows), prod(columns)
-    room = PERMUTE_SCRATCH_BYTES // unit
+    room = min(map(permute_scratch_bytes, HERE)) // unit
     if is_dense and height * columns[0] <= room and width >= least:
         group = columns[0]
         tile = group * int(random.integers(1, width // group + 1))

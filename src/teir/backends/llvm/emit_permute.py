@@ -75,7 +75,7 @@ def emit_permute_body(kernel: PermuteCopy | RunCopy, isa: Isa) -> FunctionText:
     runs_start = ("%c_out0", "%c_out1", "%c_out2", "%o_out0", "%o_out1", "%tile_bytes")
     emit_stream_mode(text, width, runs_start)
     _emit_counts(text, width)
-    emit_tile_loop(text)
+    emit_tile_loop(text, isa)
     match kernel:
         case PermuteCopy():
             _emit_squares(text, kernel)

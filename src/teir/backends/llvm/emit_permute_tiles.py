@@ -7,7 +7,8 @@ up by one with every turn, then the tile after the next is placed.
 from __future__ import annotations
 
 from teir.backends.llvm.emit_text import FunctionText
-from teir.lower.kernels import PERMUTE_SCRATCH_BYTES
+from teir.lower.kernels import permute_scratch_bytes
+from teir.target import Isa
 
 _FIELDS = {
     "in": "ptr",
@@ -21,14 +22,14 @@ _FIELDS = {
 _FIELD_BYTES = 8
 
 
-def emit_tile_loop(text: FunctionText) -> None:
+def emit_tile_loop(text: FunctionText, isa: Isa) -> None:
     """Blocks %tile, %place, %next_plane, %placed and %tile_done, around the blocks of one tile."""
     _emit_rotation(text)
     _emit_place(text)
     _emit_next_plane(text)
     _emit_meetings(text)
     _emit_tiles_at_work(text)
-    _emit_shares(text)
+    _emit_shares(text, permute_scratch_bytes(isa))
     text.write("""
 br label %block
 tile_done:
@@ -152,7 +153,7 @@ def _emit_tiles_at_work(text: FunctionText) -> None:
 """)
 
 
-def _emit_shares(text: FunctionText) -> None:
+def _emit_shares(text: FunctionText, scratch_bytes: int) -> None:
     """How many pieces are written beside every block, and which half of the scratch is which."""
     text.write(f"""
 %block_rows = select i1 %working, i64 %this_extent, i64 %next_extent
@@ -165,8 +166,8 @@ def _emit_shares(text: FunctionText) -> None:
 %pieces_less = sub i64 %pieces_up, 1
 %share = udiv i64 %pieces_less, %blocks
 %parity = and i64 %t, 1
-%write_half = mul i64 %parity, {PERMUTE_SCRATCH_BYTES}
-%read_half = sub i64 {PERMUTE_SCRATCH_BYTES}, %write_half
+%write_half = mul i64 %parity, {scratch_bytes}
+%read_half = sub i64 {scratch_bytes}, %write_half
 %write_at = getelementptr i8, ptr %scratch, i64 %write_half
 %read_at = getelementptr i8, ptr %scratch, i64 %read_half
 """)
