@@ -19,6 +19,9 @@ from typing import assert_never
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.tile_permission import may_use_tiles
 
+LINE_BYTES = 64
+"""A line of the caches, of every processor there is code for."""
+
 ARRAY_START_BYTES = 16
 """Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
 

@@ -23,8 +23,8 @@ from teir.lower.axes import TileAxis
 from teir.lower.kernel_program import Address, Call, Storage
 from teir.lower.kernels import BringLines
 from teir.lower.slots import ScratchRoom
+from teir.target import LINE_BYTES
 
-_LINE_BYTES = 64
 _LOOPS = 3
 """Loops of a `BringLines`."""
 _MOST_LINES = 224
@@ -60,7 +60,7 @@ class Brought(msgspec.Struct, frozen=True, gc=False):
         By the last byte of each line's length: rows seldom begin with a line, and the line they
         begin in was asked for as the end of rows before them.
         """
-        offset = source.offset_bytes + part * self.part_bytes + _LINE_BYTES - 1
+        offset = source.offset_bytes + part * self.part_bytes + LINE_BYTES - 1
         first = Address(slot=source.slot, offset_bytes=offset)
         mark = Address(slot=marks.moving, offset_bytes=0)
         start = Address(slot=marks.staying, offset_bytes=0)
@@ -78,7 +78,7 @@ def brought_rows(row_bytes: int, reductions: Sequence[TileAxis], blocks: int) ->
         return None
     longest = max(axes, key=lambda axis: axis.extent)
     size = -(-longest.extent // blocks)
-    inside = [(-(-row_bytes // _LINE_BYTES), _LINE_BYTES)]
+    inside = [(-(-row_bytes // LINE_BYTES), LINE_BYTES)]
     inside += [(axis.extent, axis.strides[0]) for axis in axes if axis is not longest]
     if size > 1:
         inside.append((size, longest.strides[0]))

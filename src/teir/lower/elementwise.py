@@ -14,11 +14,10 @@ from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import BringLines, Elementwise, TransposeCopy
 from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
-from teir.target import ARRAY_START_BYTES, Isa
+from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
 """Tiles from here on are written past the caches in pieces long enough to pay."""
-_LINE_BYTES = 64
 _FAR_BYTES = 1 << 20
 _FAR_VECTOR_BYTES = 32
 """Vectors of tiles that no second cache holds: arrays seldom begin with a line, and stores of half
@@ -80,7 +79,7 @@ def lower_elementwise(
         asking = _asking(turned, rest, operands, widths[0]) if brings else ()
         return wrap_in_loops(rest, slots, (*asking, transposed))
     lane_axis = _lane_axis(moving, widths)
-    is_lines = lane_axis.extent * widths[-1] % _LINE_BYTES == 0
+    is_lines = lane_axis.extent * widths[-1] % LINE_BYTES == 0
     rest = _ordered([axis for axis in moving if axis is not lane_axis], follows_input and is_lines)
     row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
     call = _call(operation, lane_axis, row_axis, operands, types, isa, brings)
@@ -232,13 +231,13 @@ def _asking(
         source.offset_bytes + ARRAY_START_BYTES,
         *(axis.strides[0] for axis in (*around, rows)),
     )
-    begins_lines = all(step % _LINE_BYTES == 0 for step in steps)
-    lines = -(-row_bytes // _LINE_BYTES) + (not begins_lines)
+    begins_lines = all(step % LINE_BYTES == 0 for step in steps)
+    lines = -(-row_bytes // LINE_BYTES) + (not begins_lines)
     if lines * rows.extent > _MOST_ASKED:
         return ()
     offset = source.offset_bytes + longest.strides[0]
     ahead = Address(slot=source.slot, offset_bytes=offset)
-    arguments = (lines, _LINE_BYTES, rows.extent, rows.strides[0], 1, 0)
+    arguments = (lines, LINE_BYTES, rows.extent, rows.strides[0], 1, 0)
     return (Call(kernel=BringLines(), operands=(ahead, source, source), arguments=arguments),)
 
 

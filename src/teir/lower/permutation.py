@@ -28,7 +28,7 @@ from teir.lower.kernels import (
     RunCopy,
     permute_scratch_bytes,
 )
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 _ROW_BYTES = 1024
 """Rows of neighbouring tiles together, written in long pieces."""
@@ -36,7 +36,6 @@ _COLUMNS_BYTES = 2048
 """Columns of neighbouring tiles together: a line where one ends is still near for the next."""
 _DENSE_ROW_BYTES = 2048
 """Rows up to this long where all rows of a tile make one run."""
-_LINE_BYTES = 64
 _DISTANCE_COST = 0.05
 """What a tile twice or half as large as aimed at costs, in shares of the work."""
 _LONGEST_RUN_BYTES = 6144
@@ -95,8 +94,8 @@ def lower_permutation(
 ) -> tuple[KernelNode, ...] | None:
     """Calls of `PermuteCopy` for a copy along ``axes``; None where it is no permutation.
 
-    ``stream``: the output is written past the caches. ``room``: `permute_room_bytes` of scratch that
-    nobody else uses during a call.
+    ``stream``: the output is written past the caches. ``room``: `permute_room_bytes` of scratch
+    that nobody else uses during a call.
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
@@ -115,7 +114,7 @@ def _turning_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
         return None
     is_dense = _follow_one_another(upwards[0], along[0], width)
     row_bytes = 0 if is_dense else _ROW_BYTES
-    column_bytes = _LINE_BYTES if is_dense else _COLUMNS_BYTES
+    column_bytes = LINE_BYTES if is_dense else _COLUMNS_BYTES
     return _grown(upwards, along, 1, (row_bytes // width, column_bytes // width), is_dense)
 
 
@@ -203,7 +202,7 @@ class _Lowering:
 
     def blocks(self, parts: _Parts) -> tuple[KernelNode, ...]:
         """The whole permutation, rows and columns cut where there are too many for one call."""
-        per_line = _LINE_BYTES // self.kernel.element_bytes
+        per_line = LINE_BYTES // self.kernel.element_bytes
         least = self.kernel.lanes if parts.run == 1 else 1
         nodes: tuple[KernelNode, ...] = ()
         for rows in _cut(parts.rows, per_line, least):
@@ -261,7 +260,7 @@ class _Lowering:
             tile = unit * _tile(columns // unit, max(1, aim // unit), 1, 0, most // unit)
             tile = max(tile, _up(min(lanes, columns), unit))
             return rows, tile, tile if unit == 1 else unit
-        per_line = _LINE_BYTES // width
+        per_line = LINE_BYTES // width
         if parts.run > 1:
             run_bytes = parts.run * width
             tile = min(columns, max(1, _RUN_COLUMN_BYTES // run_bytes))

@@ -23,11 +23,10 @@ from teir.lower.turned_rows import (
     turned_rows,
     walk_of,
 )
-from teir.target import ARRAY_START_BYTES
+from teir.target import ARRAY_START_BYTES, LINE_BYTES
 
 _RUN_COPIES = 4
 _RUNS = 2
-_LINE_BYTES = 64
 
 
 class TurnedRuns(msgspec.Struct, frozen=True, gc=False):
@@ -96,7 +95,7 @@ def _turned(
         return None
     rows, runs = sorted(own[0], key=lambda axis: axis.strides[target])
     width, run_bytes = rows.strides[target], runs.strides[target]
-    is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * _LINE_BYTES // 2
+    is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * LINE_BYTES // 2
     if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
         return None
     if any(axes[name].is_sparse for one in copies for name in one.axes):
@@ -128,11 +127,11 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
 
 
 def _parts(width: int) -> tuple[_Part, ...]:
-    early, late = ARRAY_START_BYTES // width, (_LINE_BYTES - ARRAY_START_BYTES) // width
+    early, late = ARRAY_START_BYTES // width, (LINE_BYTES - ARRAY_START_BYTES) // width
     return (
-        _Part(late, late, 0, _LINE_BYTES),
-        _Part(0, early, _LINE_BYTES - ARRAY_START_BYTES, _LINE_BYTES),
-        _Part(early, late - early, _RUNS * _LINE_BYTES, _LINE_BYTES // 2),
+        _Part(late, late, 0, LINE_BYTES),
+        _Part(0, early, LINE_BYTES - ARRAY_START_BYTES, LINE_BYTES),
+        _Part(early, late - early, _RUNS * LINE_BYTES, LINE_BYTES // 2),
     )
 
 

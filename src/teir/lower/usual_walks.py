@@ -24,12 +24,12 @@ from teir.ir.nodes import (
     Segment,
     Tensor,
 )
+from teir.target import LINE_BYTES
 
 WIDTHS = (16, 32, 64, 128)
 """Elements of a dense row."""
 _ROWS = 640
 _COLUMNS = 512
-_LINE_BYTES = 64
 _FLOATS = (DataType.FP64, DataType.FP32)
 
 
@@ -61,7 +61,7 @@ def _add(inputs: tuple[str, ...], output: str) -> tuple[Primitive, Primitive]:
 
 
 def _dot(data_type: DataType) -> tuple[Primitive, Primitive]:
-    chains = ((LANES, str(_LINE_BYTES // data_type.width)),)
+    chains = ((LANES, str(LINE_BYTES // data_type.width)),)
     dot = _primitive(Operation.CONTRACTION, ("C", "D"), "t", k=("l",), metadata=chains)
     return _primitive(Operation.ZERO, (), "t"), dot
 

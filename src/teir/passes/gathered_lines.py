@@ -33,8 +33,8 @@ from teir.ir.nodes import (
 )
 from teir.passes.draft import Draft
 from teir.passes.facts import Facts
+from teir.target import LINE_BYTES
 
-_LINE_BYTES = 64
 _LEAST_GATHERS = 192
 """Gathers of a row, on average, from which on a copy pays; below 128 of rows of 512 bytes it did
 not on a Golden Cove core."""
@@ -55,7 +55,7 @@ def with_gathered_lines(program: Program, stored: Mapping[str, int], facts: Fact
     ``stored``: the elements of index arrays of coordinates by the name of their tensor. The same
     object where nothing pays.
     """
-    if facts.vector_bytes != _LINE_BYTES:
+    if facts.vector_bytes != LINE_BYTES:
         return program
     draft = Draft(program)
     gathers = dict.fromkeys(
@@ -106,7 +106,7 @@ def _is_gather(draft: Draft, gather: _Gather) -> bool:
     if rows.offsets[gather.tensor] or row.offsets[gather.tensor]:
         return False
     is_adjacent = row.strides[gather.tensor] == width
-    return is_adjacent and row.extent * width % _LINE_BYTES == 0
+    return is_adjacent and row.extent * width % LINE_BYTES == 0
 
 
 def _row_bytes(draft: Draft, gather: _Gather) -> int:

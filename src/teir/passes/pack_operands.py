@@ -37,8 +37,7 @@ from teir.passes.cache_blocks import Walked, packs_columns, packs_lanes, rows_fi
 from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds, walked
-
-_LINE = 64
+from teir.target import LINE_BYTES
 
 
 def pack_operands(program: Program, facts: Facts) -> Program:
@@ -219,7 +218,8 @@ def _copy(draft: Draft, wish: _Wish) -> tuple[Tensor, InvocationNode]:
         room = _stack(draft, order, tensor.name, width)
     else:
         room = _stack(draft, wish.along, tensor.name, width)
-        room = _stack(draft, by_stride, tensor.name, -(-room // _LINE) * _LINE + _LINE)
+        padded = (-(-room // LINE_BYTES) + 1) * LINE_BYTES
+        room = _stack(draft, by_stride, tensor.name, padded)
     _stack(draft, wish.loops, tensor.name, room)
     leaf = draft.invoke(
         Operation.COPY,

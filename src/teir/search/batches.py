@@ -21,6 +21,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
+from teir.target import LINE_BYTES
 
 _MOST_PRODUCTS = 4096
 """Multiply-adds of one product that is small."""
@@ -32,7 +33,6 @@ _CHUNKS = 4
 _TURNED_BYTES = 2**12
 """Turned rows that wait: in the first cache, beside all that is read and written meanwhile."""
 _SHORTEST_TURNED = 3
-_LINE_BYTES = 64
 
 
 def is_small_batch(shape: ProductShape) -> bool:
@@ -91,9 +91,7 @@ def _pitch_bytes(shape: ProductShape) -> int:
     """From row to row of what is turned: whole lines where a row is most of one."""
     assert shape.m is not None
     row_bytes = shape.m.extent * shape.a.data_type.width
-    return (
-        row_bytes if row_bytes <= _LINE_BYTES // 2 else -(-row_bytes // _LINE_BYTES) * _LINE_BYTES
-    )
+    return row_bytes if row_bytes <= LINE_BYTES // 2 else -(-row_bytes // LINE_BYTES) * LINE_BYTES
 
 
 def _turned_leaf(emission: Emission, shape: ProductShape, batch: Span) -> Body:

@@ -34,6 +34,7 @@ from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
 from teir.search.step import Span
 from teir.search.tile_registers import are_tiles, pads_runs, tile_column_block
+from teir.target import LINE_BYTES
 
 _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
@@ -54,7 +55,6 @@ _ASKED_DEPTH = 384
 block, which nobody asks for, are fewer beside what the next panel asks for."""
 _SHORT_PANEL = 4
 """Vectors of a panel with many ends of runs."""
-_LINE = 64
 _TILES_IN_L1 = 3
 _TILE_COLUMNS = 8
 """A tile of results with the lines it shares takes this part of L1; columns of one at least."""
@@ -190,7 +190,7 @@ def _has_dear_ends(choice: Choice, shape: ProductShape, machine: Machine) -> boo
 
 def _through_caches(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
     """Columns so few that the next panel finds the lines it shares with this one in L1."""
-    run_bytes = choice.panel * shape.out.data_type.width + _LINE
+    run_bytes = choice.panel * shape.out.data_type.width + LINE_BYTES
     columns = max(_TILE_COLUMNS, machine.l1_bytes // (_TILES_IN_L1 * run_bytes))
     return replace(choice, streams=False, column_block=min(choice.column_block, columns))
 

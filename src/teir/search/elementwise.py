@@ -16,6 +16,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
 
 _CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
@@ -28,7 +29,6 @@ _TURNED_IN_L1 = 2
 _GRANULE = 16
 _TURNED = 256
 """Elements of a tile from which turning it first is worth a copy."""
-_LINE_BYTES = 64
 _RUNS_IN_L1 = 4
 """Runs of a row that L1 holds where it is read again for every other row."""
 
@@ -114,7 +114,7 @@ def _unturned(
         copy = Tensor(name=emission.name(f"{tensor.name}_turned"), data_type=tensor.data_type)
         width = tensor.data_type.width
         along = along.on(copy.name, width)
-        across = across.on(copy.name, along.extent * width + _LINE_BYTES)
+        across = across.on(copy.name, along.extent * width + LINE_BYTES)
         roles = Roles(m=(across,), n=(along,))
         body += emission.leaf(Operation.COPY, (tensor.name,), copy.name, roles)
         body = Body(body.nodes, (*body.scratch, copy))

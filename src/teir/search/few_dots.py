@@ -15,6 +15,7 @@ from teir.search.dots import ROW_LANES_BYTES, lane_count
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
+from teir.target import LINE_BYTES
 
 _FEW = {DataType.BF16: 4, DataType.FP32: 4, DataType.FP64: 2}
 """Rows up to which dots take less time than register blocks."""
@@ -25,7 +26,6 @@ _DEEP = 256
 _NEAR_BYTES = 2**14
 """The few rows that stay in the first cache. Those of BF16 may be longer: converting takes more
 time than reading them from the second."""
-_LINE_BYTES = 64
 
 
 def is_few_dots(shape: ProductShape) -> bool:
@@ -51,7 +51,7 @@ def emit_few_dots(emission: Emission, shape: ProductShape, machine: Machine) -> 
     if k.stride(a) != shape.a.data_type.width:
         width = shape.a.data_type.width
         near = Tensor(name=emission.name(f"{a}_turned"), data_type=shape.a.data_type)
-        row_bytes = -(-k.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
+        row_bytes = -(-k.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
         across = shape.m.only(a).on(near.name, row_bytes)
         roles = Roles(m=(across,), n=(k.only(a).on(near.name, width),))
         copy = emission.leaf(Operation.COPY, (a,), near.name, roles)

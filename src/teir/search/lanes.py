@@ -25,6 +25,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
 
 _PACKED_RUN_BYTES = 512
 _RUN_BYTES = 2048
@@ -38,7 +39,6 @@ long.
 _SAME_PLACE_BYTES = 4096
 """Rows a multiple of this apart compete for the same lines of the first cache."""
 _WAYS = 8
-_LINE_BYTES = 64
 _CHUNKS = 4
 """Slabs per thread, so that an uneven machine still shares evenly."""
 _FEWEST = 16
@@ -221,7 +221,7 @@ def _slab(emission: Emission, side: _Side, lanes: Span) -> _Slab:
         return _Slab(side.tensor, {id(axis): axis.stride(name) for axis in axes}, ())
     packed = Tensor(name=emission.name(f"{name}_slab"), data_type=side.tensor.data_type)
     strides = {id(lanes): width}
-    reach = -(-lanes.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
+    reach = -(-lanes.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
     for axis in reversed(side.axes):
         strides[id(axis)] = reach
         reach *= axis.extent

@@ -34,8 +34,8 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.search.machine import Machine, Speeds
+from teir.target import LINE_BYTES
 
-_LINE = 64
 _PAGE = 4096
 _CHAINS = 10
 """Independent sums that keep the multiply-add units busy."""
@@ -298,8 +298,8 @@ def _touched(leaf: _Leaf, tensor: str, inside: int) -> float:
     run = width
     elements = 1
     for axis in sorted(moving, key=lambda axis: axis.strides[tensor]):
-        if axis.strides[tensor] <= max(run, _LINE):
+        if axis.strides[tensor] <= max(run, LINE_BYTES):
             run += axis.strides[tensor] * (axis.extent - 1)
         else:
             elements *= axis.extent
-    return elements * (run + (_LINE if run % _LINE else 0) / 2)
+    return elements * (run + (LINE_BYTES if run % LINE_BYTES else 0) / 2)

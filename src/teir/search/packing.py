@@ -22,9 +22,8 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
 from teir.search.step import Span
-from teir.target import ARRAY_START_BYTES
+from teir.target import ARRAY_START_BYTES, LINE_BYTES
 
-_LINE = 64
 _PAGE = 4096
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
@@ -81,9 +80,9 @@ def pack_a(
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
-    turns_rows = turns_rows and height * width % _LINE == 0 and rows.extent % height == 0
+    turns_rows = turns_rows and height * width % LINE_BYTES == 0 and rows.extent % height == 0
     # Measured: 3 to 5 % less time than without a line between the steps, where rows are 3 lines.
-    k_packed, panel_bytes = _stack(k, target.name, height * width + _LINE * turns_rows)
+    k_packed, panel_bytes = _stack(k, target.name, height * width + LINE_BYTES * turns_rows)
     parts = _blocks(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
     outer_packed, end = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
@@ -106,7 +105,7 @@ def _turned(
     """The rows from the first whole line of the output on, then those before it; ``at_bytes``
     further on."""
     width = target.data_type.width
-    first = (_LINE - ARRAY_START_BYTES) // width
+    first = (LINE_BYTES - ARRAY_START_BYTES) // width
     for piece in pieces:
         rows = piece.tile
         assert rows is not None
@@ -197,7 +196,7 @@ def _pack_together(
         outer_packed, end = _stack((*outer[:-1], *loops), target.name, panel_bytes)
     beside = inner.on(target.name, rows.extent * width)
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
-    turns_rows = turns_rows and count == _PAIR and _PAIR * rows.extent * width == 3 * _LINE
+    turns_rows = turns_rows and count == _PAIR and _PAIR * rows.extent * width == 3 * LINE_BYTES
     copied = (*pieces, *_turned_pair(rows, inner, source, target, end)) if turns_rows else pieces
     copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
@@ -212,11 +211,11 @@ def _turned_pair(
     `ARRAY_START_BYTES`, then half a line each of those in between.
     """
     width = target.data_type.width
-    early, late = ARRAY_START_BYTES // width, (_LINE - ARRAY_START_BYTES) // width
+    early, late = ARRAY_START_BYTES // width, (LINE_BYTES - ARRAY_START_BYTES) // width
     for first, count, place, apart in (
-        (late, rows.extent - late, 0, _LINE),
-        (0, early, _LINE - ARRAY_START_BYTES, _LINE),
-        (early, late - early, _PAIR * _LINE, _LINE // 2),
+        (late, rows.extent - late, 0, LINE_BYTES),
+        (0, early, LINE_BYTES - ARRAY_START_BYTES, LINE_BYTES),
+        (early, late - early, _PAIR * LINE_BYTES, LINE_BYTES // 2),
     ):
         part = Span(rows.label, count, rows.strides, rows.offsets).on(target.name, width)
         begin = rows.offsets.get(source.name, 0) + first * rows.stride(source.name)
@@ -244,7 +243,7 @@ def pack_b(
     keeps_k = block > _MOST_TOGETHER or source.data_type is DataType.BF16
     if keeps_k and columns.stride(source.name) != width:
         k_packed, column_bytes = _stack(k, target.name, width)
-        column_bytes = -(-column_bytes // _LINE) * _LINE + _LINE
+        column_bytes = -(-column_bytes // LINE_BYTES) * LINE_BYTES + LINE_BYTES
         walk = columns.on(target.name, column_bytes)
         pieces = cut(walk, block)
         end = column_bytes * columns.extent

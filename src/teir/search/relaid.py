@@ -16,10 +16,10 @@ from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.step import Span, Step, normalise
+from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 2048
 """Rows that read every element of B: fewer do not pay for moving it."""
-_LINE = 64
 
 
 class Relaid(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +52,7 @@ def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None
         strides[id(axis)] = stride
         stride *= axis.extent
     # Columns a line apart at least: page-sized columns would share the sets of a cache.
-    stride = -(-stride // _LINE) * _LINE + _LINE
+    stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
     for axis in reversed(free):
         strides[id(axis)] = stride
         stride *= axis.extent

@@ -24,6 +24,7 @@ from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, normalise
+from teir.target import LINE_BYTES
 
 _CHUNKS = 4
 """Slices per thread, so that an uneven machine still shares evenly."""
@@ -37,7 +38,6 @@ _REUSE = 16
 """Products per byte of the operands up to which reading them is a large part of the work."""
 _ROW_BYTES = 16 << 10
 """Bytes of a row from which its parts are read as fast as the whole."""
-_LINE_BYTES = 64
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
 
@@ -91,7 +91,7 @@ def emit_shared_sum(
     for one in sorted(free, key=lambda one: one.stride(out.name)):
         inside.append(one.on(parts.name, room))
         room *= one.extent
-    room = -(-room // _LINE_BYTES) * _LINE_BYTES
+    room = -(-room // LINE_BYTES) * LINE_BYTES
     size = axis.extent // _slices(machine) // _GRANULE * _GRANULE
     count, left = divmod(axis.extent, size)
     others = [one for one in step.reductions if one is not axis]

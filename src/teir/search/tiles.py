@@ -24,6 +24,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
 
 _MOST_COLUMNS = 64
 """Free indices of the small input from which packing the large one is cheap."""
@@ -33,7 +34,6 @@ _SHORTEST = 8
 """Lanes that fill at least half a vector."""
 _FAR_BYTES = 4 << 20
 """Outputs from here on leave the second cache before anybody reads them."""
-_LINE_BYTES = 64
 _READ_BYTES = 768
 _WRITTEN_BYTES = 1024
 """Pieces of this length keep reading, and writing past the caches, near memory's bandwidth."""
@@ -118,7 +118,7 @@ def _grown(
             if stride * blocks.get(id(axis), 1) >= run:
                 return
 
-    grow(out, _LINE_BYTES)
+    grow(out, LINE_BYTES)
     grow(large, _READ_BYTES)
     grow(out, _WRITTEN_BYTES)
     tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]

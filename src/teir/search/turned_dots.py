@@ -18,13 +18,13 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
 
 _BLOCK = 64
 _BLOCK_BYTES = 2**19
 """Rows of a block and its bytes at most. No fact of the machine: blocks decide the rounding."""
 _FEWEST = 1024
 """Products from which turning an input first is worth a copy."""
-_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def emit_turned_dot(emission: Emission, dot: TurnedDot, machine: Machine) -> Bod
     """The nodes of a step that `turned_dot_of` recognised."""
     first, second = dot.step.inputs
     width = second.data_type.width
-    row_bytes = -(-dot.along.extent * width // _LINE_BYTES) * _LINE_BYTES + _LINE_BYTES
+    row_bytes = -(-dot.along.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
     block = max(1, min(_BLOCK, _BLOCK_BYTES // row_bytes))
     lanes = lane_count(LONG_LANES_BYTES, dot.step.output.data_type, dot.along)
 

@@ -20,8 +20,8 @@ from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape, some
 from teir.search.step import Span, Step, normalise
+from teir.target import LINE_BYTES
 
-_LINE = 64
 _GAIN = 2
 """Elements whose copies are spared, by those that are copied instead, from which turning pays.
 
@@ -124,7 +124,7 @@ def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduc
         strides[id(axis)] = stride
         stride *= axis.extent
     # Rows a line apart at least: page-sized rows would share the sets of a cache.
-    stride = -(-stride // _LINE) * _LINE + _LINE
+    stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
     for axis in reversed(outermost_first((*shape.m_outer, *some(shape.m)), shape.a)):
         strides[id(axis)] = stride
         stride *= axis.extent

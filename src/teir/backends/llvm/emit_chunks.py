@@ -18,9 +18,7 @@ from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.lower.access import Access
-from teir.target import Isa
-
-_LINE_BYTES = 64
+from teir.target import LINE_BYTES, Isa
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _smaller(text: FunctionText, first: str, left: str) -> str:
 def elements_in_front(text: FunctionText, place: str, width: int, lanes: int, fewest: int) -> str:
     """How many elements of a row of %m lie in front of the first multiple of a vector's size, at
     most a line; 0 for fewer than ``fewest``, and where no element begins there."""
-    aligned_bytes = min(lanes * width, _LINE_BYTES)
+    aligned_bytes = min(lanes * width, LINE_BYTES)
     address = text.value(f"ptrtoint ptr {place} to i64")
     before = text.value(f"sub i64 0, {address}")
     gap_bytes = text.value(f"and i64 {before}, {aligned_bytes - 1}")

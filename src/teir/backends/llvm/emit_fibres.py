@@ -16,8 +16,8 @@ from teir.backends.llvm.emit_loops import (
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.dtypes import DataType
 from teir.lower.walked_kernels import WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
+from teir.target import LINE_BYTES
 
-LINE_BYTES = 64
 _LEAST_MEAN = 16
 """Stored elements of a row, on average over a call, from which rows are compared."""
 

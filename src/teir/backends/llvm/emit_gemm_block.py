@@ -22,9 +22,8 @@ from teir.backends.llvm.layout import argument_bytes
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import GemmBlock
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
-_LINE_BYTES = 64
 WORD_BYTES = 4
 
 Accumulators = list[list[str]]
@@ -133,7 +132,7 @@ def _words(text: FunctionText, kernel: GemmBlock, isa: Isa) -> str | None:
     """
     if not isa.is_avx512 or kernel.in_type is not DataType.BF16 or kernel.flushes:
         return None
-    return text.value(f"alloca [{kernel.columns} x float], align {_LINE_BYTES}")
+    return text.value(f"alloca [{kernel.columns} x float], align {LINE_BYTES}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,7 @@ from teir.backends.llvm.emit_text import (
 from teir.lower.access import Access
 from teir.lower.blocking import full_lanes
 from teir.lower.kernels import GemmBlock
-from teir.target import Isa
-
-_LINE_BYTES = 64
+from teir.target import LINE_BYTES, Isa
 
 Left = tuple[str, str, str]
 """The steps, batches and outers that are left, the current ones counted."""
@@ -79,7 +77,7 @@ def ask_for_b(text: FunctionText, block: Block, b: str, steps: int, left: Left) 
     """
     kernel = block.kernel
     passes = text.value(f"lshr i64 {left[0]}, {steps.bit_length() - 1}")
-    turns = max(1, _LINE_BYTES // (steps * kernel.in_type.width))
+    turns = max(1, LINE_BYTES // (steps * kernel.in_type.width))
     columns = -(-kernel.columns // turns)
     b_n, b_ahead = (block.arguments.read(text, name) for name in ("b_n", "b_ahead"))
     turn = text.value(f"and i64 {passes}, {turns - 1}")
@@ -103,6 +101,6 @@ def _claim_c(text: FunctionText, block: Block, passes: str, left: Left) -> None:
     c_n, c_ahead = (block.arguments.read(text, name) for name in ("c_n", "c_ahead"))
     distance = text.value(f"mul i64 {column}, {c_n}")
     place = shift_pointer(text, shift_pointer(text, block.c_start, c_ahead), distance)
-    for line in range(0, kernel.vectors * kernel.lanes * kernel.out_type.width, _LINE_BYTES):
+    for line in range(0, kernel.vectors * kernel.lanes * kernel.out_type.width, LINE_BYTES):
         prefetch_to_write(text, shift_pointer(text, place, line))
     text.effect("br label %many")

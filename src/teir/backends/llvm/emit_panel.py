@@ -29,15 +29,13 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import PanelBlock
-from teir.target import ARRAY_START_BYTES, Isa
+from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _ARGUMENTS = (
     "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
 )  # fmt: skip
 
 LATE_STEPS = 4
-_LINE_BYTES = 64
-"""Steps that a block does last, vectors of one column after the other, where it staggers."""
 _LATE_VECTORS = 4
 _STEPS = 4
 _COLUMNS_PER_BASE = 4
@@ -314,7 +312,7 @@ class _Panel:
                 prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
         if steps > 1 and self.kernel.reads_ahead:
             for column in range(self.kernel.columns):
-                place = shift_pointer(text, self._place_in_b(b, column), _LINE_BYTES)
+                place = shift_pointer(text, self._place_in_b(b, column), LINE_BYTES)
                 prefetch(text, place, Cache.FIRST)
         for _ in range(steps):
             sums = self._step(a, b, sums)

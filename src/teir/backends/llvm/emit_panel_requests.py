@@ -11,8 +11,7 @@ from teir.backends.llvm.emit_text import (
     shift_pointer,
 )
 from teir.lower.kernels import PanelBlock
-
-_LINE_BYTES = 64
+from teir.target import LINE_BYTES
 
 Columns = list[tuple[str, ...]]
 """For every column of C the places of its runs."""
@@ -59,7 +58,7 @@ def _claim(text: FunctionText, kernel: PanelBlock, columns: Columns) -> None:
     for runs in columns:
         for run in runs:
             place = shift_pointer(text, run, "%c_ahead")
-            for line in range(0, run_bytes, _LINE_BYTES):
+            for line in range(0, run_bytes, LINE_BYTES):
                 prefetch_to_write(text, shift_pointer(text, place, line))
 
 
@@ -74,5 +73,5 @@ def bring_a(text: FunctionText, kernel: PanelBlock, a: str, numbers: range) -> N
     width = kernel.data_type.width
     ahead, vector_bytes = shift_pointer(text, a, "%a_ahead"), kernel.lanes * width
     end = min(numbers.stop * vector_bytes, kernel.rows * width)
-    for place in (*range(numbers.start * vector_bytes, end, _LINE_BYTES), end - width):
+    for place in (*range(numbers.start * vector_bytes, end, LINE_BYTES), end - width):
         prefetch(text, shift_pointer(text, ahead, place), Cache.SECOND)

@@ -22,7 +22,6 @@ from typing import assert_never
 from teir.backends.llvm.emit_permute_tiles import emit_tile_loop
 from teir.backends.llvm.emit_run_block import emit_block_start, emit_run_block
 from teir.backends.llvm.emit_stream import (
-    LINE_BYTES,
     PIECE_LINES,
     Stream,
     emit_fence,
@@ -40,7 +39,7 @@ from teir.lower.kernels import (
     PermuteCopy,
     RunCopy,
 )
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 PERMUTE_ARGUMENTS = (
     *(f"{name}{axis}" for name in ("r", "r_in", "c", "c_out") for axis in range(PERMUTE_AXES)),

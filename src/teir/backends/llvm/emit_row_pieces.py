@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from teir.backends.llvm.emit_fibres import LINE_BYTES
 from teir.backends.llvm.emit_lanes import Lanes, load
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle
 from teir.dtypes import DataType
+from teir.target import LINE_BYTES
 
 _QUARTER = LINE_BYTES // 4
 _HALF = LINE_BYTES // 2

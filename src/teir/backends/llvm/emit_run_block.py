@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from teir.backends.llvm.emit_text import FunctionText, vector
 from teir.lower.kernels import RunCopy
-
-_LINE_BYTES = 64
+from teir.target import LINE_BYTES
 
 
 def emit_block_start(text: FunctionText) -> None:
@@ -43,7 +42,7 @@ fetch_line:
 %fetch_byte = phi i64 [ 0, %fetch_row ], [ %fetch_byte_next, %fetch_line ]
 %fetch_at = getelementptr i8, ptr %next_run, i64 %fetch_byte
 call void @llvm.prefetch.p0(ptr %fetch_at, i32 0, i32 2, i32 1)
-%fetch_byte_next = add i64 %fetch_byte, {_LINE_BYTES}
+%fetch_byte_next = add i64 %fetch_byte, {LINE_BYTES}
 %fetch_more = icmp slt i64 %fetch_byte_next, %row_bytes
 br i1 %fetch_more, label %fetch_line, label %fetched
 fetched:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
 from teir.lower.kernels import PERMUTE_AXES
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
-LINE_BYTES = 64
 PIECE_LINES = 16
 """Lines of one piece."""
 _STORE_BYTES = 32

@@ -21,12 +21,12 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import TransposeCopy
+from teir.target import LINE_BYTES
 
 _ARGUMENTS = ("m", "n", "in_n", "out_m")
 
 _PART_BYTES = 16
 _LARGEST_TILE = 16
-_LINE_BYTES = 64
 _TILES_AHEAD = 6
 """Tiles in whose time a line arrives from the third cache."""
 _PIECE_PARTS = 2
@@ -69,7 +69,7 @@ def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int) -> No
     _emit_row_offset(text, kernel, "%b_start", "%i_tile")
     text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
     if _asks_apart(element_bytes, side):
-        text.effect(f"%in_line = and i64 %a_start, {_LINE_BYTES - 1}")
+        text.effect(f"%in_line = and i64 %a_start, {LINE_BYTES - 1}")
         text.effect("%is_line = icmp eq i64 %in_line, 0")
     text.effect("br label %tile")
     text.label("tile")
@@ -121,7 +121,7 @@ def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
 
 def _asks_apart(element_bytes: int, side: int) -> bool:
     """True where several tiles share a line of a row, which is asked for once."""
-    return side > 1 and side * element_bytes < _LINE_BYTES
+    return side > 1 and side * element_bytes < LINE_BYTES
 
 
 def _emit_distance(text: FunctionText, element_bytes: int, side: int) -> None:
@@ -130,8 +130,8 @@ def _emit_distance(text: FunctionText, element_bytes: int, side: int) -> None:
     text.effect(f"%tiles = sdiv i64 %n_over, {side}")
     text.effect(f"%tiles_ahead = add i64 %tiles, {_TILES_AHEAD - 1}")
     text.effect("%lines_ahead = sdiv i64 %tiles_ahead, %tiles")
-    text.effect(f"%bytes_ahead = mul i64 %lines_ahead, {_LINE_BYTES}")
-    text.effect(f"%ahead = add i64 %bytes_ahead, {max(side * element_bytes, _LINE_BYTES) - 1}")
+    text.effect(f"%bytes_ahead = mul i64 %lines_ahead, {LINE_BYTES}")
+    text.effect(f"%ahead = add i64 %bytes_ahead, {max(side * element_bytes, LINE_BYTES) - 1}")
 
 
 def _emit_asking(text: FunctionText, side: int) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from teir.backends.llvm.emit_fibres import (
-    LINE_BYTES,
     emit_by_place,
     emit_end_of_rows,
     emit_fibre,
@@ -44,7 +43,7 @@ from teir.backends.llvm.emit_text import (
 )
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedDots, WalkedRows
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 _ARGUMENTS = ("last_lanes", "accumulate", "b_stride")
 

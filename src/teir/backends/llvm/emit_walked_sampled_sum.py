@@ -19,7 +19,6 @@ from functools import partial
 from itertools import product
 
 from teir.backends.llvm.emit_fibres import (
-    LINE_BYTES,
     emit_end_of_rows,
     emit_fibre,
     emit_first_row,
@@ -52,7 +51,7 @@ from teir.backends.llvm.emit_text import (
 )
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSampledSum
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 _QUARTER = LINE_BYTES // 4
 _LEAST_IN_PIECES = 3

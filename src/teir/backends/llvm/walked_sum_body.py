@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product as product_of
 
-from teir.backends.llvm.emit_fibres import (
-    LINE_BYTES,
-    emit_fibre,
-    load_index,
-)
+from teir.backends.llvm.emit_fibres import emit_fibre, load_index
 from teir.backends.llvm.emit_lanes import Lanes, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_masked_products import add_product_in_memory, multiplies_in_memory
@@ -22,7 +18,7 @@ from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_po
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 
 @dataclass(frozen=True, slots=True)

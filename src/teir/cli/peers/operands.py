@@ -11,12 +11,12 @@ import numpy as np
 
 from teir.cli.peers.case import Case
 from teir.dtypes import DataType
+from teir.target import LINE_BYTES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 NATURAL_OFFSET = 16
 """Where in a 64-byte line NumPy's own large arrays begin with the C library of Linux."""
-_LINE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ def place_array(
 ) -> Array:
     """An array whose axes lie in memory in ``order``, ``offset_bytes`` into a 64-byte line."""
     size_bytes = prod(shape) * dtype.itemsize
-    memory = np.empty(size_bytes + 2 * _LINE, np.uint8)
-    begin = (offset_bytes - memory.ctypes.data) % _LINE
+    memory = np.empty(size_bytes + 2 * LINE_BYTES, np.uint8)
+    begin = (offset_bytes - memory.ctypes.data) % LINE_BYTES
     flat = memory[begin : begin + size_bytes].view(dtype)
     stored = flat.reshape([shape[axis] for axis in order])
     return stored.transpose(np.argsort(order) if len(order) else ())
