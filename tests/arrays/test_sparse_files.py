@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,56 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert caught.value.findings[0].code == "TEIR681"
 
 
+def test_honest_bombs_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse_files, "LEAST_GROWTH_BYTES", 1 << 16)
+
+    def first_chunk(_name: str, chunks: Iterator[bytes], _shape: None) -> bytes:
+        return next(chunks)
+
+    monkeypatch.setattr(sparse_files, "read_tns", first_chunk)
+    with pytest.raises(TeirError, match="TEIR681"):
+        Sparse.from_file(write(tmp_path, "lines.tns.gz", "1 1 1\n" * 400_000))
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_archives_too_short_to_be_any_are_refused(tmp_path: Path, size: int) -> None:
+    (tmp_path / "t.tns.gz").write_bytes(b"\x1f\x8b\x08"[:size])
+    with pytest.raises(TeirError, match=r"TEIR68[03]"):
+        Sparse.from_file(tmp_path / "t.tns.gz")
+
+
+@pytest.mark.parametrize(
+    "separators", [(" ", "\n"), ("\t", "\n"), ("  ", "\r\n"), (" ", " \r"), ("\v ", "\n\n")]
+)
+@pytest.mark.parametrize("value", ["2.5", "+2.5", ".25e1", "25.e-1"])
+def test_numbers_and_what_stands_between_them(
+    tmp_path: Path, separators: tuple[str, str], value: str
+) -> None:
+    between, after = separators
+    text = after.join(between.join(words) for words in (("1", "3", value), ("2", "1", "-1")))
+    for end in ("", after):
+        read = Sparse.from_file(write(tmp_path, "t.tns", "# say" + after + text + end))
+        assert read.to_dense().tolist() == [[0, 0, 2.5], [-1, 0, 0]]
+
+
+@pytest.mark.parametrize("entry", ["1,1 2", "1-1 2", "1 1,2", "1 1 , 2", "1 1 [2]", "1 1 true"])
+def test_other_grammars_are_not_taken(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(TeirError, match="line 4: expected 3 finite numbers"):
+        Sparse.from_file(write(tmp_path, "t.tns", f"# one\n1 1 1\n# two\n{entry}\n1 1 1\n"))
+
+
+def test_numbers_are_read_to_the_bit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 2**64, 3000, np.uint64).view(np.float64)
+    values = values[np.isfinite(values)]
+    lines = "".join(f"{place + 1} {value!r}\n" for place, value in enumerate(values.tolist()))
+    for between in (" ", "  "):
+        path = write(tmp_path, "t.tns", lines.replace(" ", between))
+        np.testing.assert_array_equal(Sparse.from_file(path).values, values)
+
+
 def test_broken_and_irregular_files_are_refused(tmp_path: Path) -> None:
     whole = write(tmp_path, "whole.tns.gz", "1 1 1\n" * 1000).read_bytes()
     (tmp_path / "cut.tns.gz").write_bytes(whole[: len(whole) // 2])
@@ -155,9 +206,24 @@ def test_what_scipy_saves(tmp_path: Path, form: str, shape: tuple[int, int]) -> 
     np.testing.assert_array_equal(Sparse.from_file(tmp_path / "x.npz").to_dense(), made.toarray())
 
 
+@pytest.mark.parametrize("form", ["coo", "gcxs"])
+@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 5), (2, 3, 2, 3), (0, 3)])
+def test_what_pydata_saves(tmp_path: Path, form: str, shape: tuple[int, ...]) -> None:
+    sparse = pytest.importorskip("sparse")
+    made = sparse.random(shape, density=0.4, random_state=1) if 0 not in shape else None
+    made = sparse.COO.from_numpy(np.zeros(shape)) if made is None else made
+    orders = [None] if form == "coo" else [(0,), (1,), (0, len(shape) - 1)[: len(shape) - 1]]
+    for axes in orders:
+        saved = made if axes is None else sparse.GCXS.from_coo(made, compressed_axes=axes)
+        sparse.save_npz(tmp_path / "x.npz", saved)
+        read = Sparse.from_file(tmp_path / "x.npz")
+        np.testing.assert_array_equal(read.to_dense(), made.todense())
+
+
 def test_wrong_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     block = {"shape": [2, 1], "indptr": [0, 1], "format": b"bsr"}
+    gcxs = {"shape": [2, 1], "indptr": [0, 1, 1], "indices": [0], "data": [1.0]}
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"shape": [2, 2]}, "TEIR684"),
         ({"shape": [2, 2], "data": [1.0]}, "TEIR684"),
@@ -171,6 +237,14 @@ def test_wrong_archives_are_refused(tmp_path: Path) -> None:
         ({**block, "data": np.zeros((1, 0, 1)), "indices": [0]}, "TEIR684"),
         ({**block, "data": np.zeros((2, 2, 1)), "indices": [0]}, "TEIR684"),
         ({**block, "format": b"gcxs", "data": [1.0], "indices": [0]}, "TEIR684"),
+        ({**gcxs, "compressed_axes": [0, 0]}, "TEIR684"),
+        ({**gcxs, "compressed_axes": [0, 1]}, "TEIR684"),
+        ({**gcxs, "compressed_axes": [2]}, "TEIR684"),
+        ({**gcxs, "compressed_axes": []}, "TEIR684"),
+        ({**gcxs, "compressed_axes": [0], "shape": [2, 2**40, 2**40]}, "TEIR684"),
+        ({**gcxs, "compressed_axes": [0], "indices": [1]}, "TEIR673"),
+        ({**gcxs, "compressed_axes": [0], "indptr": [0, 2, 1]}, "TEIR672"),
+        ({"shape": [2], "data": [1.0], "coords": [[0]], "fill_value": 1.0}, "TEIR684"),
         ({"shape": [2, 2], "data": [[1.0, 2.0]], "offsets": [0, 1]}, "TEIR684"),
         ({"shape": [2, 2], "data": [1.0, 2.0], "offsets": [0]}, "TEIR684"),
         ({"shape": [2, 2], "data": [[1.0, 2.0]], "offsets": [0.5]}, "TEIR684"),

@@ -11,6 +11,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any, Never
 
@@ -60,23 +61,40 @@ def read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
 def _chunks(name: str, file: Path, size: int, is_packed: bool) -> Iterator[bytes]:
     """Whole lines, about a MiB at a time."""
     most = max(LEAST_GROWTH_BYTES, GROWTH * size) if is_packed else size
-    total, rest = 0, b""
+    rest = b""
     try:
-        with gzip.open(file) if is_packed else file.open("rb") as source:
-            while chunk := source.read(_CHUNK):
-                total += len(chunk)
-                if total > most:
-                    refuse(FILE_SIZE, name, f"at most {most:,} bytes unpacked", "more")
-                lines, newline, last = (rest + chunk).rpartition(b"\n")
-                if len(last) > LONGEST_LINE:
-                    refuse(FILE_SIZE, name, f"lines of at most {LONGEST_LINE} bytes", "longer")
-                rest = last
-                if newline:
-                    yield lines + newline
+        if is_packed and size >= 4 and _claimed_size(file) > most:
+            for _ in _unpacked(name, file, most, is_packed):
+                pass
+        for chunk in _unpacked(name, file, most, is_packed):
+            lines, newline, last = (rest + chunk).rpartition(b"\n")
+            if len(last) > LONGEST_LINE:
+                refuse(FILE_SIZE, name, f"lines of at most {LONGEST_LINE} bytes", "longer")
+            rest = last
+            if newline:
+                yield lines + newline
     except (OSError, EOFError, zlib.error) as error:
         refuse(FILE, name, "a whole file", str(error))
     if rest:
         yield rest
+
+
+def _unpacked(name: str, file: Path, most: int, is_packed: bool) -> Iterator[bytes]:
+    total = 0
+    with gzip.open(file) if is_packed else file.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            total += len(chunk)
+            if total > most:
+                refuse(FILE_SIZE, name, f"at most {most:,} bytes unpacked", "more")
+            yield chunk
+
+
+def _claimed_size(file: Path) -> int:
+    """What a gzipped file says it grows to, modulo 2^32: where that is too much, it is unpacked
+    once before anything is parsed."""
+    with file.open("rb") as source:
+        source.seek(-4, os.SEEK_END)
+        return int.from_bytes(source.read(4), "little")
 
 
 def _read_npz(name: str, file: Path, size: int) -> Elements:
@@ -99,10 +117,14 @@ def _from_arrays(name: str, found: dict[str, Array]) -> Elements:
     if "shape" not in found or "data" not in found:
         _refuse_archive(name, found)
     shape, data = _shape_of(name, found["shape"]), found["data"]
+    if not np.all(found.get("fill_value", np.array(0)) == 0):
+        refuse(ARCHIVE, name, "a fill value of 0", f"{found['fill_value']}")
     if "coords" in found:
         return found["coords"], data, shape
     if "row" in found and "col" in found:
         return (found["row"], found["col"]), data, shape
+    if "compressed_axes" in found and "indptr" in found and "indices" in found:
+        return _of_gcxs(name, found, data, shape)
     if "offsets" in found and len(shape) == 2:
         return _of_diagonals(name, found["offsets"], data, shape)
     if "indptr" not in found or "indices" not in found or len(shape) != 2:
@@ -114,6 +136,24 @@ def _from_arrays(name: str, found: dict[str, Array]) -> Elements:
     if kind == "bsr":
         return _of_blocks(name, found["indptr"], found["indices"], data, shape)
     return _expanded(name, kind, found["indptr"], found["indices"], data, shape)
+
+
+def _of_gcxs(name: str, found: dict[str, Array], data: Array, shape: tuple[int, ...]) -> Elements:
+    """As the package `sparse` writes: some axes as rows, the others as columns of one matrix."""
+    axes = found["compressed_axes"].reshape(-1).tolist()
+    if not 0 < len(set(axes)) == len(axes) < len(shape) or not set(axes) <= set(range(len(shape))):
+        refuse(ARCHIVE, name, f"different axes of {shape}, not all", f"compressed_axes {axes}")
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    sides = [tuple(shape[axis] for axis in side) for side in (axes, others)]
+    matrix = prod(sides[0]), prod(sides[1])
+    if max(matrix) >= 2**62:
+        refuse(ARCHIVE, name, "fewer than 2^62 rows and columns", f"{matrix}")
+    places, _, _ = _expanded(name, "csr", found["indptr"], found["indices"], data, matrix)
+    coords = dict[int, Array]()
+    for side, extents, place in zip((axes, others), sides, places, strict=True):
+        parts = np.unravel_index(place, extents) if place.size else [place] * len(side)
+        coords.update(zip(side, parts, strict=True))
+    return tuple(coords[axis] for axis in range(len(shape))), data, shape
 
 
 def _of_blocks(name: str, pos: Array, crd: Array, data: Array, shape: tuple[int, ...]) -> Elements:

@@ -7,8 +7,10 @@ looked at one by one for the first offending one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Never
 
+import msgspec
 import numpy as np
 
 from teir.arrays.sparse_rules import ENTRY, FILE_SIZE, HEADER, refuse
@@ -19,6 +21,8 @@ Elements = tuple[Any, Array, tuple[int, ...]]
 _FIELDS = {"real": 1, "integer": 1, "complex": 2, "pattern": 0}
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 LONGEST_LINE = 4096
+_IS_SPACE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
+_COMMAS = bytes.maketrans(b" \t\n\v\f\r", b",,,,,,")
 _LARGEST = 2**53
 """Coordinates are read as float64; all integers below are exact."""
 
@@ -125,28 +129,34 @@ class _Lines:
 
     def __init__(self, name: str, chunks: Iterable[bytes], comment: bytes) -> None:
         self._name = name
-        self._chunks = self._split(chunks)
+        self._chunks = self._numbered(chunks)
         self._comment = comment
-        self._numbers: list[int] = []
+        self._numbers: list[Array] = []
 
-    def _split(self, chunks: Iterable[bytes]) -> Iterator[list[tuple[int, bytes]]]:
+    def _numbered(self, chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Chunks whose lines end with a line feed, and how many lines came before each."""
         number = 0
         for chunk in chunks:
-            lines = chunk.splitlines()
-            for place, line in enumerate(lines, start=number + 1):
-                if len(line) > LONGEST_LINE:
-                    where = f"{self._name}, line {place}"
-                    refuse(FILE_SIZE, where, f"at most {LONGEST_LINE} bytes", f"{len(line)}")
-            yield list(enumerate(lines, start=number + 1))
-            number += len(lines)
+            text = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in chunk else chunk
+            text = text if text.endswith(b"\n") else text + b"\n"
+            lengths = np.diff(_line_starts(np.frombuffer(text, np.uint8)), append=len(text)) - 1
+            if (lengths > LONGEST_LINE).any():
+                place = int(np.argmax(lengths > LONGEST_LINE))
+                where = f"{self._name}, line {number + place + 1}"
+                refuse(FILE_SIZE, where, f"at most {LONGEST_LINE} bytes", f"{lengths[place]}")
+            yield number, text
+            number += lengths.size
 
     def _ahead(self, keep_comments: bool = False) -> tuple[int, bytes] | None:
         """The next line that says something; it is taken."""
-        for chunk in self._chunks:
-            for place, (number, line) in enumerate(chunk, start=1):
+        for number, text in self._chunks:
+            place = 0
+            for count, line in enumerate(text.splitlines(keepends=True), start=1):
+                place += len(line)
                 if line.strip() and (keep_comments or not line.startswith(self._comment)):
-                    self._chunks = _before(chunk[place:], self._chunks)
-                    return number, line
+                    if place < len(text):
+                        self._chunks = chain([(number + count, text[place:])], self._chunks)
+                    return number + count, line.rstrip(b"\n")
         return None
 
     def first(self) -> bytes:
@@ -168,12 +178,12 @@ class _Lines:
     def table(self, width: int, count: int) -> Array:
         """``count`` rows of ``width`` numbers, and nothing after them."""
         parts, rows = [np.zeros((0, width))], 0
-        for chunk in self._chunks:
-            part = self._rows(chunk, width)
+        for number, text in self._chunks:
+            part = self._rows(number, text, width)
             rows += part.shape[0]
             parts.append(part)
             if rows > count:
-                where = f"{self._name}, line {self._numbers[count]}"
+                where = f"{self._name}, line {self.number_of(count)}"
                 refuse(ENTRY, where, f"the end after {count} entries", "another entry")
         if rows < count:
             refuse(ENTRY, self._name, f"{count} entries", f"{rows}")
@@ -192,30 +202,28 @@ class _Lines:
         if width < 2:
             where = f"{self._name}, line {opening[0][0]}"
             refuse(ENTRY, where, "coordinates and a value", _shown(opening[0][1]))
-        chunks = _before(opening, self._chunks)
-        parts = [self._rows(chunk, width) for chunk in chunks]
+        begun = [(number - 1, line + b"\n") for number, line in opening]
+        parts = [self._rows(number, text, width) for number, text in chain(begun, self._chunks)]
         return np.concatenate([np.zeros((0, width)), *parts]), extents
 
-    def _rows(self, chunk: list[tuple[int, bytes]], width: int) -> Array:
-        """The numbers of a chunk, one row per line that says something."""
-        kept = [
-            (number, line)
-            for number, line in chunk
-            if line.strip() and not line.startswith(self._comment)
-        ]
-        self._numbers += [number for number, _ in kept]
-        if width == 0 or not kept:
-            return np.zeros((len(kept), width))
-        text = b" ".join(line for _, line in kept)
-        try:
-            table = np.array(text.split()).astype(np.float64).reshape(len(kept), width)
-        except ValueError:
-            self._refuse_line(kept, width)
-        if b"_" in text:
-            self._refuse_line(kept, width)
-        if not np.isfinite(table).all() or any(len(line.split()) != width for _, line in kept):
-            self._refuse_line(kept, width)
-        return table
+    def _rows(self, number: int, text: bytes, width: int) -> Array:
+        """The numbers of a chunk after ``number`` lines, a row per line that says something."""
+        codes = np.frombuffer(text, np.uint8)
+        starts = _line_starts(codes)
+        begins = ~_IS_SPACE[codes]
+        begins[1:] &= _IS_SPACE[codes[:-1]]
+        words = np.add.reduceat(begins, starts, dtype=np.int64)
+        is_comment = codes[starts] == self._comment[0]
+        kept = np.flatnonzero((words > 0) & ~is_comment)
+        self._numbers.append(number + 1 + kept)
+        if is_comment.any():
+            lines = text.split(b"\n")
+            text = b"\n".join(lines[line] for line in kept)
+        table = _parsed(text) if (words[kept] == width).all() else None
+        if table is None or table.size != kept.size * width or not np.isfinite(table).all():
+            lines = [line for line in text.split(b"\n") if line.strip()]
+            self._refuse_line(list(zip((number + 1 + kept).tolist(), lines, strict=True)), width)
+        return table.reshape(kept.size, width)
 
     def _refuse_line(self, kept: list[tuple[int, bytes]], width: int) -> Never:
         for number, line in kept:
@@ -227,7 +235,7 @@ class _Lines:
 
     def number_of(self, entry: int) -> int:
         """The line of an entry."""
-        return self._numbers[entry]
+        return int(np.concatenate(self._numbers)[entry])
 
     def require_coordinates(self, table: Array, shape: tuple[int, ...] | None) -> None:
         """Every coordinate is an integer from 1 on, inside the shape."""
@@ -236,7 +244,7 @@ class _Lines:
         if not wrong.any():
             return
         entry, axis = (int(place) for place in np.argwhere(wrong)[0])
-        where = f"{self._name}, line {self._numbers[entry]}"
+        where = f"{self._name}, line {self.number_of(entry)}"
         upper = "on" if shape is None else f"to {shape[axis]}"
         found = f"{table[entry, axis]:.17g}"
         hint = "coordinates of files count from 1" if table[entry, axis] == 0 else None
@@ -248,11 +256,25 @@ class _Lines:
         return table.T.astype(np.int64) - 1
 
 
-def _before(
-    first: list[tuple[int, bytes]], rest: Iterator[list[tuple[int, bytes]]]
-) -> Iterator[list[tuple[int, bytes]]]:
-    yield first
-    yield from rest
+def _line_starts(codes: Array) -> Array:
+    """Where the lines of a text begin that ends with a line feed."""
+    return np.concatenate([[0], np.flatnonzero(codes[:-1] == ord("\n")) + 1])
+
+
+def _parsed(text: bytes) -> Array | None:
+    """Numbers between white space; None where something is none.
+
+    Read as JSON where one character stands between two, twice as fast.
+    """
+    listed = b"[" + text.rstrip().translate(_COMMAS) + b"]"
+    try:
+        return np.array(msgspec.json.decode(listed, type=list[float]), np.float64)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return np.fromstring(text, np.float64, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
 
 
 def _is_size(word: bytes) -> bool:
