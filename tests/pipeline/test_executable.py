@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import teir
 from teir.pipeline.executable import Executable, Form, ReferenceExecutable, compile_program
+from teir.target import Caches, host_target
 
 PRODUCT = """
 teir 1 "product"
@@ -77,6 +79,49 @@ def test_compiled_programs_run_often_in_every_form() -> None:
     np.testing.assert_allclose(slow["out"], expected["in1"] @ expected["in0"], rtol=1e-5)
     compile_program(program, form=Form.SPECIALISED).run(expected)
     assert expected["out"].tobytes() == first["out"].tobytes()
+
+
+BLOCKED = """
+teir 1 "blocked product"
+tensor in0: FP64
+tensor in1: FP64
+tensor out: FP64
+axis m = 4: in0 256, out 8192
+axis n = 8: in1 262144, out 32768
+axis mp = 32: in0 8, out 8
+axis np = 32: in1 8192, out 256
+axis k = 1024: in0 1024, in1 8
+primitive g = Contraction FP64 (in0, in1 -> out; M=[mp], N=[np], K=[k])
+sequential m over m
+  sequential n over n
+    main: g
+"""
+
+
+def test_short_rows_are_copied_first_where_the_third_cache_is_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In what is compiled to run often; the program says so, and the bits are the same."""
+    program = teir.loads(BLOCKED)
+    generator = np.random.default_rng(4)
+    shapes = {"in0": (1024, 4, 32), "in1": (8, 32, 1024), "out": (8, 4, 32, 32)}
+    given = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
+    found = {}
+    for third_bytes, inputs in ((64 << 20, ("in0", "in1")), (105 << 20, ("in0_packed", "in1"))):
+        caches = Caches(l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=third_bytes, source="test")
+        target = replace(host_target(os.environ), caches=caches)
+        monkeypatch.setattr("teir.pipeline.executable.host", lambda target=target: target)
+        executable = teir.compile(program, threads=1)
+        (product,) = [one for one in executable.program.primitives if len(one.inputs) == 2]
+        assert product.inputs == inputs
+        operands = {name: array.copy() for name, array in given.items()}
+        executable.run(operands)
+        found[third_bytes] = operands["out"]
+        assert compile_program(program, threads=1).program is program
+    near, far = found.values()
+    np.testing.assert_array_equal(near, far)
+    expected = given["out"] + np.einsum("kmp,nqk->nmqp", given["in0"], given["in1"])
+    np.testing.assert_allclose(far, expected, rtol=1e-12, atol=1e-9)
 
 
 def test_bytes_stand_for_a_tensor_whatever_their_shape() -> None:

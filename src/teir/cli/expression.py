@@ -69,9 +69,9 @@ def _file_job(file: Path, threads: int | None) -> Job:
     program = load(file)
     report = check_program(program)
     report.raise_if_wrong()
-    from teir.pipeline.executable import compile_program
+    from teir.pipeline.executable import compile_for
 
-    executable = compile_program(program, threads=threads)
+    executable = compile_for(program, threads=threads)
 
     def ready(seed: int) -> Callable[[], object]:
         from teir.cli.measuring import bound_call

@@ -18,6 +18,8 @@ class Facts:
     A stride of ``far_bytes`` touches a new page or cache set at every step. Operands of fewer than
     ``packed_elements`` elements, or read by fewer than ``packed_readers`` rows or columns, are not
     worth a copy.
+    ``only_short_rows``: operands of FP32 and FP64 are packed where short rows of them fill the
+    second cache and the third is far, and for no other reason.
     ``min_kernel_size`` and ``max_kernel_size`` are those of sections 5.5.2 to 5.5.4; None leaves
     the choice to the blocks for the caches.
     """
@@ -32,6 +34,7 @@ class Facts:
     far_bytes: int = 2048
     packed_elements: int = 64
     packed_readers: int = 64
+    only_short_rows: bool = False
     min_kernel_size: int | None = None
     max_kernel_size: int | None = None
 

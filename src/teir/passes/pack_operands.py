@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.ir.nodes import (
     Bytes,
     InvocationNode,
@@ -38,6 +39,8 @@ from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds, walked
 from teir.target import LINE_BYTES
+
+_PLAIN = frozenset((DataType.FP32, DataType.FP64))
 
 
 def pack_operands(program: Program, facts: Facts) -> Program:
@@ -154,6 +157,9 @@ def _wishes_of_leaf(
         return []
     if len(set(primitive.operands)) != 3 or len(primitive.inputs) != 2:
         return []
+    kinds_of_numbers = {draft.tensors[name].data_type for name in primitive.operands}
+    if facts.only_short_rows and not kinds_of_numbers <= _PLAIN:
+        return []
     rows, columns = kinds(draft, primitive)
     summed = tuple(name for name in primitive.axes if not _moves(draft, name, primitive.output))
     if not rows or not summed or len(rows) + len(columns) + len(summed) != len(primitive.axes):
@@ -186,7 +192,7 @@ def _wishes_of_leaf(
         outside = [name for name in around if _moves(draft, name, operand)]
         whole_bytes = size_bytes * extent_of(draft, outside)
         fills = operand == lanes and _fills_cache(facts, rows_walk, whole_bytes)
-        if fills or _wants(facts, walk, operand == lanes):
+        if fills or (not facts.only_short_rows and _wants(facts, walk, operand == lanes)):
             wishes.append(_Wish(leaf.name, operand, operand == lanes, inside, across, summed))
     return wishes
 

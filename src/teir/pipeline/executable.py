@@ -31,7 +31,10 @@ from teir.ir.nodes import IterationNode, Policy, Program
 from teir.ir.printing import print_program
 from teir.lower.kernel_program import KernelProgram
 from teir.lower.lower import lower
+from teir.passes.facts import facts_of
+from teir.passes.short_rows import with_short_rows_packed
 from teir.pipeline.determinism import checked_determinism
+from teir.pipeline.machine_speeds import host
 from teir.pipeline.operands import (
     OPERANDS_MAPPED,
     UNKNOWN_OPERAND,
@@ -209,14 +212,16 @@ def compile_for(
     """Check ``program``, prove it safe and make it ready to ``run`` often.
 
     ``backend`` is "cpu" (native code) or "reference" (the evaluator). ``threads`` is how many
-    threads its ``parallel`` nodes may use, all usable cores by default. The order of every sum
+    threads its ``parallel`` nodes may use, all usable cores by default. Native code runs the
+    program as it is written, but for short rows that it copies first where the third cache is far
+    (`teir.passes.short_rows`; ``Executable.program`` shows them). The order of every sum
     is the program's, so a program gives the same bits on any number of threads: both modes of
     ``deterministic`` ("runs", "threads") hold. Raises TeirError.
     """
     checked_determinism(deterministic)
     match _backend(backend):
         case Backend.CPU:
-            return compile_program(program, threads=threads, form=form)
+            return compile_program(program, threads=threads, form=form, packs_short_rows=True)
         case Backend.REFERENCE:
             thread_count(threads)
             check_program(_program(program)).raise_if_wrong()
@@ -231,15 +236,18 @@ def compile_program(
     threads: int | None = None,
     isa: Isa | None = None,
     form: Form = Form.TABLE,
+    packs_short_rows: bool = False,
 ) -> Executable:
     """As `compile_for` for native code; ``isa`` forces an instruction set (else `default_isa`).
 
-    Raises TeirError.
+    ``packs_short_rows``: for programs nobody has chosen for this machine. Raises TeirError.
     """
     count = thread_count(threads)
     proof = prove(_program(program))
     proof.report.raise_if_wrong()
     _refuse_position_scratch(program)
+    if packs_short_rows:
+        program, proof = _with_short_rows_packed(program, proof, count)
     target = isa if isa is not None else default_isa()
     kernel_program = lower(program, target, proof.report.needs)
     bind = _binder(form)
@@ -252,6 +260,15 @@ def compile_program(
         native=bind(kernel_program, target, count if count == 1 or _is_parallel(program) else 1),
         written=written_tensors(program),
     )
+
+
+def _with_short_rows_packed(program: Program, proof: Proof, threads: int) -> tuple[Program, Proof]:
+    """The program with the copies that pay on this machine, proved anew; else the one given."""
+    packed = with_short_rows_packed(program, facts_of(host(), threads=threads))
+    if packed is program:
+        return program, proof
+    again = prove(packed)
+    return (program, proof) if again.report.findings else (packed, again)
 
 
 def run(
@@ -268,11 +285,11 @@ def run(
     shape. Raises TeirError before anything is written, TimeoutError after ``timeout`` seconds of
     native code.
     """
-    match compile_for(program, backend=backend, threads=threads):
-        case Executable() as executable:
-            executable.run(operands, timeout)
-        case ReferenceExecutable() as reference:
-            reference.run(operands)
+    if _backend(backend) is Backend.CPU:
+        # What packing saves in one run is less than what it takes to prepare.
+        compile_program(program, threads=threads).run(operands, timeout)
+        return
+    compile_for(program, backend=backend, threads=threads).run(operands)
 
 
 def _program(program: Program) -> Program:
