@@ -72,10 +72,10 @@ def test_no_kind_of_kernel_is_left_out() -> None:
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),
         (Elementwise, ("brings",)),
-        (WalkedSum, ("masked", "aligns", "outer", "rows", "ahead")),
+        (WalkedSum, ("masked", "aligns", "outer", "rows", "ahead", "chains")),
         (WalkedDots, ("masked", "ahead")),
         (WalkedSampledSum, ("masked", "rows", "ahead")),
-        (WalkedScatter, ("outer", "accumulates")),
+        (WalkedScatter, ("outer", "accumulates", "has_rows")),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

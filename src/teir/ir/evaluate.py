@@ -26,7 +26,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from teir.dtypes import DataType
-from teir.ir.lanes import lanes_of
+from teir.ir.lanes import fibre_lanes, lanes_of
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -154,6 +154,12 @@ class _Run:
         visits = list(self._visits(self._axes[node.axis], path))
         if node.policy is Policy.PARALLEL:
             self._order.shuffle(visits)
+        child = node.children[0]
+        if isinstance(child, InvocationNode):
+            primitive = self._primitives[child.primitive]
+            if fibre_lanes(primitive) is not None:
+                self._sum(primitive, path, visits)
+                return
         for visit in visits:
             self._undefine(node.scratch)
             for child in node.children:
@@ -233,6 +239,19 @@ class _Run:
             }
             moved = {tensor: addresses[tensor] + steps[tensor] for tensor in addresses}
             self._compute(primitive, moved, reduced)
+
+    def _sum(self, primitive: Primitive, path: _Path, visits: list[_Visit]) -> None:
+        """One sum over the visits of a loop, in chains by their numbers."""
+        factors: list[list[Tile]] = [[] for _ in primitive.inputs]
+        for visit in visits:
+            for tensor, tiles in zip(primitive.inputs, factors, strict=True):
+                tiles.append(self._tile(tensor, self._address(tensor, (*path, visit)), ()))
+        output, source = primitive.output, self._memory[primitive.inputs[0]].data_type
+        inputs = tuple(np.array(tiles, source.numpy_dtype()) for tiles in factors)
+        address, data_type = self._address(output, path), self._memory[output].data_type
+        start = convert(self._tile(output, address, ()), data_type.accumulator)
+        result = contract(inputs, start, source, fibre_lanes(primitive))
+        self._store(output, address, (), convert(result, data_type))
 
     def _overlaps(self, tensor: str, axes: list[Axis]) -> bool:
         """True when two elements of the written tile may share a byte (then order matters)."""

@@ -6,6 +6,13 @@ Within one invocation, chain c adds the products whose index on the last K axis 
 ``lanes``, in the order of the K axes, starting from zero. Then chain c takes chain c + lanes/2 for
 every c below lanes/2, and so on with half as many, until one is left; that sum is added to the
 output. Without the entry a sum is one chain that starts from the output.
+
+A Contraction that consumes no axis may have the entry where it is all that a loop over one
+compressed level holds and that loop does not move its output:
+
+    sequential j.B over j.B { add }   primitive add = Contraction FP64 (B, x -> y; ...)
+
+The products of all visits are then one such sum; the number of a visit stands for the index.
 """
 
 from __future__ import annotations
@@ -31,6 +38,11 @@ def dot_chains(data_type: DataType) -> tuple[tuple[str, str], ...]:
     if data_type not in (DataType.FP64, DataType.FP32):
         return ()
     return ((LANES, str(_VECTOR_BYTES // data_type.width)),)
+
+
+def fibre_lanes(primitive: Primitive) -> int | None:
+    """The chains of a sum over the visits of the loop above; None where there are none."""
+    return None if primitive.axes else lanes_of(primitive)
 
 
 def lanes_text(primitive: Primitive) -> str | None:

@@ -102,7 +102,8 @@ def _steps(call: Call) -> float:
             steps = USUAL_FIBRE * (4 + 2 * kernel.dot_vectors + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)
         case WalkedScatter():
-            return USUAL_FIBRE * (1 + kernel.vectors)
+            rows = call.arguments[-1] if kernel.has_rows else 1
+            return USUAL_FIBRE * (1 + kernel.vectors) * rows
         case WalkedDots():
             steps = USUAL_FIBRE * (4 + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)

@@ -63,6 +63,8 @@ def _indices(
     if kernel.outer is not None:
         above = _fibre(memory, arrays[-4:-2], kernel.outer, pos_shift)
         pos_shift = 0
+    elif isinstance(kernel, WalkedScatter) and kernel.has_rows:
+        above = [(row, 0) for row in range(call.arguments[-1])]
     by_coordinate = isinstance(kernel, WalkedScatter) and kernel.fibre is Follows.OUTER_COORDINATE
     return [
         {
@@ -106,6 +108,11 @@ def _walked_row(
     last = last_lanes if kernel.masked else kernel.lanes
     rows = (kernel.vectors - 1) * kernel.lanes + last
     in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
+    axes = ((columns, c_n), (rows, out_type.itemsize))
+    output = memory.tile(call, before + count, out_type, axes, shifts[count])
+    if kernel.chains is not None:
+        _add_fibres(memory, kernel, call, (pos_step, pos_shift), shifts, output)
+        return
     steps = []
     for index in _indices(memory, kernel, call, pos_step, pos_shift):
         tiles = []
@@ -116,8 +123,6 @@ def _walked_row(
             axes = ((columns, column), (rows, row))
             tiles.append(memory.tile(call, before + number, in_type, axes, shift))
         steps.append(tiles)
-    axes = ((columns, c_n), (rows, out_type.itemsize))
-    output = memory.tile(call, before + count, out_type, axes, shifts[count])
     shape = (columns, rows, len(steps))
     inputs = tuple(
         np.stack([tiles[number] for tiles in steps], -1) if steps else np.zeros(shape, in_type)
@@ -126,8 +131,39 @@ def _walked_row(
     accumulate_products(kernel.in_type, kernel.out_type, inputs, output, accumulate)
 
 
+def _add_fibres(
+    memory: Memory,
+    kernel: WalkedSum,
+    call: Call,
+    along_pos: tuple[int, int],
+    shifts: Sequence[int],
+    output: Tile,
+) -> None:
+    """A sum of one number in chains, fibre by fibre."""
+    accumulate, count, dtype = call.arguments[1], len(kernel.inputs), kernel.in_type.numpy_dtype()
+    steps, before = call.arguments[4 : 4 + count], kernel.index_arrays
+    total = output[0, 0] if accumulate else np.zeros((), dtype)
+    indices = _indices(memory, kernel, call, *along_pos)
+    outer = Follows.OUTER_POSITION
+    for fibre in dict.fromkeys(index[outer] for index in indices):
+        factors = tuple(
+            np.array(
+                [
+                    memory.tile(call, before + number, dtype, (), index[one.follows] * step + shift)
+                    for index in indices
+                    if index[outer] == fibre
+                ]
+            )
+            for number, (one, step, shift) in enumerate(
+                zip(kernel.inputs, steps, shifts, strict=False)
+            )
+        )
+        total = contract(factors, np.asarray(total, dtype), kernel.in_type, kernel.chains)
+    output[...] = total
+
+
 def walked_scatter(memory: Memory, kernel: WalkedScatter, call: Call) -> None:
-    last_lanes, pos_step, *steps = call.arguments
+    last_lanes, pos_step, *steps = call.arguments[: 3 + len(kernel.inputs)]
     last = last_lanes if kernel.masked else kernel.lanes
     rows = (kernel.vectors - 1) * kernel.lanes + last
     dtype, before = kernel.data_type.numpy_dtype(), kernel.index_arrays

@@ -7,7 +7,7 @@ from dataclasses import replace as with_fields
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
-from teir.ir.lanes import lanes_of
+from teir.ir.lanes import fibre_lanes, lanes_of
 from teir.ir.nodes import (
     Axis,
     InvocationNode,
@@ -60,7 +60,7 @@ def lower_fibre(
     if len(node.children) == 1 and isinstance(child, IterationNode):
         return _lower_two_levels(child, fibre, inner, context, from_zero)
     if len(node.children) == 1:
-        leaf = _fibre_leaf(node.children[0], inner, context, accumulate=not from_zero)
+        leaf = _only_leaf(node.children[0], inner, context, accumulate=not from_zero)
         return None if leaf is None else _walked(leaf, fibre, context.isa)
     split = _lower_split(node, fibre, inner, context)
     if split is not None:
@@ -93,7 +93,7 @@ def _lower_two_levels(
         return None
     inner = fibre_of(axis, path.axes, context.slots)
     fibre = None if inner is None else inner.below(above)
-    leaf = _fibre_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
+    leaf = _only_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
     if fibre is None or leaf is None:
         return None
     return _walked(leaf, fibre, context.isa)
@@ -290,6 +290,17 @@ def _fibre_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> L
     return (
         None if flushes_subnormals(primitive) else _any_leaf(primitive, path, context, accumulate)
     )
+
+
+def _only_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> Leaf | None:
+    """As `_fibre_leaf`, for all that a sparse loop holds: its sum may have chains."""
+    if isinstance(node, InvocationNode) and not node.guard:
+        primitive = context.primitives[node.primitive]
+        chains = fibre_lanes(primitive)
+        if chains is not None:
+            leaf = _any_leaf(primitive, path, context, accumulate)
+            return with_fields(leaf, chains=chains)
+    return _fibre_leaf(node, path, context, accumulate)
 
 
 def _any_leaf(primitive: Primitive, path: Path, context: Context, accumulate: bool) -> Leaf:

@@ -149,7 +149,9 @@ def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy) -> str:
 def _walk(kernel: WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter) -> str:
     match kernel:
         case WalkedSum():
-            notes = (_inputs(kernel.inputs), *_set(("in whole lines", kernel.aligns is not None)))
+            chains = (f"{kernel.chains} chains", kernel.chains is not None)
+            lines = ("in whole lines", kernel.aligns is not None)
+            notes = (_inputs(kernel.inputs), *_set(chains, lines))
             return (
                 f"WalkedSum {kernel.in_type.value} over {_fibres(kernel.rows)}, "
                 f"{kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} "
@@ -170,8 +172,9 @@ def _walk(kernel: WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter) -> 
             )
         case WalkedScatter():
             verb = "adds" if kernel.accumulates else "stores"
+            rows = " over the fibre of every row" if kernel.has_rows else ""
             return (
-                f"WalkedScatter {kernel.data_type.value} {verb} by {kernel.output.value}, "
+                f"WalkedScatter {kernel.data_type.value}{rows} {verb} by {kernel.output.value}, "
                 f"{kernel.vectors} vectors of {kernel.lanes} ({_inputs(kernel.inputs) or 'zeros'})"
             )
         case _:

@@ -149,6 +149,8 @@ class Leaf:
     in_type: DataType
     out_type: DataType
     accumulate: bool
+    chains: int | None = None
+    """Of a sum over the positions of a fibre, where it is formed in chains."""
 
 
 def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
@@ -277,6 +279,8 @@ def _sum_call(
         aligns=_aligned_input(leaf, inputs, steps, block, isa),
         outer=None if above is None else (above.pos_type, above.crd_type),
         ahead=_AHEAD if _is_far(fibre, inputs, steps) else None,
+        chains=leaf.chains,
+        adjacent=() if leaf.chains is None else tuple(map(leaf.in_type.width.__eq__, steps)),
     )
     arrays = () if above is None else (above.pos, above.crd)
     pos_step = 0 if above is None else above.move(fibre.pos)[1]

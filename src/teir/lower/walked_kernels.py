@@ -77,6 +77,10 @@ class WalkedSum:
     coordinates so many positions further on are brought near, but for rows formed together; that
     changes no value. Then bounds of neighbouring fibres lie next to one another.
 
+    With ``chains`` the block is one number, and the products of every fibre are summed in so many
+    chains by their place in it, as `teir.ir.lanes` says; ``adjacent`` tells for every input whether
+    the next index means the next element.
+
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,
     pos_step (read with ``outer``), then per input its stride from one index to the next, then per
@@ -96,6 +100,8 @@ class WalkedSum:
     outer: tuple[DataType, DataType] | None
     rows: WalkedRows | None = None
     ahead: int | None = None
+    chains: int | None = None
+    adjacent: tuple[bool, ...] = ()
 
     @property
     def index_arrays(self) -> int:
@@ -172,11 +178,12 @@ class WalkedScatter:
     moves the row of the output. ``adjacent``: for which of the inputs, and of the output at the
     end, the next index means the next element. Without ``accumulates`` the products are stored
     instead, zeros where there is no input. With ``outer`` the fibres of a fibre above; ``fibre``
-    says whether its positions or its coordinates are the numbers q of theirs.
+    says whether its positions or its coordinates are the numbers q of theirs. With ``has_rows`` the
+    fibres of rows 0 to rows - 1, in order; what follows the outer position follows the row.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
-    Arguments, in order: last_lanes, pos_step (read with ``outer``), then per input, and for the
-    output, its stride from one index to the next.
+    Arguments, in order: last_lanes, pos_step (read with ``outer`` or ``has_rows``), then per input,
+    and for the output, its stride from one index to the next; with ``has_rows`` rows.
     """
 
     data_type: DataType
@@ -191,6 +198,7 @@ class WalkedScatter:
     accumulates: bool
     outer: tuple[DataType, DataType] | None
     fibre: Follows = Follows.OUTER_POSITION
+    has_rows: bool = False
 
     @property
     def index_arrays(self) -> int:

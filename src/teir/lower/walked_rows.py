@@ -29,11 +29,22 @@ from teir.lower.kernel_program import (
     SparseLoop,
     Step,
 )
-from teir.lower.walked_kernels import Follows, WalkedDots, WalkedRows, WalkedSampledSum, WalkedSum
+from teir.lower.moved_nodes import shifted, times
+from teir.lower.scattered_rows import has_short_rows, scatter_with_rows
+from teir.lower.walked_kernels import (
+    Follows,
+    WalkedDots,
+    WalkedRows,
+    WalkedSampledSum,
+    WalkedScatter,
+    WalkedSum,
+)
 from teir.target import Isa
 
 _MOST_ROWS = 64
 """Rows of one call below a grid at most: shares for threads, and places to stop at."""
+_MOST_SHORT_ROWS = 512
+"""The same of rows of one number, of which a call would take longer than few."""
 _LEAST_SHARES = 16
 _MOST_ROWS_OF_LOOP = 4096
 _TOGETHER = 3
@@ -46,6 +57,8 @@ _Moves = Mapping[int, tuple[Follows, int]]
 def rows_of_loop(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
     """Calls in place of a loop over rows; None where it is none."""
     match loop.body[0]:
+        case Call(kernel=WalkedSum() | WalkedScatter()) if has_short_rows(loop.body):
+            return None if loop.index is not None else _blocks_of_short_rows(loop, isa)
         case RunLoop() | Call(kernel=WalkedSum() | WalkedDots() | WalkedSampledSum()):
             pass
         case _:
@@ -55,17 +68,35 @@ def rows_of_loop(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
     return _rows_of(loop.body, loop.steps, loop.extent, isa)
 
 
+def _blocks_of_short_rows(loop: Loop, isa: Isa) -> tuple[KernelNode, ...] | None:
+    """Rows in their order, some of them in every call: there are places to stop at."""
+    if loop.extent <= _MOST_ROWS_OF_LOOP:
+        return _rows_of(loop.body, loop.steps, loop.extent, isa)
+    whole, left = divmod(loop.extent, _MOST_ROWS_OF_LOOP)
+    blocks = _rows_of(loop.body, loop.steps, _MOST_ROWS_OF_LOOP, isa)
+    if blocks is None:
+        return None
+    steps = tuple(times(step, _MOST_ROWS_OF_LOOP) for step in loop.steps)
+    nodes = (Loop(extent=whole, steps=steps, index=None, body=blocks),)
+    rest = _rows_of(loop.body, loop.steps, left, isa) if left else None
+    if rest is None:
+        return nodes
+    moved = {step.slot: whole * step.stride_bytes for step in steps}
+    return (*nodes, *(shifted(node, moved) for node in rest))
+
+
 def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
     """A grid of blocks of rows, then one of the rows that are left; None where it has no rows."""
     *outer, axis = grid.axes
     if axis.index is not None or axis.extent < 2 * _LEAST_SHARES:
         return None
-    rows = min(_MOST_ROWS, axis.extent // _LEAST_SHARES)
+    most = _MOST_SHORT_ROWS if has_short_rows(grid.body) else _MOST_ROWS
+    rows = min(most, axis.extent // _LEAST_SHARES)
     whole, left = divmod(axis.extent, rows)
     blocks = _rows_of(grid.body, axis.steps, rows, isa)
     if blocks is None:
         return None
-    steps = tuple(_times(step, rows) for step in axis.steps)
+    steps = tuple(times(step, rows) for step in axis.steps)
     balance = grid.balance
     if balance is not None:
         stride = rows * balance.stride_bytes
@@ -76,7 +107,7 @@ def rows_of_grid(grid: Grid, isa: Isa) -> tuple[KernelNode, ...] | None:
     if rest is None:
         return nodes
     moved = {step.slot: whole * step.stride_bytes for step in steps}
-    tail = tuple(_shifted(node, moved) for node in rest)
+    tail = tuple(shifted(node, moved) for node in rest)
     last = GridAxis(extent=1, steps=(), index=None)
     return (*nodes, Grid(axes=(*outer, last), body=tail))
 
@@ -125,6 +156,8 @@ def _rows_of(
             return _row_runs(runs, steps, rows, isa)
         case (BlockLoop() as blocks,):
             return _blocks_of_rows(blocks, steps, rows)
+        case (Call(kernel=WalkedScatter(outer=None, has_rows=False) as kernel) as call,):
+            return scatter_with_rows(call, kernel, steps, rows)
         case _:
             return _with_rows(body, steps, rows, isa)
 
@@ -302,7 +335,8 @@ def _sum_with_rows(
         return None
     row_moves = [_move(moves, one) for one in inputs]
     out_follows, c_row = _move(moves, output)
-    if not _lies_apart(node, kernel, c_row) or not _keeps_lines(kernel, row_moves):
+    is_apart = _lies_apart(node, kernel, c_row) or _adds_up(node, kernel, out_follows, rows)
+    if not is_apart or not _keeps_lines(kernel, row_moves):
         return None
     has_groups = rows and kernel.outer is None and pos_row == kernel.pos_type.width
     rows_value = WalkedRows(
@@ -343,6 +377,13 @@ def _lies_apart(call: Call, kernel: WalkedSum, c_row: int) -> bool:
     )
 
 
+def _adds_up(call: Call, kernel: WalkedSum, output: Follows, rows: int) -> bool:
+    """True where all rows add into one number, which every row takes from the one before."""
+    accumulate = call.arguments[1]
+    is_number = kernel.chains is not None and output is Follows.NOTHING
+    return is_number and bool(accumulate) and rows > 0
+
+
 def _keeps_lines(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]]) -> bool:
     """True when the rows that are read in whole lines begin at one place of a line."""
     return kernel.aligns is None or moves[kernel.aligns][1] % _LINE_BYTES == 0
@@ -357,39 +398,3 @@ def _together(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]], isa: Isa)
         for one, (_, step) in zip(kernel.inputs, moves, strict=True)
     )
     return _TOGETHER if shares else 1
-
-
-def _times(step: Step, count: int) -> Step:
-    return Step(slot=step.slot, stride_bytes=count * step.stride_bytes)
-
-
-def _shifted(node: KernelNode, moved: Mapping[int, int]) -> KernelNode:
-    """The node so many bytes further on."""
-    match node:
-        case RowRunLoop():
-            return replace(
-                node,
-                pos=_moved(node.pos, moved),
-                body=tuple(_shifted(one, moved) for one in node.body),
-                single=tuple(_shifted(one, moved) for one in node.single),
-            )
-        case RunLoop():
-            return replace(
-                node,
-                pos=_moved(node.pos, moved),
-                body=tuple(_shifted(one, moved) for one in node.body),
-                first=tuple(_shifted(one, moved) for one in node.first),
-            )
-        case BlockLoop():
-            # Rows move nothing but where its fibres begin.
-            return replace(node, pos=_moved(node.pos, moved))
-        case Call():
-            operands = tuple(_moved(one, moved) for one in node.operands)
-            return Call(kernel=node.kernel, operands=operands, arguments=node.arguments)
-        case _:
-            raise AssertionError("rows are runs and calls")
-
-
-def _moved(address: Address, moved: Mapping[int, int]) -> Address:
-    shift = moved.get(address.slot, 0)
-    return Address(slot=address.slot, offset_bytes=address.offset_bytes + shift)

@@ -157,6 +157,9 @@ def _statements() -> Iterator[_Statement]:
     yield "A[i,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", {**cube, "k": _FAR}, {"B": "sss"}, None
     yield "A[k,m] = B[i,j,k] * C[i,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, None
     yield "A[i,l,m] = B[i,j,k] * C[j,l] * D[k,m]", "ijklm", cube, {"B": "dss"}, None
+    yield "A[i] = B[i,j] * C[j]", "ij", {"i": 40}, {"B": "ds"}, None
+    yield "A[i] = B[i,j,k] * C[j]", "ijk", {"i": 5, "j": 9}, {"B": "dss"}, None
+    yield "A[j] = B[i,j] * C[i]", "ij", {"i": 9}, {"B": "ds"}, None
     wide = {"i": 40, "j": 900}
     yield _SCALED, "ijkl", wide, {"B": "ds"}, 3
     yield _SCALED, "ijkl", {"i": 20, "j": _FAR_PAIRS}, {"B": "ds"}, 3

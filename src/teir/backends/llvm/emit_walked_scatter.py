@@ -27,7 +27,7 @@ _AT_ONCE = 4
 
 def walked_scatter_arguments(kernel: WalkedScatter) -> tuple[str, ...]:
     steps = (f"step{number}" for number in range(len(kernel.inputs) + 1))
-    return ("last_lanes", "pos_step", *steps)
+    return ("last_lanes", "pos_step", *steps, *(("rows",) if kernel.has_rows else ()))
 
 
 def emit_walked_scatter_body(
@@ -50,7 +50,9 @@ def emit_walked_scatter_body(
         for number in range(kernel.vectors)
     )
     body = _Body(text, kernel, isa, operands, vectors)
-    if kernel.outer is None:
+    if kernel.has_rows:
+        emit_loop(text, "each_row", "%rows", 1, [Carried("i64", "0")], body.add_row)
+    elif kernel.outer is None:
         body.fibre(operands[0], {})
     else:
         begin, left = emit_fibre(text, kernel.outer[0], operands[0])
@@ -92,6 +94,13 @@ class _Body:
         moved = text.value(f"mul i64 {index[self.kernel.fibre]}, %pos_step")
         self.fibre(shift_pointer(text, self.operands[2], moved), index)
         return [text.value(f"add i64 {position}, 1")]
+
+    def add_row(self, now: Values) -> Values:
+        """The fibre of one row."""
+        text, (row,) = self.text, now
+        moved = text.value(f"mul i64 {row}, %pos_step")
+        self.fibre(shift_pointer(text, self.operands[0], moved), {Follows.OUTER_POSITION: row})
+        return [text.value(f"add i64 {row}, 1")]
 
     def fibre(self, pos: str, outer: Mapping[Follows, str]) -> None:
         """All elements of one fibre."""

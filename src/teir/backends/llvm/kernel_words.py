@@ -134,6 +134,9 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
         lines += _rows_words(kernel.rows)
     if kernel.ahead is not None:
         lines += f"_ahead{kernel.ahead}"
+    if kernel.chains is not None:
+        near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
+        lines += f"_chains{kernel.chains}_{near}"
     mask = "_masked" if kernel.masked else ""
     words = "_".join(data_type.value for data_type in types)
     return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()
@@ -170,6 +173,7 @@ def _walked_scatter_words(kernel: WalkedScatter) -> str:
     shape = f"{kernel.vectors}_lanes{kernel.lanes}{'_masked' if kernel.masked else ''}"
     verb = "adds" if kernel.accumulates else "stores"
     named = "_named" if kernel.fibre is Follows.OUTER_COORDINATE else ""
+    named += "_rows" if kernel.has_rows else ""
     to = _FOLLOWS_LETTER[kernel.output]
     return f"walked_{verb}_{words}_{shape}_{inputs}_to_{to}_{near}{named}".lower()
 

@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product as product_of
 
+from teir.backends.llvm.emit_fibre_chains import FibreChains
 from teir.backends.llvm.emit_fibres import emit_fibre, load_index
 from teir.backends.llvm.emit_lanes import Lanes, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
 from teir.backends.llvm.emit_masked_products import add_product_in_memory, multiplies_in_memory
-from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, round_factor, widen
+from teir.backends.llvm.emit_numbers import (
+    narrow,
+    numbers_per_element,
+    round_factor,
+    stored_number,
+    widen,
+)
 from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
+from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer, splat
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
@@ -122,10 +129,27 @@ class SumBody:
     ) -> Values:
         """The sums after one fibre, of which the first position and the length are given."""
         begin, left = fibre
+        if self.kernel.chains is not None:
+            return [self._in_chains(label, fibre, outer, sums[0])]
         carried = [Carried("i64", begin), *self.carried(sums)]
         fixed = self._places(outer)
         add = partial(self._add, fixed)
         return emit_loop(self.text, f"fibre{label}", left, 1, carried, add)[1][1:]
+
+    def _in_chains(
+        self, label: str, fibre: tuple[str, str], outer: Mapping[Follows, str], sum_: str
+    ) -> str:
+        """``sum_`` and the sum of one fibre."""
+        text, kernel, chains = self.text, self.kernel, self.kernel.chains
+        assert chains is not None
+        element = stored_number(kernel.in_type)
+        factors = {}
+        for number, place in self._places(outer).items():
+            loaded = text.value(f"load {element}, ptr {place}, align 1")
+            factors[number] = splat(text, element, loaded, chains)
+        crd = self.arrays[-1]
+        fibre_sum = FibreChains(text, kernel, self.isa, crd, self.pointers, factors)
+        return text.value(f"fadd {self.kind.kind} {sum_}, {fibre_sum.total(label, *fibre)}")
 
     def _coordinate(self, index_type: DataType, crd: str, position: str) -> str:
         byte = self.text.value(f"mul i64 {position}, {index_type.width}")

@@ -9,7 +9,7 @@ from teir.errors import Finding, Part, Rule
 from teir.ir.check.report import RuleCheck, blame
 from teir.ir.check.resolved import Resolved
 from teir.ir.lanes import MOST_LANES, is_lane_count, lanes_text
-from teir.ir.nodes import Operation, Primitive, Role
+from teir.ir.nodes import Axis, Operation, Primitive, Role
 from teir.ir.subnormals import ZERO, subnormals_text
 
 AXIS_IN_ONE_ROLE = Rule(
@@ -64,7 +64,8 @@ WRITTEN_STRIDE = Rule(
 LANE_COUNT = Rule(
     code="TEIR339",
     sentence=f"The lanes of a Contraction are a power of two from 2 to {MOST_LANES}, and its last "
-    "K axis does not move what it adds into.",
+    "K axis does not move what it adds into; one without axes is all that a loop over one "
+    "compressed level holds, which does not move it either.",
     source="language reference, lanes",
 )
 
@@ -302,11 +303,36 @@ def lane_counts(resolved: Resolved) -> list[Finding]:
             expected = f"a power of two from 2 to {MOST_LANES}"
             findings.append(blame(LANE_COUNT, Part.PRIMITIVE, primitive.name, expected, text))
         axis = resolved.axes.get(primitive.k[-1]) if primitive.k else None
+        if not primitive.axes and _sums_fibres(primitive, resolved):
+            continue
         if not primitive.k or (axis is not None and axis.strides[primitive.output]):
             expected = f"a last K axis with stride 0 on {primitive.output}"
             found = "no K axis" if axis is None else f"axis {axis.name}, which moves it"
             findings.append(blame(LANE_COUNT, Part.PRIMITIVE, primitive.name, expected, found))
     return findings
+
+
+def _sums_fibres(primitive: Primitive, resolved: Resolved) -> bool:
+    """True where every invocation is all of a loop over one level that keeps the output's place."""
+    known = [resolved.tensors[name] for name in primitive.operands if name in resolved.tensors]
+    types = {tensor.data_type for tensor in known}
+    places = [one for one in resolved.invocations if one.node.primitive == primitive.name]
+    return types <= {DataType.FP64, DataType.FP32} and all(
+        one.parent is not None
+        and one.parent.axis is not None
+        and len(one.parent.node.children) == 1
+        and not one.guard
+        and _walks_one_level(one.parent.axis, primitive.output, resolved)
+        for one in places
+    )
+
+
+def _walks_one_level(axis: Axis, output: str, resolved: Resolved) -> bool:
+    """True for adjacent coordinates of one level that leave ``output`` where it is."""
+    if len(axis.segments) != 1 or axis.strides[output]:
+        return False
+    crd = axis.segments[0].crd
+    return axis.strides[crd] == resolved.width(crd)
 
 
 def subnormal_entries(resolved: Resolved) -> list[Finding]:

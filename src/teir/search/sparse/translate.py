@@ -294,7 +294,12 @@ class _Translation:
         return InvocationNode(name=self._name(nest.output.tensor), primitive=primitive.name)
 
     def _chains(self, nest: Nest, loops: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-        """Dot products of adjacent elements are formed in as many chains as a vector has."""
+        """Dots of adjacent elements and sums of fibres have as many chains as a vector has."""
+        if not loops and nest.loops:
+            last = nest.loops[-1]
+            walked = sparse_loops(self._statement, nest).get(last, ())
+            is_sum = len(walked) == 1 and last not in nest.output.indices
+            return dot_chains(self._data_type) if is_sum else ()
         is_dot = len(loops) == 1 and len(nest.inputs) == 2 and not nest.output.indices
         if not is_dot or any(access.indices[-1:] != loops for access in nest.inputs):
             return ()
