@@ -33,11 +33,11 @@ def lanes_of(primitive: Primitive) -> int | None:
     return None if text is None else int(text)
 
 
-def dot_chains(data_type: DataType) -> tuple[tuple[str, str], ...]:
-    """The entry of a dot of adjacent elements: as many chains as a vector of 64 bytes has."""
+def dot_chains(data_type: DataType, vectors: int = 1) -> tuple[tuple[str, str], ...]:
+    """The entry of a dot of adjacent elements: as many chains as vectors of 64 bytes have."""
     if data_type not in (DataType.FP64, DataType.FP32):
         return ()
-    return ((LANES, str(_VECTOR_BYTES // data_type.width)),)
+    return ((LANES, str(vectors * _VECTOR_BYTES // data_type.width)),)
 
 
 def fibre_lanes(primitive: Primitive) -> int | None:

@@ -18,12 +18,12 @@ import numpy as np
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.pipeline.executable import Executable
+from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
 from teir.pipeline.sparse_run import Step, flat_arrays
-from teir.pipeline.sparse_terms import Factor
 
 MOST_CALLS = 16
 """Known calls of a plan, and of einsum; the oldest go first."""
@@ -130,10 +130,23 @@ def call_of(
         return None
     made = _Arguments(executable, problem, tuple(held))
     (product,) = problem.assignment.products
+    if len(product.factors) != len(step.factors) or _were_compared(step, operands):
+        return None
     for access, factor in zip(product.factors, step.factors, strict=True):
         if not made.add(access.tensor, operands[made.number(access.tensor)], factor):
             return None
     return made.call()
+
+
+def _were_compared(step: Step, operands: Sequence[Any]) -> bool:
+    """True where several operands count as vectors of values because others' positions are theirs.
+
+    Those of other objects may be different at the next call.
+    """
+    is_values = any(
+        isinstance(operand, Sparse) or hasattr(operand, "indptr") for operand in operands
+    ) and all(factor.stored is None for factor in step.factors)
+    return is_values and any(operand is not operands[0] for operand in operands)
 
 
 class _Arguments:
@@ -168,6 +181,8 @@ class _Arguments:
             self._arrays.append(operand)
             self._fixed.append(None)
             return True
+        if not isinstance(factor.held.array, Sparse) and dtypes[0] == flat[0].dtype:
+            return self._add_values(tensor, operand, flat[0], place)
         if isinstance(operand, Sparse) and operand.is_frozen:
             flat = [a.astype(d, copy=False) for a, d in zip(flat, dtypes, strict=False)]
         else:
@@ -177,6 +192,23 @@ class _Arguments:
         self._sources[self.number(tensor)] = weakref.ref(operand)
         self._arrays += flat
         self._fixed += flat
+        return True
+
+    def _add_values(self, tensor: str, operand: Any, values: Array, place: int) -> bool:
+        """The stored values of an operand alone, whatever their positions."""
+        number = self.number(tensor)
+        if not isinstance(operand, Sparse):
+            parts = [getattr(operand, name, None) for name in ("data", "indptr", "indices")]
+            if any(type(part) is not _ndarray for part in parts):
+                return False
+            if not _is_memory_of(values, parts[0]):
+                return False
+            self._rows.append(_Rows(number, tuple(operand.shape), parts[1], parts[2], place))
+        elif operand.values is not values:
+            return False
+        self._sources[number] = weakref.ref(operand)
+        self._arrays.append(values)
+        self._fixed.append(values)
         return True
 
     def _look(self, tensor: str, operand: Any, factor: Factor, place: int) -> bool:

@@ -18,11 +18,11 @@ import numpy as np
 from teir.arrays.sparse import Sparse
 from teir.pipeline.kept_patterns import KeptPattern, kept_pattern
 from teir.pipeline.row_sums import RowSum
+from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_run import Step, run_at_once, run_sparse, sum_at_once
-from teir.pipeline.sparse_terms import Factor
 
 _ndarray = np.ndarray
 NUMBERS = (float, int, np.float64, np.float32)

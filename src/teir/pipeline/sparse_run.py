@@ -21,12 +21,13 @@ from teir.pipeline.assemble import assemble, zeros_of
 from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
+from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
-from teir.pipeline.sparse_terms import Factor, Term, term_of
+from teir.pipeline.sparse_terms import Term, term_of
 from teir.search.sparse.row_program import MINUS
 
 

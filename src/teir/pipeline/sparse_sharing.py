@@ -14,7 +14,8 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_storage import Compressed, Stored
-from teir.pipeline.sparse_terms import Factor, Term
+from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_terms import Term
 
 
 def shared_factor(term: Term) -> Factor | None:

@@ -17,7 +17,9 @@ import numpy as np
 from teir.arrays.levels import Format, Level, dense_format
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
-from teir.pipeline.sparse_operands import Array, Conversion, Held, kept
+from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_operands import Conversion, Held, kept
+from teir.pipeline.sparse_patterns import as_stored_values, with_equal_patterns_once
 from teir.search.sparse.graph import Branch
 from teir.search.sparse.statement import Statement, sorted_loops
 from teir.search.sparse.workspace import workspace_graph
@@ -26,24 +28,6 @@ _LARGEST_WORKSPACE = 1 << 24
 """Elements of a temporary from which on operands are rather sorted anew."""
 _SPARSE_ROWS = 16
 """Rows per stored value from which on an outermost level is better compressed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
-    """A tensor of the product at its indices, all different."""
-
-    access: Access
-    held: Held
-
-    @property
-    def stored(self) -> Sparse | None:
-        """The levels of a factor that has a compressed one."""
-        array = self.held.array
-        return array if isinstance(array, Sparse) and array.format.is_sparse else None
-
-    def with_array(self, array: Sparse | Array, *notes: Conversion) -> Factor:
-        held = replace(self.held, array=array, notes=(*self.held.notes, *notes))
-        return replace(self, held=held)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +64,10 @@ def term_of(
     if output_format != dense_format(len(output.indices)):
         factors = [_without_blocks(factor) for factor in factors]
         return _ordered(factors, output, output_format, extents)
+    values = as_stored_values(factors, output)
+    if values is not None:
+        return _ordered(values[0], output, output_format, values[1])
+    factors = with_equal_patterns_once(factors)
     split = _split_blocks(factors, output, extents)
     if split is None:
         factors = [_without_blocks(factor) for factor in factors]

@@ -40,7 +40,7 @@ from teir.ir.nodes import (
 )
 from teir.search.sparse.cleared_rows import BLOCKS
 from teir.search.sparse.statement import Statement
-from teir.search.sparse.translate import Array, arrays_of
+from teir.search.sparse.stored_arrays import Array, arrays_of
 
 MINUS = "minus"
 """The operand that negative terms are multiplied by: one element, -1."""

@@ -11,10 +11,9 @@ loop around one Contraction, which consumes the dense loops that come last.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
-from teir.arrays.levels import Format, Level, dense_format
+from teir.arrays.levels import dense_format
 from teir.dtypes import DataType
 from teir.expr.index_notation import Access
 from teir.ir.lanes import dot_chains
@@ -41,50 +40,10 @@ from teir.search.sparse.graph import (
     output_of,
     sparse_loops,
 )
+from teir.search.sparse.stored_arrays import arrays_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Array:
-    """One array of a stored tensor: its bytes per step along each index it is addressed by.
-
-    ``by_position`` names the index whose compressed level addresses it, None for the others.
-    """
-
-    tensor: Tensor
-    strides: Mapping[str, int]
-    by_position: str | None
-
-
-def arrays_of(
-    access: Access,
-    fmt: Format,
-    extents: Mapping[str, int],
-    data_type: DataType,
-    index_type: DataType,
-) -> tuple[Array, ...]:
-    """The values, then pos and crd of every compressed level: B, B.pos1, B.crd1, ..."""
-    name = access.tensor
-    levels = [access.indices[mode] for mode in fmt.mode_order]
-    made = []
-    since = 0
-    for place, level in enumerate(fmt.levels):
-        if level is Level.DENSE:
-            continue
-        above = levels[since - 1 : place] if since else levels[:place]
-        parent = levels[since - 1] if since else None
-        pos = Tensor(name=f"{name}.pos{place}", data_type=index_type)
-        crd = Tensor(name=f"{name}.crd{place}", data_type=index_type)
-        width = index_type.width
-        made.append(Array(tensor=pos, strides=_strides(above, extents, width), by_position=parent))
-        made.append(Array(tensor=crd, strides={levels[place]: width}, by_position=levels[place]))
-        since = place + 1
-    inner = levels[since - 1 :] if since else levels
-    values = Array(
-        tensor=Tensor(name=name, data_type=data_type),
-        strides=_strides(inner, extents, data_type.width),
-        by_position=levels[since - 1] if since else None,
-    )
-    return (values, *made)
+_VALUES_VECTORS = 4
+"""Vectors of chains of sums over stored values alone: so many additions at once."""
 
 
 def program_of(
@@ -103,16 +62,6 @@ def program_of(
     an input whose index arrays are those of the sparse output too: the output has values only.
     """
     return _Translation(factored(graph), extents, data_type, index_type, shares).program(name)
-
-
-def _strides(levels: list[str], extents: Mapping[str, int], width: int) -> dict[str, int]:
-    """Row-major strides in bytes; the extent of the first level does not matter."""
-    strides = {}
-    step = width
-    for index in reversed(levels):
-        strides[index] = step
-        step *= extents[index]
-    return dict(reversed(strides.items()))
 
 
 class _Translation:
@@ -300,10 +249,12 @@ class _Translation:
             walked = sparse_loops(self._statement, nest).get(last, ())
             is_sum = len(walked) == 1 and last not in nest.output.indices
             return dot_chains(self._data_type) if is_sum else ()
-        is_dot = len(loops) == 1 and len(nest.inputs) == 2 and not nest.output.indices
+        is_dot = len(loops) == 1 and not nest.output.indices
         if not is_dot or any(access.indices[-1:] != loops for access in nest.inputs):
             return ()
-        return dot_chains(self._data_type)
+        if not any(fmt.is_sparse for fmt in self._statement.formats):
+            return dot_chains(self._data_type, _VALUES_VECTORS)
+        return dot_chains(self._data_type) if len(nest.inputs) == 2 else ()
 
     def _zero(self, access: Access, done: tuple[str, ...] = ()) -> InvocationNode:
         """Zero over all indices but those of the loops around it."""

@@ -1,0 +1,27 @@
+"""The factors of a product: held operands at their indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from teir.arrays.sparse import Sparse
+from teir.expr.index_notation import Access
+from teir.pipeline.sparse_operands import Array, Conversion, Held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A tensor of the product at its indices, all different."""
+
+    access: Access
+    held: Held
+
+    @property
+    def stored(self) -> Sparse | None:
+        """The levels of a factor that has a compressed one."""
+        array = self.held.array
+        return array if isinstance(array, Sparse) and array.format.is_sparse else None
+
+    def with_array(self, array: Sparse | Array, *notes: Conversion) -> Factor:
+        held = replace(self.held, array=array, notes=(*self.held.notes, *notes))
+        return replace(self, held=held)
