@@ -186,6 +186,15 @@ class TestPydata:
             flat = self.sparse.GCXS(tensor.reshape((12, 5)), compressed_axes=(axis,))
             np.testing.assert_array_equal(Sparse.from_scipy(flat).to_dense(), dense.reshape(12, 5))
 
+    def test_narrow_indices_are_widened(self) -> None:
+        tensor = self.sparse.random((6, 5), density=0.4, random_state=2)
+        for dtype in (np.uint8, np.int16, np.uint64):
+            flat = self.sparse.GCXS(tensor)
+            flat.indices, flat.indptr = flat.indices.astype(dtype), flat.indptr.astype(dtype)
+            np.testing.assert_array_equal(teir.einsum("ij->ij", flat), tensor.todense())
+            flat.indices[2] = 9
+            assert code_and_text(lambda one=flat: teir.einsum("ij->ij", one))[0] == "TEIR673"
+
     def test_another_fill_value_is_refused(self) -> None:
         tensor = self.sparse.COO.from_numpy(np.eye(3) + 1, fill_value=1.0)
         assert code_and_text(lambda: Sparse.from_scipy(tensor))[0] == "TEIR676"
@@ -209,10 +218,31 @@ class TestTorch:
                 assert found.dtype.name == str(dtype).removeprefix("torch.")
                 assert found.to_dense().astype(float).tolist() == dense.tolist()
 
+    @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+    def test_blocks_and_values_that_are_arrays(self, dtype: str) -> None:
+        dense = self.torch.arange(24.0).reshape(4, 6) * (self.torch.arange(6) > 1)
+        dense = dense.to(getattr(self.torch, dtype))
+        cube = dense.reshape(4, 3, 2)
+        rows, columns = dense.to_sparse_bsr((2, 3)), dense.to_sparse_bsc((2, 3))
+        for made in (rows, columns, cube.to_sparse(2), cube.to_sparse(1), cube.to_sparse(3)):
+            found, expected = Sparse.from_scipy(made), made.to_dense().to(self.torch.float64)
+            assert found.dtype.name == dtype
+            np.testing.assert_array_equal(found.to_dense().astype(float), expected.numpy())
+        assert str(Sparse.from_scipy(cube.to_sparse(2)).format) == "dsd"
+        assert Sparse.from_scipy(rows).blocks == (2, 3)
+
+    @pytest.mark.parametrize("by_column", [False, True])
+    def test_hostile_blocks(self, by_column: bool) -> None:
+        make = getattr(self.torch, f"sparse_bs{'c' if by_column else 'r'}_tensor")
+        for pos, crd, code in (([0, 1, 2], [0, 9], "TEIR673"), ([0, 5, 2], [0, 1], "TEIR672")):
+            parts = self.torch.tensor(pos), self.torch.tensor(crd), self.torch.ones(2, 2, 2)
+            made = make(*parts, size=(4, 4), check_invariants=False)
+            assert code_and_text(lambda one=made: Sparse.from_scipy(one))[0] == code
+
     def test_what_is_refused(self) -> None:
         eye = self.torch.eye(3)
         recording = eye.to_sparse().requires_grad_()
-        for tensor in (recording, eye.to_sparse(1), eye.to_sparse_bsr((1, 1))):
+        for tensor in (recording, self.torch.stack([eye, eye]).to_sparse_csr()):
             assert code_and_text(lambda one=tensor: Sparse.from_scipy(one))[0] == "TEIR676"
 
 
@@ -230,9 +260,9 @@ class Exporter:
         return (self.descriptor, self.arrays) if self.paired else self.arrays
 
 
-def described(form: Any, **arrays: list[float]) -> Exporter:
+def described(form: Any, width: Any = np.int64, **arrays: list[float]) -> Exporter:
     given = {
-        name: np.array(values, float if name == "values" else np.int64)
+        name: np.array(values, float if name == "values" else width)
         for name, values in arrays.items()
     }
     return Exporter({"binsparse": {"format": form, "shape": [2, 3]}}, given, paired=form == "CSR")
@@ -246,7 +276,15 @@ def test_binsparse_formats() -> None:
     }
     given = (
         described("CSR", pointers_to_1=[0, 1, 3], indices_1=[2, 0, 1], values=[5, 6, 7]),
-        described("CSC", pointers_to_1=[0, 1, 2, 3], indices_1=[1, 1, 0], values=[6, 7, 5]),
+        described("CSR", np.uint64, pointers_to_1=[0, 1, 3], indices_1=[2, 0, 1], values=[5, 6, 7]),
+        described(
+            "DCSR", indices_0=[0, 1], pointers_to_1=[0, 1, 3], indices_1=[2, 0, 1], values=[5, 6, 7]
+        ),
+        described("DMATR", values=[0, 0, 5, 6, 7, 0]),
+        described("DMATC", values=[0, 6, 0, 7, 5, 0]),
+        described(
+            "CSC", np.uint8, pointers_to_1=[0, 1, 2, 3], indices_1=[1, 1, 0], values=[6, 7, 5]
+        ),
         described("COO", indices_0=[1, 0, 1], indices_1=[0, 2, 1], values=[6, 5, 7]),
         described(
             {"custom": {"level": levels}},
@@ -282,7 +320,33 @@ def test_binsparse_formats() -> None:
         (lambda: Sparse.from_levels((3,), "s", {0: ([0, 2], [1, 1])}, [1.0, 2.0]), "TEIR673"),
         (lambda: Sparse.from_levels((3,), "s", {0: ([0, 2], [0, 1])}, [1.0]), "TEIR675"),
         (lambda: Sparse.from_levels((3,), "s", {0: ([0.0, 1], [0])}, [1.0]), "TEIR674"),
+        (lambda: Sparse.from_levels((3,), "s", {0: [0, 1]}, [1.0]), "TEIR674"),
+        (lambda: Sparse.from_levels((3,), "s", {0: [0, 1, 1]}, [1.0]), "TEIR671"),
+        (lambda: Sparse.from_levels((3,), "s", [([0, 1], [0])], [1.0]), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]], [1.0], (3,), 1), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]], [1.0], (3,), "s", 0), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]], [1.0], (3,), "s", (0.0,)), "TEIR671"),
+        (lambda: Sparse.from_coo([[0], [0]], [1.0], (3, 3), "ds:1,0", (0, 1)), "TEIR660"),
+        (lambda: Sparse.from_coo((), [1.0], ()).to_scipy(), "TEIR671"),
     ],
 )
 def test_what_is_no_array_is_refused(call: Any, code: str) -> None:
     assert code_and_text(call)[0] == code
+
+
+def test_pairs_in_a_list_are_blamed_with_what_to_write() -> None:
+    _, text = code_and_text(lambda: Sparse.from_coo([(0, 1), (1, 2), (1, 0)], [1.0] * 3, (2, 3)))
+    assert "expected 2 vectors of 3, found 3 vectors" in text
+    assert "pass np.array(coords)" in text
+
+
+def test_what_is_wrong_with_values_names_their_array() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    matrix = scipy_sparse.csr_array(np.eye(3))
+    matrix.data = matrix.data[:, None]
+    assert "at values of in0:" in code_and_text(lambda: teir.einsum("ij->i", matrix))[1]
+    diagonals = scipy_sparse.dia_array(np.eye(3))
+    diagonals.offsets = np.array([0, 1])
+    found = code_and_text(lambda: teir.einsum("ij->i", diagonals))
+    assert found[0] == "TEIR676"
+    assert "an offset for every row of data" in found[1]

@@ -120,6 +120,20 @@ def test_operands_that_do_not_fit_are_all_named() -> None:
     assert [finding.code for finding in caught.value.findings] == ["TEIR655", "TEIR654"]
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("A[i] = 2 * B[i]", "pass it as an operand"),
+        ("A[i] = .5 * B[i]", "pass it as an operand"),
+        ("A[i] = (B[i] + C[i]) * D[i]", "multiply it out"),
+        ("A[i] = A[i] * B[i]", "a name of its own"),
+    ],
+)
+def test_what_other_notations_have_is_told_how_to_write(text: str, hint: str) -> None:
+    with pytest.raises(TeirError, match=hint):
+        parse_index_notation(text)
+
+
 def test_an_einsum_is_not_index_notation() -> None:
     assert not is_index_notation("ij,jk->ik")
     assert is_index_notation("A[i] = B[i]")

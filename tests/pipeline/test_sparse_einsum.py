@@ -203,6 +203,42 @@ def test_a_result_is_a_tensor_where_an_operand_is() -> None:
     np.testing.assert_array_equal(got.numpy(), B @ E)
 
 
+@pytest.mark.parametrize("levels", [None, "ds"])
+def test_lists_of_integers_name_axes_of_sparse_operands_too(levels: str | None) -> None:
+    got = teir.einsum(CSR, [0, 1], E, [1, 2], [0, 2], out_levels=levels)
+    dense = got.to_dense() if isinstance(got, teir.Sparse) else got
+    np.testing.assert_array_equal(dense, B @ E)
+    plan = teir.plan(CSR, [0, 1], E, [1, 2], [0, 2], out_levels=levels)
+    again = plan(CSR, E)
+    dense = again.to_dense() if isinstance(again, teir.Sparse) else again
+    np.testing.assert_array_equal(dense, B @ E)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("bool", "float32", "float32"),
+        ("int8", "float32", "float32"),
+        ("uint16", "complex64", "complex64"),
+        ("int32", "float32", "float64"),
+        ("int16", "float64", "float64"),
+        ("bool", "int8", "float64"),
+        ("int64", "int64", "float64"),
+    ],
+)
+def test_whole_numbers_are_promoted_as_numpy_does(left: str, right: str, expected: str) -> None:
+    matrix = scipy_sparse.csr_array(np.abs(B).astype(left))
+    factor = E.astype(right)
+    exact = matrix.toarray().astype(float) @ factor.astype(complex)
+    for _ in range(2):
+        got = teir.einsum("ij,jl->il", matrix, factor)
+        assert got.dtype == expected
+        np.testing.assert_array_equal(got, exact)
+    stored = teir.einsum("ij,jl->il", matrix, factor, out_levels="ds")
+    assert stored.dtype == expected
+    np.testing.assert_array_equal(stored.to_dense(), exact)
+
+
 class TestChanges:
     """Buffers that change between calls."""
 
@@ -252,6 +288,12 @@ class TestChanges:
         (lambda: teir.einsum("ij->ij", CSR, out=np.empty((6, 16))[:, ::2]), "TEIR686"),
         (lambda: teir.einsum("ij->j", CSR, out=CSR.data[:8]), "TEIR686"),
         (lambda: teir.einsum("ij->ij", CSR, out=[1]), "TEIR686"),
+        (lambda: teir.einsum("A[i] += B[i,j]", CSR, out_levels="s"), "TEIR686"),
+        (lambda: teir.einsum("ij,j->i", CSR, None), "TEIR621"),
+        (lambda: teir.einsum("ij,j->i", CSR, "text"), "TEIR621"),
+        (lambda: teir.einsum("ij,jk->ik", CSR, [[1.0], [1.0, 2.0]]), "TEIR621"),
+        (lambda: teir.plan("ij,jk->ik", CSR, (-8, 3)), "TEIR671"),
+        (lambda: teir.plan("ij,jk->ik", CSR, (8.0, 3)), "TEIR671"),
         (lambda: teir.einsum("ij->ij", CSR, memory_limit=10), "TEIR687"),
         (lambda: teir.einsum("ij->ij", CSR, deterministic="no"), "TEIR687"),
         (lambda: teir.einsum("ij->ij", CSR, dtype="int32"), "TEIR689"),

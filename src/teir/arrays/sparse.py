@@ -82,9 +82,13 @@ class Sparse:
         extents = checked_shape(shape)
         fmt = checked_format(levels, mode_order, len(extents))
         wanted = {n for n, level in enumerate(fmt.levels) if level is Level.COMPRESSED}
-        if set(indices) != wanted:
-            expected = f"pos and crd of the compressed levels {sorted(wanted)}"
-            refuse(SHAPE, "indices", expected, f"those of {sorted(indices)}")
+        expected = f"a mapping from {sorted(wanted)}, the compressed levels, to (pos, crd)"
+        if not isinstance(indices, Mapping) or set(indices) != wanted:
+            found = f"keys {list(indices)}" if isinstance(indices, Mapping) else repr(indices)
+            refuse(SHAPE, "indices", expected, found)
+        for pair in indices.values():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                refuse(SHAPE, "indices", expected, repr(pair))
         stored = tuple(
             Compressed(pos=np.asarray(indices[n][0]), crd=np.asarray(indices[n][1]))
             if n in wanted
@@ -278,33 +282,42 @@ def _compressed(
     return owned(shape, fmt, stored, spread)
 
 
-def checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Raises TeirError (TEIR671)."""
+def checked_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
+    """Raises TeirError (TEIR671) at ``name``."""
     try:
         extents = tuple(index(extent) for extent in shape)
     except TypeError:
-        refuse(SHAPE, "shape", "a sequence of integers", repr(shape))
+        refuse(SHAPE, name, "a sequence of integers", repr(shape))
     if not all(0 <= extent < 2**62 for extent in extents):
-        refuse(SHAPE, "shape", "extents from 0 to 2^62", repr(extents))
+        refuse(SHAPE, name, "extents from 0 to 2^62", repr(extents))
     return extents
 
 
 def checked_format(levels: str | None, mode_order: Sequence[int] | None, rank: int) -> Format:
     """Levels and order as a value; by default dense, then compressed. Raises TeirError."""
     letters = ("s" if rank == 1 else "d" + "s" * (rank - 1))[:rank] if levels is None else levels
+    if not isinstance(letters, str):
+        refuse(SHAPE, "levels", "a text such as 'dss'", repr(levels))
     if mode_order is not None:
-        letters = f"{letters.partition(':')[0]}:{','.join(str(mode) for mode in mode_order)}"
+        letters = f"{letters}:{_order_text(mode_order, rank)}"
     fmt = parse_format(letters if rank else "", "levels")
     if len(fmt.levels) != rank:
         refuse(SHAPE, "levels", f"{rank} levels, one per axis", repr(letters))
     return fmt
 
 
-def as_values(values: Any) -> Array:
+def _order_text(mode_order: Sequence[int], rank: int) -> str:
+    try:
+        return ",".join(str(index(mode)) for mode in mode_order)
+    except TypeError:
+        refuse(SHAPE, "mode_order", f"the axes 0 to {rank - 1} in any order", repr(mode_order))
+
+
+def as_values(values: Any, name: str = "values") -> Array:
     """A vector of numbers that are computed with; integers and booleans become float64."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
-        refuse(VALUES, "values", "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
+        refuse(VALUES, name, "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
     data_type = data_type_of(array.dtype)
     if data_type is None or data_type.is_index:
         is_complex = array.dtype.kind == "c"
@@ -323,7 +336,10 @@ def _columns(coords: Any, count: int, shape: tuple[int, ...]) -> list[Array]:
             table = table.T
         columns = list(table) if table.ndim == 2 else []
     if len(columns) != len(shape):
-        refuse(COORDINATES, "coords", f"{len(shape)} vectors of {count}", f"{len(columns)} vectors")
+        is_by_element = len(columns) == count and all(one.shape == (len(shape),) for one in columns)
+        hint = "pass np.array(coords), of shape (elements, axes)" if is_by_element else None
+        expected = f"{len(shape)} vectors of {count}"
+        refuse(COORDINATES, "coords", expected, f"{len(columns)} vectors", hint)
     for axis, (column, extent) in enumerate(zip(columns, shape, strict=True)):
         if column.size == count == 0:
             continue

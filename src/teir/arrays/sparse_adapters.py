@@ -90,9 +90,9 @@ def _from_scipy(name: str, value: Any) -> Sparse:
         case "csc":
             return _rows(name, value.shape, value.indptr, value.indices, value.data, True)
         case "bsr":
-            return _blocks(name, value)
+            return _blocks(name, value.shape, value.indptr, value.indices, value.data)
         case "dia":
-            return _diagonals(value)
+            return _diagonals(name, value)
         case "coo":
             coords = getattr(value, "coords", None) or (value.row, value.col)
             return Sparse.from_coo(tuple(coords), value.data, value.shape)
@@ -109,36 +109,42 @@ def _rows(name: str, shape: Any, pos: Any, crd: Any, data: Any, by_column: bool)
     pos, crd = _index_pair(name, pos, crd)
     fmt = _CSC if by_column else _CSR
     stored = (None, Compressed(pos=pos, crd=crd))
-    return assembled(checked_shape(shape), fmt, stored, as_values(data), None, frozen=False)
+    values = as_values(data, f"values of {name}")
+    return assembled(checked_shape(shape), fmt, stored, values, None, frozen=False)
 
 
 def _index_pair(name: str, pos: Any, crd: Any) -> tuple[Array, Array]:
-    """Both in one type: int64 where they differ."""
+    """Both in one type; int64 where they differ, and for integers of other widths."""
     pos, crd = np.asarray(pos), np.asarray(crd)
     for array in (pos, crd):
-        if array.dtype not in (np.int32, np.int64):
+        if array.dtype.kind not in "iu":
             refuse(INDEX_TYPE, f"indices of {name}", "int32 or int64", f"dtype {array.dtype.str}")
-    dtype = pos.dtype if pos.dtype == crd.dtype else np.dtype(np.int64)
+    is_kept = pos.dtype == crd.dtype and pos.dtype in (np.int32, np.int64)
+    dtype = pos.dtype if is_kept else np.dtype(np.int64)
     return np.ascontiguousarray(pos, dtype), np.ascontiguousarray(crd, dtype)
 
 
-def _blocks(name: str, value: Any) -> Sparse:
-    shape = checked_shape(value.shape)
-    data = np.asarray(value.data)
+def _blocks(name: str, given: Any, indptr: Any, indices: Any, values: Any) -> Sparse:
+    shape = checked_shape(given)
+    data = np.asarray(values)
     blocks = tuple(data.shape[1:])
     if len(blocks) != 2 or any(
         block < 1 or extent % block for extent, block in zip(shape, blocks, strict=True)
     ):
         refuse(SHAPE, name, f"blocks that divide {shape}", f"blocks of shape {blocks}")
-    pos, crd = _index_pair(name, value.indptr, value.indices)
+    pos, crd = _index_pair(name, indptr, indices)
     stored = (None, Compressed(pos=pos, crd=crd), None, None)
-    return assembled(shape, _BSR, stored, as_values(data.reshape(-1)), blocks, frozen=False)
+    flat = as_values(data.reshape(-1), f"values of {name}")
+    return assembled(shape, _BSR, stored, flat, blocks, frozen=False)
 
 
-def _diagonals(value: Any) -> Sparse:
+def _diagonals(name: str, value: Any) -> Sparse:
     """As scipy does, zeros on a diagonal count as not stored."""
     shape = checked_shape(value.shape)
     data, offsets = np.asarray(value.data), np.asarray(value.offsets, np.int64)
+    if data.ndim != 2 or offsets.shape != data.shape[:1]:
+        found = f"data of shape {data.shape}, offsets of shape {offsets.shape}"
+        refuse(KNOWN_KIND, name, "an offset for every row of data", found)
     column = np.arange(data.shape[1], dtype=np.int64)
     row = column - offsets[:, None]
     inside = (row >= 0) & (row < shape[0]) & (column < shape[1]) & (data != 0)
@@ -178,20 +184,47 @@ def _from_torch(name: str, value: Any) -> Sparse:
         found = f"one on {value.device}" if value.device.type != "cpu" else "a recorded gradient"
         refuse(KNOWN_KIND, name, "a plain tensor in CPU memory", found, "pass .detach().cpu()")
     match str(value.layout):
-        case "torch.sparse_csr" if value.dim() == 2:
-            parts = value.crow_indices(), value.col_indices()
-            pos, crd = (part.numpy() for part in parts)
-            return _rows(name, value.shape, pos, crd, torch_values(value.values()), False)
-        case "torch.sparse_csc" if value.dim() == 2:
-            parts = value.ccol_indices(), value.row_indices()
-            pos, crd = (part.numpy() for part in parts)
-            return _rows(name, value.shape, pos, crd, torch_values(value.values()), True)
-        case "torch.sparse_coo" if value.dense_dim() == 0:
-            coords = value._indices().numpy()
-            return Sparse.from_coo(tuple(coords), torch_values(value._values()), value.shape)
+        case "torch.sparse_coo":
+            return _torch_coordinates(value)
+        case "torch.sparse_csr" | "torch.sparse_bsr":
+            by_column, parts = False, (value.crow_indices(), value.col_indices())
+        case "torch.sparse_csc" | "torch.sparse_bsc":
+            by_column, parts = True, (value.ccol_indices(), value.row_indices())
         case layout:
-            expected = "sparse_coo without dense axes, sparse_csr or sparse_csc of a matrix"
-            return refuse(KNOWN_KIND, name, expected, f"{layout} with {value.dim()} axes")
+            expected = "sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc"
+            refuse(KNOWN_KIND, name, expected, layout)
+    pos, crd = (part.numpy() for part in parts)
+    data = torch_values(value.values())
+    if pos.ndim != 1 or data.ndim not in (1, 3):
+        found = f"{value.layout} with {value.dim()} axes"
+        refuse(KNOWN_KIND, name, "one matrix of numbers", found, "pass .to_sparse_coo()")
+    if data.ndim == 1:
+        return _rows(name, value.shape, pos, crd, data, by_column)
+    return _torch_blocks(name, tuple(value.shape), pos, crd, data, by_column)
+
+
+def _torch_coordinates(value: Any) -> Sparse:
+    """Axes of values that are arrays themselves become dense levels below the others."""
+    coords, values = list(value._indices().numpy()), torch_values(value._values())
+    inner = values.shape[1:]
+    if not inner:
+        return Sparse.from_coo(coords, values, value.shape)
+    above = "d" * (len(coords) > 1) + "s" * (len(coords) - (len(coords) > 1))
+    places = np.indices(inner).reshape(len(inner), -1)
+    coords = [np.repeat(column, places.shape[1]) for column in coords]
+    coords += [np.tile(column, len(values)) for column in places]
+    return Sparse.from_coo(coords, values.reshape(-1), value.shape, above + "d" * len(inner))
+
+
+def _torch_blocks(
+    name: str, shape: tuple[int, ...], pos: Array, crd: Array, data: Array, by_column: bool
+) -> Sparse:
+    """Rows of blocks share their memory, as those of scipy; columns of blocks become columns."""
+    if not by_column:
+        return _blocks(name, shape, pos, crd, data)
+    turned = _blocks(name, shape[::-1], pos, crd, data.transpose(0, 2, 1))
+    coords, values = _in_order(name, turned).to_coo()
+    return Sparse.from_coo(coords[::-1], values, shape, "ds:1,0")
 
 
 def torch_values(values: Any) -> Array:
@@ -274,5 +307,7 @@ def scipy_array(sparse: Sparse) -> Any:
         if sparse.blocks is None and sparse.ndim == 2:
             kind = scipy.sparse.csr_array if sparse.format == _CSR else scipy.sparse.csc_array
             return kind(parts, shape=sparse.shape)
+    if sparse.ndim == 0:
+        refuse(SHAPE, "array", "an axis or more, as arrays of scipy have", "shape ()")
     coords, values = sparse.to_coo()
     return scipy.sparse.coo_array((values, tuple(coords)), shape=sparse.shape)

@@ -1,8 +1,8 @@
 """Arrays behind ``__binsparse__``: a descriptor in the words of the binsparse specification.
 
-Taken are CSR, CSC, coordinate formats (COO, COOR, COOC, CVEC) and custom formats of
-dense and sparse levels. The method returns the named arrays, with the descriptor from
-``__binsparse_descriptor__``, or both as a pair.
+Taken are CSR, CSC, DCSR, DCSC, coordinate formats (COO, COOR, COOC, CVEC), dense ones (DVEC, DMAT,
+DMATR, DMATC) and custom formats of dense and sparse levels. The method returns the named arrays,
+with the descriptor from ``__binsparse_descriptor__``, or both as a pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ from teir.arrays.sparse import Sparse, as_values, assembled, checked_shape
 from teir.arrays.sparse_rules import KNOWN_KIND, refuse
 from teir.arrays.sparse_storage import Compressed
 
-_MATRICES = {"CSR": "ds", "CSC": "ds:1,0"}
+_LEVELS = {
+    "CSR": "ds",
+    "CSC": "ds:1,0",
+    "DCSR": "ss",
+    "DCSC": "ss:1,0",
+    "DVEC": "d",
+    "DMAT": "dd",
+    "DMATR": "dd",
+    "DMATC": "dd:1,0",
+}
 _COORDINATES = ("COO", "COOR", "COOC", "CVEC")
 
 
@@ -35,16 +44,16 @@ def from_binsparse(name: str, value: Any) -> Sparse:
     if letters in _COORDINATES:
         coords = [_array(name, arrays, f"indices_{axis}") for axis in range(len(shape))]
         return Sparse.from_coo(coords, _array(name, arrays, "values"), shape)
-    if letters in _MATRICES:
-        fmt = parse_format(_MATRICES[letters])
+    if letters in _LEVELS:
+        fmt = parse_format(_LEVELS[letters])
     elif isinstance(form, Mapping) and "custom" in form:
         fmt = _custom_format(name, form["custom"], len(shape))
     else:
         refuse(KNOWN_KIND, name, "CSR, CSC, COO, CVEC or levels", f"format {form!r}")
     stored = tuple(
         Compressed(
-            pos=np.ascontiguousarray(_pointers(name, arrays, place)),
-            crd=np.ascontiguousarray(_array(name, arrays, f"indices_{place}")),
+            pos=_indices(_pointers(name, arrays, place)),
+            crd=_indices(_array(name, arrays, f"indices_{place}")),
         )
         if level is Level.COMPRESSED
         else None
@@ -68,6 +77,12 @@ def _custom_format(name: str, form: Any, rank: int) -> Format:
     if len(letters) != rank:
         refuse(KNOWN_KIND, name, f"{rank} levels", f"{letters!r}")
     return parse_format(f"{letters}:{order}", name)
+
+
+def _indices(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Unsigned and short integers, which the specification allows, as int64."""
+    is_other = array.dtype.kind in "iu" and array.dtype not in (np.int32, np.int64)
+    return np.ascontiguousarray(array, np.int64 if is_other else None)
 
 
 def _pointers(name: str, arrays: Mapping[str, Any], place: int) -> Any:

@@ -15,6 +15,8 @@ from teir.expr.index_notation_rules import (
     at_column,
 )
 
+_HINT = "give the result a name of its own, or add into it with +="
+
 
 def structure_findings(assignment: Assignment) -> list[Finding]:
     """Everything wrong with the indices, operands not considered."""
@@ -38,7 +40,7 @@ def _output_findings(assignment: Assignment) -> Iterator[Finding]:
     again = assignment.inputs.get(output.tensor)
     if again is not None:
         found = f"{output.tensor!r} on the right"
-        yield at_column(OUTPUT_TWICE, text, again.column, "other tensors", found, "write +=")
+        yield at_column(OUTPUT_TWICE, text, again.column, "other tensors", found, _HINT)
 
 
 def _product_findings(assignment: Assignment) -> Iterator[Finding]:

@@ -73,9 +73,9 @@ class _Reader:
         self._next = self._scan()
         return token
 
-    def _refuse(self, expected: str) -> TeirError:
-        found = str(self._next)
-        return TeirError((at_column(GRAMMAR, self._text, self._next.column, expected, found),))
+    def _refuse(self, expected: str, hint: str | None = None) -> TeirError:
+        found, column = str(self._next), self._next.column
+        return TeirError((at_column(GRAMMAR, self._text, column, expected, found, hint),))
 
     def _sign(self, *words: str) -> str:
         if self._next.is_name or self._next.word not in words:
@@ -84,7 +84,7 @@ class _Reader:
 
     def _name(self, what: str) -> _Token:
         if not self._next.is_name:
-            raise self._refuse(f"the name of {what}")
+            raise self._refuse(f"the name of {what}", _hint(self._next.word))
         return self._take()
 
     def _sees(self, *words: str) -> bool:
@@ -128,3 +128,11 @@ class _Reader:
             column=name.column,
             columns=tuple(token.column for token in indices),
         )
+
+
+def _hint(word: str) -> str | None:
+    """What to write instead of what other notations have where a tensor is due."""
+    if word == "(":
+        return "multiply it out: B[i,j] * D[j] + C[i,j] * D[j]"
+    is_number = word == "." or word.isdigit()
+    return "name the number and pass it as an operand: s * B[i,j]" if is_number else None

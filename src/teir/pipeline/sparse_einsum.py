@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.sparse import checked_shape
 from teir.arrays.sparse_adapters import is_sparse
 from teir.dtypes import DataType
 from teir.errors import ArgumentPlace, Finding, TeirError
@@ -27,9 +28,9 @@ def takes(subscripts: Any, operands: Sequence[Any], out_levels: str | None) -> b
     """True for index notation, a sparse operand, or a sparse result."""
     if out_levels is not None:
         return True
-    if isinstance(subscripts, str) and is_index_notation(subscripts):
-        return True
-    return any(is_sparse(operand) for operand in operands)
+    if isinstance(subscripts, str):
+        return is_index_notation(subscripts) or any(map(is_sparse, operands))
+    return any(map(is_sparse, (subscripts, *operands)))
 
 
 def sparse_einsum(
@@ -73,7 +74,10 @@ def sparse_plan(
 ) -> SparsePlan:
     """The plan; shapes stand for dense arrays of ``dtype``, float64 by default."""
     kind = np.float64 if dtype is None else dtype
-    operands = [_stand_in(one, kind) if isinstance(one, tuple) else one for one in given]
+    operands = [
+        _stand_in(f"operand {number}", one, kind) if isinstance(one, tuple) else one
+        for number, one in enumerate(given)
+    ]
     assignment = _assignment(subscripts, operands)
     if tune:
         held = hold_all(assignment, operands)
@@ -106,8 +110,9 @@ def _assignment(subscripts: str | Subscripts, operands: Sequence[Any]) -> Assign
     return assignment_of(subscripts, operands)
 
 
-def _stand_in(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array of a shape without memory of its own size."""
+def _stand_in(name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array of a shape, never read."""
+    checked_shape(shape, name)
     asked = asked_type(dtype)
     kind = asked.numpy_dtype() if isinstance(asked, DataType) else asked
     return np.empty(shape, kind)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.adapters import view_array
 from teir.arrays.levels import Format, dense_format, parse_format
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import is_sparse, shape_of
@@ -113,10 +114,7 @@ def require_planned(problem: SparseProblem, held: Mapping[str, Held]) -> None:
 
 def assignment_of(subscripts: Subscripts, operands: Sequence[Any]) -> Assignment:
     """An einsum as an assignment: operands in0, in1, ..., the result out. Raises TeirError."""
-    shapes = [
-        shape_of(f"operand {number}", one) if is_sparse(one) else np.shape(one)
-        for number, one in enumerate(operands)
-    ]
+    shapes = [_shape_of(f"operand {number}", one) for number, one in enumerate(operands)]
     bound = bind_shapes(subscripts, shapes)
     names = _index_names(bound.einsum.indices)
     factors = tuple(
@@ -126,6 +124,12 @@ def assignment_of(subscripts: Subscripts, operands: Sequence[Any]) -> Assignment
     output = Access(tensor="out", indices=tuple(names[index] for index in bound.einsum.output))
     product = Product(factors=factors)
     return Assignment(output=output, products=(product,), text=str(subscripts))
+
+
+def _shape_of(name: str, operand: Any) -> tuple[int, ...]:
+    if is_sparse(operand):
+        return shape_of(name, operand)
+    return operand.shape if type(operand) is np.ndarray else view_array(name, operand).shape
 
 
 def _extents(assignment: Assignment, held: Mapping[str, Held]) -> dict[str, int]:
@@ -167,22 +171,27 @@ def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
         if not isinstance(asked, DataType):
             refuse(SPARSE_TYPE, "dtype", "a floating-point or complex type", str(asked))
         return asked
-    dtypes = [_value_type(one) for one in held.values()]
-    found = data_type_of(np.result_type(*dtypes))
-    if found is None or found.is_index:
+    given = [_given_type(one) for one in held.values()]
+    found = data_type_of(np.result_type(*map(_value_type, given)))
+    if found is None or found.is_index or all(dtype.kind in "biu" for dtype in given):
         return DataType.FP64
     return found
 
 
-def _value_type(held: Held) -> np.dtype[Any]:
-    dtype = held.array.dtype
+def _given_type(held: Held) -> np.dtype[Any]:
+    """The type the caller's values have; those of a `Sparse` are floating-point already."""
+    dtype = getattr(held.source, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else held.array.dtype
+
+
+def _value_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Whole numbers of one and two bytes are exact in FP32, as NumPy promotes them."""
     data_type = data_type_of(dtype)
-    is_computed = data_type is not None and not data_type.is_index
-    if is_computed:
+    if data_type is not None and not data_type.is_index:
         return dtype
-    if dtype.kind not in "biu":
-        return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
-    return np.dtype(np.float64)
+    if dtype.kind in "biu" and dtype.itemsize <= 2:
+        return np.dtype(np.float32)
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def _text_of(held: Held) -> str:

@@ -105,6 +105,8 @@ def run_steps(
     problem: SparseProblem, held: Mapping[str, Held], steps: Sequence[Step], out: Any
 ) -> Any:
     """The result for operands that fit the problem. Raises TeirError for a wrong ``out``."""
+    if problem.assignment.accumulates and problem.has_sparse_result:
+        refuse(SPARSE_OUT, "out_levels", "none, as += adds into a dense out", "a sparse result")
     target = None if out is None else _require_out(problem, held, out)
     if problem.assignment.accumulates and target is None:
         refuse(SPARSE_OUT, "out", "the array that += adds into", "none")
