@@ -69,6 +69,7 @@ some:
   br i1 %empty, label %yes, label %begin
 begin:
   %first = load {element}, ptr %crd, align 1
+  %begin.last = insertelement {kind} poison, {element} %first, i64 {_LANES - 1}
   br label %pairs
 {_pairs_text(element, kind, suffix)}
 done:
@@ -127,18 +128,19 @@ bound.do:
 def _pairs_text(element: str, kind: str, suffix: str) -> str:
     """%s.top: the largest coordinate. %s.falls: not 0 where one falls inside a fibre."""
     mask = f"i{_LANES}"
+    shifted = ", ".join(f"i32 {lane}" for lane in range(_LANES - 1, 2 * _LANES - 1))
     return f"""pairs:
   %v = phi i64 [ 0, %begin ], [ %v.next, %pairs.do ]
+  %v.before = phi {kind} [ %begin.last, %begin ], [ %v.b, %pairs.do ]
   %v.falls = phi {mask} [ 0, %begin ], [ %v.falls2, %pairs.do ]
   %v.top = phi {kind} [ zeroinitializer, %begin ], [ %v.top2, %pairs.do ]
   %v.more = icmp slt i64 %v, %crd.whole
   br i1 %v.more, label %pairs.do, label %pairs.rest
 pairs.do:
-  %v.left = getelementptr {element}, ptr %crd, i64 %v
   %v.next1 = add i64 %v, 1
   %v.right = getelementptr {element}, ptr %crd, i64 %v.next1
-  %v.a = load {kind}, ptr %v.left, align 1
   %v.b = load {kind}, ptr %v.right, align 1
+  %v.a = shufflevector {kind} %v.before, {kind} %v.b, <{_LANES} x i32> <{shifted}>
   %v.is = icmp ule {kind} %v.b, %v.a
   %v.are = bitcast <{_LANES} x i1> %v.is to {mask}
   %v.byte = lshr i64 %v, 3
