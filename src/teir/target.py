@@ -22,6 +22,9 @@ from teir.tile_permission import may_use_tiles
 LINE_BYTES = 64
 """A line of the caches, of every processor there is code for."""
 
+PAGE_BYTES = 4096
+"""The smallest page of memory; addresses a page apart lie in the same places of the first cache."""
+
 ARRAY_START_BYTES = 16
 """Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
 

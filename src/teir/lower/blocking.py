@@ -15,7 +15,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes, holds_depth
-from teir.target import Isa
+from teir.target import PAGE_BYTES, Isa
 
 _CHAINS = 8
 _CALL_COST = 10
@@ -36,7 +36,6 @@ more line. Runs of so many vectors are long enough, and gain nothing where a blo
 columns."""
 _PAIR_COLUMN = 2.4
 """Multiply-adds in whose time two factors of BF16 meet and are spread (`flushes`)."""
-_PAGE_BYTES = 4096
 _LINES_PER_SET = 8
 _CROWDED_SETS = 2
 """Sets so few that the columns of a register block would not all stay."""
@@ -81,7 +80,7 @@ def most_columns(column_stride_bytes: int) -> int | None:
     """
     if column_stride_bytes == 0:
         return None
-    sets = _PAGE_BYTES // gcd(column_stride_bytes, _PAGE_BYTES)
+    sets = PAGE_BYTES // gcd(column_stride_bytes, PAGE_BYTES)
     return sets * (_LINES_PER_SET - 2) if sets <= _CROWDED_SETS else None
 
 

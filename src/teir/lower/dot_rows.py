@@ -11,7 +11,7 @@ from teir.lower.blocking import full_lanes
 from teir.lower.elementwise import access
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import DotRows
-from teir.target import Isa
+from teir.target import PAGE_BYTES, Isa
 
 _ACCUMULATORS = 8
 """Accumulators of one block: chains enough to hide the latency of the fused multiply-add."""
@@ -21,7 +21,6 @@ FAR_ROWS = 8
 streams are then followed from the third cache (4 to 12 % less time; shorter rows lose that)."""
 _FAR_BYTES = 1 << 20
 _LONG_ROW_BYTES = 7 << 10
-_PAGE_BYTES = 4096
 _STREAMED_BYTES = 16 << 20
 _STREAMED_PAIRS_BYTES = 1 << 20
 _SHORTEST_STREAMED_ROW_BYTES = 256
@@ -118,5 +117,5 @@ def reads_long_rows(row_bytes: int, rows: int, stride_bytes: int, isa: Isa) -> b
     """True for a matrix in the third cache whose rows are long and fall into different sets, where
     there are registers for `FAR_ROWS`."""
     is_far = row_bytes * rows >= _FAR_BYTES and rows >= _MOST_ROWS * FAR_ROWS
-    is_apart = row_bytes >= _LONG_ROW_BYTES and stride_bytes % _PAGE_BYTES != 0
+    is_apart = row_bytes >= _LONG_ROW_BYTES and stride_bytes % PAGE_BYTES != 0
     return isa.is_avx512 and is_far and is_apart

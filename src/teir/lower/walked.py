@@ -18,9 +18,8 @@ from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode, RunLoop, SparseLoop, Step, Walk
 from teir.lower.walked_kernels import Follows, WalkedDots, WalkedInput, WalkedSum
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
-_LINE_BYTES = 64
 _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
@@ -328,11 +327,11 @@ def _aligned_input(
 ) -> int | None:
     if not isa.has_masks or block.columns > 1 or block.last < block.lanes or block.vectors < 2:
         return None
-    if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != _LINE_BYTES:
+    if leaf.in_type is not leaf.out_type or leaf.in_type.width * block.lanes != LINE_BYTES:
         return None
     for number, one in enumerate(inputs):
         gathers = one.access is Access.UNIT and one.follows is Follows.COORDINATE
-        if gathers and steps[number] % _LINE_BYTES == 0:
+        if gathers and steps[number] % LINE_BYTES == 0:
             return number
     return None
 
@@ -375,7 +374,7 @@ def lower_walked_dots(
     vectors, last = -(-axis.extent // chains), (axis.extent - 1) % chains + 1
     if vectors * chains > _MOST_VECTORS * lanes or (last < chains and isa in (Isa.PLAIN, Isa.NEON)):
         return None
-    line = lanes == chains and lanes * data_type.width == _LINE_BYTES and isa.has_masks
+    line = lanes == chains and lanes * data_type.width == LINE_BYTES and isa.has_masks
     far_bytes = _FARTHEST_BYTES if is_result else _FARTHER_BYTES
     far_bytes = ASKED_BYTES if isa.asks_nearest else far_bytes
     kernel = WalkedDots(
@@ -387,7 +386,7 @@ def lower_walked_dots(
         vectors=vectors,
         masked=last < chains,
         scales=len(ends) > 1,
-        aligns=line and last == chains and step % _LINE_BYTES == 0 and vectors > 2,
+        aligns=line and last == chains and step % LINE_BYTES == 0 and vectors > 2,
         ahead=_AHEAD if _is_at_least(step, fibre, far_bytes) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)

@@ -39,7 +39,7 @@ from teir.lower.walked_kernels import (
     WalkedScatter,
     WalkedSum,
 )
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 _MOST_ROWS = 64
 """Rows of one call below a grid at most: shares for threads, and places to stop at."""
@@ -50,7 +50,6 @@ _MOST_ROWS_OF_LOOP = 4096
 _TOGETHER = 3
 _DOTS_TOGETHER = 2
 _SAMPLED_REGISTERS = 30
-_LINE_BYTES = 64
 _Moves = Mapping[int, tuple[Follows, int]]
 
 
@@ -266,7 +265,7 @@ def _dots_with_rows(
     if any(one.slot == ends[-1].slot for one in (pos, crd, a, b, *ends[:-1])):
         return None
     (follows, pos_row), (a_follows, a_row) = _move(moves, pos), _move(moves, a)
-    if follows is not Follows.POSITION or (kernel.aligns and a_row % _LINE_BYTES):
+    if follows is not Follows.POSITION or (kernel.aligns and a_row % LINE_BYTES):
         return None
     has_groups = isa.has_masks and rows and pos_row == kernel.pos_type.width
     rows_value = WalkedRows(
@@ -386,7 +385,7 @@ def _adds_up(call: Call, kernel: WalkedSum, output: Follows, rows: int) -> bool:
 
 def _keeps_lines(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]]) -> bool:
     """True when the rows that are read in whole lines begin at one place of a line."""
-    return kernel.aligns is None or moves[kernel.aligns][1] % _LINE_BYTES == 0
+    return kernel.aligns is None or moves[kernel.aligns][1] % LINE_BYTES == 0
 
 
 def _together(kernel: WalkedSum, moves: Sequence[tuple[Follows, int]], isa: Isa) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from teir.dtypes import DataType
+from teir.target import PAGE_BYTES
 
 FEWEST_COLUMNS = 12
 """The fewest columns of a block that is not packed."""
@@ -23,7 +24,6 @@ _DEPTH = 800
 _COLUMN_BYTES = 4096
 """Bytes of one column of a reduction block: some columns of B stay near the first cache."""
 _NARROW_DEPTH = 2048
-_PAGE = 4096
 _WIDE = 8
 """Bytes of elements of which few share a line: fewer readers repay a copy of what lies far."""
 _ALWAYS = 64
@@ -141,7 +141,7 @@ def rows_fill_second_cache(
 
 def packs_columns(b: Walked, worth: Worth) -> bool:
     """True when the reductions take long strides, or columns meet in a cache set, for many rows."""
-    if b.apart % _PAGE == 0 and b.step <= b.width and b.readers >= 8 * worth.readers:
+    if b.apart % PAGE_BYTES == 0 and b.step <= b.width and b.readers >= 8 * worth.readers:
         return b.side > _WAYS // 2 and b.depth >= worth.elements
     if b.step <= b.width or b.side * b.depth < worth.elements:
         return False

@@ -42,7 +42,7 @@ from teir.passes.facts import Facts
 from teir.passes.groups import Group, extent_of, grouped, kinds, with_axes, work_of
 from teir.passes.slices import wants_slices, with_slices
 
-_CHUNKS = 4
+CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
 _RUN = 16
 """The fewest elements of a part of an element-wise leaf."""
@@ -84,14 +84,14 @@ def _is_parallel(nodes: Siblings) -> bool:
 def _shared_loop(
     draft: Draft, facts: Facts, node: IterationNode, path: Path, scratch: list[Tensor]
 ) -> IterationNode:
-    points = _parallel_points(draft, facts, node, path, _CHUNKS * facts.threads)
+    points = _parallel_points(draft, facts, node, path, CHUNKS * facts.threads)
     if points < facts.threads and not draft.axes[node.axis].is_sparse:
         children = _shared(draft, facts, node.children, (*path, node), scratch)
         if children != node.children:
             return replace(node, children=children)
     if points == 1:
         return node
-    return _marked(draft, facts, node, path, _CHUNKS * facts.threads)
+    return _marked(draft, facts, node, path, CHUNKS * facts.threads)
 
 
 def _may_share(draft: Draft, node: IterationNode, path: Path) -> bool:
@@ -210,7 +210,7 @@ def shared_block(extent: int, threads: int, granule: int) -> int:
     thread; less than a granule only where there is no more for every thread.
     """
     best = (extent, extent)
-    for count in range(threads, _CHUNKS * threads + 1):
+    for count in range(threads, CHUNKS * threads + 1):
         block = extent // count
         if block >= granule:
             block -= block % granule

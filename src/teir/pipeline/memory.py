@@ -20,6 +20,7 @@ from teir.search.contraction import Contraction, Path
 from teir.search.machine import Machine
 from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
+from teir.target import PAGE_BYTES
 
 MEMORY_LIMIT = Rule(
     code="TEIR643",
@@ -31,8 +32,6 @@ MEMORY_LIMIT = Rule(
 Measure = Callable[[TreeProgram], int]
 """Bytes a plan of this program allocates."""
 
-_PAGE = 4096
-"""The scratch of a thread starts on a page of its own."""
 
 _ROUNDS = 24
 """Slices tried one after the other: each at least halves a block."""
@@ -40,7 +39,8 @@ _ROUNDS = 24
 
 def scratch_bytes(program: KernelProgram, threads: int) -> int:
     """Bytes of scratch of a program on this many threads."""
-    of_a_thread = -(-program.thread_scratch_bytes // _PAGE) * _PAGE
+    # The scratch of a thread starts on a page of its own.
+    of_a_thread = -(-program.thread_scratch_bytes // PAGE_BYTES) * PAGE_BYTES
     return program.run_scratch_bytes + threads * of_a_thread
 
 

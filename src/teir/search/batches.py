@@ -16,6 +16,7 @@ from msgspec import structs
 
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -28,8 +29,6 @@ _MOST_PRODUCTS = 4096
 _LONGEST_SIDE = 32
 _FEWEST = 8
 """Products that make a batch."""
-_CHUNKS = 4
-"""Pieces per thread, so that an uneven machine still shares evenly."""
 _TURNED_BYTES = 2**12
 """Turned rows that wait: in the first cache, beside all that is read and written meanwhile."""
 _SHORTEST_TURNED = 3
@@ -58,7 +57,7 @@ def emit_small_batch(emission: Emission, shape: ProductShape, machine: Machine) 
     is_shared = machine.threads > 1 and work >= machine.threaded_work
     piece = batch.extent
     if is_shared:
-        piece = even_block(batch.extent, max(1, batch.extent // (_CHUNKS * machine.threads)))
+        piece = even_block(batch.extent, max(1, batch.extent // (CHUNKS * machine.threads)))
     is_turned = not _is_adjacent(shape.m, shape.a)
     if is_turned:
         piece = min(piece, _TURNED_BYTES // (shape.k[0].extent * _pitch_bytes(shape)))

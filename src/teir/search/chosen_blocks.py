@@ -7,6 +7,7 @@ from math import gcd
 
 from teir.passes.cache_blocks import FEWEST_COLUMNS, most_columns, most_rows
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.choice import Sharing
 from teir.search.machine import Machine
 from teir.search.panel_rows import panel_of
@@ -21,8 +22,6 @@ _BESIDE = 16
 _BESIDE_COLUMNS = 512 << 10
 """Bytes of the second cache that panels of A, the one used and the next, and C take beside B where
 B takes the rest of three quarters: fewer blocks of columns bring a far A less often."""
-_CHUNKS = 4
-"""Chunks of work per thread, so that an uneven machine still shares evenly."""
 
 
 def written_panel(shape: ProductShape, machine: Machine) -> int:
@@ -67,7 +66,7 @@ def row_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machine:
     panel = machine.panel_rows(shape.out.data_type.accumulator.width)
     largest = most_rows(step_bytes, panel, machine.l2_bytes)
     if sharing is Sharing.ROWS:
-        largest = min(largest, max(panel, shape.rows // (_CHUNKS * machine.threads)))
+        largest = min(largest, max(panel, shape.rows // (CHUNKS * machine.threads)))
     if largest >= shape.m.extent:
         return largest
     return even_block(shape.m.extent, largest, panel)
@@ -107,6 +106,6 @@ def column_block(shape: ProductShape, k: Sequence[Span], sharing: Sharing, machi
     if step_bytes > _USUAL_BYTES:
         largest, whole = _deep_columns(shape, shape.n, step_bytes, machine), _TILE_COLUMNS
     if sharing is Sharing.COLUMNS:
-        shares = -(-_CHUNKS * machine.threads // extent_of(shape.n_outer))
+        shares = -(-CHUNKS * machine.threads // extent_of(shape.n_outer))
         largest = min(largest, max(FEWEST_COLUMNS, shape.n.extent // shares))
     return even_block(shape.n.extent, largest, whole)

@@ -17,6 +17,7 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
@@ -30,8 +31,6 @@ ROW_LANES_BYTES = 128
 _LONG = 2**16
 """Products from which a sum that stands alone is formed in pieces."""
 _PIECES = 16
-_CHUNKS = 4
-"""Pieces of rows per thread, so that an uneven machine still shares evenly."""
 _FEW = 4
 """Rows formed at once."""
 
@@ -86,7 +85,7 @@ def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
 
 
 def _share(rows: Span, machine: Machine) -> int:
-    return max(_FEW, rows.extent // (_CHUNKS * machine.threads))
+    return max(_FEW, rows.extent // (CHUNKS * machine.threads))
 
 
 def _leaf(emission: Emission, dots: Dots, rows: Span | None) -> Body:

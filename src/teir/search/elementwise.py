@@ -11,6 +11,7 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -18,8 +19,6 @@ from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.target import LINE_BYTES
 
-_CHUNKS = 4
-"""Pieces of work per thread, so that an uneven machine still shares evenly."""
 _LARGE_BYTES = 3 << 20
 """Permutations of so many bytes are one tile, which the lowering cuts."""
 _SIDE = 64
@@ -63,7 +62,7 @@ def _emit_permutation(
     axes = _ordered(step.axes, step.output)
     if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
         return leaf(Roles(m=axes))
-    shared = next((axis for axis in axes if axis.extent >= _CHUNKS * machine.threads), None)
+    shared = next((axis for axis in axes if axis.extent >= CHUNKS * machine.threads), None)
     if shared is None:
         shared = max(axes, key=lambda axis: axis.extent)
     rest = tuple(axis for axis in axes if axis is not shared)
@@ -163,7 +162,7 @@ def _emit_reduction(
 
 def _chunk(axis: Span, machine: Machine) -> int:
     """The indices of one piece of an axis that the threads share."""
-    return even_block(axis.extent, max(1, axis.extent // (_CHUNKS * machine.threads)), 16)
+    return even_block(axis.extent, max(1, axis.extent // (CHUNKS * machine.threads)), 16)
 
 
 def _emit_tiles(

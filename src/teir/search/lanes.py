@@ -20,6 +20,7 @@ from functools import partial
 from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -39,8 +40,6 @@ long.
 _SAME_PLACE_BYTES = 4096
 """Rows a multiple of this apart compete for the same lines of the first cache."""
 _WAYS = 8
-_CHUNKS = 4
-"""Slabs per thread, so that an uneven machine still shares evenly."""
 _FEWEST = 16
 """Lanes from which transposing both inputs' tiles is better than gathering them."""
 _MOST_TILE = 4096
@@ -198,9 +197,9 @@ def _slab_lanes(step: LaneStep, sides: Sequence[_Side], machine: Machine, thread
     if not is_packed and not (step.m or step.n):
         # Nothing is read twice.
         lanes = step.lanes.extent
-    if threads == 1 or extent_of(step.c) >= _CHUNKS * threads:
+    if threads == 1 or extent_of(step.c) >= CHUNKS * threads:
         return min(lanes, step.lanes.extent)
-    share = max(1, step.lanes.extent // (_CHUNKS * threads))
+    share = max(1, step.lanes.extent // (CHUNKS * threads))
     return even_block(step.lanes.extent, min(lanes, share), _FEWEST)
 
 

@@ -36,7 +36,6 @@ from teir.ir.subnormals import flushes_subnormals
 from teir.search.machine import Machine, Speeds
 from teir.target import LINE_BYTES
 
-_PAGE = 4096
 _CHAINS = 10
 """Independent sums that keep the multiply-add units busy."""
 _CALL = 6e-9

@@ -22,9 +22,8 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
 from teir.search.step import Span
-from teir.target import ARRAY_START_BYTES, LINE_BYTES
+from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES
 
-_PAGE = 4096
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
 _PAIR = 2
@@ -188,7 +187,7 @@ def _pack_together(
     loops, inner = _split(outer[-1], count)
     panel_bytes = count * rows.extent * width
     side_bytes = panel_bytes * extent_of((*outer[:-1], *loops))
-    if outer[-1].stride(source.name) == width and side_bytes <= _PAGE:
+    if outer[-1].stride(source.name) == width and side_bytes <= PAGE_BYTES:
         outer_packed, side_bytes = _stack((*outer[:-1], *loops), target.name, panel_bytes)
         k_packed, end = _stack(k, target.name, side_bytes)
     else:

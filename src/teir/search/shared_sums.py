@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
+from teir.passes.parallelise import CHUNKS
 from teir.search.dots import dots_of
 from teir.search.elementwise import emit_sum
 from teir.search.emission import Body, Emission
@@ -26,8 +27,6 @@ from teir.search.shape import extent_of
 from teir.search.step import Span, Step, normalise
 from teir.target import LINE_BYTES
 
-_CHUNKS = 4
-"""Slices per thread, so that an uneven machine still shares evenly."""
 _SHORTEST = 1024
 """Indices of a slice: enough that its sums cost more than adding them."""
 _GRANULE = 64
@@ -61,7 +60,7 @@ def shared_axis(step: Step, machine: Machine) -> Span | None:
 
 
 def _slices(machine: Machine) -> int:
-    return _CHUNKS * machine.threads
+    return CHUNKS * machine.threads
 
 
 def _bytes_of(tensor: Tensor, axes: Sequence[Span]) -> int:

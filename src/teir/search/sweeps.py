@@ -13,6 +13,7 @@ from functools import partial
 
 from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -20,8 +21,6 @@ from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
 _SHORTEST_ROW_BYTES = 1024
-_CHUNKS = 4
-"""Pieces per thread, so that an uneven machine still shares evenly."""
 
 
 def is_sweep(shape: ProductShape) -> bool:
@@ -46,7 +45,7 @@ def emit_sweep(emission: Emission, shape: ProductShape, machine: Machine) -> Bod
     if is_shared and extent_of(outer) < machine.threads:
         lanes = machine.lanes(shape.out.data_type.accumulator.width)
         fewest = _SHORTEST_ROW_BYTES // shape.a.data_type.width
-        piece = even_block(piece, max(fewest, piece // (_CHUNKS * machine.threads)), lanes)
+        piece = even_block(piece, max(fewest, piece // (CHUNKS * machine.threads)), lanes)
     body = Body()
     for one in cut(shape.m, piece):
         assert one.tile is not None

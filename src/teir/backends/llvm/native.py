@@ -27,7 +27,7 @@ from teir.lower.calls import calls_of
 from teir.lower.estimate import estimate_seconds
 from teir.lower.kernel_program import KernelProgram, Storage
 from teir.runtime import runtime
-from teir.target import LINE_BYTES, Isa
+from teir.target import LINE_BYTES, PAGE_BYTES, Isa
 
 LONG_RUN_SECONDS = 0.02
 """Runs estimated longer execute in a thread of their own, so that Ctrl-C reaches the caller."""
@@ -36,7 +36,6 @@ _HEAD = range(0, layout.SLOTS_BYTES, layout.WORD_BYTES)
 _WORDS = struct.Struct("16q")
 """The cache line of the cancel flag, then the head of the frame."""
 
-_PAGE = 4096
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The type of the function that runs a frame."""
@@ -297,15 +296,17 @@ def _fresh(size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 def _context(program: KernelProgram, root: Root, threads: int, pool: int, give: Memory) -> Context:
     frame_bytes = layout.frame_bytes(len(program.slots), root.index_cells)
-    arena_stride = _round_up(program.thread_scratch_bytes, _PAGE)
+    arena_stride = _round_up(program.thread_scratch_bytes, PAGE_BYTES)
     frames_at = LINE_BYTES + frame_bytes
     run_arena_at = _round_up(frames_at + threads * frame_bytes, LINE_BYTES)
     if program.run_scratch_bytes + arena_stride:
-        run_arena_at = _round_up(run_arena_at, _PAGE)
+        run_arena_at = _round_up(run_arena_at, PAGE_BYTES)
     thread_arena_at = _round_up(run_arena_at + program.run_scratch_bytes, LINE_BYTES)
-    memory = give(thread_arena_at + threads * arena_stride + _PAGE)
+    memory = give(thread_arena_at + threads * arena_stride + PAGE_BYTES)
     unaligned = memory.__array_interface__["data"][0]
-    base = _round_up(unaligned, _PAGE if program.run_scratch_bytes + arena_stride else LINE_BYTES)
+    base = _round_up(
+        unaligned, PAGE_BYTES if program.run_scratch_bytes + arena_stride else LINE_BYTES
+    )
     starts = {
         Storage.RUN: base + run_arena_at,
         Storage.THREAD: base + thread_arena_at,
