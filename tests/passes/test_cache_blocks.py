@@ -46,13 +46,13 @@ def test_blocks_hold_at_least_a_panel_and_a_few_columns() -> None:
 @pytest.mark.parametrize("leading", [4096, 8192, 65536])
 def test_columns_that_meet_in_one_cache_set_are_packed(leading: int) -> None:
     assert packs_lanes(replace(FAR, step=leading, farthest=leading), L1, USUAL)
-    assert packs_columns(replace(FAR, step=leading), USUAL)
+    assert packs_columns(replace(FAR, step=leading), L1, USUAL)
 
 
 def test_operands_that_lie_near_stay() -> None:
     near = replace(FAR, step=4, farthest=1600)
     assert not packs_lanes(near, L1, USUAL)
-    assert not packs_columns(near, USUAL)
+    assert not packs_columns(near, L1, USUAL)
 
 
 def test_wide_lanes_are_packed_for_fewer_readers() -> None:
@@ -78,14 +78,22 @@ def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
 def test_what_is_read_seldom_or_small_stays() -> None:
     for change in ({"readers": 20}, {"side": 2, "depth": 8}):
         assert not packs_lanes(replace(FAR, **change), L1, USUAL)
-        assert not packs_columns(replace(FAR, **change), USUAL)
+        assert not packs_columns(replace(FAR, **change), L1, USUAL)
 
 
 def test_columns_that_whole_pages_separate_are_packed() -> None:
     meeting = replace(FAR, step=4, apart=8192)
-    assert packs_columns(meeting, USUAL)
-    assert not packs_columns(replace(meeting, side=4), USUAL)
-    assert not packs_columns(replace(meeting, apart=8256), USUAL)
+    assert packs_columns(meeting, L1, USUAL)
+    assert not packs_columns(replace(meeting, side=4), L1, USUAL)
+    assert not packs_columns(replace(meeting, apart=8256), L1, USUAL)
+
+
+def test_columns_that_whole_pages_separate_stay_where_a_set_has_many_ways() -> None:
+    meeting = replace(FAR, step=4, apart=8192, readers=1024)
+    assert not packs_columns(meeting, 48 << 10, USUAL)
+    assert packs_columns(replace(meeting, readers=1536), 48 << 10, USUAL)
+    assert packs_columns(meeting, 44 << 10, USUAL)
+    assert packs_columns(replace(meeting, step=8192), 48 << 10, USUAL)
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,10 @@ def test_others_stay_the_same_object(program: Program, facts: Facts) -> None:
 
 def test_no_other_rule_copies_anything() -> None:
     """Columns whole pages apart are packed by the passes, where the user asks for them."""
-    program = parse_program(PAGES_APART)
+    program, server = parse_program(PAGES_APART), replace(SERVER, l1_bytes=32 << 10)
     for made, copied in (
-        (with_short_rows_packed(program, SERVER), {"in0_packed"}),
-        (pack_operands(program, SERVER), {"in0_packed", "in1_packed"}),
+        (with_short_rows_packed(program, server), {"in0_packed"}),
+        (pack_operands(program, server), {"in0_packed", "in1_packed"}),
     ):
         assert check(made).ok
         assert {one.output for one in made.primitives} - {"out"} == copied

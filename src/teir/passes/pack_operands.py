@@ -204,7 +204,7 @@ def _moves(draft: Draft, axis: str, tensor: str) -> bool:
 def _wants(facts: Facts, walk: Walked, is_lanes: bool) -> bool:
     if is_lanes:
         return packs_lanes(walk, facts.l1_bytes, facts.packing)
-    return packs_columns(walk, facts.packing)
+    return packs_columns(walk, facts.l1_bytes, facts.packing)
 
 
 def _fills_cache(facts: Facts, rows: Walked, whole_bytes: int) -> bool:

@@ -110,7 +110,7 @@ def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
 
 
 def _packs_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    return wants_packed_b(shape, k) or pads_runs(shape, k, machine)
+    return wants_packed_b(shape, k, machine) or pads_runs(shape, k, machine)
 
 
 def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:

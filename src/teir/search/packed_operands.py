@@ -64,13 +64,13 @@ def fills_second_cache(shape: ProductShape, k: Sequence[Span], machine: Machine)
     return rows_fill_second_cache(a, size, machine.l2_bytes, machine.l3_bytes, USUAL)
 
 
-def wants_packed_b(shape: ProductShape, k: Sequence[Span]) -> bool:
+def wants_packed_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     """True where the rule of columns says so."""
     if shape.n is None or not k:
         return False
     if has_many(shape) and _comes_in_short_runs(shape, k):
         return True
-    return packs_columns(_walked(shape.b, shape.n, k, shape.rows), USUAL)
+    return packs_columns(_walked(shape.b, shape.n, k, shape.rows), machine.l1_bytes, USUAL)
 
 
 def has_many(shape: ProductShape) -> bool:

@@ -97,7 +97,7 @@ def _packing(shape: ProductShape, machine: Machine, products: int) -> float:
         cycles += 2 * bytes_a / _FAR * (1.0 if is_adjacent else _SCATTERED)
     elif not is_adjacent:
         cycles += products * _ELEMENT
-    if wants_packed_b(shape, shape.k):
+    if wants_packed_b(shape, shape.k, machine):
         bytes_b = shape.columns * depth * width
         is_row = shape.n is not None and shape.n.stride(shape.b.name) == width
         cycles += 2 * bytes_b / _FAR * (1.0 if is_row else _SCATTERED)

@@ -69,14 +69,14 @@ def turned_product(
     k = reduction_blocks(shape, machine).block
     if not wants_packed_a(shape, k, machine):
         return None
-    before += _copied_b(step, shape, k)
+    before += _copied_b(step, shape, k, machine)
     if before < least:
         return None
     turned = _turned(emission, step, shape)
     k = reduction_blocks(turned.shape, machine).block
-    if not _is_read_along(turned.shape, k):
+    if not _is_read_along(turned.shape, k, machine):
         return None
-    after = results + _copied_b(turned.product, turned.shape, k)
+    after = results + _copied_b(turned.product, turned.shape, k, machine)
     if wants_packed_a(turned.shape, k, machine):
         after += _elements(turned.product, turned.shape.a)
     return None if before < _GAIN * after else turned
@@ -98,15 +98,15 @@ def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -
     return Body(body.nodes, (*body.scratch, one.scratch))
 
 
-def _is_read_along(shape: ProductShape, k: tuple[Span, ...]) -> bool:
+def _is_read_along(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> bool:
     """True where the broadcast operand is adjacent along the innermost sum, or is packed."""
     near = bool(k) and k[-1].stride(shape.b.name) <= shape.b.data_type.width
-    return near or wants_packed_b(shape, k)
+    return near or wants_packed_b(shape, k, machine)
 
 
-def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...]) -> int:
+def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> int:
     """Elements of B that are copied before the product of ``shape``, in blocks of ``k``."""
-    copies = wants_packed_b(shape, k) + is_relaid(step, shape)
+    copies = wants_packed_b(shape, k, machine) + is_relaid(step, shape)
     return copies * _elements(step, shape.b) if copies else 0
 
 

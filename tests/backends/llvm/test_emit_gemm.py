@@ -436,11 +436,11 @@ def test_products_with_adjacent_elements_of_b_take_no_index(
 PRODUCT_OF_ELEMENT = re.compile(r"\bvfmadd231p[sd]\s+\S*\{1to\d+\}")
 
 
-@pytest.mark.parametrize("brings", [False, True])
+@pytest.mark.parametrize("flag", ["brings", "repeats"])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
 def test_some_columns_are_multiplied_from_memory_where_loads_are_to_spare(
-    data_type: DataType, masked: bool, brings: bool
+    data_type: DataType, masked: bool, flag: str
 ) -> None:
     """The first of two columns, or of three: by a pointer of its own, and no vector is spilled."""
     isa, full = Isa.AMX, full_lanes(Isa.AMX, data_type)
@@ -450,7 +450,7 @@ def test_some_columns_are_multiplied_from_memory_where_loads_are_to_spare(
             kernel = replace(
                 block(data_type, data_type, full, vectors, columns, masked=masked),
                 b_adjacent=True,
-                brings=brings,
+                **{flag: True},
             )
             if vectors * columns < 16:
                 steps = 4 + 1
