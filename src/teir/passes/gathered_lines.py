@@ -17,8 +17,7 @@ the second cache at most. No sum changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -33,20 +32,12 @@ from teir.ir.nodes import (
 )
 from teir.passes.draft import Draft
 from teir.passes.facts import Facts
+from teir.passes.gathers import Gather, gathered_bytes, gathers_of, row_bytes
 from teir.target import LINE_BYTES
 
 _LEAST_GATHERS = 192
 """Gathers of a row, on average, from which on a copy pays; below 128 of rows of 512 bytes it did
 not on a Golden Cove core."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Gather:
-    """A tensor by the sparse axis whose coordinates choose its rows and the axis along a row."""
-
-    tensor: str
-    rows: str
-    row: str
 
 
 def with_gathered_lines(program: Program, stored: Mapping[str, int], facts: Facts) -> Program:
@@ -59,11 +50,11 @@ def with_gathered_lines(program: Program, stored: Mapping[str, int], facts: Fact
         return program
     draft = Draft(program)
     gathers = dict.fromkeys(
-        gather for path, leaf in program.invocations() for gather in _gathers(draft, path, leaf)
+        gather for path, leaf in program.invocations() for gather in gathers_of(draft, path, leaf)
     )
     room, copies = facts.l2_bytes // 2, {}
     for gather in gathers:
-        size_bytes = _bytes(draft, gather)
+        size_bytes = gathered_bytes(draft, gather)
         if size_bytes <= room and _pays(draft, gather, stored):
             room -= size_bytes
             copies[gather] = _copy(draft, gather)
@@ -76,58 +67,17 @@ def with_gathered_lines(program: Program, stored: Mapping[str, int], facts: Fact
     return draft.finish((*first, *roots), (*program.scratch, *scratch))
 
 
-def _gathers(
-    draft: Draft, path: tuple[IterationNode, ...], leaf: InvocationNode
-) -> Iterator[_Gather]:
-    """The operands of which a Contraction reads a row of whole lines per coordinate."""
-    primitive = draft.primitives[leaf.primitive]
-    if primitive.operation is not Operation.CONTRACTION:
-        return
-    given = {tensor.name for tensor in draft.program.tensors} - draft.written(draft.program.roots)
-    for name in dict.fromkeys(primitive.inputs):
-        used = dict.fromkeys((*(node.axis for node in path), *primitive.axes))
-        moving = [one for one in used if _moves(draft, one, name)]
-        if name not in given or len(moving) != 2 or moving[1] not in primitive.axes:
-            continue
-        gather = _Gather(name, *moving)
-        if _is_gather(draft, gather):
-            yield gather
-
-
-def _moves(draft: Draft, axis: str, tensor: str) -> bool:
-    walked = draft.axes[axis]
-    return walked.strides[tensor] != 0 or walked.offsets[tensor] != 0
-
-
-def _is_gather(draft: Draft, gather: _Gather) -> bool:
-    rows, row, width = draft.axes[gather.rows], draft.axes[gather.row], draft.width(gather.tensor)
-    if len(rows.segments) != 1 or gather.tensor in rows.segments[0].by_position or row.is_sparse:
-        return False
-    if rows.offsets[gather.tensor] or row.offsets[gather.tensor]:
-        return False
-    is_adjacent = row.strides[gather.tensor] == width
-    return is_adjacent and row.extent * width % LINE_BYTES == 0
-
-
-def _row_bytes(draft: Draft, gather: _Gather) -> int:
-    return draft.axes[gather.row].extent * draft.width(gather.tensor)
-
-
-def _bytes(draft: Draft, gather: _Gather) -> int:
-    return draft.axes[gather.rows].extent * _row_bytes(draft, gather)
-
-
-def _pays(draft: Draft, gather: _Gather, stored: Mapping[str, int]) -> bool:
+def _pays(draft: Draft, gather: Gather, stored: Mapping[str, int]) -> bool:
     """Whether one walk over all fibres gathers every row often enough."""
     rows = draft.axes[gather.rows]
     return stored.get(rows.segments[0].crd, 0) >= _LEAST_GATHERS * rows.extent
 
 
-def _copy(draft: Draft, gather: _Gather) -> tuple[Tensor, InvocationNode]:
+def _copy(draft: Draft, gather: Gather) -> tuple[Tensor, InvocationNode]:
     """The scratch, its strides on the axes of the gather, and the leaf that fills it."""
     tensor = draft.scratch(f"{gather.tensor}_lines", draft.tensors[gather.tensor].data_type)
     for name, stride in (
-        (gather.rows, _row_bytes(draft, gather)),
+        (gather.rows, row_bytes(draft, gather)),
         (gather.row, draft.width(gather.tensor)),
     ):
         known = draft.axes[name]
@@ -141,7 +91,7 @@ def _copy(draft: Draft, gather: _Gather) -> tuple[Tensor, InvocationNode]:
 
 
 def _reading(
-    draft: Draft, node: Node, path: tuple[IterationNode, ...], lines: Mapping[_Gather, str]
+    draft: Draft, node: Node, path: tuple[IterationNode, ...], lines: Mapping[Gather, str]
 ) -> Node:
     """The node with the copies in the place of what they were made of."""
     match node:
@@ -149,7 +99,9 @@ def _reading(
             below = tuple(_reading(draft, one, (*path, node), lines) for one in node.children)
             return replace(node, children=below)
         case InvocationNode():
-            names = {one.tensor: lines[one] for one in _gathers(draft, path, node) if one in lines}
+            names = {
+                one.tensor: lines[one] for one in gathers_of(draft, path, node) if one in lines
+            }
             if not names:
                 return node
             primitive = draft.primitives[node.primitive]
