@@ -203,6 +203,20 @@ def test_a_result_is_a_tensor_where_an_operand_is() -> None:
     np.testing.assert_array_equal(got.numpy(), B @ E)
 
 
+@pytest.mark.parametrize("kinds", [("csr", "csr"), ("csc", "csc"), ("csr", "csc"), ("csc", "csr")])
+@pytest.mark.parametrize("levels", ["ds", "ss", "ds:1,0", "ss:1,0"])
+@pytest.mark.parametrize("text", ["ij,kj->ik", "ji,jk->ik", "ij,jk->ki"])
+def test_products_of_turned_matrices_go_row_by_row(
+    kinds: tuple[str, str], levels: str, text: str
+) -> None:
+    square = B[:6, :6]
+    left, right = (scipy_sparse.csr_array(square).asformat(kind) for kind in kinds)
+    got = teir.einsum(text, left, right, out_levels=levels)
+    np.testing.assert_array_equal(got.to_dense(), np.einsum(text, square, square))
+    told = teir.plan(text, left, right, out_levels=levels).explain()
+    assert "pattern: computed with the numbers, row by row" in told
+
+
 @pytest.mark.parametrize("levels", [None, "ds"])
 def test_lists_of_integers_name_axes_of_sparse_operands_too(levels: str | None) -> None:
     got = teir.einsum(CSR, [0, 1], E, [1, 2], [0, 2], out_levels=levels)

@@ -182,7 +182,7 @@ def _ordered(
     factors: list[Factor], output: Access, output_format: Format, extents: Mapping[str, int]
 ) -> Term:
     """With orders of levels that agree; the largest sparse factors keep theirs."""
-    laid = [_laid_out(factor) for factor in factors]
+    laid = [_laid_out(factor) for factor in _row_by_row(factors, output, output_format)]
     statement = _statement(laid, output, output_format)
     tensors = [factor.access.tensor for factor in laid]
     has_workspace = False
@@ -203,6 +203,37 @@ def _ordered(
         factors=tuple(laid),
         has_workspace=has_workspace,
     )
+
+
+def _row_by_row(factors: list[Factor], output: Access, output_format: Format) -> list[Factor]:
+    """Two matrices with a sparse product, turned where rows of the result then sum rows.
+
+    A[i,k] = B[i,j] C[k,j] has an intersection of two rows for every element of the result, where
+    rows of a turned C need an addition for every product.
+    """
+    if len(factors) != 2 or len(output.indices) != 2 or not output_format.is_sparse:
+        return factors
+    row, column = (output.indices[mode] for mode in output_format.mode_order)
+    wanted: dict[str, tuple[str, str]] = {}
+    for factor, other in (factors, factors[::-1]):
+        indices = factor.access.indices
+        shared = set(indices) & set(other.access.indices)
+        if factor.stored is None or len(indices) != 2 or len(shared) != 1:
+            return factors
+        (summed,) = shared
+        if row in indices:
+            wanted[factor.access.tensor] = (row, summed)
+        elif column in indices:
+            wanted[factor.access.tensor] = (summed, column)
+    turned = [f for f in factors if wanted.get(f.access.tensor) != _levels_order(f)]
+    if len(wanted) != 2 or not turned:
+        return factors
+    return [_sorted_as(f, wanted[f.access.tensor]) if f in turned else f for f in factors]
+
+
+def _levels_order(factor: Factor) -> tuple[str, ...]:
+    assert factor.stored is not None
+    return tuple(factor.access.indices[mode] for mode in factor.stored.format.mode_order)
 
 
 def _workspace_elements(statement: Statement, extents: Mapping[str, int]) -> int:
