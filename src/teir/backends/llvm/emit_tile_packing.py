@@ -12,11 +12,13 @@ from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, shuffle, splat
 from teir.backends.llvm.emit_tile_grid import Grid, Rows, column_tile
 from teir.backends.llvm.emit_tile_sums import Depth
+from teir.backends.llvm.emit_transpose import SquareTile
 from teir.lower.kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, GROUP_STEPS, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
 
 _SIDE = TILE_SIDE
 """Rows of a tile, and 32-bit words of one of its rows."""
+_WORD_BYTES = 4
 
 
 def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows]) -> None:
@@ -160,7 +162,8 @@ def _copy_group(text: FunctionText, source: str, target: str, steps: str, count:
 def _turn_square(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
     """``steps`` steps, at most 32, of ``count`` columns; the target has room for all."""
     exist = _exist(text, _SIDE, count)
-    words = []
+    square = SquareTile(text, _WORD_BYTES, _SIDE)
+    rows = []
     for pair in range(_SIDE):
         halves = []
         for step in (2 * pair, 2 * pair + 1):
@@ -171,30 +174,11 @@ def _turn_square(text: FunctionText, source: str, target: str, steps: str, count
             halves.append(_rows(text, place, mask, _SIDE))
         order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
         both = shuffle(text, "i16", _SIDE, halves[0], halves[1], order)
-        words.append(text.value(f"bitcast <32 x i16> {both} to <16 x i32>"))
-    for number, row in enumerate(_transposed(text, words)):
+        rows.append(text.value(f"bitcast <{2 * _SIDE} x i16> {both} to {square.words}"))
+    columns = square.transposed([square.gathered(group) for group in square.across(rows)])
+    for number, column in enumerate(columns):
         place = shift_pointer(text, target, number * GROUP_BYTES)
-        text.effect(f"store <16 x i32> {row}, ptr {place}, align 1")
-
-
-def _transposed(text: FunctionText, rows: list[str]) -> list[str]:
-    """Rows of 16 words as columns, by exchanging ever smaller squares."""
-    for distance in (8, 4, 2, 1):
-        moved = list(rows)
-        for number in range(_SIDE):
-            if number & distance:
-                continue
-            upper, lower = rows[number], rows[number + distance]
-            kept = [
-                lane if not lane & distance else lane - distance + _SIDE for lane in range(_SIDE)
-            ]
-            other = [
-                lane + distance if not lane & distance else lane + _SIDE for lane in range(_SIDE)
-            ]
-            moved[number] = shuffle(text, "i32", _SIDE, upper, lower, kept)
-            moved[number + distance] = shuffle(text, "i32", _SIDE, upper, lower, other)
-        rows = moved
-    return rows
+        text.effect(f"store {square.kind} {column}, ptr {place}, align 1")
 
 
 def _each_segment(
