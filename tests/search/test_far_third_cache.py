@@ -130,6 +130,6 @@ def test_results_kept_in_scratch_begin_at_lines_and_go_past_the_caches() -> None
 
 
 def test_all_columns_meet_rows_that_are_read_once() -> None:
-    extents = {"k": 512, "m": 24000, "n": 60}
+    extents = {"k": 128, "m": 96000, "n": 60}
     assert choice_of("km,nk->nm", extents, FAR, DataType.FP32).column_block == 60
     assert choice_of("km,nk->nm", extents, NEAR, DataType.FP32).column_block == 24

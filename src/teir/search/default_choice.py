@@ -14,6 +14,7 @@ from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
 from teir.search.division import Division, Packs, division_of
+from teir.search.long_runs import is_dear_in_place, long_run_choice
 from teir.search.machine import Machine
 from teir.search.packed_operands import (
     FEW_COLUMNS,
@@ -158,6 +159,8 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
     choice = _in_blocks(shape, k, depth, machine)
     if not _is_read_once(shape, machine):
         return choice
+    if choice.sharing is Sharing.NONE and is_dear_in_place(shape, k, machine):
+        return long_run_choice(choice, shape, k, machine)
     assert shape.m is not None
     assert shape.n is not None
     columns, is_short = shape.n.extent, extent_of(shape.k) <= _SHORT_DEPTH
