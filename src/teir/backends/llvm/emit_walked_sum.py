@@ -30,6 +30,11 @@ from teir.backends.llvm.emit_fibres import (
 )
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory
 from teir.backends.llvm.emit_loops import Carried, Values, emit_strides, emit_when
+from teir.backends.llvm.emit_row_pairs import (
+    emit_pays_in_pairs,
+    emit_row_pairs,
+    has_row_pairs,
+)
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
@@ -147,8 +152,35 @@ def _emit_moving_rows(
         chosen = text.value(f"and i1 {any_left}, {asked}")
         kind = f"{label}_from_zero" if from_zero else label
         these = replace(body, begins_from_zero=from_zero)
+        if from_zero and has_row_pairs(body):
+            chosen = _emit_pairs(these, rows, kind, (begin, left), chosen)
         form = partial(_moving_rows, these, rows, kind, (begin, left))
         emit_when(text, f"rows{kind}", chosen, (), form)
+
+
+def _emit_pairs(
+    body: SumBody, rows: WalkedRows, label: str, begin_left: tuple[str, str], chosen: str
+) -> str:
+    """Rows two at once where ``chosen`` and where that pays: whether they are still to be formed.
+
+    One or the other, never one after the other: what single rows need would have to be kept while
+    pairs are formed, and short rows are slower by it.
+    """
+    text, (begin, left) = body.text, begin_left
+
+    def look() -> Values:
+        return [emit_pays_in_pairs(body, begin, left)]
+
+    (pays,) = emit_when(text, f"long{label}", chosen, [Carried("i1", "false")], look)
+
+    def pairs() -> Values:
+        steps = {number: _row_step(rows, number) for number in _moved(rows)}
+        emit_row_pairs(label, _at_row(body, rows, (), begin), steps, left)
+        return []
+
+    emit_when(text, f"pairs{label}", pays, (), pairs)
+    is_left = text.value(f"xor i1 {pays}, true")
+    return text.value(f"and i1 {chosen}, {is_left}")
 
 
 def _moving_rows(
@@ -161,11 +193,7 @@ def _moving_rows(
     """
     text, (begin, left) = body.text, begin_left
     first = _at_row(body, rows, (), begin)
-    moved = [
-        number
-        for number, follows in enumerate((*rows.inputs, rows.output))
-        if follows is not Follows.NOTHING
-    ]
+    moved = _moved(rows)
     pos_type, pos = body.first_pos_type, first.arrays[0]
 
     def form(left_now: str, now: Values) -> tuple[str, Values]:
@@ -209,6 +237,15 @@ def _at_row(body: SumBody, rows: WalkedRows, bounds: Sequence[str], row: str) ->
     first = text.value(f"mul i64 {row}, %pos_row")
     arrays = (shift_pointer(text, body.arrays[0], first), *body.arrays[1:])
     return replace(body, arrays=arrays, pointers=pointers)
+
+
+def _moved(rows: WalkedRows) -> list[int]:
+    """The numbers of the pointers that a row moves."""
+    return [
+        number
+        for number, follows in enumerate((*rows.inputs, rows.output))
+        if follows is not Follows.NOTHING
+    ]
 
 
 def _row_step(rows: WalkedRows, number: int) -> str:

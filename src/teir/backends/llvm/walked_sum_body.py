@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as product_of
 
@@ -50,6 +50,8 @@ class SumBody:
     """First position and length of the fibre that the first array bounds, where they are known."""
     begins_from_zero: bool = False
     """True where it is known that no sum starts from the output."""
+    is_adjacent: bool = False
+    """True where it is known that inputs that follow the position lie one after another."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -64,17 +66,17 @@ class SumBody:
     def sum(self, label: str) -> None:
         """All sums of the block; ``label`` tells the loops of several blocks apart."""
         text, outer = self.text, self.kernel.outer
-        sums = self._start(label)
+        sums = self.start(label)
         begin, left = self.first_fibre or emit_fibre(text, self.first_pos_type, self.arrays[0])
         if outer is None:
-            sums = self._fibre(label, (begin, left), {}, sums)
+            sums = self.sum_fibre(label, (begin, left), {}, sums)
         else:
             kinds = [Carried("i64", begin), *self.carried(sums)]
             add = partial(self.add_fibre, label)
             sums = emit_loop(text, f"fibres{label}", left, 1, kinds, add)[1][1:]
         self.store(sums)
 
-    def _start(self, label: str) -> Values:
+    def start(self, label: str) -> Values:
         """What the sums start from, columns outermost."""
         count = self.kernel.columns * len(self.vectors)
         zeros = [Carried(self.kind.kind, "zeroinitializer")] * count
@@ -121,10 +123,10 @@ class SumBody:
         byte = text.value(f"mul i64 {position}, %pos_step")
         pos = shift_pointer(text, self.arrays[2], byte)
         fibre = emit_fibre(text, self.kernel.pos_type, pos)
-        sums = self._fibre(label, fibre, index, sums)
+        sums = self.sum_fibre(label, fibre, index, sums)
         return [text.value(f"add i64 {position}, 1"), *sums]
 
-    def _fibre(
+    def sum_fibre(
         self, label: str, fibre: tuple[str, str], outer: Mapping[Follows, str], sums: Values
     ) -> Values:
         """The sums after one fibre, of which the first position and the length are given."""
@@ -133,7 +135,7 @@ class SumBody:
             return [self._in_chains(label, fibre, outer, sums[0])]
         carried = [Carried("i64", begin), *self.carried(sums)]
         fixed = self._places(outer)
-        add = partial(self._add, fixed)
+        add = partial(self.add_position, fixed)
         return emit_loop(self.text, f"fibre{label}", left, 1, carried, add)[1][1:]
 
     def _in_chains(
@@ -155,7 +157,7 @@ class SumBody:
         byte = self.text.value(f"mul i64 {position}, {index_type.width}")
         return load_index(self.text, index_type, shift_pointer(self.text, crd, byte))
 
-    def _add(self, fixed: Mapping[int, str], now: Values) -> Values:
+    def add_position(self, fixed: Mapping[int, str], now: Values) -> Values:
         """The products of one position; ``fixed`` holds the places it does not move."""
         text, (position, *sums) = self.text, now
         index = {Follows.POSITION: position}
@@ -201,11 +203,17 @@ class SumBody:
         places = {}
         for number, one in enumerate(self.kernel.inputs):
             if one.follows in index:
-                byte = self.text.value(f"mul i64 {index[one.follows]}, %step{number}")
+                step = self._step(number, one.follows)
+                byte = self.text.value(f"mul i64 {index[one.follows]}, {step}")
                 places[number] = shift_pointer(self.text, self.pointers[number], byte)
             elif one.follows is Follows.NOTHING:
                 places[number] = self.pointers[number]
         return places
+
+    def _step(self, number: int, follows: Follows) -> str:
+        """The bytes of an input from one index to the next."""
+        is_known = self.is_adjacent and follows is Follows.POSITION
+        return str(self.kernel.in_type.width) if is_known else f"%step{number}"
 
     def _formed(self, places: Mapping[int, str]) -> dict[int, str]:
         """``places``; rows of several vectors whose vectors are read once have one address each.
@@ -222,6 +230,14 @@ class SumBody:
             else place
             for number, place in places.items()
         }
+
+    def from_position(self, position: str) -> SumBody:
+        """The body of fibres whose positions count from ``position`` on."""
+        text, kernel = self.text, self.kernel
+        byte = text.value(f"mul i64 {position}, {kernel.crd_type.width}")
+        arrays = (*self.arrays[:-1], shift_pointer(text, self.arrays[-1], byte))
+        places = {**self.pointers, **self._places({Follows.POSITION: position})}
+        return replace(self, arrays=arrays, pointers=places)
 
     def times(self, stride: str, count: int) -> str | int:
         if count < 2:
