@@ -23,6 +23,7 @@ from teir.ir.nodes import Operation, Primitive
 LANES = "lanes"
 MOST_LANES = 256
 _VECTOR_BYTES = 64
+_FIBRE_LANES = 8
 
 
 def lanes_of(primitive: Primitive) -> int | None:
@@ -38,6 +39,11 @@ def dot_chains(data_type: DataType, vectors: int = 1) -> tuple[tuple[str, str], 
     if data_type not in (DataType.FP64, DataType.FP32):
         return ()
     return ((LANES, str(vectors * _VECTOR_BYTES // data_type.width)),)
+
+
+def fibre_chains(data_type: DataType) -> tuple[tuple[str, str], ...]:
+    """The entry of a sum over a fibre: few chains, for many fibres are short."""
+    return ((LANES, str(_FIBRE_LANES)),) if data_type in (DataType.FP64, DataType.FP32) else ()
 
 
 def fibre_lanes(primitive: Primitive) -> int | None:

@@ -16,7 +16,7 @@ from typing import assert_never
 from teir.arrays.levels import dense_format
 from teir.dtypes import DataType
 from teir.expr.index_notation import Access
-from teir.ir.lanes import dot_chains
+from teir.ir.lanes import dot_chains, fibre_chains
 from teir.ir.nodes import (
     Axis,
     Bytes,
@@ -248,7 +248,7 @@ class _Translation:
             last = nest.loops[-1]
             walked = sparse_loops(self._statement, nest).get(last, ())
             is_sum = len(walked) == 1 and last not in nest.output.indices
-            return dot_chains(self._data_type) if is_sum else ()
+            return fibre_chains(self._data_type) if is_sum else ()
         is_dot = len(loops) == 1 and not nest.output.indices
         if not is_dot or any(access.indices[-1:] != loops for access in nest.inputs):
             return ()
