@@ -83,7 +83,7 @@ _FAR_AIMS = _Aims(
     run_column_bytes=1024,
 )
 """Long pieces of the input, for `Isa.follows_few_rows`: tiles lie in the second cache. Measured on
-Golden Cove, 24 permutations of 48 MB: 0.50 to 1.06 of the time, 0.72 in the geometric mean."""
+Golden Cove, 26 permutations of 48 MB: 0.52 to 1.16 of the time, 0.81 in the geometric mean."""
 
 
 def _aims(isa: Isa) -> _Aims:
