@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from time import process_time
+
 import numpy as np
 import pytest
 
@@ -87,3 +90,13 @@ def test_temporaries_have_names_of_their_own(text: str) -> None:
         assert len({*names, *(a.tensor for a in graph.statement.accesses)}) == len(names) + len(
             graph.statement.accesses
         )
+
+
+def test_a_chain_of_twenty_looks_at_pairs_only() -> None:
+    names = [chr(ord("a") + place) for place in range(21)]
+    text = ",".join(map("".join, pairwise(names))) + "->" + names[0] + names[-1]
+    matrix = np.eye(3)[[1, 2, 0]]
+    operands = [teir.Sparse.from_coo(np.nonzero(matrix), np.ones(3), (3, 3)), *[matrix] * 19]
+    started = process_time()
+    np.testing.assert_array_equal(teir.einsum(text, *operands), np.linalg.matrix_power(matrix, 20))
+    assert process_time() - started < 20

@@ -26,6 +26,9 @@ MOST_FACTORS = 4
 _MOST_COMPARED = 5
 """Factors up to which two groups are compared; the best one is taken beyond."""
 
+_MOST_GROUPED = 8
+"""Factors up to which groups of up to four are looked at, pairs beyond: of thirty there are 31,000."""
+
 Search = Callable[[Statement], IterationGraph]
 
 
@@ -71,7 +74,8 @@ def _parts(
     statement: Statement, symbols: Mapping[str, float], most_elements: float
 ) -> Iterator[_Parts]:
     inputs = statement.inputs
-    for count in range(2, min(MOST_FACTORS, len(inputs) - 1) + 1):
+    most = MOST_FACTORS if len(inputs) <= _MOST_GROUPED else 2
+    for count in range(2, min(most, len(inputs) - 1) + 1):
         for made in combinations(inputs, count):
             if not _is_connected(made):
                 continue
