@@ -21,7 +21,7 @@ SPARSE_OUT = Rule(
 )
 SPARSE_KEYWORDS = Rule(
     code="TEIR687",
-    sentence="Sparse products and index notation take out, dtype, threads and out_levels.",
+    sentence="Sparse products and index notation take out, dtype, threads, tune and out_levels.",
     source=_SOURCE,
 )
 SPARSE_OPERANDS = Rule(

@@ -27,7 +27,7 @@ _MOST_COMPARED = 5
 """Factors up to which two groups are compared; the best one is taken beyond."""
 
 _MOST_GROUPED = 8
-"""Factors up to which groups of up to four are looked at, pairs beyond: of thirty there are 31,000."""
+"""Factors up to which groups of up to four are looked at, pairs beyond: thirty have 31,000."""
 
 Search = Callable[[Statement], IterationGraph]
 
