@@ -75,7 +75,7 @@ def deep(rows: int = ROWS, columns: int = COLUMNS) -> dict[str, int]:
         (ROWS, 256, DataType.FP32, 2),
         (28_800, 16, DataType.FP64, 2),
         (28_800, 24, DataType.FP64, 3),
-        (28_800, 128, DataType.FP64, 16),
+        (28_800, 32, DataType.FP64, 4),
         (10_000, 64, DataType.FP64, 4),
     ],
 )
@@ -125,6 +125,7 @@ def test_machines_without_slabs(facts: Facts) -> None:
     [
         (SCALED, deep(), None, 10 * ROWS),
         (SCALED, deep(40_000, 16), None, 20 * 40_000),
+        (SCALED, deep(28_800, 40), None, 20 * 28_800),
         (SCALED, deep(ROWS, COLUMNS + 4), None, 20 * ROWS),
         (RANKED, {"i": 400, "j": 60, "k": ROWS, "l": 9, "m": COLUMNS}, None, 20 * ROWS),
         (SUMMED, {"i": 40, "j": 60, "k": ROWS, "m": COLUMNS, "l": 8}, 2, 20 * ROWS),
@@ -134,7 +135,7 @@ def test_machines_without_slabs(facts: Facts) -> None:
 def test_programs_without_slabs(
     text: str, extents: dict[str, int], fused: int | None, gathers: int
 ) -> None:
-    """Few gathers, many rows, parts of lines, long results, sums along a row."""
+    """Few gathers, many rows, many slabs, parts of lines, long results, sums along a row."""
     program = program_for(text, extents, fused=fused)
     stored = {"B.crd1": 3000, "B.crd2": gathers}
     assert with_gathered_slabs(program, stored, FACTS) is program

@@ -51,6 +51,9 @@ from teir.target import LINE_BYTES
 
 _LEAST_GATHERS = 16
 """Gathers of a row, on average: a line is copied in the time that six of them win."""
+_MOST_SLABS = 4
+"""Every slab reads what is stored again, from memory where the operand fills the third cache: eight
+slabs took 0.9 of the time in calls of their own and 1.1 between others."""
 _LEAST_SUMMED = 48
 """Gathers for every row of a result: with 59 slabs took 0.8 of the time, with 30 1.08."""
 
@@ -135,7 +138,7 @@ def _columns(draft: Draft, gather: Gather, facts: Facts) -> int:
     if gathered_bytes(draft, gather) < 3 * facts.l2_bytes // 2 or line_bytes > room:
         return 0
     most = max(one for one in range(1, lines + 1) if lines % one == 0 and one * line_bytes <= room)
-    return most * LINE_BYTES // data_type.width
+    return most * LINE_BYTES // data_type.width if lines <= _MOST_SLABS * most else 0
 
 
 def _is_gathered_often(draft: Draft, path: Path, gather: Gather, stored: Mapping[str, int]) -> bool:
