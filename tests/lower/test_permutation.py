@@ -122,6 +122,19 @@ def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, mos
     assert all(least <= piece <= most for piece in pieces)
 
 
+@pytest.mark.parametrize(("isa", "megabytes"), [(Isa.AVX512, 16), (Isa.AMX, 6)])
+def test_outputs_go_past_the_caches_from_a_size_on(isa: Isa, megabytes: int) -> None:
+    axes = axes_of((1200, 1250), (1, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    types = (DataType.FP32, DataType.FP32)
+    for output_bytes in (0, (megabytes << 20) - 4, megabytes << 20):
+        nodes = lower_elementwise(
+            Operation.COPY, axes, operands, types, isa, output_bytes, room=ROOM
+        )
+        streams = {call.arguments[21] for call in calls_below(nodes)}
+        assert streams == {int(output_bytes >= megabytes << 20)}
+
+
 def calls_below(nodes):
     for node in nodes:
         if hasattr(node, "kernel"):

@@ -13,7 +13,7 @@ from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import BringLines, Elementwise, TransposeCopy
-from teir.lower.permutation import PERMUTED_BYTES, STREAMED_BYTES, lower_permutation
+from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_bytes
 from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
@@ -66,7 +66,7 @@ def lower_elementwise(
     is_copy = operation is Operation.COPY and types[0] is types[1]
     is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
     if is_copy and is_large and room is not None:
-        streams = streams or output_bytes >= STREAMED_BYTES
+        streams = streams or output_bytes >= streamed_bytes(isa)
         permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
         if permutation is not None:
             return permutation
