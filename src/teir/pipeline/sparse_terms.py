@@ -20,6 +20,7 @@ from teir.expr.index_notation import Access
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Conversion, Held, kept
 from teir.pipeline.sparse_patterns import as_stored_values, with_equal_patterns_once
+from teir.pipeline.sparse_turned import sorted_anew
 from teir.search.sparse.graph import Branch
 from teir.search.sparse.statement import Statement, sorted_loops
 from teir.search.sparse.workspace import workspace_graph
@@ -302,5 +303,6 @@ def _sorted_as(factor: Factor, order: Sequence[str]) -> Factor:
     first = "s" if rows > _SPARSE_ROWS * max(1, array.nnz) or len(modes) == 1 else "d"
     levels = first + "s" * (len(modes) - 1)
     purpose = f"sorted {indices} {levels} {modes} blocks {array.blocks}"
-    made, note = kept(factor.held.source, purpose, "levels", lambda: array.converted(levels, modes))
+    make = partial(sorted_anew, array, levels, modes)
+    made, note = kept(factor.held.source, purpose, "levels", make)
     return factor.with_array(made, note)
