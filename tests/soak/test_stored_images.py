@@ -16,8 +16,9 @@ def test_levels_are_valid_and_values_as_many_as_positions(seed: int) -> None:
         if not isinstance(walk, Walk) or walk.levels["B"] != "dss":
             continue
         images = stored_images(walk_program(walk, 3), seed, 3)
-        fibres = walk.extents["i"]
-        for level, extent in ((1, walk.extents["j"]), (2, walk.extents["k"])):
+        extents = {index: walk.extents.get(index, 3) for index in walk.order}
+        fibres = extents["i"]
+        for level, extent in ((1, extents["j"]), (2, extents["k"])):
             pos, crd = (images[f"B.{kind}{level}"].elements() for kind in ("pos", "crd"))
             assert (pos.size, pos[0], pos[-1]) == (fibres + 1, 0, crd.size)
             assert crd.min() >= 0
