@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -127,6 +127,34 @@ def test_workers_block_all_signals() -> None:
             mask = next(line for line in status if line.startswith("SigBlk"))
         blocked += bool(int(mask.split()[1], 16) & wanted)
     assert blocked >= 1
+
+
+@pytest.fixture
+def one_processor() -> Iterator[None]:
+    """This thread, and those it starts, on one of the processors it may use."""
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    yield
+    os.sched_setaffinity(0, usable)
+
+
+def seconds_on_processor(thread: str) -> float:
+    with open(f"/proc/self/task/{thread}/schedstat") as times:
+        return 1e-9 * int(times.read().split()[0])
+
+
+@pytest.mark.usefixtures("one_processor")
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="no times of threads")
+def test_a_spinning_worker_leaves_the_processor_to_its_caller() -> None:
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    before = set(os.listdir("/proc/self/task"))
+    pool.ensure_running(1)
+    (worker,) = set(os.listdir("/proc/self/task")) - before
+    caller = str(threading.get_native_id())
+    started = [seconds_on_processor(thread) for thread in (worker, caller)]
+    assert run_many(OnPool(bind_native(POINTS, host_isa(), 2), pool).run, 6, 2000)
+    ended = [seconds_on_processor(thread) for thread in (worker, caller)]
+    assert ended[0] - started[0] < (ended[1] - started[1]) / 4
 
 
 def worker_arena(context: Context) -> np.ndarray:

@@ -23,6 +23,7 @@ from teir.backends.llvm.pool_limits import answer_threadpoolctl
 from teir.runtime.runtime import Runtime
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
+_YIELD_NUMBERS = {"x86_64": 24, "aarch64": 124}
 _ALIGNMENT = 64
 
 
@@ -110,6 +111,7 @@ class NativePool:
         self._word(pool_ir.FORK_BYTES).value = self._library.control()[pool_ir.FORK]
         self._word(pool_ir.SYSCALL_BYTES).value = syscall
         self._word(pool_ir.FUTEX_NUMBER_BYTES).value = _FUTEX_NUMBERS[platform.machine()]
+        self._word(pool_ir.YIELD_NUMBER_BYTES).value = _YIELD_NUMBERS[platform.machine()]
 
     def _word(self, at: int) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self.address + at)

@@ -6,13 +6,15 @@ ticket, so what it read of the job before belongs to the generation it took the 
 job's fields change only after all chunks of the generation before are done.
 
 Both sides spin shortly, then sleep on a futex, so a thread that lost its processor holds nobody
-up: chunks it has not taken are taken by others.
+up: chunks it has not taken are taken by others. A spinning worker offers its processor now and
+then: where all are busy, the system may have woken it on the caller's.
 
     byte 0    fork: i64 (ptr pool, ptr job, ptr node, ptr frame, i64 chunks, i64 threads)
     byte 8    the C library's `syscall`
     byte 16   the number of the futex system call
     byte 24   workers started
     byte 32   most threads that may take part, 0 for no limit
+    byte 40   the number of the system call that yields the processor
     byte 64   ticket
     byte 72   job, node, frame, threads
     byte 104  chunks not yet done (i32), whether the caller sleeps (i32)
@@ -35,6 +37,7 @@ SYSCALL_BYTES = 8
 FUTEX_NUMBER_BYTES = 16
 WORKERS_BYTES = 24
 LIMIT_BYTES = 32
+YIELD_NUMBER_BYTES = 40
 TICKET_BYTES = 64
 JOB_BYTES = 72
 UNDONE_BYTES = 104
@@ -51,6 +54,8 @@ _CALLER_SPINS = 1000
 _WORKER_SPINS = 5000
 """Looks at the ticket before a worker sleeps: some 150 microseconds, about what it takes to wake a
 worker whose virtual core has gone idle."""
+_SPINS_TO_YIELD = 32
+"""Looks between which a worker offers its processor to others, a power of two: some microsecond."""
 
 _SYSCALL_TYPE = "i64 (i64, ...)"
 _FUTEX_WAIT_PRIVATE = 128
@@ -85,6 +90,15 @@ define internal void @teir_futex_wake(ptr %pool, ptr %word, i64 %count) noinline
   %number = load i64, ptr %number_at
   call {_SYSCALL_TYPE} %syscall(i64 %number, ptr %word, i64 {_FUTEX_WAKE_PRIVATE},
       i64 %count, ptr null, ptr null, i64 0)
+  ret void
+}}
+
+define internal void @teir_yield(ptr %pool) noinline nounwind {{
+  %syscall_at = getelementptr i8, ptr %pool, i64 {SYSCALL_BYTES}
+  %syscall = load ptr, ptr %syscall_at
+  %number_at = getelementptr i8, ptr %pool, i64 {YIELD_NUMBER_BYTES}
+  %number = load i64, ptr %number_at
+  call {_SYSCALL_TYPE} %syscall(i64 %number)
   ret void
 }}
 """
@@ -237,7 +251,8 @@ wait:
   %seen = phi i32 [ %first_seen32, %entry ], [ %generation, %done ]
   br label %spin
 spin:
-  %spins = phi i64 [ 0, %wait ], [ %spins_next, %pause ], [ 0, %slept ]
+  %spins = phi i64 [ 0, %wait ], [ %spins_next, %pause ], [ %spins_next, %yield ],
+                  [ 0, %slept ]
   %ticket = load atomic i64, ptr %ticket_at seq_cst, align 8
   %high = lshr i64 %ticket, 32
   %generation = trunc i64 %high to i32
@@ -246,9 +261,16 @@ spin:
 count_spin:
   %spins_next = add i64 %spins, 1
   %patient = icmp ult i64 %spins_next, {_WORKER_SPINS}
-  br i1 %patient, label %pause, label %sleep
+  br i1 %patient, label %wait_more, label %sleep
+wait_more:
+  %since_yield = and i64 %spins_next, {_SPINS_TO_YIELD - 1}
+  %is_due = icmp eq i64 %since_yield, 0
+  br i1 %is_due, label %yield, label %pause
 pause:
   PAUSE
+  br label %spin
+yield:
+  call void @teir_yield(ptr %pool)
   br label %spin
 sleep:
   %s0 = atomicrmw add ptr %sleepers_at, i32 1 seq_cst
