@@ -23,6 +23,7 @@ from teir.pipeline.sparse_looks import Looked, looked_at
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
+from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import Step, flat_arrays
 
 MOST_CALLS = 16
@@ -127,6 +128,8 @@ def call_of(
         return None
     executable = step.scheduled.executable
     if not isinstance(executable, Executable) or problem.result_type is not problem.computed_type:
+        return None
+    if ring_of(step.terms[0][0], problem.computed_type) is not None:
         return None
     made = _Arguments(executable, problem, tuple(held))
     (product,) = problem.assignment.products

@@ -99,6 +99,11 @@ def _lines(
     chosen = outline.scheduled
     if chosen is None:
         return [*lines, "  computed by: nothing to add, a factor is empty"]
+    if outline.is_ring:
+        lines.append(
+            "  rows: one matrix row by row as a dense row, a dot product with it for every element "
+            "of another; the program where that is not finite, or rows are of very unequal lengths"
+        )
     if chosen.graph is None:
         lines.append("  schedule: row by row of the result")
     else:

@@ -17,6 +17,7 @@ from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
+from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps, steps_of
 from teir.pipeline.sparse_schedule import Scheduled
 
@@ -103,6 +104,8 @@ class Outline:
     text: str
     notes: tuple[Conversion, ...]
     scheduled: Scheduled | None
+    is_ring: bool = False
+    """True where rows of one matrix are spread out instead (`teir.pipeline.sparse_rings`)."""
 
 
 def plan_sparse(
@@ -120,13 +123,13 @@ def plan_sparse(
     live = [step for step in steps if step.scheduled is not None]
     return SparsePlan(
         problem=problem,
-        outlines=tuple(map(_outline, steps)),
+        outlines=tuple(_outline(problem, step) for step in steps),
         pattern=pattern_source(problem, live) if problem.has_sparse_result else None,
         given=tuple(map(stand_in, held.values())),
     )
 
 
-def _outline(step: Step) -> Outline:
+def _outline(problem: SparseProblem, step: Step) -> Outline:
     words = [
         ("- " if is_negative else "+ ") + " * ".join(str(one.access) for one in term.factors)
         for term, is_negative in step.terms
@@ -135,4 +138,6 @@ def _outline(step: Step) -> Outline:
         text=" ".join(words),
         notes=tuple(note for term, _ in step.terms for note in term.notes),
         scheduled=step.scheduled,
+        is_ring=not problem.has_sparse_result
+        and ring_of(step.terms[0][0], problem.computed_type) is not None,
     )

@@ -24,6 +24,7 @@ from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
@@ -133,7 +134,7 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
             continue
         is_direct = total is None and out is not None and out.dtype == compute
         result = out if is_direct and out is not None else np.empty(shape, compute)
-        _execute(step, step.scheduled, [result.reshape(-1)])
+        _run_term(problem, step, step.scheduled, result.reshape(-1))
         if total is None:
             total = np.negative(result, out=result) if step.is_negative else result
         elif step.is_negative:
@@ -141,6 +142,16 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
         else:
             total += result
     return np.zeros(shape, compute) if total is None else total
+
+
+def _run_term(problem: SparseProblem, step: Step, chosen: Scheduled, result: Array) -> None:
+    """One product of a dense sum, written into ``result``."""
+    ring = ring_of(step.terms[0][0], problem.computed_type)
+    sums = None if ring is None else ring.sums(problem.threads)
+    if sums is None:
+        _execute(step, chosen, [result])
+        return
+    result[...] = sums
 
 
 def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
