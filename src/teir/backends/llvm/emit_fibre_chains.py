@@ -66,6 +66,10 @@ class FibreChains:
         (pack,) = emit_halving(text, self.kind, [[sums]], 1)
         return pack.value
 
+    def of_rows(self, position: str) -> str:
+        """The sums of as many fibres of one element as there are chains, from ``position`` on."""
+        return self._whole([position, "zeroinitializer"])[1]
+
     def _whole(self, now: Values) -> Values:
         """As many products as there are chains."""
         text, (position, sums) = self.text, now

@@ -35,6 +35,11 @@ from teir.backends.llvm.emit_row_pairs import (
     emit_row_pairs,
     has_row_pairs,
 )
+from teir.backends.llvm.emit_single_rows import (
+    emit_are_single,
+    emit_single_rows,
+    has_single_rows,
+)
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
@@ -154,6 +159,8 @@ def _emit_moving_rows(
         these = replace(body, begins_from_zero=from_zero)
         if from_zero and has_row_pairs(body):
             chosen = _emit_pairs(these, rows, kind, (begin, left), chosen)
+        if from_zero and has_single_rows(body):
+            chosen = _emit_singles(these, rows, kind, (begin, left), chosen)
         form = partial(_moving_rows, these, rows, kind, (begin, left))
         emit_when(text, f"rows{kind}", chosen, (), form)
 
@@ -180,6 +187,26 @@ def _emit_pairs(
 
     emit_when(text, f"pairs{label}", pays, (), pairs)
     is_left = text.value(f"xor i1 {pays}, true")
+    return text.value(f"and i1 {chosen}, {is_left}")
+
+
+def _emit_singles(
+    body: SumBody, rows: WalkedRows, label: str, begin_left: tuple[str, str], chosen: str
+) -> str:
+    """Rows of one element each, all of them or none: whether they are still to be formed."""
+    text, (begin, left) = body.text, begin_left
+
+    def look() -> Values:
+        return [emit_are_single(label, _at_row(body, rows, (), begin), left)]
+
+    (single,) = emit_when(text, f"few{label}", chosen, [Carried("i1", "false")], look)
+
+    def singles() -> Values:
+        emit_single_rows(label, _at_row(body, rows, (), begin), left)
+        return []
+
+    emit_when(text, f"single{label}", single, (), singles)
+    is_left = text.value(f"xor i1 {single}, true")
     return text.value(f"and i1 {chosen}, {is_left}")
 
 
