@@ -57,6 +57,53 @@ def test_repeated_calls_are_planned_once(text: str, kind: str, planned: list[str
     assert len(planned) == 1
 
 
+@pytest.mark.parametrize("text", [SUM, "A[i,j] = B[i,j] - C[j,i]", "ij,kj->ik", "ij->ji"])
+@pytest.mark.parametrize("kind", ["scipy", "teir"])
+def test_turned_operands_are_planned_once(text: str, kind: str, planned: list[str]) -> None:
+    b, c = matrix(), matrix()
+    c = c.tocsc() if text == SUM else c
+    given: list[Any] = [b] if text == "ij->ji" else [b, c]
+    if kind == "teir":
+        given = [teir.Sparse.from_scipy(one) for one in given]
+    for round_ in range(4):
+        left, right = b.toarray(), c.toarray()
+        expected = {SUM: left + right, "ij,kj->ik": left @ right.T, "ij->ji": left.T}
+        found = teir.einsum(text, *given, out_levels="ds")
+        np.testing.assert_allclose(found.to_dense(), expected.get(text, left - right.T), atol=1e-12)
+        if round_ == 2:
+            b.data[:] += 1
+            c.data[:] += 1
+    assert len(planned) == 2
+
+
+def test_a_matrix_and_its_transposed_are_one_pass(planned: list[str]) -> None:
+    b = matrix()
+    for _ in range(3):
+        found = teir.einsum("A[i,j] = B[i,j] + C[j,i]", b, b, out_levels="ds")
+        np.testing.assert_allclose(found.to_dense(), (b + b.T).toarray())
+        b.data[:] *= 2
+    assert len(planned) == 3
+    told = teir.plan("A[i,j] = B[i,j] + C[j,i]", b, b, out_levels="ds").explain()
+    assert "computed with the numbers, row by row" in told
+
+
+def test_positions_of_turned_operands_may_change() -> None:
+    b, c = matrix(), matrix(1.0).tocsc()
+    for _ in range(2):
+        teir.einsum(SUM, b, c, out_levels="ds")
+    fewer = matrix(1.0).tocsc()
+    fewer.data[::2] = 0
+    c.data[:] = fewer.data
+    found = teir.einsum(SUM, b, c, out_levels="ds")
+    np.testing.assert_allclose(found.to_dense(), b.toarray() + fewer.toarray())
+    c.indices[4] = 90
+    with pytest.raises(TeirError):
+        teir.einsum(SUM, b, c, out_levels="ds")
+    c.indices[4] = 4
+    found = teir.einsum(SUM, b, c, out_levels="ds")
+    np.testing.assert_allclose(found.to_dense(), b.toarray() + fewer.toarray())
+
+
 def test_plans_know_their_calls_too() -> None:
     b, c = matrix(), matrix()
     plan = teir.plan("ij,jk->ik", b, c, out_levels="ds")

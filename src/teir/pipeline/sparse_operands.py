@@ -152,7 +152,7 @@ def kept(
     """What ``make`` makes of ``source`` for ``purpose``, kept until ``source`` changes or dies."""
     cache = current().once("sparse conversions", _Conversions)
     key = (id(source), purpose)
-    version = _version(source)
+    version = version_of(source)
     known = cache.entries.get(key)
     if (
         known is not None
@@ -169,6 +169,13 @@ def kept(
     if version is not None:
         _keep(cache, key, source, version, made, note)
     return made, note
+
+
+def version_of_copy(made: Sparse) -> Version | None:
+    """The version of what a kept conversion was made from; None for what is none."""
+    cache = current().once("sparse conversions", _Conversions)
+    with cache.lock:
+        return next((one.version for one in cache.entries.values() if one.made is made), None)
 
 
 def _keep(
@@ -190,7 +197,7 @@ def _keep(
             cache.entries.pop(next(iter(cache.entries)))
 
 
-def _version(source: Any) -> Version | None:
+def version_of(source: Any) -> Version | None:
     """Everything that says what ``source`` is; None where that cannot be seen."""
     if isinstance(source, Sparse) and source.is_frozen:
         return ("frozen",)

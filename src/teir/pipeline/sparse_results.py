@@ -1,9 +1,9 @@
 """Calls with sparse results on operands seen before: straight to the pattern and the programs.
 
 As `teir.pipeline.sparse_calls`: sparse operands are known by identity, index arrays that others can
-write are looked at again at every call, dense operands may be other arrays of the same type, shape
-and strides, numbers other ones. What was planned is kept without the operands themselves, and
-forgotten with them.
+write are looked at again at every call, or their fingerprint is taken where copies in another order
+were made. Dense operands may be other arrays of the same type, shape and strides, numbers other
+ones. What was planned is kept without the operands themselves, and forgotten with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from teir.pipeline.kept_patterns import KeptPattern, kept_pattern
 from teir.pipeline.row_sums import RowSum
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
-from teir.pipeline.sparse_operands import Array, Held
+from teir.pipeline.sparse_operands import Array, Held, Version, version_of, version_of_copy
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_run import Step, run_at_once, run_sparse, sum_at_once
 
@@ -45,6 +45,14 @@ class _Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class _Copied:
+    """An operand that copies in another order were made of: what it has to be still."""
+
+    operand: int
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
 class _Dense:
     """A dense operand: what has to be the same."""
 
@@ -62,6 +70,7 @@ class KnownResult:
     sources: tuple[tuple[int, weakref.ref[Any]], ...]
     matrices: tuple[_Matrix, ...]
     dense: tuple[_Dense, ...]
+    copied: tuple[_Copied, ...]
     looked: tuple[Looked, ...]
     kept: KeptPattern | None
     """An operand times a number."""
@@ -77,6 +86,9 @@ class KnownResult:
                 return NotImplemented
         for matrix in self.matrices:
             if not matrix.is_as_seen(operands[matrix.operand]):
+                return NotImplemented
+        for copied in self.copied:
+            if version_of(operands[copied.operand]) != copied.version:
                 return NotImplemented
         given: dict[str, Array] = {}
         for one in self.dense:
@@ -107,6 +119,7 @@ def result_of(
     sources: list[tuple[int, weakref.ref[Any]]] = []
     matrices: list[_Matrix] = []
     dense: list[_Dense] = []
+    copied: list[_Copied] = []
     looked: dict[int, tuple[Looked, ...]] = {}
     for number, ((name, one), operand) in enumerate(zip(held.items(), operands, strict=True)):
         if type(operand) is _ndarray and not _is_direct(name, operand, steps):
@@ -129,9 +142,15 @@ def result_of(
         sources.append((number, weakref.ref(operand)))
         assert isinstance(one.array, Sparse)
         if not one.array.is_frozen:
-            if any(_is_converted(factor, one.array) for factor in _factors(name, steps)):
-                return None
-            looked[id(operand)] = looked_at(one.array)
+            factors = _factors(name, steps)
+            copies = [factor.stored for factor in factors if _is_converted(factor, one.array)]
+            if copies:
+                version = _only_version(copies)
+                if version is None:
+                    return None
+                copied.append(_Copied(number, version))
+            if not copies or len(copies) < len(factors):
+                looked[id(operand)] = looked_at(one.array)
     live = [step for step in steps if step.scheduled is not None]
     kept = kept_pattern(problem, [pair for step in live for pair in step.terms])
     rows = None if kept is not None else sum_at_once(problem, live)
@@ -141,6 +160,7 @@ def result_of(
         sources=tuple(sources),
         matrices=tuple(matrices),
         dense=tuple(dense),
+        copied=tuple(copied),
         looked=tuple(one for several in looked.values() for one in several),
         kept=kept,
         rows=rows if rows is not None and rows.is_direct else None,
@@ -160,6 +180,12 @@ def _factors(name: str, steps: Sequence[Step]) -> list[Factor]:
 
 def _is_converted(factor: Factor, array: Sparse) -> bool:
     return factor.held.array is not array
+
+
+def _only_version(copies: Sequence[Sparse | None]) -> Version | None:
+    """What an operand was when these copies were made of it; None where that is not known."""
+    versions = {None if one is None else version_of_copy(one) for one in copies}
+    return versions.pop() if len(versions) == 1 else None
 
 
 def _is_direct(name: str, operand: Array, steps: Sequence[Step]) -> bool:

@@ -183,7 +183,8 @@ def _ordered(
     factors: list[Factor], output: Access, output_format: Format, extents: Mapping[str, int]
 ) -> Term:
     """With orders of levels that agree; the largest sparse factors keep theirs."""
-    laid = [_laid_out(factor) for factor in _row_by_row(factors, output, output_format)]
+    turned = _as_the_result(factors, output, output_format)
+    laid = [_laid_out(factor) for factor in _row_by_row(turned, output, output_format)]
     statement = _statement(laid, output, output_format)
     tensors = [factor.access.tensor for factor in laid]
     has_workspace = False
@@ -204,6 +205,28 @@ def _ordered(
         factors=tuple(laid),
         has_workspace=has_workspace,
     )
+
+
+def _as_the_result(factors: list[Factor], output: Access, output_format: Format) -> list[Factor]:
+    """Factors over the indices of a sparse result and no others, in its order.
+
+    Rows of sums are then formed from rows; in another order it takes a dense array of all rows.
+    """
+    stored = [factor for factor in factors if factor.stored is not None]
+    is_all = output_format.is_sparse and output_format.sparse_prefix == len(output.indices)
+    if not is_all or any(f.access.indices for f in factors if f.stored is None):
+        return factors
+    for factor in stored:
+        is_dense_below = factor.stored and factor.stored.format.sparse_prefix < factor.stored.ndim
+        if is_dense_below or set(factor.access.indices) != set(output.indices):
+            return factors
+    order = tuple(output.indices[mode] for mode in output_format.mode_order)
+    return [
+        _sorted_as(factor, order)
+        if factor.stored is not None and _levels_order(factor) != order
+        else factor
+        for factor in factors
+    ]
 
 
 def _row_by_row(factors: list[Factor], output: Access, output_format: Format) -> list[Factor]:
