@@ -143,6 +143,7 @@ def test_nobody_returns_while_the_run_writes(raised: type[BaseException]) -> Non
     ended: list[bool] = []
 
     def stubborn() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
         while not cancel.value:
             time.sleep(0.001)
         for _ in range(5):
@@ -150,12 +151,9 @@ def test_nobody_returns_while_the_run_writes(raised: type[BaseException]) -> Non
             time.sleep(0.01)
         ended.append(True)
 
-    timer = threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGUSR1))
-    timer.start()
     try:
         with pytest.raises(raised):
             run_watched(stubborn, cancel, None)
         assert ended == [True]
     finally:
-        timer.join()
         signal.signal(signal.SIGUSR1, before)

@@ -36,7 +36,7 @@ def run_watched(call: Callable[[], None], cancel: ctypes.c_int64, timeout: float
     def run() -> None:
         if claim.acquire(blocking=False):
             call()
-            ended.set()
+        ended.set()
 
     try:
         threading.Thread(target=run, daemon=True).start()
@@ -52,7 +52,8 @@ def run_watched(call: Callable[[], None], cancel: ctypes.c_int64, timeout: float
 def _stop(cancel: ctypes.c_int64, claim: threading.Lock, ended: threading.Event) -> None:
     """Set the flag and wait; further interrupts wait too, for the run still writes.
 
-    Whoever takes the claim first decides whether the run begins at all.
+    Whoever takes the claim first decides whether the run begins at all. A handler may raise before
+    it is known that the claim was taken here: the thread then ends without having begun.
     """
     is_ours = False
     while True:
