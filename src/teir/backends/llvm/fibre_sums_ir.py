@@ -22,6 +22,7 @@ from teir.backends.llvm.fibre_walks import (
 )
 from teir.backends.llvm.fibre_words import (
     SCALE_BYTES,
+    fused_name,
     index_text,
     scale_text,
     span_text,
@@ -61,7 +62,7 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
-declare {number} @{_fused(number)}({number}, {number}, {number})
+declare {number} @{fused_name(number)}({number}, {number}, {number})
 {declared}
 """
 
@@ -182,10 +183,6 @@ def _numbers_text(width: int, number: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fused(number: str) -> str:
-    return f"llvm.fma.f{64 if number == 'double' else 32}"
-
-
 def _add_fibre_text(width: int, number: str) -> str:
     """One fibre times a number; the places behind its last element go to spare numbers."""
     far, last = last_places()
@@ -215,7 +212,7 @@ def _adds(places: Sequence[str], prefix: str, width: int, number: str, *, some: 
         lines.append(f"""  %{name}.val = getelementptr {number}, ptr %val, i64 %{name}.place
   %{name}.factor = load {number}, ptr %{name}.val, align 1
   %{name}.before = load {number}, ptr {cell}
-  %{name}.sum = call {number} @{_fused(number)}({number} %scale, {number} %{name}.factor,
+  %{name}.sum = call {number} @{fused_name(number)}({number} %scale, {number} %{name}.factor,
                                                 {number} %{name}.before)
   store {number} %{name}.sum, ptr {cell}""")
     return "\n".join(lines) + "\n"
@@ -260,7 +257,7 @@ def _add_both_text(width: int, number: str) -> str:
   %right = load {number}, ptr %right.at, align 1
   %cell = getelementptr {number}, ptr %row, i64 %x
   %before = load {number}, ptr %cell
-  %sum = call {number} @{_fused(number)}({number} %scaled, {number} %right, {number} %before)
+  %sum = call {number} @{fused_name(number)}({number} %scaled, {number} %right, {number} %before)
   store {number} %sum, ptr %cell
 """
     return meet_text(signature, met, width)

@@ -25,6 +25,11 @@ def span_text(begin: str, end: str, pos: str, row: str, width: int) -> str:
     return index_text(begin, pos, row, width) + index_text(end, pos, f"{row}.next", width)
 
 
+def fused_name(number: str) -> str:
+    """The multiply-add of a ``number``."""
+    return f"llvm.fma.f{64 if number == 'double' else 32}"
+
+
 def words_text(base: str, names: tuple[str, ...]) -> str:
     """The words of a record: the first as a number, ``%kind.word``, the others as pointers."""
     lines = [f"  %{names[0]}.word = load i64, ptr %{base}, align 8"]

@@ -16,6 +16,7 @@ import numpy as np
 
 from teir.backends.llvm.cached_code import cached_code
 from teir.backends.llvm.fibre_sums import NUMBERS
+from teir.backends.llvm.fibre_words import fused_name, index_text, span_text
 from teir.dtypes import DataType
 from teir.runtime.runtime import current
 from teir.target import Isa
@@ -60,6 +61,8 @@ def _function(symbol: str, width: int, number: str) -> str:
     """The function's definition in LLVM IR."""
     index = f"i{8 * width}"
     chains = range(_CHAINS)
+    bounds = span_text("m.begin", "m.end", "%m.pos", "%i", width)
+    bounds += span_text("p.begin", "p.end", "%p.pos", "%i", width)
     starts = "\n".join(
         f"  %s{n} = phi {number} [ 0.0, %dot ], [ %s{n}.next, %four.do ]" for n in chains
     )
@@ -76,11 +79,7 @@ row:
   br i1 %i.more, label %row.do, label %done
 row.do:
   %i.next = add i64 %i, 1
-{_bound_at("m.begin", "m.pos", "%i", index)}
-{_bound_at("m.end", "m.pos", "%i.next", index)}
-{_bound_at("p.begin", "p.pos", "%i", index)}
-{_bound_at("p.end", "p.pos", "%i.next", index)}
-  br label %spread
+{bounds}  br label %spread
 spread:
   %m = phi i64 [ %m.begin, %row.do ], [ %m.next, %spread.do ]
   %m.more = icmp slt i64 %m, %m.end
@@ -101,13 +100,8 @@ element:
   br i1 %p.more, label %dot, label %told
 dot:
   %p.next = add i64 %p, 1
-  %j.at = getelementptr {index}, ptr %p.crd, i64 %p
-  %j.own = load {index}, ptr %j.at
-  %j = {_widened("%j.own", index)}
-  %j.next = add i64 %j, 1
-{_bound_at("q.begin", "q.pos", "%j", index)}
-{_bound_at("q.end", "q.pos", "%j.next", index)}
-  %q.whole = sub i64 %q.end, {_CHAINS}
+{index_text("j", "%p.crd", "%p", width)}  %j.next = add i64 %j, 1
+{span_text("q.begin", "q.end", "%q.pos", "%j", width)}  %q.whole = sub i64 %q.end, {_CHAINS}
   br label %four
 four:
   %q = phi i64 [ %q.begin, %dot ], [ %q.four, %four.do ]
@@ -135,7 +129,7 @@ one.do:
 added:
   %factor.at = getelementptr {number}, ptr %p.val, i64 %p
   %factor = load {number}, ptr %factor.at
-  %sum.next = call {number} @{_fma(number)}({number} %factor, {number} %s.one, {number} %sum)
+  %sum.next = call {number} @{fused_name(number)}({number} %factor, {number} %s.one, {number} %sum)
   br label %element
 told:
   %out.at = getelementptr {number}, ptr %out, i64 %i
@@ -155,7 +149,7 @@ clear.do:
 done:
   ret void
 }}
-declare {number} @{_fma(number)}({number}, {number}, {number})
+declare {number} @{fused_name(number)}({number}, {number}, {number})
 """
 
 
@@ -168,20 +162,5 @@ def _step(name: str, offset: int, before: str, index: str, number: str, at: str 
   %v{name} = load {number}, ptr %v{name}.at
   %d{name}.at = getelementptr {number}, ptr %dense, {index} %k{name}
   %d{name} = load {number}, ptr %d{name}.at
-  %s{name}.next = call {number} @{_fma(number)}({number} %v{name}, {number} %d{name},
+  %s{name}.next = call {number} @{fused_name(number)}({number} %v{name}, {number} %d{name},
                   {number} {before})"""
-
-
-def _bound_at(name: str, bounds: str, place: str, index: str) -> str:
-    """Where a row begins, as a number of 64 bits."""
-    return f"""  %{name}.at = getelementptr {index}, ptr %{bounds}, i64 {place}
-  %{name}.own = load {index}, ptr %{name}.at
-  %{name} = {_widened(f"%{name}.own", index)}"""
-
-
-def _widened(value: str, index: str) -> str:
-    return f"add i64 {value}, 0" if index == "i64" else f"sext {index} {value} to i64"
-
-
-def _fma(number: str) -> str:
-    return "llvm.fma.f64" if number == "double" else "llvm.fma.f32"

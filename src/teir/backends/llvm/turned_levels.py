@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.fibre_words import index_text
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -67,10 +68,7 @@ define void @{symbol}(ptr noalias %pos, i64 %rows, ptr noalias %crd, ptr noalias
 entry:
   %behind = getelementptr {index}, ptr %ends, i64 1
   %counts = getelementptr {index}, ptr %ends, i64 2
-  %last.at = getelementptr {index}, ptr %pos, i64 %rows
-  %last = load {index}, ptr %last.at
-  %stored = {_widened("last", index)}
-  br label %count
+{index_text("stored", "%pos", "%rows", width)}  br label %count
 count:
   %p = phi i64 [ 0, %entry ], [ %p.next, %count.do ]
   %p.more = icmp slt i64 %p, %stored
@@ -103,10 +101,7 @@ row:
   br i1 %r.more, label %row.do, label %done
 row.do:
   %r.next = add i64 %r, 1
-  %end.at = getelementptr {index}, ptr %pos, i64 %r.next
-  %end.own = load {index}, ptr %end.at
-  %end = {_widened("end.own", index)}
-  %coordinate = {_narrowed("r", index)}
+{index_text("end", "%pos", "%r.next", width)}  %coordinate = {_narrowed("r", index)}
   br label %element
 element:
   %q.in = phi i64 [ %q, %row.do ], [ %q.next, %element.do ]
@@ -131,10 +126,6 @@ done:
   ret void
 }}
 """
-
-
-def _widened(name: str, index: str) -> str:
-    return f"add i64 %{name}, 0" if index == "i64" else f"sext {index} %{name} to i64"
 
 
 def _narrowed(name: str, index: str) -> str:
