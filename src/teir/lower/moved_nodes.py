@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from teir.lower.kernel_program import (
@@ -27,15 +27,15 @@ def shifted(node: KernelNode, moved: Mapping[int, int]) -> KernelNode:
             return replace(
                 node,
                 pos=_moved(node.pos, moved),
-                body=tuple(shifted(one, moved) for one in node.body),
-                single=tuple(shifted(one, moved) for one in node.single),
+                body=_all_shifted(node.body, moved),
+                single=_all_shifted(node.single, moved),
             )
         case RunLoop():
             return replace(
                 node,
                 pos=_moved(node.pos, moved),
-                body=tuple(shifted(one, moved) for one in node.body),
-                first=tuple(shifted(one, moved) for one in node.first),
+                body=_all_shifted(node.body, moved),
+                first=_all_shifted(node.first, moved),
             )
         case BlockLoop():
             # Rows move nothing but where its fibres begin.
@@ -45,6 +45,10 @@ def shifted(node: KernelNode, moved: Mapping[int, int]) -> KernelNode:
             return Call(kernel=node.kernel, operands=operands, arguments=node.arguments)
         case _:
             raise AssertionError("rows are runs and calls")
+
+
+def _all_shifted(nodes: Sequence[KernelNode], moved: Mapping[int, int]) -> tuple[KernelNode, ...]:
+    return tuple(shifted(one, moved) for one in nodes)
 
 
 def _moved(address: Address, moved: Mapping[int, int]) -> Address:

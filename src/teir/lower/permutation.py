@@ -48,17 +48,13 @@ PERMUTED_BYTES = 3 << 20
 """Smaller tiles stay in the caches, where squares go from register to memory sooner."""
 _CALL_ELEMENTS = 1 << 22
 """Elements after which a call ends, so that a run can be stopped."""
-_STREAMED_BYTES = 16 << 20
-"""Outputs from here on leave the caches before anybody reads them: half of the third level."""
-_FAR_STREAMED_BYTES = 6 << 20
-"""The same for `Isa.follows_few_rows`. Measured on Golden Cove, squares of 8 to 16 MB: 0.5 of the
-time; of 4 MB: none gained, runs of elements took 1.6 times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Aims:
     """What a tile aims at: pieces of the output, of the input, and where all rows make one run.
 
+    ``streamed_bytes``: outputs from here on leave the caches before anybody reads them;
     ``dense_column_bytes``: columns of neighbouring tiles together, there; ``run_column_bytes``:
     what a tile of runs reads of the input at once.
     """
@@ -68,6 +64,7 @@ class _Aims:
     dense_bytes: int
     dense_column_bytes: int
     run_column_bytes: int
+    streamed_bytes: int
 
 
 _NEAR_AIMS = _Aims(
@@ -76,17 +73,21 @@ _NEAR_AIMS = _Aims(
     dense_bytes=32 * 1024,
     dense_column_bytes=LINE_BYTES,
     run_column_bytes=512,
+    streamed_bytes=16 << 20,
 )
-"""Long pieces of the output, some lines of the input; a tile lies in the first cache or near it."""
+"""Long pieces of the output, some lines of the input; a tile lies in the first cache or near it;
+outputs from half of the third level on are streamed."""
 _FAR_AIMS = _Aims(
     row_bytes=512,
     column_bytes=1024,
     dense_bytes=256 * 1024,
     dense_column_bytes=512,
     run_column_bytes=1024,
+    streamed_bytes=6 << 20,
 )
 """Long pieces of the input, for `Isa.follows_few_rows`: tiles lie in the second cache. Measured on
-Golden Cove, 26 permutations of 48 MB: 0.52 to 1.16 of the time, 0.81 in the geometric mean."""
+Golden Cove, 26 permutations of 48 MB: 0.52 to 1.16 of the time, 0.81 in the geometric mean. Past
+the caches squares of 8 to 16 MB took 0.5 of the time; of 4 MB none gained, runs lost 1.6 times."""
 
 
 def _aims(isa: Isa) -> _Aims:
@@ -110,7 +111,7 @@ class _Parts:
 
 def streamed_bytes(isa: Isa) -> int:
     """Bytes of an output from which it is written past the caches."""
-    return _FAR_STREAMED_BYTES if isa.follows_few_rows else _STREAMED_BYTES
+    return _aims(isa).streamed_bytes
 
 
 def lower_permutation(
