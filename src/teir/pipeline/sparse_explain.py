@@ -11,6 +11,7 @@ from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.pipeline.explain_choice import in_time
 from teir.pipeline.progress import patient_bar
+from teir.pipeline.sparse_chains import stages_of
 from teir.pipeline.sparse_frontier import (
     Frontier,
     frontier_of,
@@ -20,7 +21,7 @@ from teir.pipeline.sparse_frontier import (
 )
 from teir.pipeline.sparse_plan import Outline, SparsePlan
 from teir.pipeline.sparse_problem import hold_all
-from teir.pipeline.sparse_run import PatternSource, steps_of
+from teir.pipeline.sparse_run import PatternSource
 from teir.pipeline.sparse_schedule import Scheduled
 from teir.pipeline.sparse_tuning import measured_schedules
 
@@ -82,13 +83,14 @@ def _measured(plan: SparsePlan, frontiers: Sequence[Frontier]) -> list[Mapping[s
     generator = np.random.default_rng(0)
     operands = [one.operand(generator) for one in plan.given]
     held = hold_all(plan.problem.assignment, operands)
-    steps = steps_of(plan.problem, held)
+    stages = stages_of(plan.problem, held)
+    every = [(stage, step) for stage in stages for step in stage.steps]
     found: list[Mapping[str, float]] = []
     with patient_bar("schedules measured") as tell:
-        for step, frontier in zip(steps, frontiers, strict=True):
+        for (stage, step), frontier in zip(every, frontiers, strict=True):
             rows = frontier.rows
             wanted = [row.schedule for row in rows if is_worth_measuring(row, rows)]
-            found.append(measured_schedules(plan.problem, steps, step, wanted, tell))
+            found.append(measured_schedules(stage.problem, stage.steps, step, wanted, tell))
     return found
 
 

@@ -8,17 +8,18 @@ Calls with operands seen before skip all of it but the run (`teir.pipeline.spars
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from teir.expr.index_notation import Assignment
 from teir.ir.nodes import Program
 from teir.pipeline.sparse_calls import SparseCalls, call_of
+from teir.pipeline.sparse_chains import Stage, stages_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
 from teir.pipeline.sparse_rings import ring_of
-from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps, steps_of
+from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
 from teir.pipeline.sparse_schedule import Scheduled
 
 
@@ -80,9 +81,10 @@ class SparsePlan:
             return result
         held = hold_all(self.problem.assignment, operands)
         require_planned(self.problem, held)
-        steps = steps_of(self.problem, held)
-        result = run_steps(self.problem, held, steps, out)
-        self.calls.keep(None, operands, call_of(self.problem, operands, held, steps))
+        *temporaries, stage = stages_of(self.problem, held)
+        result = run_steps(stage.problem, stage.held, stage.steps, out)
+        if not temporaries:
+            self.calls.keep(None, operands, call_of(self.problem, operands, held, stage.steps))
         return result
 
     def explain(self, measure: bool = False) -> str:
@@ -119,14 +121,23 @@ def plan_sparse(
     """The plan for operands like these. Raises TeirError."""
     held = hold_all(assignment, operands)
     problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
-    steps = steps_of(problem, held)
-    live = [step for step in steps if step.scheduled is not None]
+    *temporaries, last = stages_of(problem, held)
+    outlines = [_temporary(stage) for stage in temporaries]
+    outlines += [_outline(last.problem, step) for step in last.steps]
+    live = [step for step in last.steps if step.scheduled is not None]
     return SparsePlan(
         problem=problem,
-        outlines=tuple(_outline(problem, step) for step in steps),
-        pattern=pattern_source(problem, live) if problem.has_sparse_result else None,
+        outlines=tuple(outlines),
+        pattern=pattern_source(last.problem, live) if problem.has_sparse_result else None,
         given=tuple(map(stand_in, held.values())),
     )
+
+
+def _temporary(stage: Stage) -> Outline:
+    """A product of two matrices that the next one reads."""
+    (step,) = stage.steps
+    outline = _outline(stage.problem, step)
+    return replace(outline, text=f"{stage.problem.assignment}, a sparse temporary")
 
 
 def _outline(problem: SparseProblem, step: Step) -> Outline:

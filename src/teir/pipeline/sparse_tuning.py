@@ -16,10 +16,11 @@ from teir import __version__
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable
 from teir.pipeline.progress import Advance
+from teir.pipeline.sparse_chains import stages_of
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_records import FORMAT, SparseRecord, sparse_records
-from teir.pipeline.sparse_run import Step, arrays_of, pattern_of, steps_of
+from teir.pipeline.sparse_run import Step, arrays_of, pattern_of
 from teir.pipeline.sparse_schedule import alternatives
 from teir.pipeline.timing import seconds_per_call
 
@@ -36,14 +37,14 @@ def tune_sparse(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Spars
 
     The records of those that were measured. Raises TeirError as planning does.
     """
-    steps = steps_of(problem, held)
     made = []
-    for step in steps:
-        if step.scheduled is None or step.scheduled.record is not None:
-            continue
-        record = _tuned(step, _output(problem, steps))
-        if record is not None and sparse_records().keep(record):
-            made.append(record)
+    for stage in stages_of(problem, held):
+        for step in stage.steps:
+            if step.scheduled is None or step.scheduled.record is not None:
+                continue
+            record = _tuned(step, _output(stage.problem, stage.steps))
+            if record is not None and sparse_records().keep(record):
+                made.append(record)
     return tuple(made)
 
 

@@ -52,6 +52,7 @@ DRAWN = (
     "A[i,j,k] = B[i,j,k] * C[i,k,j]",
     "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]",
     "A[i,l] = B[i,j] * C[j,k] * D[k,l]",
+    "A[l,i] = B[j,i] * C[k,l] * D[j,k] - E[l,i]",
     "A[i,l,m] = B[i,j,k] * C[j,l] * D[k,m]",
     "A[i,j,m] = B[i,j,k] * C[k,m]",
     "A[i,m] = B[i,k,l] * C[l,m] * D[k,m]",
