@@ -32,13 +32,13 @@ def none_known() -> None:
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What takes the long way."""
     found: list[str] = []
-    usual = sparse_einsum.steps_of
+    usual = sparse_einsum.stages_of
 
-    def steps_of(problem: Any, held: Any) -> Any:
+    def stages_of(problem: Any, held: Any) -> Any:
         found.append(str(problem.assignment))
         return usual(problem, held)
 
-    monkeypatch.setattr(sparse_einsum, "steps_of", steps_of)
+    monkeypatch.setattr(sparse_einsum, "stages_of", stages_of)
     return found
 
 

@@ -16,11 +16,11 @@ from teir.expr.index_notation_parsing import is_index_notation, parse_index_nota
 from teir.expr.nodes import Subscripts
 from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_calls import SparseCalls, call_of
-from teir.pipeline.sparse_chains import stages_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps
+from teir.pipeline.sparse_stages import stages_of
 from teir.pipeline.sparse_tuning import tune_sparse
 from teir.runtime.runtime import current
 
@@ -52,7 +52,7 @@ def sparse_einsum(
     if tune:
         tune_sparse(problem, held)
     *temporaries, stage = stages_of(problem, held)
-    result = run_steps(stage.problem, stage.held, stage.steps, out)
+    result = run_steps(stage.problem, held, stage.steps, out)
     if asked is not None and dtype is None and not temporaries:
         call = call_of(problem, operands, held, stage.steps)
         sparse_calls().keep((asked, threads, out_levels), operands, call)

@@ -11,7 +11,6 @@ from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.pipeline.explain_choice import in_time
 from teir.pipeline.progress import patient_bar
-from teir.pipeline.sparse_chains import stages_of
 from teir.pipeline.sparse_frontier import (
     Frontier,
     frontier_of,
@@ -23,6 +22,7 @@ from teir.pipeline.sparse_plan import Outline, SparsePlan
 from teir.pipeline.sparse_problem import hold_all
 from teir.pipeline.sparse_run import PatternSource
 from teir.pipeline.sparse_schedule import Scheduled
+from teir.pipeline.sparse_stages import stages_of
 from teir.pipeline.sparse_tuning import measured_schedules
 
 

@@ -65,10 +65,11 @@ def _stores_as(one: Factor, other: Factor) -> bool:
         return False
     if left.values.dtype != right.values.dtype or left.values.dtype.type not in _TYPES:
         return False
-    return left.blocks is None and right.blocks is None and _is_same_pattern(left, right)
+    return left.blocks is None and right.blocks is None and store_alike(left, right)
 
 
-def _is_same_pattern(left: Sparse, right: Sparse) -> bool:
+def store_alike(left: Sparse, right: Sparse) -> bool:
+    """True for the same positions in the same levels."""
     if left.shape != right.shape or left.format != right.format:
         return False
     pairs = [

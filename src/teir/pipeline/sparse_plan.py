@@ -14,13 +14,13 @@ from typing import Any
 from teir.expr.index_notation import Assignment
 from teir.ir.nodes import Program
 from teir.pipeline.sparse_calls import SparseCalls, call_of
-from teir.pipeline.sparse_chains import Stage, stages_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
 from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
 from teir.pipeline.sparse_schedule import Scheduled
+from teir.pipeline.sparse_stages import Stage, stages_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class SparsePlan:
         held = hold_all(self.problem.assignment, operands)
         require_planned(self.problem, held)
         *temporaries, stage = stages_of(self.problem, held)
-        result = run_steps(stage.problem, stage.held, stage.steps, out)
+        result = run_steps(stage.problem, held, stage.steps, out)
         if not temporaries:
             self.calls.keep(None, operands, call_of(self.problem, operands, held, stage.steps))
         return result

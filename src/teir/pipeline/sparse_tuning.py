@@ -16,12 +16,12 @@ from teir import __version__
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable
 from teir.pipeline.progress import Advance
-from teir.pipeline.sparse_chains import stages_of
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_records import FORMAT, SparseRecord, sparse_records
 from teir.pipeline.sparse_run import Step, arrays_of, pattern_of
 from teir.pipeline.sparse_schedule import alternatives
+from teir.pipeline.sparse_stages import stages_of
 from teir.pipeline.timing import seconds_per_call
 
 MOST_MEASURED = 6

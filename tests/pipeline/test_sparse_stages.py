@@ -1,8 +1,9 @@
-"""Products of three and more sparse matrices, two at a time: against the dense meaning."""
+"""Products of several sparse factors, two at a time: against the dense meaning."""
 
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -112,18 +113,86 @@ def test_empty_factors_and_other_patterns_later() -> None:
     np.testing.assert_array_equal(again(*given).to_dense(), want)
 
 
-@pytest.mark.parametrize(
-    "text", ["ij,jk,ik->ik", "ij,jk,jl->il", "ij,ij,jk->ik", "ii,ij,jk->ik", "ij,jk,kl->l"]
-)
-def test_what_is_no_chain_is_one_program(text: str) -> None:
-    extents = {"i": 6, "j": 6, "k": 5, "l": 7}
+def small(text: str, seed: int = 0) -> tuple[list[Array], list[Any]]:
+    """Arrays for a product, and the same with every matrix as CSR."""
+    extents = {"i": 6, "j": 8, "k": 5, "l": 7}
     words = text.split("->")[0].split(",")
-    arrays = [drawn(extents[w[0]], extents[w[1]], n, 0.4) for n, w in enumerate(words)]
-    given = [scipy_sparse.csr_array(one) for one in arrays]
+    shapes = [tuple(extents[index] for index in word) for word in words]
+    arrays = [
+        drawn(*shape, seed + n, 0.4) if len(shape) == 2 else np.arange(1.0, shape[0] + 1)
+        for n, shape in enumerate(shapes)
+    ]
+    given = [scipy_sparse.csr_array(one) if one.ndim == 2 else one for one in arrays]
+    return arrays, given
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("ij,jk,ik->ik", ["t0[i,k] = in0[i,j] * in1[j,k]"]),
+        ("ik,ij,jk->ki", ["t0[k,i] = in1[i,j] * in2[j,k]"]),
+        ("ij,ij,ij->ij", ["t0[i,j] = in0[i,j] * in1[i,j]"]),
+        ("ij,ji,jk->ik", ["t0[i,j] = in0[i,j] * in1[j,i]"]),
+        ("ij,ij->i", ["t0[i,j] = in0[i,j] * in1[i,j]"]),
+        ("ji,j,jk->ik", ["t0[j,k] = in1[j] * in2[j,k]"]),
+        ("i,ij,j,jk->ki", ["t0[i,j] = in0[i] * in1[i,j]", "t1[i,j] = t0[i,j] * in2[j]"]),
+        ("ij,jk,jl->il", []),
+        ("ij,ij->ij", []),
+        ("i,ij,j->ij", []),
+        ("ii,ij,jk->ik", []),
+        ("ij,jk,kl->l", []),
+    ],
+)
+def test_what_goes_before(text: str, made: list[str]) -> None:
+    arrays, given = small(text)
+    if "ii" in text:
+        arrays[0] = drawn(6, 6, 5, 0.5)
+        given[0] = scipy_sparse.csr_array(arrays[0])
     levels = "ds" if len(text.split("->")[1]) == 2 else "s"
     plan = teir.plan(text, *given, out_levels=levels)
+    found = [one.text for one in plan.outlines if "temporary" in one.text]
+    assert [one.removesuffix(", a sparse temporary") for one in found] == made
+    for got in (plan(*given), teir.einsum(text, *given, out_levels=levels)):
+        np.testing.assert_array_equal(got.to_dense(), np.einsum(text, *arrays))
+
+
+@pytest.mark.parametrize("text", ["ij,ij->i", "ij,ij->", "ij,ji,jk->ik", "ij,ij,ij,j->i"])
+def test_dense_results_multiply_what_lies_alike_first_where_it_is_much(text: str) -> None:
+    arrays, given = small(text, 3)
+    assert temporaries(teir.plan(text, *given)) == 0
+    target = np.empty(np.einsum(text, *arrays).shape)
+    with mock.patch("teir.pipeline.sparse_pairs._LEAST_ALIKE", 1):
+        plan = teir.plan(text, *given)
+        assert temporaries(plan) > 0
+        got = [plan(*given), teir.einsum(text, *given), plan(*given, out=target)]
+        same = teir.plan("ij,ij->i", given[0], given[0].copy())
+    for one in got:
+        np.testing.assert_array_equal(one, np.einsum(text, *arrays))
+    assert got[2] is target
+    assert temporaries(same) == 0
+
+
+def test_tensors_stay_tensors_and_sums_add_into_out() -> None:
+    torch = pytest.importorskip("torch")
+    arrays, given = small("ij,ij->i", 4)
+    tensors = [torch.from_numpy(one).to_sparse_csr() for one in arrays]
+    out = np.ones(6)
+    with mock.patch("teir.pipeline.sparse_pairs._LEAST_ALIKE", 1):
+        got = teir.einsum("ij,ij->i", *tensors)
+        teir.einsum("A[i] += B[i,j] * C[i,j]", *given, out=out)
+        with pytest.raises(teir.TeirError, match="TEIR686"):
+            teir.einsum("ij,ij->i", *given, out=given[0].data[:6])
+    assert isinstance(got, torch.Tensor)
+    np.testing.assert_array_equal(got.numpy(), np.einsum("ij,ij->i", *arrays))
+    np.testing.assert_array_equal(out, 1 + np.einsum("ij,ij->i", *arrays))
+
+
+def test_factors_of_very_different_lengths_are_intersected_by_the_program() -> None:
+    many = scipy_sparse.csr_array(np.ones((20, 20)))
+    few = scipy_sparse.csr_array(([2.0], ([3], [4])), shape=(20, 20))
+    plan = teir.plan("ij,ij,jk->ik", many, few, many, out_levels="ds")
     assert temporaries(plan) == 0
-    np.testing.assert_array_equal(plan(*given).to_dense(), np.einsum(text, *arrays))
+    assert plan(many, few, many).to_dense().sum() == 40
 
 
 def test_extents_that_are_repeated_are_no_chain() -> None:
