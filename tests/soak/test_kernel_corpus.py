@@ -68,7 +68,7 @@ def test_no_kind_of_kernel_is_left_out() -> None:
     [
         (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
         (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
-        (GemmBlock, ("flushes", "b_adjacent")),
+        (GemmBlock, ("flushes", "b_adjacent", "parts")),
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),
         (Elementwise, ("brings",)),

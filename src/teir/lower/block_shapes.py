@@ -54,6 +54,9 @@ _PLAIN: dict[DataType, tuple[int, ...]] = {
 }
 
 
+_PARTS = {2: 13, 4: 6}
+"""Columns of AVX-512 blocks of complex numbers in parts, by vectors: nothing is turned."""
+
 _FIXED_DEPTH = 6
 """Products per result up to which the loop over them would show: blocks without one are taken."""
 _FIXED_ACCUMULATORS = 16
@@ -87,6 +90,16 @@ def block_shapes(
         (vectors, columns)
         for vectors, limit in enumerate(limits, start=1)
         for columns in range(1, limit + 1)
+    )
+
+
+@cache
+def part_shapes(isa: Isa) -> tuple[tuple[int, int], ...]:
+    """As `block_shapes` for blocks of complex types that read A in parts."""
+    if not isa.is_avx512:
+        return ()
+    return tuple(
+        (vectors, columns) for vectors, limit in _PARTS.items() for columns in range(1, limit + 1)
     )
 
 

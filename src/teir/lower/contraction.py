@@ -5,7 +5,8 @@ from __future__ import annotations
 from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
 from teir.lower.bringing import Marks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
-from teir.lower.gemm import BLOCK_REDUCTIONS, gemm_axes, lower_gemm, single_elements
+from teir.lower.gemm import BLOCK_REDUCTIONS, lower_gemm
+from teir.lower.gemm_axes import gemm_axes, single_elements
 from teir.lower.kernel_program import Address, KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.panels import lower_panels, panel_axes
@@ -73,7 +74,7 @@ def lower_contraction(
     panels = panel_axes(tile, chosen, isa)
     if panels is not None:
         return lower_panels(tile, panels, isa)
-    return lower_gemm(tile, chosen, isa, accumulator, marks)
+    return lower_gemm(tile, chosen, isa, accumulator, marks, room)
 
 
 def _kinds(tile: ContractionTile) -> tuple[bool, bool, bool]:

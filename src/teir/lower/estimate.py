@@ -20,6 +20,7 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -77,6 +78,8 @@ def _steps(call: Call) -> float:
             depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
             blocks = call.arguments[-1] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
+        case PartCopy():
+            return 2 * kernel.vectors * prod(call.arguments[:5:2])
         case TileProduct():
             results = prod(call.arguments[:2]) * call.arguments[16] * call.arguments[19]
             return results * (4 + prod(call.arguments[2:11:3]) / 4) / _TILE_LANES

@@ -41,6 +41,7 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -198,6 +199,8 @@ class _Machine:
         match call.kernel:
             case GemmBlock():
                 tiles.gemm_block(self.memory, call.kernel, call)
+            case PartCopy():
+                tiles.part_copy(self.memory, call.kernel, call)
             case PanelBlock():
                 tiles.panel_block(self.memory, call.kernel, call)
             case TileProduct():

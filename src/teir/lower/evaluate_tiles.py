@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from teir.ir.nodes import Operation
-from teir.ir.tile_arithmetic import combine, convert
+from teir.ir.tile_arithmetic import Tile, combine, convert
 from teir.lower.access import Access
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
@@ -21,6 +21,7 @@ from teir.lower.kernels import (
     GemmBlock,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -41,11 +42,44 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
     columns = kernel.columns * (call.arguments[-1] if kernel.repeats else 1)
     depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
     depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
-    a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
+    if kernel.parts:
+        a = _rows_in_parts(memory, kernel, call, ((columns, 0), *depth_a))[:rows]
+    else:
+        a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
     b = memory.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
     c = memory.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
     ends = (kernel.in_type, kernel.out_type)
     accumulate_products(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
+
+
+def _rows_in_parts(
+    memory: Memory, kernel: GemmBlock, call: Call, axes: tuple[tuple[int, int], ...]
+) -> Tile:
+    """All lanes of A, which lies as `PartCopy` writes it, along ``axes``."""
+    number_bytes, lanes = kernel.in_type.width // 2, 2 * kernel.lanes
+    part_bytes = lanes * number_bytes
+    number = np.dtype(f"f{number_bytes}")
+    rows = ((kernel.vectors // 2, 2 * part_bytes), (lanes, number_bytes))
+    real, imaginary = (
+        memory.tile(call, 0, number, (*rows, *axes), part * part_bytes) for part in (0, 1)
+    )
+    numbers = np.empty(real.shape, kernel.in_type.numpy_dtype())
+    numbers.real, numbers.imag = real, imaginary
+    return numbers.reshape(-1, *numbers.shape[2:])
+
+
+def part_copy(memory: Memory, kernel: PartCopy, call: Call) -> None:
+    k, a_k, batch, a_batch, outer, a_outer, last_lanes = call.arguments
+    dtype, lanes = kernel.data_type.numpy_dtype(), kernel.lanes
+    rows = (kernel.vectors - 1) * lanes + (last_lanes if kernel.masked else lanes)
+    axes = ((outer, a_outer), (batch, a_batch), (k, a_k), (rows, dtype.itemsize))
+    pairs = kernel.vectors // 2
+    whole = np.zeros((outer * batch * k, pairs * 2 * lanes), dtype)
+    whole[:, :rows] = memory.tile(call, 0, dtype, axes).reshape(-1, rows)
+    parted = whole.view(dtype.type(0).real.dtype).reshape(-1, pairs, 2 * lanes, 2)
+    numbers = parted.swapaxes(2, 3).reshape(-1)
+    room = memory.tile(call, 1, numbers.dtype, ((numbers.size, numbers.itemsize),))
+    room[...] = numbers
 
 
 def tile_product(memory: Memory, kernel: TileProduct, call: Call) -> None:

@@ -1,9 +1,6 @@
 """Lowering of GEMM-shaped tiles to register blocks.
 
-An axis is M-like when only in0 and the output move along it, N-like when only in1 and the output
-do, and a reduction when the output does not move (Table 10.6.1 looks at strides, never at the
-name of a role). Lanes run along the axis on which the output and one input are adjacent; if that
-input is in1, the inputs are swapped.
+Blocks stand in loops over cuts of rows and of columns; which axes those are says `gemm_axes`.
 """
 
 from __future__ import annotations
@@ -11,93 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.block_shapes import holds_depth
-from teir.lower.blocking import Blocking, Cut, choose_blocking, most_columns
+from teir.lower.blocking import Blocking, Cut, choose_blocking, full_lanes, most_columns
 from teir.lower.bringing import Brought, Marks, brought_rows
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
+from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import GemmBlock
+from teir.lower.parts import part_copy, reductions_in_parts, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
 from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
-_EASE = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
-"""Of lanes that are adjacent on the input, and on the output."""
 _FEW_VECTORS = 3
 """Vectors of blocks whose multiply-adds may read some factors from memory themselves."""
 _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
-
-
-class GemmAxes(msgspec.Struct, frozen=True, gc=False):
-    """The axes of a GEMM-shaped tile; strides already in the order A, B, C."""
-
-    lanes: TileAxis
-    columns: TileAxis
-    loops: tuple[TileAxis, ...]
-    swapped: bool
-
-
-def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
-    """The axes a register block takes; None where no axis separates the two inputs."""
-    if len(tile.operands) != 3:
-        return None
-    candidates = [
-        (_lane_worth(axis, tile), -number, axis)
-        for number, axis in enumerate(tile.free)
-        if (axis.strides[0] == 0) != (axis.strides[1] == 0)
-    ]
-    if not candidates:
-        return None
-    lane_axis = max(candidates)[2]
-    swapped = lane_axis.strides[0] == 0
-    rest = [axis for axis in tile.free if axis is not lane_axis]
-    still = 1 if swapped else 0
-    movable = [axis for axis in rest if axis.strides[still] == 0]
-    columns = max(movable, key=lambda axis: axis.extent, default=TileAxis(1, (0, 0, 0)))
-    loops = tuple(_in_order(axis, swapped) for axis in rest if axis is not columns)
-    if columns.extent == 1 and lane_axis.strides[still] != tile.in_type.width:
-        return _one_lane(tile, lane_axis, rest)
-    return GemmAxes(_in_order(lane_axis, swapped), _in_order(columns, swapped), loops, swapped)
-
-
-def single_elements(tile: ContractionTile) -> GemmAxes:
-    """Blocks of one element: what fits any tile of two inputs."""
-    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
-    return GemmAxes(lanes, TileAxis(1, (0, 0, 0)), tile.free, False)
-
-
-def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> GemmAxes:
-    """A matrix by a vector along rows: one chain per row beats gathering every step's lanes."""
-    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
-    swapped = axis.strides[0] != 0
-    loops = tuple(_in_order(other, swapped) for other in rest)
-    return GemmAxes(lanes, _in_order(axis, swapped), loops, swapped)
-
-
-def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
-    """Share of useful lanes times the ease of access; ties go to in0."""
-    width = tile.in_type.width
-    source = axis.strides[0] or axis.strides[1]
-    unit_input = source == width
-    unit_output = axis.strides[2] == tile.out_type.width
-    prefer_in0 = 1.0 if axis.strides[0] else 0.999
-    return _EASE[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
-
-
-def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
-    if not swapped:
-        return axis
-    first, second, output = axis.strides
-    return TileAxis(axis.extent, (second, first, output))
 
 
 def lower_gemm(
@@ -115,7 +50,7 @@ def lower_gemm(
     """
     first, second, output = tile.operands
     operands = (second, first, output) if axes.swapped else tile.operands
-    reductions = [_in_order(axis, axes.swapped) for axis in tile.reductions]
+    reductions = [in_order(axis, axes.swapped) for axis in tile.reductions]
     inside = tuple(reductions[-BLOCK_REDUCTIONS:])
     outside = tuple(reductions[:-BLOCK_REDUCTIONS])
     if not outside:
@@ -125,6 +60,8 @@ def lower_gemm(
     depth = 1
     for axis in inside:
         depth *= axis.extent
+    lanes = full_lanes(isa, tile.in_type, tile.out_type)
+    has_parts = room is not None and not outside and takes_parts(tile, axes, lanes, depth, isa)
     blocking = choose_blocking(
         axes.lanes.extent,
         axes.columns.extent,
@@ -134,8 +71,12 @@ def lower_gemm(
         tile.out_type,
         most_columns(axes.columns.strides[1]),
         tile.flushes,
+        has_parts,
     )
-    blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
+    room = room if has_parts else None
+    blocks = _GemmBlocks(
+        tile, axes, operands, inside, outside, blocking, isa, accumulator, marks, room
+    )
     body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
 
@@ -163,6 +104,9 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
     isa: Isa
     accumulator: Accumulator | None
     marks: Marks | None
+    room: Address | None
+    has_parts: bool = False
+    """A is the room, which holds the rows of the blocks in parts; ``room`` is None."""
 
     def row_panel(self, cut: Cut) -> tuple[KernelNode, ...]:
         """The blocks of one cut of M: full panels in a loop, a partial last vector apart."""
@@ -182,6 +126,8 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         return nodes
 
     def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
+        if self.room is not None:
+            return self._columns_of_parts(self.room, rows, row, masked)
         brought = self._brought(rows)
         if brought is not None:
             return self._bringing_columns(rows, row, masked, brought)
@@ -190,6 +136,41 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             body = self._block(rows.size, cut, row, masked, self._brings(cut))
             nodes += body if self._repeats(cut) else self._loop(self._blocks_of(cut), body)
         return nodes
+
+    def _columns_of_parts(
+        self, room: Address, rows: Cut, row: int, masked: bool
+    ) -> tuple[KernelNode, ...]:
+        """The blocks of columns of some rows, which are copied before; not a vector left over."""
+        if rows.size % 2:
+            columns = self._blocking_of_one_vector().columns
+            one = replace(self, blocking=replace(self.blocking, columns=columns), room=None)
+            return one._columns(rows, row, masked)
+        a, *others = self.operands
+        source = Address(
+            slot=a.slot, offset_bytes=a.offset_bytes + row * self.axes.lanes.strides[0]
+        )
+        lanes = (self.blocking.lanes, self._last_lanes(masked))
+        loops = _all_loops(self.inside)
+        copied = part_copy(self.tile, (source, room), loops, lanes, rows.size)
+        blocks = replace(
+            self,
+            operands=(room, *others),
+            inside=reductions_in_parts(copied, loops),
+            room=None,
+            has_parts=True,
+        )
+        return (copied, *blocks._columns(rows, row, masked))
+
+    def _blocking_of_one_vector(self) -> Blocking:
+        return choose_blocking(
+            self.blocking.lanes,
+            self.axes.columns.extent,
+            self._depth,
+            self.isa,
+            self.tile.in_type,
+            self.tile.out_type,
+            most_columns(self.axes.columns.strides[1]),
+        )
 
     def _bringing_columns(
         self, rows: Cut, row: int, masked: bool, brought: Brought
@@ -279,6 +260,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             Address(slot=address.slot, offset_bytes=address.offset_bytes + m * row + n * cut.start)
             for address, (m, n) in zip(self.operands, starts, strict=True)
         )
+        a = self.operands[0] if self.has_parts else a
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
             blocks = cut.count if self._repeats(cut) else 1
@@ -350,19 +332,19 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             repeats=blocks > 1,
             brings=brings,
             depth=self._fixed_depth(vectors, columns),
+            parts=self.has_parts,
         )
-        missing = BLOCK_REDUCTIONS - len(self.inside)
-        loops = (TileAxis(1, (0, 0, 0)),) * missing + self.inside
         reduction = tuple(
-            value for axis in reversed(loops) for value in (axis.extent, *axis.strides[:2])
+            value
+            for axis in reversed(_all_loops(self.inside))
+            for value in (axis.extent, *axis.strides[:2])
         )
-        last_lanes = self.blocking.last_lanes if masked else self.blocking.lanes
         arguments = (
             *reduction,
             self.axes.columns.strides[1],
             c_n,
             int(accumulate),
-            last_lanes,
+            self._last_lanes(masked),
             lane_strides[0],
             c_m,
             self.tile.ahead[0 if self.axes.swapped else 1],
@@ -371,6 +353,9 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             *((self.tile.ahead[1 if self.axes.swapped else 0],) if brings else ()),
         )
         return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+    def _last_lanes(self, masked: bool) -> int:
+        return self.blocking.last_lanes if masked else self.blocking.lanes
 
     def _walks_b(self, vectors: int, columns: int) -> bool:
         """True where a block gains by knowing that the elements of a column of B are adjacent."""
@@ -385,6 +370,12 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def _is_b_adjacent(self) -> bool:
         return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width
+
+
+def _all_loops(inside: tuple[TileAxis, ...]) -> tuple[TileAxis, ...]:
+    """The reductions of a block, those that are missing in front."""
+    missing = BLOCK_REDUCTIONS - len(inside)
+    return (TileAxis(1, (0, 0, 0)),) * missing + inside
 
 
 def _split(cut: Cut, count: int) -> Iterator[Cut]:

@@ -15,6 +15,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -43,6 +44,8 @@ def describe_kernel(kernel: Kernel) -> str:
             return _batch_kernel(kernel)
         case TransposeCopy() | PermuteCopy() | RunCopy():
             return _copy(kernel)
+        case PartCopy():
+            return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
         case WalkedSum() | WalkedDots() | WalkedSampledSum() | WalkedScatter():
             return _walk(kernel)
         case BringLines():
@@ -55,7 +58,9 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
     match kernel:
         case GemmBlock():
             access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
-            flags = _set(("masked", kernel.masked), ("brings A", kernel.brings))
+            flags = _set(
+                ("masked", kernel.masked), ("brings A", kernel.brings), ("A in parts", kernel.parts)
+            )
             return (
                 f"GemmBlock {kernel.in_type.value} {_rows(kernel)}×{kernel.columns} "
                 f"({kernel.vectors} vectors of {kernel.lanes} × {kernel.columns} columns; "

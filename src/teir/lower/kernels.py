@@ -39,7 +39,8 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
     many blocks are formed, each ``columns`` columns beyond the one before. With ``brings`` it is
     a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is
-    ``depth``, and batch and outer are 1.
+    ``depth``, and batch and outer are 1. ``parts`` (complex types, vectors even in number): A lies
+    as `PartCopy` writes it, whole vectors, the last one too.
     """
 
     in_type: DataType
@@ -55,6 +56,24 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     repeats: bool = False
     brings: bool = False
     depth: int | None = None
+    parts: bool = False
+
+
+class PartCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """room[...] = A[..., m] in parts: of two vectors the real numbers, then the imaginary ones.
+
+    For every value of (outer, batch, k) in order ``vectors`` vectors of ``lanes`` complex elements,
+    adjacent in A along m and an even number, are written as so many vectors of numbers, the first
+    of each pair the real ones of both. With ``masked`` only the first ``last_lanes`` lanes of the
+    last vector exist; what is written for the others is nothing anybody reads.
+
+    Operands: A, room. Arguments, in order: k, a_k, batch, a_batch, outer, a_outer, last_lanes.
+    """
+
+    data_type: DataType
+    lanes: int
+    vectors: int
+    masked: bool
 
 
 class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -355,6 +374,7 @@ class BringLines(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Kernel = (
     GemmBlock
+    | PartCopy
     | PanelBlock
     | TileProduct
     | ProductSum

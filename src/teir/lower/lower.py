@@ -71,8 +71,9 @@ from teir.lower.kernel_program import (
     Slot,
     Storage,
 )
-from teir.lower.kernels import PermuteCopy, RunCopy, TileProduct, permute_room_bytes
+from teir.lower.kernels import PartCopy, PermuteCopy, RunCopy, TileProduct, permute_room_bytes
 from teir.lower.panels import blocks_of_loop
+from teir.lower.parts import part_copy_room
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
@@ -168,6 +169,8 @@ def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
             return permute_room_bytes(isa)
         case TileProduct():
             return tile_product_room(call)
+        case PartCopy():
+            return part_copy_room(call)
         case _:
             return accumulator.bytes
 

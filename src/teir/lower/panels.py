@@ -19,7 +19,7 @@ from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
-from teir.lower.gemm import GemmAxes
+from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
 from teir.lower.turned_runs import Turned, TurnedRuns

@@ -7,20 +7,17 @@ themselves, and all reductions run inside the call. The order of sums is that of
 from __future__ import annotations
 
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
 from teir.lower.contraction_tile import ContractionTile
+from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call
 from teir.lower.kernels import TileProduct
 from teir.lower.tile_room import GROUP_STEPS, TILE_SIDE, most_packed, room_bytes
 from teir.target import Isa
-
-if TYPE_CHECKING:
-    from teir.lower.gemm import GemmAxes
 
 _LEAST_PRODUCTS = 8192
 """Below, configuring the registers takes longer than the products by vectors."""

@@ -34,6 +34,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """True where what the second cache loses is worth asking for again in time."""
         return is_third_cache_far(self.l2_bytes, self.l3_bytes)
 
+    @property
+    def copies_parts(self) -> bool:
+        """True where register blocks read complex rows in parts (`teir.lower.parts`).
+
+        Processors with tile registers multiply twice a cycle, and turning vectors costs products.
+        """
+        return self.has_tiles
+
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""
         return max(1, self.vector_bytes // width)

@@ -24,6 +24,13 @@ _SAVED_BY_HEIGHT = 0.08
 """The part of their products that rows of so few vectors lose when they are read where they lie."""
 _PAIR_COLUMN = 2.4
 """Multiply-adds of BF16 pairs in whose time two factors of B meet and are spread."""
+_LEAST_COLUMNS = 18
+"""Columns of a tile from which its rows are copied in parts."""
+_LOW_PAIR = 0.07
+_ODD_VECTOR = 0.25
+_THREE_VECTORS = 0.5
+"""What complex panels of two vectors, of a vector left over and of three take beyond their vectors
+where rows are copied in parts (`teir.lower.parts`), in vectors of high panels."""
 
 
 def panel_of(shape: ProductShape, machine: Machine) -> int:
@@ -31,6 +38,7 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
 
     Where both do as well, the one that leaves a higher last panel. Of BF16 fewer panels,
     in each of which every column waits for its factors; one lower than a vector waits longest.
+    Four vectors where rows are copied in parts, pair by pair.
     """
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
@@ -42,6 +50,8 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
         return tile_panel(rows)
     if rows <= 4 * lanes:
         return rows
+    if _are_parts(shape, machine):
+        return 4 * lanes
 
     is_pairs = shape.a.data_type is DataType.BF16
 
@@ -65,16 +75,37 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
         return tile_rows(rows, outer)
     most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
 
-    def worth(count: int) -> tuple[int, bool, int]:
-        return (_vectors(outer, rows, count, lanes), count * rows < 3 * lanes, count)
+    are_parts = _are_parts(shape, machine)
+
+    def worth(count: int) -> tuple[float, bool, int]:
+        vectors = _vectors(outer, rows, count, lanes, are_parts)
+        return vectors, count * rows < 3 * lanes, count
 
     return min(range(1, most + 1), key=worth)
 
 
-def _vectors(outer: int, rows: int, count: int, lanes: int) -> int:
+def _are_parts(shape: ProductShape, machine: Machine) -> bool:
+    """True where register blocks read rows in parts, as far as types and extents say."""
+    is_complex = shape.a.data_type.is_complex and shape.out.data_type.is_complex
+    columns = 1 if shape.n is None else shape.n.extent
+    return machine.copies_parts and is_complex and columns >= _LEAST_COLUMNS
+
+
+def _vectors(outer: int, rows: int, count: int, lanes: int, are_parts: bool) -> float:
     """Vectors of ``outer`` rows of ``rows``, ``count`` of which lie side by side."""
     whole, left = divmod(outer, count)
-    return whole * -(-count * rows // lanes) + -(-left * rows // lanes)
+    high, low = -(-count * rows // lanes), -(-left * rows // lanes)
+    if not are_parts:
+        return whole * high + low
+    return whole * _height_in_parts(high) + _height_in_parts(low)
+
+
+def _height_in_parts(vectors: int) -> float:
+    """The time of a panel in vectors of high panels."""
+    if vectors == 3:
+        return vectors + _THREE_VECTORS
+    is_low = vectors % 4 // 2
+    return vectors + _LOW_PAIR * is_low + _ODD_VECTOR * (vectors % 2)
 
 
 def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
@@ -88,8 +119,9 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
         return False
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     outer, rows = shape.m_outer[-1].extent, shape.m.extent
-    before = _vectors(outer, rows, 1, lanes)
-    after = _vectors(outer, rows, count, lanes)
+    are_parts = _are_parts(shape, machine)
+    before = _vectors(outer, rows, 1, lanes, are_parts)
+    after = _vectors(outer, rows, count, lanes, are_parts)
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
         products: float = (before - after) * shape.columns

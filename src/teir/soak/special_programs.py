@@ -16,6 +16,7 @@ from teir.ir.parsing import parse_program
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
+_COMPLEX = (DataType.C64, DataType.C128)
 _SWEPT = (DataType.FP32, DataType.FP64, DataType.TF32, DataType.C64, DataType.C128)
 _GAP = 3
 """Elements between rows, so that a stride is no extent."""
@@ -62,6 +63,9 @@ def _all() -> Iterator[Special]:
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
+    for kind in _COMPLEX:
+        for reductions in (1, 3):
+            yield _special(f"rows in parts, {reductions} reductions", kind, _parts, reductions)
     for kind in (*_REAL, DataType.BF16, DataType.C128):
         yield _special("a streamed copy of runs", kind, _copied_runs)
         yield _special("a copy of what is far", kind, _brought)
@@ -361,6 +365,22 @@ def _flushing(remainder: int, out: DataType, order: str, along: str) -> str:
     n, k = _small(remainder)
     extents = {"m": n + 1, "n": n, "k": k} | {along: remainder}
     return _flushing_product(extents, out, order)
+
+
+def _parts(remainder: int, kind: DataType, reductions: int) -> str:
+    """Rows of vectors in pairs and of one left over, columns enough to copy the rows for."""
+    w, m, n = kind.width, 1 + remainder, 18 + remainder % 7
+    extents = (2, 3, 1 + remainder % 9)[3 - reductions :]
+    axes, a, b = "", (m + _GAP) * w, w
+    for number, extent in reversed(list(enumerate(extents))):
+        axes = f"axis k{number} = {extent}: in0 {a}, in1 {b}\n{axes}"
+        a, b = (a * extent + _GAP * w), (b * extent + _GAP * w)
+    depth = ", ".join(f"k{number}" for number in range(reductions))
+    return f"""{_head(in0=kind, in1=kind, out=kind)}{axes}axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {b}, out {(m + _GAP) * w}
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[{depth}])
+do_gemm: gemm
+"""
 
 
 def _for_tiles(remainder: int, out: DataType, order: str, along: str) -> str:

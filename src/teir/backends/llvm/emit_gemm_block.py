@@ -16,6 +16,7 @@ from teir.backends.llvm.emit_pairs import (
     pair_rows,
     takes_pairs,
 )
+from teir.backends.llvm.emit_parts import as_elements, in_parts
 from teir.backends.llvm.emit_products import Arithmetic
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.layout import argument_bytes
@@ -115,7 +116,7 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         reads,
         together,
         text.value(f"mul i64 {b_n}, {together}"),
-        *_vectors(text, kernel, isa, arguments, a, last),
+        *_vectors(text, kernel, isa, arguments, a, None if kernel.parts else last),
         *_vectors(text, kernel, isa, arguments, c, last),
         *((text.fresh(), text.fresh()) if kernel.repeats else ("%B", "%C")),
         multiples,
@@ -192,7 +193,7 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
             stored = load(text, lanes, shift_pointer(text, address, offset))
             wide = widen(text, block.kernel.out_type, block.isa, stored, lanes.numbers)
             rows.append(without_subnormals(text, block, wide))
-        first.append(rows if block.pairs is None else as_permuted(text, rows))
+        first.append(_as_held(text, block, rows))
     text.effect("br label %loop")
     return first
 
@@ -201,7 +202,7 @@ def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
     """The block's results, rounded to their type."""
     c_n = block.arguments.read(text, "c_n")
     for column, held in enumerate(sums):
-        rows = held if block.pairs is None else as_ordered(text, held)
+        rows = _as_stored(text, block, held)
         address = _column_of_c(text, block, c_n, column)
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
             if block.pairs is not None and block.kernel.out_type is DataType.BF16:
@@ -209,6 +210,19 @@ def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
             else:
                 stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)
+
+
+def _as_held(text: FunctionText, block: Block, rows: list[str]) -> list[str]:
+    """Vectors of C as they are summed."""
+    if block.kernel.parts:
+        return in_parts(text, block.arithmetic, rows)
+    return rows if block.pairs is None else as_permuted(text, rows)
+
+
+def _as_stored(text: FunctionText, block: Block, held: list[str]) -> list[str]:
+    if block.kernel.parts:
+        return as_elements(text, block.arithmetic, held)
+    return held if block.pairs is None else as_ordered(text, held)
 
 
 def _column_of_c(text: FunctionText, block: Block, c_n: str, column: int) -> str:

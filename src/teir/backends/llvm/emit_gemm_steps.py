@@ -22,6 +22,7 @@ from teir.backends.llvm.emit_pairs import (
     load_pair_scale,
     load_single_scale,
 )
+from teir.backends.llvm.emit_parts import add_product_of_parts
 from teir.backends.llvm.emit_products import (
     Scale,
     add_product,
@@ -38,6 +39,8 @@ def emit_step(
     kernel, kind = block.kernel, block.arithmetic
     if kernel.brings:
         prefetch_of_a(text, block, a)
+    if kernel.parts:
+        return _step_in_parts(text, block, a, b, sums)
     factors = []
     for lanes, offset in zip(block.a, block.a_offsets, strict=True):
         stored = load(text, lanes, shift_pointer(text, a, offset))
@@ -64,6 +67,21 @@ def emit_step(
                 for factor, row in zip(factors, rows, strict=True)
             ]
         )
+    return following
+
+
+def _step_in_parts(
+    text: FunctionText, block: Block, a: str, b: tuple[str, ...], sums: Accumulators
+) -> Accumulators:
+    kind = block.arithmetic
+    factors = [
+        load(text, lanes, shift_pointer(text, a, offset))
+        for lanes, offset in zip(block.a, block.a_offsets, strict=True)
+    ]
+    following = []
+    for column, held in enumerate(sums):
+        scale = load_scale(text, kind, _column_of_b(text, block, b, column))
+        following.append(add_product_of_parts(text, kind, factors, scale, held))
     return following
 
 

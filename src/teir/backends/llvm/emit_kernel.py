@@ -17,6 +17,7 @@ from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
 from teir.backends.llvm.emit_gemm_block import gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
+from teir.backends.llvm.emit_part_copy import PART_COPY_ARGUMENTS, emit_part_copy_body
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
@@ -51,6 +52,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -85,7 +87,7 @@ def kernel_operands(kernel: Kernel) -> int:
             return len(kernel.accesses)
         case DotRows():
             return kernel.inputs + 1
-        case TransposeCopy():
+        case TransposeCopy() | PartCopy():
             return 2
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
@@ -108,6 +110,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return gemm_arguments(kernel)
         case PanelBlock():
             return panel_arguments(kernel)
+        case PartCopy():
+            return PART_COPY_ARGUMENTS
         case TileProduct():
             return TILE_PRODUCT_ARGUMENTS
         case ProductSum():
@@ -213,6 +217,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_gemm_body(kernel, isa).text()
         case PanelBlock():
             return emit_panel_body(kernel, isa).text()
+        case PartCopy():
+            return emit_part_copy_body(kernel, isa).text()
         case TileProduct():
             return emit_tile_product_body(kernel, isa, _operand_names(kernel)).text()
         case ProductSum():

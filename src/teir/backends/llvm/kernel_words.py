@@ -14,6 +14,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    PartCopy,
     PermuteCopy,
     ProductSum,
     RowSweep,
@@ -52,7 +53,12 @@ def kernel_words(kernel: Kernel) -> str:
             adjacent = "_adjacent" if kernel.b_adjacent else ""
             repeats = ("_repeats" if kernel.repeats else "") + ("_brings" if kernel.brings else "")
             depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
+            depth += "_parts" if kernel.parts else ""
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
+        case PartCopy():
+            mask = "_masked" if kernel.masked else ""
+            shape = f"{kernel.vectors}_lanes{kernel.lanes}{mask}"
+            return f"parts_{kernel.data_type.value}_{shape}".lower()
         case PanelBlock():
             return _panel_words(kernel)
         case TileProduct():

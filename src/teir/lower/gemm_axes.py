@@ -1,0 +1,81 @@
+"""The axes of GEMM-shaped tiles: which of them are rows, columns and loops of register blocks.
+
+An axis is M-like when only in0 and the output move along it, N-like when only in1 and the output
+do, and a reduction when the output does not move (Table 10.6.1 looks at strides, never at the
+name of a role). Lanes run along the axis on which the output and one input are adjacent; if that
+input is in1, the inputs are swapped.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from teir.lower.axes import TileAxis
+from teir.lower.contraction_tile import ContractionTile
+
+_EASE = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
+"""Of lanes that are adjacent on the input, and on the output."""
+
+
+class GemmAxes(msgspec.Struct, frozen=True, gc=False):
+    """The axes of a GEMM-shaped tile; strides already in the order A, B, C."""
+
+    lanes: TileAxis
+    columns: TileAxis
+    loops: tuple[TileAxis, ...]
+    swapped: bool
+
+
+def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
+    """The axes a register block takes; None where no axis separates the two inputs."""
+    if len(tile.operands) != 3:
+        return None
+    candidates = [
+        (_lane_worth(axis, tile), -number, axis)
+        for number, axis in enumerate(tile.free)
+        if (axis.strides[0] == 0) != (axis.strides[1] == 0)
+    ]
+    if not candidates:
+        return None
+    lane_axis = max(candidates)[2]
+    swapped = lane_axis.strides[0] == 0
+    rest = [axis for axis in tile.free if axis is not lane_axis]
+    still = 1 if swapped else 0
+    movable = [axis for axis in rest if axis.strides[still] == 0]
+    columns = max(movable, key=lambda axis: axis.extent, default=TileAxis(1, (0, 0, 0)))
+    loops = tuple(in_order(axis, swapped) for axis in rest if axis is not columns)
+    if columns.extent == 1 and lane_axis.strides[still] != tile.in_type.width:
+        return _one_lane(tile, lane_axis, rest)
+    return GemmAxes(in_order(lane_axis, swapped), in_order(columns, swapped), loops, swapped)
+
+
+def single_elements(tile: ContractionTile) -> GemmAxes:
+    """Blocks of one element: what fits any tile of two inputs."""
+    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
+    return GemmAxes(lanes, TileAxis(1, (0, 0, 0)), tile.free, False)
+
+
+def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> GemmAxes:
+    """A matrix by a vector along rows: one chain per row beats gathering every step's lanes."""
+    lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
+    swapped = axis.strides[0] != 0
+    loops = tuple(in_order(other, swapped) for other in rest)
+    return GemmAxes(lanes, in_order(axis, swapped), loops, swapped)
+
+
+def _lane_worth(axis: TileAxis, tile: ContractionTile) -> float:
+    """Share of useful lanes times the ease of access; ties go to in0."""
+    width = tile.in_type.width
+    source = axis.strides[0] or axis.strides[1]
+    unit_input = source == width
+    unit_output = axis.strides[2] == tile.out_type.width
+    prefer_in0 = 1.0 if axis.strides[0] else 0.999
+    return _EASE[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
+
+
+def in_order(axis: TileAxis, swapped: bool) -> TileAxis:
+    """``axis`` with the inputs' strides in the order A, B."""
+    if not swapped:
+        return axis
+    first, second, output = axis.strides
+    return TileAxis(axis.extent, (second, first, output))
