@@ -18,6 +18,7 @@ from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.factoring import factored
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, sparse_loops
 from teir.search.sparse.statement import Statement
+from teir.target import LINE_BYTES
 
 _CALL = 35.0
 """Nanoseconds of one kernel call from the table."""
@@ -224,13 +225,30 @@ def _traffic(
     runs = visits / 48 if blocks and place.times > 1 else visits
     for access in nest.inputs:
         tile = prod(problem.symbols[index] for index in access.indices if index in inner)
-        moved = tile * problem.element_bytes * (visits if tile < 4096 else runs)
+        row = tile * problem.element_bytes + _split_bytes(problem, access, inner)
+        moved = row * (visits if tile < 4096 else runs)
         nanoseconds += _far(problem, problem.bytes_of(access), moved)
     tile = prod(problem.symbols[index] for index in nest.output.indices if index in inner)
     if tile * problem.element_bytes > _SECOND_CACHE // 4:
         moved = (_UPDATE if runs > 1 else 1) * tile * problem.element_bytes * runs
         nanoseconds += _far(problem, problem.bytes_of(nest.output), moved)
     return nanoseconds
+
+
+def _split_bytes(problem: Problem, access: Access, inner: tuple[str, ...]) -> int:
+    """What a scattered row of an operand moves beside itself.
+
+    Arrays begin inside a line, so that rows of n lines touch n + 1; rows of temporaries begin with
+    one. Fibres of deeper levels gather scattered rows; those of matrices have neighbours that
+    gather the same lines.
+    """
+    statement = problem.statement
+    if access.tensor not in {one.tensor for one in statement.inputs}:
+        return 0
+    last = access.indices[-1:]
+    deep = {i for one in statement.inputs for i in statement.compressed_indices(one.tensor)[1:]}
+    is_row = last != () and last[0] in inner and last[0] not in deep
+    return LINE_BYTES if is_row and deep.intersection(access.indices) else 0
 
 
 def _far(problem: Problem, size: float, moved: float) -> float:
