@@ -48,7 +48,7 @@ from teir.pipeline.row_patterns import (
     row_terms,
     shares,
 )
-from teir.pipeline.sparse_numbers import signed_number
+from teir.pipeline.sparse_numbers import in_type, signed_number
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
@@ -265,9 +265,8 @@ def _summed(
     arrays = []
     for one in _operands(row):
         level = last_level(one)
-        parts = (level.pos, width), (level.crd, width), (one.values, numbers)
-        pos, crd, values = (array.astype(dtype, copy=False) for array, dtype in parts)
-        arrays.append((pos, crd, values))
+        pos, crd = (array.astype(width, copy=False) for array in (level.pos, level.crd))
+        arrays.append((pos, crd, in_type(one.values, numbers)))
     right = arrays[1] if len(arrays) > 1 else None
     made = sum_term(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
     found = [one.held.array for one in term.factors if one.stored is None]

@@ -22,6 +22,7 @@ from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps
 from teir.pipeline.sparse_stages import stages_of
 from teir.pipeline.sparse_tuning import tune_sparse
+from teir.pipeline.tensor_views import in_tensors
 from teir.runtime.runtime import current
 
 
@@ -46,17 +47,28 @@ def sparse_einsum(
     tune: bool,
 ) -> Any:
     """The result; the call is known by the text ``asked`` from then on. Raises TeirError."""
-    assignment = _assignment(subscripts, operands)
-    held = hold_all(assignment, operands)
-    problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
-    if tune:
-        tune_sparse(problem, held)
-    *temporaries, stage = stages_of(problem, held)
-    result = run_steps(stage.problem, held, stage.steps, out)
-    if asked is not None and dtype is None and not temporaries:
-        call = call_of(problem, operands, held, stage.steps)
-        sparse_calls().keep((asked, threads, out_levels), operands, call)
-    return result
+    is_known = asked is not None and dtype is None
+
+    def computed(given: Sequence[Any], target: Any) -> Any:
+        key = (asked, threads, out_levels)
+        if is_known and given is not operands and not tune:
+            result = sparse_calls().run(key, given, target)
+            if result is not NotImplemented:
+                return result
+        assignment = _assignment(subscripts, given)
+        held = hold_all(assignment, given)
+        problem = sparse_problem(
+            assignment, held, out_levels=out_levels, dtype=dtype, threads=threads
+        )
+        if tune:
+            tune_sparse(problem, held)
+        *temporaries, stage = stages_of(problem, held)
+        result = run_steps(stage.problem, held, stage.steps, target)
+        if is_known and not temporaries:
+            sparse_calls().keep(key, given, call_of(problem, given, held, stage.steps))
+        return result
+
+    return in_tensors(operands, out, computed)
 
 
 def sparse_calls() -> SparseCalls:

@@ -78,13 +78,13 @@ def hold(name: str, value: Any) -> Held:
 def _shared(name: str, value: Any) -> Sparse | None:
     """The caller's own memory as levels, looked at; None where it has to be converted."""
     if isinstance(value, Sparse):
-        if not value.is_frozen and not _is_walkable(value):
+        if not value.is_frozen and not is_walkable(value):
             value.require_valid(name)
         return value
     if not _is_compressed(value):
         return None
     made = adapt(name, value, checked=False)
-    return made if _is_walkable(made) else None
+    return made if is_walkable(made) else None
 
 
 def _is_compressed(value: Any) -> bool:
@@ -97,7 +97,7 @@ def _is_compressed(value: Any) -> bool:
     return len(value.shape) == 2 and computed_with(data.dtype)
 
 
-def _is_walkable(made: Sparse) -> bool:
+def is_walkable(made: Sparse) -> bool:
     """What compiled code says of every level."""
     fibres = 1
     for extent, level in zip(made.level_extents, made.stored, strict=True):

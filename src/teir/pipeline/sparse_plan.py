@@ -21,6 +21,7 @@ from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
 from teir.pipeline.sparse_schedule import Scheduled
 from teir.pipeline.sparse_stages import Stage, stages_of
+from teir.pipeline.tensor_views import in_tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,9 @@ class SparsePlan:
         Raises TeirError before anything is written: operands other than planned for (TEIR688),
         index arrays that are none (TEIR672 to TEIR674), a wrong ``out`` (TEIR686).
         """
+        return in_tensors(operands, out, self._computed)
+
+    def _computed(self, operands: Sequence[Any], out: Any) -> Any:
         result = self.calls.run(None, operands, out)
         if result is not NotImplemented:
             return result

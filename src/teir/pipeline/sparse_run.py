@@ -22,6 +22,7 @@ from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_numbers import in_type
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rings import ring_of
@@ -29,6 +30,7 @@ from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
 from teir.pipeline.sparse_terms import Term, term_of
+from teir.pipeline.tensor_views import as_tensor
 from teir.search.sparse.row_program import MINUS
 
 
@@ -120,7 +122,7 @@ def run_steps(
         elif whole is not target:
             target[...] = whole
         return out
-    whole = whole.astype(problem.result_type.numpy_dtype(), copy=False)
+    whole = in_type(whole, problem.result_type.numpy_dtype())
     return _in_kind(whole, held)
 
 
@@ -179,7 +181,7 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
             total += values
     if total is None:
         total = np.zeros(result.nnz, compute)
-    values = total.astype(problem.result_type.numpy_dtype(), copy=False)
+    values = in_type(total, problem.result_type.numpy_dtype())
     return owned(result.shape, result.format, result.stored, values)
 
 
@@ -216,7 +218,7 @@ def run_at_once(problem: SparseProblem, rows: RowSum) -> Sparse:
         problem.threads,
     )
     dtype = problem.result_type.numpy_dtype()
-    return made if made.dtype == dtype else made.with_values(made.values.astype(dtype))
+    return made if made.dtype == dtype else made.with_values(in_type(made.values, dtype))
 
 
 def pattern_of(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
@@ -270,10 +272,7 @@ def arrays_of(step: Step, program: Program, output: Sequence[Array]) -> list[Arr
         given.append(np.full(1, -1.0))
     dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
     own = output[: len(dtypes) - len(given)]
-    return [
-        array if array.dtype == dtype else array.astype(dtype)
-        for array, dtype in zip((*given, *own), dtypes, strict=True)
-    ]
+    return [in_type(array, dtype) for array, dtype in zip((*given, *own), dtypes, strict=True)]
 
 
 def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
@@ -320,9 +319,5 @@ def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> 
 def _in_kind(result: Array, held: Mapping[str, Held]) -> Any:
     """In the library of the operands: PyTorch's where one is a tensor, else NumPy's."""
     if any(one.is_torch for one in held.values()):
-        import torch
-
-        if result.dtype.name == "bfloat16":
-            return torch.from_numpy(result.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(np.asarray(result, order="C"))
+        return as_tensor(result)
     return result[()] if result.ndim == 0 else result

@@ -1,0 +1,90 @@
+"""Tensors of PyTorch in calls with sparse operands: the same arrays for the same tensor.
+
+Calls are known by the identity of their operands. A tensor gives new objects for its parts every
+time it is asked: what was made of it is kept while it lives and its parts lie where they lay.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.sparse import Sparse
+from teir.arrays.sparse_adapters import adapt, torch_values
+from teir.pipeline.sparse_operands import is_walkable
+from teir.runtime.runtime import current
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A tensor in compressed rows, and where its parts lie."""
+
+    tensor: weakref.ref[Any]
+    parts: tuple[int, ...]
+    made: Sparse
+
+
+def in_tensors(
+    operands: Sequence[Any], out: Any, compute: Callable[[Sequence[Any], Any], Any]
+) -> Any:
+    """What ``compute(operands, out)`` gives for these operands, a tensor where one of them is."""
+    torch = sys.modules.get("torch")
+    if torch is None or not any(isinstance(one, torch.Tensor) for one in operands):
+        return compute(operands, out)
+    views = [_view(one) if isinstance(one, torch.Tensor) else one for one in operands]
+    if any(view is None for view in views):
+        return compute(operands, out)
+    is_plain = isinstance(out, torch.Tensor) and _is_plain(out)
+    made = compute(views, torch_values(out) if is_plain else out)
+    if out is not None:
+        return out
+    return made if isinstance(made, Sparse) else as_tensor(made)
+
+
+def as_tensor(array: Any) -> Any:
+    """The array as a tensor of PyTorch that shares its memory."""
+    torch = sys.modules["torch"]
+    array = np.asarray(array, order="C")
+    if array.dtype.kind == "V":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _view(tensor: Any) -> Any:
+    """Its memory as an array or as rows; None where each call has to look or to convert."""
+    if not _is_plain(tensor):
+        return None
+    match str(tensor.layout):
+        case "torch.strided":
+            return torch_values(tensor)
+        case "torch.sparse_csr":
+            return _rows(tensor)
+        case _:
+            return None
+
+
+def _is_plain(tensor: Any) -> bool:
+    is_here = tensor.device.type == "cpu" and not tensor.requires_grad
+    return bool(is_here and not tensor.is_conj() and not tensor.is_neg())
+
+
+def _rows(tensor: Any) -> Sparse | None:
+    parts = tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    seen = tuple(number for part in parts for number in (part.data_ptr(), part.numel()))
+    views = current().once("rows of tensors", dict[int, _Seen])
+    known = views.get(id(tensor))
+    if known is not None and known.tensor() is tensor and known.parts == seen:
+        return known.made
+    if parts[0].dim() != 1 or parts[2].dim() != 1:
+        return None
+    made = adapt("tensor", tensor, checked=False)
+    if not is_walkable(made):
+        return None
+    key = id(tensor)
+    views[key] = _Seen(weakref.ref(tensor, lambda _: views.pop(key, None)), seen, made)
+    return made
