@@ -17,8 +17,9 @@ from teir.lower.elementwise import lower_elementwise
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Address, KernelNode, KernelProgram, Slot, Storage
-from teir.lower.kernels import PermuteCopy, RunCopy, permute_scratch_bytes
+from teir.lower.kernels import PermuteCopy, RunCopy, StreamCopy, permute_scratch_bytes
 from teir.lower.permutation import lower_permutation
+from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.target import Isa
 
 ROOM = Address(slot=2, offset_bytes=0)
@@ -98,6 +99,11 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
         nodes = lower_permutation(axes, operands, width, True, ROOM, isa)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
+            if isinstance(kernel, StreamCopy):
+                assert isa is Isa.AMX
+                assert 1 <= prod(words[0:3]) <= STREAMED_ROWS
+                assert 64 // width <= prod(words[6:9]) <= STREAMED_COLUMNS
+                continue
             assert isinstance(kernel, PermuteCopy | RunCopy)
             unit = words[22] if isinstance(kernel, RunCopy) else 1
             rows, columns = prod(words[0:3]), prod(words[6:9])
@@ -116,7 +122,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
 def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
     axes = axes_of((3464, 3464), (1, 0), 0, 4)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    nodes = lower_permutation(axes, operands, 4, False, ROOM, isa)
     assert nodes is not None
     pieces = [4 * call.arguments[19] for call in calls_below(nodes)]
     assert all(least <= piece <= most for piece in pieces)
@@ -131,8 +137,32 @@ def test_outputs_go_past_the_caches_from_a_size_on(isa: Isa, megabytes: int) -> 
         nodes = lower_elementwise(
             Operation.COPY, axes, operands, types, isa, output_bytes, room=ROOM
         )
-        streams = {call.arguments[21] for call in calls_below(nodes)}
-        assert streams == {int(output_bytes >= megabytes << 20)}
+        streams = {
+            isinstance(call.kernel, StreamCopy) or call.arguments[21] == 1
+            for call in calls_below(nodes)
+        }
+        assert streams == {output_bytes >= megabytes << 20}
+
+
+@pytest.mark.parametrize(
+    ("extents", "data_type", "isa", "is_streamed"),
+    [
+        ((700, 600), DataType.FP32, Isa.AMX, True),
+        ((700, 600), DataType.FP32, Isa.AVX512, False),
+        ((350, 300), DataType.FP64, Isa.AMX, True),
+        ((700, 300), DataType.FP32, Isa.AMX, False),
+        ((200, 600), DataType.FP32, Isa.AMX, False),
+        ((1400, 1200), DataType.FP16, Isa.AMX, False),
+    ],
+)
+def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_streamed) -> None:
+    axes = axes_of(extents, (1, 0), 0, data_type.width)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    for stream in (False, True):
+        nodes = lower_permutation(axes, operands, data_type.width, stream, ROOM, isa)
+        kinds = {isinstance(call.kernel, StreamCopy) for call in calls_below(nodes)}
+        assert kinds == {is_streamed and stream}
+        assert copied(nodes, axes, data_type.width)
 
 
 def calls_below(nodes):

@@ -25,6 +25,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -35,6 +36,7 @@ from teir.lower.walked_kernels import (
     WalkedScatter,
     WalkedSum,
 )
+from teir.target import LINE_BYTES
 
 _SECONDS_PER_STEP = 0.3e-9
 """One vector multiply-add, or one vector loaded and stored, with some waiting for memory."""
@@ -117,5 +119,8 @@ def _steps(call: Call) -> float:
                 * prod(call.arguments[6:9])
             )
             return 4 * (1 + elements * prod(call.arguments[12:14]) / kernel.lanes)
+        case StreamCopy():
+            elements = prod((*call.arguments[0:3], *call.arguments[6:9], *call.arguments[12:14]))
+            return 2 * (1 + elements * kernel.element_bytes / LINE_BYTES)
         case _:
             assert_never(kernel)

@@ -46,6 +46,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -227,7 +228,7 @@ class _Machine:
                 walked.walked_scatter(self.memory, call.kernel, call)
             case TransposeCopy():
                 tiles.transpose_copy(self.memory, call.kernel, call)
-            case PermuteCopy():
+            case PermuteCopy() | StreamCopy():
                 tiles.permute_copy(self.memory, call.kernel, call, 1)
             case RunCopy():
                 tiles.permute_copy(self.memory, call.kernel, call, call.arguments[-1])

@@ -26,6 +26,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -220,7 +221,9 @@ def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
     target[...] = source
 
 
-def permute_copy(memory: Memory, kernel: PermuteCopy | RunCopy, call: Call, run: int) -> None:
+def permute_copy(
+    memory: Memory, kernel: PermuteCopy | RunCopy | StreamCopy, call: Call, run: int
+) -> None:
     rows, rows_in, columns, columns_out = (call.arguments[at : at + 3] for at in (0, 3, 6, 9))
     outer, outer_in, outer_out = (call.arguments[at : at + 2] for at in (12, 14, 16))
     unit_bytes = run * kernel.element_bytes

@@ -20,6 +20,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -31,6 +32,7 @@ from teir.lower.walked_kernels import (
     WalkedScatter,
     WalkedSum,
 )
+from teir.target import LINE_BYTES
 
 
 def describe_kernel(kernel: Kernel) -> str:
@@ -42,7 +44,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | PermuteCopy() | RunCopy():
+        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy():
             return _copy(kernel)
         case PartCopy():
             return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
@@ -136,8 +138,9 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
             assert_never(kernel)
 
 
-def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy) -> str:
-    square = f"{kernel.lanes}×{kernel.lanes} in registers"
+def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy) -> str:
+    lanes = LINE_BYTES // kernel.element_bytes if isinstance(kernel, StreamCopy) else kernel.lanes
+    square = f"{lanes}×{lanes} in registers"
     match kernel:
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
@@ -146,6 +149,8 @@ def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy) -> str:
             name, how = "PermuteCopy", f"{square}, tiles written in lines"
         case RunCopy():
             name, how = "RunCopy", f"vectors of {kernel.lanes}, tiles written in lines"
+        case StreamCopy():
+            name, how = "StreamCopy", f"{square}, rows read as streams, written in lines"
         case _:
             assert_never(kernel)
     return f"{name} of {kernel.element_bytes}-byte elements ({how})"

@@ -361,6 +361,20 @@ class RunCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lanes: int
 
 
+class StreamCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, c, r] = in[o, c, r]: as `PermuteCopy`, without tiles, lines written past the caches.
+
+    Two squares of rows are read side by side along all columns, so a row should reach far. There
+    are at least as many columns as elements in a line; tables hold STREAMED_ROWS rows and
+    STREAMED_COLUMNS columns.
+
+    Operands: input, output, room (`stream_copy_room_bytes` of scratch at a multiple of 64).
+    Arguments: those of `PermuteCopy` up to o_out1.
+    """
+
+    element_bytes: int
+
+
 class BringLines(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Asks for lines of memory that are read soon, so that they come into the second cache.
 
@@ -386,6 +400,7 @@ Kernel = (
     | TransposeCopy
     | PermuteCopy
     | RunCopy
+    | StreamCopy
     | BringLines
     | WalkedKernel
 )

@@ -71,7 +71,14 @@ from teir.lower.kernel_program import (
     Slot,
     Storage,
 )
-from teir.lower.kernels import PartCopy, PermuteCopy, RunCopy, TileProduct, permute_room_bytes
+from teir.lower.kernels import (
+    PartCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    TileProduct,
+    permute_room_bytes,
+)
 from teir.lower.panels import blocks_of_loop
 from teir.lower.parts import part_copy_room
 from teir.lower.slots import (
@@ -80,6 +87,7 @@ from teir.lower.slots import (
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
+from teir.lower.stream_room import stream_copy_room_bytes
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product_room
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
@@ -167,6 +175,8 @@ def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
     match call.kernel:
         case PermuteCopy() | RunCopy():
             return permute_room_bytes(isa)
+        case StreamCopy():
+            return stream_copy_room_bytes()
         case TileProduct():
             return tile_product_room(call)
         case PartCopy():

@@ -9,6 +9,9 @@ columns are axes adjacent in the input. Both take axes in turn until a tile is f
 What is left is walked inside the kernel, two axes at most and so far that a call stays short, and
 by loops around it. Where the output's second axis is the input's unit axis and rows are short, a
 tile takes all rows, so that its columns follow one another in the output.
+
+Where a processor follows few rows by itself, long rows and columns make no tiles: a `StreamCopy`
+reads some rows side by side along all columns.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import assert_never
 
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.kernel_program import Address, Call, KernelNode
@@ -26,8 +30,11 @@ from teir.lower.kernels import (
     PERMUTE_OUTER_AXES,
     PermuteCopy,
     RunCopy,
+    StreamCopy,
     permute_scratch_bytes,
 )
+from teir.lower.permutation_pieces import cut, up
+from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.target import LINE_BYTES, Isa
 
 _ROW_BYTES = 1024
@@ -42,8 +49,14 @@ _LONGEST_RUN_BYTES = 6144
 """Longer runs are copied as they lie."""
 _RUN_TILE_BYTES = 32 * 1024
 """What a tile of runs aims at."""
+_STREAM_WIDTHS = (4, 8, 16)
+"""Elements of which four to sixteen make a line."""
 _LARGEST_SQUARE = 16
 _SMALLEST_SQUARE = 4
+_STREAM_ROW_BYTES = 2048
+"""Shorter rows begin and end in too many lines that they share with others."""
+_STREAM_COLUMNS_BYTES = 1024
+"""Shorter pieces of the input do not come as streams."""
 PERMUTED_BYTES = 3 << 20
 """Smaller tiles stay in the caches, where squares go from register to memory sooner."""
 _CALL_ELEMENTS = 1 << 22
@@ -122,13 +135,17 @@ def lower_permutation(
     room: Address,
     isa: Isa,
 ) -> tuple[KernelNode, ...] | None:
-    """Calls of `PermuteCopy` for a copy along ``axes``; None where it is no permutation.
+    """Calls that copy along ``axes``; None where it is no permutation.
 
-    ``stream``: the output is written past the caches. ``room``: `permute_room_bytes` of scratch
-    that nobody else uses during a call.
+    ``stream``: the output is written past the caches. ``room``: as much scratch as the calls'
+    kernel needs, that nobody else uses during a call.
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
+    streamed = _streamed_parts(axes, width, isa) if stream else None
+    if streamed is not None:
+        streams = StreamCopy(element_bytes=width)
+        return _Lowering(operands, room, streams, stream, isa).blocks(streamed)
     parts = _turning_parts(axes, width, isa) or (_running_parts(axes, width) if stream else None)
     if parts is None:
         return None
@@ -146,6 +163,20 @@ def _turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | N
     row_bytes = 0 if is_dense else _ROW_BYTES
     column_bytes = _aims(isa).dense_column_bytes if is_dense else _COLUMNS_BYTES
     return _grown(upwards, along, 1, (row_bytes // width, column_bytes // width), is_dense)
+
+
+def _streamed_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | None:
+    """Rows and columns as long as one call takes them, where both are long."""
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    along = sorted(axes, key=lambda axis: axis.strides[0])
+    if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
+        return None
+    if not isa.follows_few_rows or width not in _STREAM_WIDTHS:
+        return None
+    parts = _grown(upwards, along, 1, (STREAMED_ROWS, STREAMED_COLUMNS), False)
+    rows, columns = (prod(axis.extent for axis in some) for some in (parts.rows, parts.columns))
+    is_long = rows * width >= _STREAM_ROW_BYTES and columns * width >= _STREAM_COLUMNS_BYTES
+    return parts if is_long else None
 
 
 def _running_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
@@ -226,17 +257,25 @@ class _Lowering:
 
     operands: tuple[Address, ...]
     room: Address
-    kernel: PermuteCopy | RunCopy
+    kernel: PermuteCopy | RunCopy | StreamCopy
     stream: bool
     isa: Isa
 
     def blocks(self, parts: _Parts) -> tuple[KernelNode, ...]:
         """The whole permutation, rows and columns cut where there are too many for one call."""
         per_line = LINE_BYTES // self.kernel.element_bytes
-        least = self.kernel.lanes if parts.run == 1 else 1
+        match self.kernel:
+            case PermuteCopy():
+                least, most_rows, most_columns = self.kernel.lanes, MOST_PERMUTED, MOST_PERMUTED
+            case RunCopy():
+                least, most_rows, most_columns = 1, MOST_PERMUTED, MOST_PERMUTED
+            case StreamCopy():
+                least, most_rows, most_columns = per_line, STREAMED_ROWS, STREAMED_COLUMNS
+            case _:
+                assert_never(self.kernel)
         nodes: tuple[KernelNode, ...] = ()
-        for rows in _cut(parts.rows, per_line, least):
-            for columns in _cut(parts.columns, per_line, least):
+        for rows in cut(parts.rows, per_line, least, most_rows):
+            for columns in cut(parts.columns, per_line, least, most_columns):
                 piece = replace(parts, rows=rows.axes, columns=columns.axes)
                 loops = [axis for axis in (rows.loop, columns.loop) if axis is not None]
                 offsets = [sum(pair) for pair in zip(rows.offsets, columns.offsets, strict=True)]
@@ -270,16 +309,26 @@ class _Lowering:
                 *_extents_and_strides(parts.rows, (0,), PERMUTE_AXES),
                 *_extents_and_strides(parts.columns, (1,), PERMUTE_AXES),
                 *_extents_and_strides(inside, (0, 1), PERMUTE_OUTER_AXES),
-                *self.tile(parts),
-                int(self.stream),
-                *(() if parts.run == 1 else (parts.run,)),
+                *self.how(parts),
             ),
         )
         return wrap_in_loops(around, [operand.slot for operand in self.operands], (call,))
 
-    def tile(self, parts: _Parts) -> tuple[int, int, int]:
+    def how(self, parts: _Parts) -> tuple[int, ...]:
+        """The arguments behind the axes: tiles, whether the output is streamed, the run."""
+        match self.kernel:
+            case PermuteCopy():
+                return (*self.tile(parts, self.kernel.lanes), int(self.stream))
+            case RunCopy():
+                return (*self.tile(parts, self.kernel.lanes), int(self.stream), parts.run)
+            case StreamCopy():
+                return ()
+            case _:
+                assert_never(self.kernel)
+
+    def tile(self, parts: _Parts, lanes: int) -> tuple[int, int, int]:
         """Rows and columns of a tile, and how many columns follow one another in the output."""
-        width, lanes = self.kernel.element_bytes, self.kernel.lanes
+        width = self.kernel.element_bytes
         aims = _aims(self.isa)
         scratch_bytes = permute_scratch_bytes(self.isa)
         rows, columns = (prod(a.extent for a in axes) for axes in (parts.rows, parts.columns))
@@ -288,13 +337,13 @@ class _Lowering:
             aim = max(1, aims.dense_bytes // (rows * width))
             most = scratch_bytes // (rows * width)
             tile = unit * _tile(columns // unit, max(1, aim // unit), 1, 0, most // unit)
-            tile = max(tile, _up(min(lanes, columns), unit))
+            tile = max(tile, up(min(lanes, columns), unit))
             return rows, tile, tile if unit == 1 else unit
         per_line = LINE_BYTES // width
         if parts.run > 1:
             run_bytes = parts.run * width
             tile = min(columns, max(1, aims.run_column_bytes // run_bytes))
-            over = _up(per_line, parts.run) // parts.run
+            over = up(per_line, parts.run) // parts.run
             most = scratch_bytes // (run_bytes * tile) - over - 1
             return _tile(rows, max(1, _RUN_TILE_BYTES // run_bytes // tile), 1, over, most), tile, 1
         tile_rows = _tile(rows, aims.row_bytes // width, max(per_line, lanes), per_line, rows)
@@ -303,43 +352,12 @@ class _Lowering:
         return tile_rows, _tile(columns, aims.column_bytes // width, lanes, 0, most), 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A part of rows or columns: a loop around ``axes``, and where it begins on each operand."""
-
-    axes: tuple[TileAxis, ...]
-    loop: TileAxis | None
-    offsets: tuple[int, ...]
-
-
-def _cut(axes: tuple[TileAxis, ...], unit: int, least: int) -> tuple[_Piece, ...]:
-    """Pieces of at most MOST_PERMUTED indices, and at least ``least``."""
-    below, top = prod(axis.extent for axis in axes[:-1]), axes[-1]
-    none = (0,) * len(top.strides)
-    if below * top.extent <= MOST_PERMUTED:
-        return (_Piece(axes, None, none),)
-    # A rest too short for a piece of its own is added to the last whole one.
-    largest = max(1, MOST_PERMUTED * 3 // 4 // below)
-    blocks = _up(top.extent, largest) // largest
-    block = _up(top.extent, blocks) // blocks
-    block = min(largest, _up(block, unit))
-    whole, left = divmod(top.extent, block)
-    if left and left * below < least:
-        whole, left = whole - 1, left + block
-    walk = TileAxis(whole, tuple(stride * block for stride in top.strides))
-    pieces = [_Piece((*axes[:-1], TileAxis(block, top.strides)), walk, none)]
-    if left:
-        start = tuple(stride * whole * block for stride in top.strides)
-        pieces.append(_Piece((*axes[:-1], TileAxis(left, top.strides)), None, start))
-    return tuple(pieces)
-
-
 def _tile(extent: int, aim: int, unit: int, over: int, most: int) -> int:
     """The extent of a tile: a multiple of ``unit`` near ``aim`` that cuts ``extent`` with least
     waste, where every tile computes ``over`` indices besides its own."""
     best, least = min(extent, most), math.inf
     for count in range(max(1, extent // (2 * aim)), 2 * extent // aim + 2):
-        tile = _up(_up(extent, count) // count, unit)
+        tile = up(up(extent, count) // count, unit)
         if tile > most:
             continue
         computed = count * (tile + over) if count > 1 else tile
@@ -358,8 +376,3 @@ def _extents_and_strides(
     for operand in operands:
         words += [*(axis.strides[operand] for axis in axes), *[0] * missing]
     return tuple(words)
-
-
-def _up(number: int, unit: int) -> int:
-    """The least multiple of ``unit`` that is not below ``number``."""
-    return -(-number // unit) * unit

@@ -25,7 +25,7 @@ from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
 from teir.lower.calls import kernels_of
 from teir.lower.kernel_program import KernelProgram
-from teir.lower.kernels import PermuteCopy, RunCopy
+from teir.lower.kernels import PermuteCopy, RunCopy, StreamCopy
 from teir.runtime.runtime import Runtime, current
 from teir.target import Isa
 
@@ -56,7 +56,8 @@ def runs_before_specialising(program: KernelProgram, seconds: float) -> int | No
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
         return None
-    if any(isinstance(one, (PermuteCopy, RunCopy)) for one in kernels_of(program.roots)):
+    permutes = (PermuteCopy, RunCopy, StreamCopy)
+    if any(isinstance(one, permutes) for one in kernels_of(program.roots)):
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))
 

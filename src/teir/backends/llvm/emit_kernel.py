@@ -21,6 +21,7 @@ from teir.backends.llvm.emit_part_copy import PART_COPY_ARGUMENTS, emit_part_cop
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
+from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
@@ -57,6 +58,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -79,7 +81,7 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
-        case PermuteCopy() | RunCopy() | BringLines():
+        case PermuteCopy() | RunCopy() | StreamCopy() | BringLines():
             return 3
         case TileProduct():
             return 4
@@ -140,6 +142,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return PERMUTE_ARGUMENTS
         case RunCopy():
             return RUN_ARGUMENTS
+        case StreamCopy():
+            return STREAM_COPY_ARGUMENTS
         case BringLines():
             return BRING_LINES_ARGUMENTS
         case _:
@@ -245,6 +249,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_transpose_body(kernel).text()
         case PermuteCopy() | RunCopy():
             return emit_permute_body(kernel, isa).text()
+        case StreamCopy():
+            return emit_stream_copy_body(kernel).text()
         case BringLines():
             return emit_bring_lines_body().text()
         case _:

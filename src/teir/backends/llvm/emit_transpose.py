@@ -218,16 +218,24 @@ class SquareTile:
         """Result p is part p of the row at every place, as words; one place per part."""
         if self.parts == 1:
             return [self._text.value(f"load {self.words}, ptr {places[0]}, align 1")]
-        pieces = min(_PIECE_PARTS, self.parts)
         found: list[str] = []
-        for part in range(0, self.parts, pieces):
-            loaded = [self._load_words(place, part, 2 * pieces) for place in places]
-            words = 2 * pieces
-            while len(loaded) > pieces:
-                loaded = self._joined(loaded, words)
-                words *= 2
-            found += self.gathered(loaded)
+        for part in range(0, self.parts, self.pieces):
+            found += self.loaded_piece(places, part)
         return found
+
+    @property
+    def pieces(self) -> int:
+        """Parts that one load brings."""
+        return min(_PIECE_PARTS, self.parts)
+
+    def loaded_piece(self, places: Sequence[str], part: int) -> list[str]:
+        """Parts ``part`` to ``part + pieces - 1`` of the rows at every place; one place a part."""
+        words = 2 * self.pieces
+        loaded = [self._load_words(place, part, words) for place in places]
+        while len(loaded) > self.pieces:
+            loaded = self._joined(loaded, words)
+            words *= 2
+        return self.gathered(loaded)
 
     def gathered(self, vectors: Sequence[str]) -> list[str]:
         """Sort parts: result p is every part with number p modulo len(vectors), in order."""
@@ -244,9 +252,9 @@ class SquareTile:
         return [value for pair in pairs for value in pair]
 
     def transposed(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Columns in order; ``rows[i][p]`` has, per part of the result, row i's part p."""
+        """Columns in order, of all parts or some; ``rows[i][p]`` has row i's part p."""
         columns: list[str] = []
-        for part in range(self.parts):
+        for part in range(len(rows[0])):
             across = [self._cast(row[part], self.words, self.kind) for row in rows]
             columns += self._interleaved(across, self.kind, self._element_bytes)
         return columns

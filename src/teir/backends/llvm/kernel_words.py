@@ -19,6 +19,7 @@ from teir.lower.kernels import (
     ProductSum,
     RowSweep,
     RunCopy,
+    StreamCopy,
     TileProduct,
     TransposeCopy,
 )
@@ -111,6 +112,8 @@ def kernel_words(kernel: Kernel) -> str:
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RunCopy():
             return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case StreamCopy():
+            return f"streams_bytes{kernel.element_bytes}"
         case BringLines():
             return "bring_lines"
         case _:
