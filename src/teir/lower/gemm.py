@@ -22,7 +22,7 @@ from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import GemmBlock
-from teir.lower.parts import part_copy, reductions_in_parts, takes_parts
+from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
 from teir.target import Isa
@@ -73,11 +73,11 @@ def lower_gemm(
         tile.flushes,
         has_parts,
     )
-    room = room if has_parts else None
-    blocks = _GemmBlocks(
-        tile, axes, operands, inside, outside, blocking, isa, accumulator, marks, room
-    )
-    body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
+    blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
+    if room is not None and has_parts:
+        body = blocks.panels_in_parts(room)
+    else:
+        body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
 
 
@@ -104,19 +104,15 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
     isa: Isa
     accumulator: Accumulator | None
     marks: Marks | None
-    room: Address | None
     has_parts: bool = False
-    """A is the room, which holds the rows of the blocks in parts; ``room`` is None."""
+    """A is the room, which holds rows in parts."""
 
     def row_panel(self, cut: Cut) -> tuple[KernelNode, ...]:
         """The blocks of one cut of M: full panels in a loop, a partial last vector apart."""
         lanes = self.blocking.lanes
         is_last = cut is self.blocking.rows[-1]
         partial = is_last and self.blocking.last_lanes < lanes
-        panel = TileAxis(
-            cut.count - partial,
-            tuple(stride * cut.size * lanes for stride in self.axes.lanes.strides),
-        )
+        panel = self._panels(cut, cut.count - partial)
         nodes: tuple[KernelNode, ...] = ()
         if panel.extent:
             nodes = self._loop(panel, self._columns(cut, cut.start * lanes, masked=False))
@@ -126,8 +122,6 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         return nodes
 
     def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
-        if self.room is not None:
-            return self._columns_of_parts(self.room, rows, row, masked)
         brought = self._brought(rows)
         if brought is not None:
             return self._bringing_columns(rows, row, masked, brought)
@@ -137,29 +131,43 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             nodes += body if self._repeats(cut) else self._loop(self._blocks_of(cut), body)
         return nodes
 
-    def _columns_of_parts(
-        self, room: Address, rows: Cut, row: int, masked: bool
-    ) -> tuple[KernelNode, ...]:
-        """The blocks of columns of some rows, which are copied before; not a vector left over."""
-        if rows.size % 2:
-            columns = self._blocking_of_one_vector().columns
-            one = replace(self, blocking=replace(self.blocking, columns=columns), room=None)
-            return one._columns(rows, row, masked)
-        a, *others = self.operands
-        source = Address(
-            slot=a.slot, offset_bytes=a.offset_bytes + row * self.axes.lanes.strides[0]
-        )
-        lanes = (self.blocking.lanes, self._last_lanes(masked))
+    def panels_in_parts(self, room: Address) -> tuple[KernelNode, ...]:
+        """All blocks, after copies of the rows they read; not of a vector left over.
+
+        Where the room would be large, one panel is copied at a time.
+        """
         loops = _all_loops(self.inside)
-        copied = part_copy(self.tile, (source, room), loops, lanes, rows.size)
-        blocks = replace(
-            self,
-            operands=(room, *others),
-            inside=reductions_in_parts(copied, loops),
-            room=None,
-            has_parts=True,
-        )
-        return (copied, *blocks._columns(rows, row, masked))
+        is_whole = is_near(self.tile, self.axes, self._depth)
+        rows = part_rows(self.tile, self.axes, self.operands[0], room, loops, is_whole)
+        copies: tuple[KernelNode, ...] = ()
+        products: tuple[KernelNode, ...] = ()
+        for piece in row_pieces(self.blocking, is_whole):
+            (cut,) = piece.blocking.rows
+            if cut.size % 2:
+                columns = self._blocking_of_one_vector().columns
+                one = replace(self, blocking=replace(piece.blocking, columns=columns))
+                products += one.row_panel(cut)
+                continue
+            blocks = replace(
+                self,
+                axes=replace(self.axes, lanes=rows.lanes),
+                operands=(room, *self.operands[1:]),
+                inside=rows.reductions(cut.size * piece.blocking.lanes),
+                blocking=piece.blocking,
+                has_parts=True,
+            )
+            copied, formed = rows.copies(cut, piece.blocking), blocks.row_panel(cut)
+            if is_whole:
+                copies, products = (*copies, *copied), (*products, *formed)
+            else:
+                panels = self._panels(cut, piece.panels)
+                products += self._loop(panels, (*copied, *formed))
+        return (*copies, *products)
+
+    def _panels(self, cut: Cut, count: int) -> TileAxis:
+        """The axis of ``count`` panels as high as those of ``cut``."""
+        rows = cut.size * self.blocking.lanes
+        return TileAxis(count, tuple(stride * rows for stride in self.axes.lanes.strides))
 
     def _blocking_of_one_vector(self) -> Blocking:
         return choose_blocking(
@@ -260,7 +268,6 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             Address(slot=address.slot, offset_bytes=address.offset_bytes + m * row + n * cut.start)
             for address, (m, n) in zip(self.operands, starts, strict=True)
         )
-        a = self.operands[0] if self.has_parts else a
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
             blocks = cut.count if self._repeats(cut) else 1
@@ -318,13 +325,15 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         out_type = self.tile.out_type.accumulator if is_wide else self.tile.out_type
         c_m = out_type.width if is_wide else lane_strides[2]
         c_n = self.axes.columns.strides[2] if wide_column_bytes is None else wide_column_bytes
+        a_access = _lane_access(lane_strides[0], self.tile.in_type)
+        a_access = Access.UNIT if self.has_parts else a_access
         kernel = GemmBlock(
             in_type=self.tile.in_type,
             out_type=out_type,
             lanes=self.blocking.lanes,
             vectors=vectors,
             columns=columns,
-            a_access=_lane_access(lane_strides[0], self.tile.in_type),
+            a_access=a_access,
             c_access=_lane_access(c_m, out_type),
             masked=masked,
             flushes=self.tile.flushes,

@@ -72,7 +72,6 @@ from teir.lower.kernel_program import (
     Storage,
 )
 from teir.lower.kernels import (
-    PartCopy,
     PermuteCopy,
     RunCopy,
     StreamCopy,
@@ -80,7 +79,7 @@ from teir.lower.kernels import (
     permute_room_bytes,
 )
 from teir.lower.panels import blocks_of_loop
-from teir.lower.parts import part_copy_room
+from teir.lower.part_loops import copies_before_loop, room_end
 from teir.lower.slots import (
     ScratchRoom,
     SlotTable,
@@ -163,7 +162,7 @@ def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulato
 
     Wide accumulators and the room of other kernels share it: no call leaves anything there.
     """
-    most = 0
+    most = room_end(nodes, accumulator.slot)
     for call, _ in calls_of(nodes):
         for address in call.operands:
             if address.slot == accumulator.slot:
@@ -179,8 +178,6 @@ def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
             return stream_copy_room_bytes()
         case TileProduct():
             return tile_product_room(call)
-        case PartCopy():
-            return part_copy_room(call)
         case _:
             return accumulator.bytes
 
@@ -256,7 +253,8 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     blocks = blocks_of_loop(loop)
     if blocks is not None:
         return (blocks,)
-    return tiles_of_loop(loop) or rows_of_loop(loop, context.isa) or (loop,)
+    other = tiles_of_loop(loop) or copies_before_loop(loop) or rows_of_loop(loop, context.isa)
+    return other or (loop,)
 
 
 def _lower_sparse(
