@@ -86,3 +86,24 @@ def test_a_matrix_and_its_transposed() -> None:
     matrix = scipy_sparse.csr_array(square)
     got = teir.einsum("A[i,j] = B[i,j] + C[j,i]", matrix, matrix, out_levels="ds")
     np.testing.assert_array_equal(got.to_dense(), square + square.T)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("text", ["ij,kj->ik", "kj,ij->ki", "ij,jk->ik", "ji,jk->ik"])
+def test_dense_products_sum_rows_or_columns_and_never_intersect(text: str, kind: str) -> None:
+    random = np.random.default_rng(3)
+    words = text.split("->")[0].split(",")
+    extents = {"i": 6, "j": 7, "k": 5}
+    arrays = [
+        random.integers(-2, 3, (extents[w[0]], extents[w[1]]))
+        * (random.random((extents[w[0]], extents[w[1]])) < 0.4)
+        * 1.0
+        for w in words
+    ]
+    given = [scipy_sparse.csr_array(one).asformat(kind) for one in arrays]
+    plan = teir.plan(text, *given)
+    np.testing.assert_array_equal(plan(*given), np.einsum(text, *arrays))
+    summed = (set(words[0]) & set(words[1])).pop()
+    loops = next(line for line in plan.explain().splitlines() if "schedule:" in line)
+    order = loops.split(":")[1].replace("'", "").replace(" ", "").split(",")
+    assert order.index(summed) < 2

@@ -62,9 +62,9 @@ def sparse_einsum(
         )
         if tune:
             tune_sparse(problem, held)
-        *temporaries, stage = stages_of(problem, held)
+        *_, stage = stages_of(problem, held)
         result = run_steps(stage.problem, held, stage.steps, target)
-        if is_known and not temporaries:
+        if is_known and stage.problem is problem:
             sparse_calls().keep(key, given, call_of(problem, given, held, stage.steps))
         return result
 

@@ -95,13 +95,14 @@ def _alike(
             continue
         if problem.has_sparse_result and is_short and output == set(left.indices):
             continue
-        if _is_worth(one, other, problem) and _are_rows(one) and _are_rows(other):
+        if _are_rows(one) and _are_rows(other) and _is_worth(one, other, problem):
             return Pair(left=left, right=right, indices=left.indices, format=one.format)
     return None
 
 
 def _are_rows(array: Sparse) -> bool:
-    return array.format.sparse_prefix == array.ndim
+    """True for matrices of which all rows are there: others are intersected by a program."""
+    return array.format.levels == (Level.DENSE, Level.COMPRESSED)
 
 
 def _is_worth(one: Sparse, other: Sparse, problem: SparseProblem) -> bool:

@@ -85,9 +85,9 @@ class SparsePlan:
             return result
         held = hold_all(self.problem.assignment, operands)
         require_planned(self.problem, held)
-        *temporaries, stage = stages_of(self.problem, held)
+        *_, stage = stages_of(self.problem, held)
         result = run_steps(stage.problem, held, stage.steps, out)
-        if not temporaries:
+        if stage.problem is self.problem:
             self.calls.keep(None, operands, call_of(self.problem, operands, held, stage.steps))
         return result
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from teir.expr.index_notation import Access, Assignment, Product
+from teir.pipeline.sparse_joined import with_joined_indices
 from teir.pipeline.sparse_operands import Held
 from teir.pipeline.sparse_pairs import Pair, next_pair
 from teir.pipeline.sparse_problem import SparseProblem
@@ -29,6 +30,7 @@ class Stage:
 def stages_of(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Stage, ...]:
     """The assignment with its schedules, behind the temporaries it reads, which are computed."""
     stages: list[Stage] = []
+    problem, held = with_joined_indices(problem, held)
     while (found := _first_pair(problem, held)) is not None:
         product, pair = found
         name = _new_name({problem.assignment.output.tensor, *held})

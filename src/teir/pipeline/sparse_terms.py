@@ -230,12 +230,12 @@ def _as_the_result(factors: list[Factor], output: Access, output_format: Format)
 
 
 def _row_by_row(factors: list[Factor], output: Access, output_format: Format) -> list[Factor]:
-    """Two matrices with a sparse product, turned where rows of the result then sum rows.
+    """Two sparse matrices, turned where rows of the result then sum rows.
 
     A[i,k] = B[i,j] C[k,j] has an intersection of two rows for every element of the result, where
-    rows of a turned C need an addition for every product.
+    rows of a turned C need an addition for every product. A dense result takes sums of columns too.
     """
-    if len(factors) != 2 or len(output.indices) != 2 or not output_format.is_sparse:
+    if len(factors) != 2 or len(output.indices) != 2:
         return factors
     row, column = (output.indices[mode] for mode in output_format.mode_order)
     wanted: dict[str, tuple[str, str]] = {}
@@ -245,6 +245,8 @@ def _row_by_row(factors: list[Factor], output: Access, output_format: Format) ->
         if factor.stored is None or len(indices) != 2 or len(shared) != 1:
             return factors
         (summed,) = shared
+        if not output_format.is_sparse and _levels_order(factor)[-1] != summed:
+            return factors
         if row in indices:
             wanted[factor.access.tensor] = (row, summed)
         elif column in indices:
