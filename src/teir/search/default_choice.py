@@ -16,6 +16,7 @@ from teir.search.chosen_blocks import column_block, row_block, tile_columns, wri
 from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, long_run_choice
 from teir.search.machine import Machine
+from teir.search.near_rows import near_rows_choice, rows_stay
 from teir.search.packed_operands import (
     FEW_COLUMNS,
     asked_panel,
@@ -131,15 +132,25 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
             return choice
         case Sharing.NONE | Sharing.PARTS:
             choice = _asking_for_results(choice, shape, machine)
-            if columns_stay(shape, k, machine):
-                return replace(choice, row_block=panel)
-            if fits_whole(shape, k, machine):
-                choice = replace(choice, packed_a=Packing.WHOLE)
-            if packs_columns_when_met(shape, k, choice, machine):
-                return replace(choice, packed_a=Packing.WHOLE, packed_b=Packing.BLOCKS)
-            return choice
+            choice = _packed_alone(choice, shape, k, machine)
+            if _makes_short_sums(shape) or not rows_stay(choice, shape, machine):
+                return choice
+            return near_rows_choice(choice, shape, machine)
         case _:
             assert_never(sharing)
+
+
+def _packed_alone(
+    choice: Choice, shape: ProductShape, k: Sequence[Span], machine: Machine
+) -> Choice:
+    """A packed for one thread: a panel when it is met, whole, or in blocks of rows."""
+    if columns_stay(shape, k, machine):
+        return replace(choice, row_block=choice.panel)
+    if fits_whole(shape, k, machine):
+        choice = replace(choice, packed_a=Packing.WHOLE)
+    if packs_columns_when_met(shape, k, choice, machine):
+        return replace(choice, packed_a=Packing.WHOLE, packed_b=Packing.BLOCKS)
+    return choice
 
 
 def _asking_for_results(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:

@@ -1,0 +1,89 @@
+"""Rows of A that stay in the second cache where the third is far, met by few columns at a time."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_alike, choice_of, planned
+from teir.dtypes import DataType
+from teir.search.choice import Order, Packing
+from teir.search.near_rows import near_rows_choice, rows_stay
+from teir.search.reductions import reductions_of
+from teir.search.shape import extent_of
+
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+NEAR = replace(FAR, l3_bytes=64 << 20)
+TEXT = "ij,jk->ik"
+TURNED = "trus,tupq->pqrs"
+
+
+def _square(side: int) -> dict[str, int]:
+    return dict.fromkeys("ijk", side)
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize("side", [1024, 1280, 1536])
+def test_half_of_the_second_cache_holds_the_rows(side: int, data_type: DataType) -> None:
+    (step,) = planned(TEXT, _square(side), FAR, data_type).matrix_steps
+    choice = choice_of(TEXT, _square(side), FAR, data_type)
+    depth = extent_of(reductions_of(step.shape, choice.depth).block)
+    half = FAR.l2_bytes // 2
+    assert half // 2 < choice.row_block * depth * data_type.width <= half
+    assert (choice.packed_a, choice.order, choice.streams) == (Packing.BLOCKS, Order.COLUMNS, False)
+    assert choice.column_block == (6 if choice.panel == 4 * FAR.lanes(data_type.width) else 9)
+    assert choice.prefetches_out
+
+
+def test_columns_stay_where_the_third_cache_is_near() -> None:
+    assert choice_of(TEXT, _square(1024), NEAR, DataType.FP64).column_block == 128
+
+
+@pytest.mark.parametrize(
+    ("extents", "data_type"),
+    [
+        ({"i": 1024, "j": 64, "k": 1024}, DataType.FP64),
+        ({"i": 180, "j": 1009, "k": 90}, DataType.FP64),
+        (_square(1024), DataType.C128),
+        (_square(1024), DataType.BF16),
+    ],
+    ids=["short sums", "few panels", "complex", "narrow"],
+)
+def test_others_stay_as_they_are(extents: dict[str, int], data_type: DataType) -> None:
+    far, near = (choice_of(TEXT, extents, one, data_type) for one in (FAR, NEAR))
+    assert far.column_block == near.column_block or far.column_block > 16
+    assert far.order is near.order
+
+
+def test_high_panels_are_summed_in_more_blocks() -> None:
+    extents = {"p": 12, "q": 92, "r": 8, "s": 92, "t": 56, "u": 20}
+    (step,) = planned("trus,pqtu->pqrs", extents, FAR).matrix_steps
+    choice = choice_of("trus,pqtu->pqrs", extents, FAR, DataType.FP32)
+    depth = extent_of(reductions_of(step.shape, choice.depth).block)
+    assert choice.panel * depth * 4 <= FAR.l2_bytes // 2 < choice.panel * 1120 * 4
+
+
+def test_columns_packed_beside_one_another_make_lines() -> None:
+    extents = {"p": 32, "q": 32, "r": 32, "s": 32, "t": 8, "u": 32}
+    choice = choice_of(TURNED, extents, FAR, DataType.FP64)
+    assert (choice.packed_b, choice.column_block) == (Packing.WHOLE, 24)
+
+
+def test_columns_packed_when_they_are_met_stay_so_beside_rows_that_are_near() -> None:
+    extents = {"p": 21, "q": 72, "r": 20, "s": 13, "t": 39, "u": 7}
+    assert choice_of(TURNED, extents, FAR, DataType.FP64).packed_b is Packing.BLOCKS
+
+
+def test_all_rows_that_fit_are_packed_at_once() -> None:
+    (step,) = planned(TEXT, _square(1024), FAR, DataType.FP64).matrix_steps
+    choice = choice_of(TEXT, _square(1024), FAR, DataType.FP64)
+    large = replace(FAR, l2_bytes=16 << 20, l3_bytes=1 << 30)
+    assert rows_stay(choice, step.shape, large)
+    assert near_rows_choice(choice, step.shape, large).packed_a is Packing.WHOLE
+
+
+def test_both_give_the_same_bits() -> None:
+    extents = {"i": 130, "j": 1900, "k": 260}
+    programs = [planned(TEXT, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
+    assert programs[0] != programs[1]
+    assert_alike(programs, TEXT, extents, 3)
