@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from teir.errors import TeirError
 from teir.expr.index_notation import Access, Assignment, Product
@@ -29,8 +30,9 @@ def is_index_notation(text: str) -> bool:
     return "=" in text or _BEGINS_WITH_ACCESS.match(text) is not None
 
 
+@lru_cache(maxsize=256)
 def parse_index_notation(text: str) -> Assignment:
-    """The statement ``text`` as a value.
+    """The statement ``text`` as a value, kept for later calls with the same text.
 
     Raises TeirError: one finding for the first wrong character, or all about wrong indices.
     """
