@@ -165,6 +165,25 @@ def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_s
         assert copied(nodes, axes, data_type.width)
 
 
+def test_an_axis_goes_to_the_side_that_is_short() -> None:
+    axes = axes_of((232, 37, 1416), (2, 1, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AMX)
+    assert nodes is not None
+    for call in calls_below(nodes):
+        assert isinstance(call.kernel, StreamCopy)
+        assert prod(call.arguments[6:9]) >= 1416
+
+
+@pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX512, 3), (Isa.AMX, 8)])
+def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
+    axes = axes_of((40, 8, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    assert nodes is not None
+    assert {call.arguments[19] for call in calls_below(nodes)} == {columns}
+
+
 def calls_below(nodes):
     for node in nodes:
         if hasattr(node, "kernel"):

@@ -45,6 +45,8 @@ _DENSE_ROW_BYTES = 2048
 """Rows up to this long where all rows of a tile make one run."""
 _DISTANCE_COST = 0.05
 """What a tile twice or half as large as aimed at costs, in shares of the work."""
+_RUN_DISTANCE_COST = 0.1
+"""The same of a tile of runs' columns."""
 _LONGEST_RUN_BYTES = 6144
 """Longer runs are copied as they lie."""
 _RUN_TILE_BYTES = 32 * 1024
@@ -162,7 +164,8 @@ def _turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | N
     is_dense = _follow_one_another(upwards[0], along[0], width)
     row_bytes = 0 if is_dense else _ROW_BYTES
     column_bytes = _aims(isa).dense_column_bytes if is_dense else _COLUMNS_BYTES
-    return _grown(upwards, along, 1, (row_bytes // width, column_bytes // width), is_dense)
+    aims = (row_bytes // width, column_bytes // width)
+    return _grown(upwards, along, 1, (aims,), is_dense)
 
 
 def _streamed_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | None:
@@ -173,7 +176,8 @@ def _streamed_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | 
         return None
     if not isa.follows_few_rows or width not in _STREAM_WIDTHS:
         return None
-    parts = _grown(upwards, along, 1, (STREAMED_ROWS, STREAMED_COLUMNS), False)
+    enough = (_STREAM_ROW_BYTES // width, _STREAM_ROW_BYTES // width)
+    parts = _grown(upwards, along, 1, (enough, (STREAMED_ROWS, STREAMED_COLUMNS)), False)
     rows, columns = (prod(axis.extent for axis in some) for some in (parts.rows, parts.columns))
     is_long = rows * width >= _STREAM_ROW_BYTES and columns * width >= _STREAM_COLUMNS_BYTES
     return parts if is_long else None
@@ -191,27 +195,31 @@ def _running_parts(axes: Sequence[TileAxis], width: int) -> _Parts | None:
         return None
     columns = along[1:] if along[1].strides[0] == run_bytes else [TileAxis(1, (0, 0))]
     aims = (_RUN_TILE_BYTES // run_bytes, _COLUMNS_BYTES // run_bytes)
-    return _grown(upwards[1:], columns, run.extent, aims, False)
+    return _grown(upwards[1:], columns, run.extent, (aims,), False)
 
 
 def _grown(
     upwards: Sequence[TileAxis],
     along: Sequence[TileAxis],
     run: int,
-    aims: tuple[int, int],
+    stages: Sequence[tuple[int, int]],
     is_dense: bool,
 ) -> _Parts:
-    """Rows from the first axis of ``upwards`` on, columns from the first of ``along``, in turn."""
+    """Rows from the first axis of ``upwards`` on, columns from the first of ``along``, in turn.
+
+    Both grow up to the aims of the first stage, then up to those of the next.
+    """
     rows, columns = [upwards[0]], [along[0]]
-    while True:
-        more = _following(rows, columns, upwards, 1, aims[0])
-        if more is not None:
-            rows.append(more)
-        other = _following(columns, rows, along, 0, aims[1])
-        if other is not None:
-            columns.append(other)
-        if more is None and other is None:
-            break
+    for aims in stages:
+        while True:
+            more = _following(rows, columns, upwards, 1, aims[0])
+            if more is not None:
+                rows.append(more)
+            other = _following(columns, rows, along, 0, aims[1])
+            if other is not None:
+                columns.append(other)
+            if more is None and other is None:
+                break
     used = (*rows, *columns)
     outer = tuple(axis for axis in upwards if not any(axis is one for one in used))
     return _Parts(run, tuple(rows), tuple(columns), outer, is_dense)
@@ -326,6 +334,17 @@ class _Lowering:
             case _:
                 assert_never(self.kernel)
 
+    def run_columns(self, columns: int, aim: int) -> int:
+        """Columns of a tile of runs; where pieces are long, few are copied twice at the end."""
+        if not self.isa.follows_few_rows:
+            return min(columns, aim)
+        costs = {
+            tile: -(-columns // tile) * tile / columns
+            + _RUN_DISTANCE_COST * abs(math.log2(tile / aim))
+            for tile in range(1, min(columns, 2 * aim) + 1)
+        }
+        return min(costs, key=costs.__getitem__)
+
     def tile(self, parts: _Parts, lanes: int) -> tuple[int, int, int]:
         """Rows and columns of a tile, and how many columns follow one another in the output."""
         width = self.kernel.element_bytes
@@ -342,7 +361,7 @@ class _Lowering:
         per_line = LINE_BYTES // width
         if parts.run > 1:
             run_bytes = parts.run * width
-            tile = min(columns, max(1, aims.run_column_bytes // run_bytes))
+            tile = self.run_columns(columns, max(1, aims.run_column_bytes // run_bytes))
             over = up(per_line, parts.run) // parts.run
             most = scratch_bytes // (run_bytes * tile) - over - 1
             return _tile(rows, max(1, _RUN_TILE_BYTES // run_bytes // tile), 1, over, most), tile, 1
