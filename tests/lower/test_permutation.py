@@ -175,6 +175,17 @@ def test_an_axis_goes_to_the_side_that_is_short() -> None:
         assert prod(call.arguments[6:9]) >= 1416
 
 
+@pytest.mark.parametrize(("isa", "is_joined"), [(Isa.AVX512, False), (Isa.AMX, True)])
+def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joined) -> None:
+    axes = axes_of((64, 57, 64, 52), (2, 0, 3, 1), 0, 8)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 8, True, ROOM, isa)
+    assert nodes is not None
+    for call in calls_below(nodes):
+        assert call.arguments[20] == (64 if is_joined else call.arguments[19])
+        assert (prod(call.arguments[6:9]) > 64) == is_joined
+
+
 @pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX512, 3), (Isa.AMX, 8)])
 def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
     axes = axes_of((40, 8, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)

@@ -96,7 +96,7 @@ _FAR_AIMS = _Aims(
     row_bytes=512,
     column_bytes=1024,
     dense_bytes=256 * 1024,
-    dense_column_bytes=512,
+    dense_column_bytes=1024,
     run_column_bytes=1024,
     streamed_bytes=6 << 20,
 )
