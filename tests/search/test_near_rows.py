@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_alike, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Order, Packing
-from teir.search.near_rows import near_rows_choice, rows_stay
+from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.reductions import reductions_of
 from teir.search.shape import extent_of
 
@@ -63,6 +63,36 @@ def test_high_panels_are_summed_in_more_blocks() -> None:
     assert choice.panel * depth * 4 <= FAR.l2_bytes // 2 < choice.panel * 1120 * 4
 
 
+LONG_RUNS = {"p": 8, "q": 12, "r": 40, "s": 92, "t": 16, "u": 32}
+
+
+@pytest.mark.parametrize(
+    ("changed", "packs"),
+    [
+        ({}, True),
+        ({"s": 40}, False),
+        ({"p": 7}, False),
+        ({"u": 8}, False),
+        ({"r": 1, "s": 64, "u": 31}, False),
+    ],
+    ids=["long runs", "short runs", "few columns", "short sums", "small"],
+)
+def test_long_runs_that_many_columns_meet_are_packed(changed: dict[str, int], packs: bool) -> None:
+    extents = LONG_RUNS | changed
+    far, near = (
+        choice_of(TURNED, extents, machine, DataType.FP64).packed_a for machine in (FAR, NEAR)
+    )
+    assert (far is not Packing.NONE) is packs
+    assert near is Packing.NONE
+
+
+def test_several_threads_read_long_runs_in_place() -> None:
+    two = replace(FAR, threads=2)
+    (step,) = planned(TURNED, LONG_RUNS, two, DataType.FP64).matrix_steps
+    assert not gains_near(step.shape, step.shape.k, two)
+    assert gains_near(step.shape, step.shape.k, FAR)
+
+
 def test_columns_packed_beside_one_another_make_lines() -> None:
     extents = {"p": 32, "q": 32, "r": 32, "s": 32, "t": 8, "u": 32}
     choice = choice_of(TURNED, extents, FAR, DataType.FP64)
@@ -82,8 +112,15 @@ def test_all_rows_that_fit_are_packed_at_once() -> None:
     assert near_rows_choice(choice, step.shape, large).packed_a is Packing.WHOLE
 
 
-def test_both_give_the_same_bits() -> None:
-    extents = {"i": 130, "j": 1900, "k": 260}
-    programs = [planned(TEXT, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
+@pytest.mark.parametrize(
+    ("text", "extents"),
+    [
+        (TEXT, {"i": 130, "j": 1900, "k": 260}),
+        (TURNED, {"p": 8, "q": 12, "r": 3, "s": 70, "t": 9, "u": 32}),
+    ],
+    ids=["plain", "long runs"],
+)
+def test_both_give_the_same_bits(text: str, extents: dict[str, int]) -> None:
+    programs = [planned(text, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
     assert programs[0] != programs[1]
-    assert_alike(programs, TEXT, extents, 3)
+    assert_alike(programs, text, extents, 3)

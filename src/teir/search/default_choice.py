@@ -16,7 +16,7 @@ from teir.search.chosen_blocks import column_block, row_block, tile_columns, wri
 from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, long_run_choice
 from teir.search.machine import Machine
-from teir.search.near_rows import near_rows_choice, rows_stay
+from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.packed_operands import (
     FEW_COLUMNS,
     asked_panel,
@@ -108,7 +108,9 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
 
 
 def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    return wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine)
+    if wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine):
+        return True
+    return gains_near(shape, k, machine)
 
 
 def _packs_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
