@@ -30,7 +30,8 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.block_shapes import block_shapes
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.lower.copy_kernels import TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel
 from teir.target import Isa
 
 _REPEAT = """

@@ -7,7 +7,8 @@ import pytest
 from cli.command_line import Teir
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, TransposeCopy
+from teir.lower.copy_kernels import TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel
 from teir.lower.walked_kernels import WalkedDots, WalkedSum
 from teir.pipeline import usual_contractions
 from teir.target import Isa

@@ -7,9 +7,10 @@ import pytest
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis
+from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address, Call, Loop
-from teir.lower.kernels import Elementwise, TransposeCopy
+from teir.lower.kernels import Elementwise
 from teir.target import Isa
 
 

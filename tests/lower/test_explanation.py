@@ -10,6 +10,7 @@ from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
 from teir.lower.calls import calls_of
+from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
@@ -23,7 +24,7 @@ from teir.lower.kernel_program import (
     Loop,
 )
 from teir.lower.kernel_text import describe_kernel
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum
 from teir.lower.lower import lower
 from teir.target import Isa
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, permute_scratch_bytes
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Address, KernelNode, KernelProgram, Slot, Storage
-from teir.lower.kernels import PermuteCopy, RunCopy, StreamCopy, permute_scratch_bytes
 from teir.lower.permutation import lower_permutation
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.target import Isa

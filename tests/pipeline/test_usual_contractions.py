@@ -8,7 +8,8 @@ import teir
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import BatchBlock, LaneBlock, PanelBlock, PermuteCopy
+from teir.lower.copy_kernels import PermuteCopy
+from teir.lower.kernels import BatchBlock, LaneBlock, PanelBlock
 from teir.pipeline import usual_contractions as usual
 from teir.pipeline.executable import default_isa
 from teir.pipeline.operand_types import contiguous

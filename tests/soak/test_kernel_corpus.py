@@ -11,6 +11,7 @@ from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.calls import kernels_of
+from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -19,7 +20,6 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
-    TransposeCopy,
 )
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import (

@@ -11,8 +11,9 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
+from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import BringLines, Elementwise, TransposeCopy
+from teir.lower.kernels import BringLines, Elementwise
 from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_bytes
 from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 

@@ -11,6 +11,7 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.calls import USUAL_FIBRE
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.kernel_program import Call
 from teir.lower.kernels import (
     BatchBlock,
@@ -21,13 +22,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 from teir.lower.walked_kernels import (
     WalkedDots,

@@ -16,6 +16,7 @@ import numpy as np
 from teir.ir.tile_arithmetic import Tile
 from teir.lower import evaluate_tiles as tiles
 from teir.lower import evaluate_walked as walked
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.evaluate_memory import Bytes, Memory
 from teir.lower.kernel_program import (
     BlockLoop,
@@ -42,13 +43,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedScatter, WalkedSum
 

@@ -10,6 +10,7 @@ import numpy as np
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, convert
 from teir.lower.access import Access
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
     Call,
@@ -22,13 +23,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 
 

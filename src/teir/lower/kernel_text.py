@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from teir.lower.access import Access
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -16,13 +17,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 from teir.lower.walked_kernels import (
     WalkedDots,

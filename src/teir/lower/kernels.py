@@ -17,8 +17,8 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.walked_kernels import WalkedKernel
-from teir.target import Isa
 
 
 class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -286,93 +286,6 @@ class Elementwise(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     brings: bool = False
     aligns: bool = False
     vectors: int | None = None
-
-
-class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """out[m, n] = in[m, n] where the input is adjacent along m and the output along n.
-
-    In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
-    ``grouped``: the rows of the output lie in groups of so many, a power of two that divides m;
-    row i lies at (i div grouped) * out_m + (i mod grouped) * out_row.
-
-    Operands: input, output. Arguments, in order: m, n, in_n, out_m, and out_row where grouped > 1.
-    """
-
-    element_bytes: int
-    lanes: int
-    grouped: int = 1
-
-
-PERMUTE_AXES = 3
-"""Axes a `PermuteCopy` fuses into its rows, and into its columns."""
-PERMUTE_OUTER_AXES = 2
-"""Axes a `PermuteCopy` walks around its rows and columns."""
-MOST_PERMUTED = 2048
-"""Rows and columns of one call of a `PermuteCopy` at most: their offsets are kept in a table."""
-_PERMUTE_SCRATCH_BYTES = 64 * 1024
-_LARGE_PERMUTE_SCRATCH_BYTES = 320 * 1024
-
-
-def permute_scratch_bytes(isa: Isa) -> int:
-    """Bytes of one tile of a `PermuteCopy` at most; two are in use."""
-    return _LARGE_PERMUTE_SCRATCH_BYTES if isa.follows_few_rows else _PERMUTE_SCRATCH_BYTES
-
-
-def permute_room_bytes(isa: Isa) -> int:
-    """Bytes of scratch of a `PermuteCopy` at a multiple of 64: two tables of offsets, two tiles."""
-    return 2 * (8 * MOST_PERMUTED + permute_scratch_bytes(isa))
-
-
-class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """out[o, c, r] = in[o, c, r] where the input is adjacent along c and the output along r.
-
-    Rows r and columns c are up to three axes each, the first fastest; together the columns walk
-    the input element by element, the rows the output. Tiles of ``tile_columns`` x ``tile_rows``
-    are transposed in registers into scratch, ``lanes`` x ``lanes`` elements at a time, while the
-    tile before is written and the lines of the next are fetched. There are at least ``lanes`` and
-    at most MOST_PERMUTED rows and columns, and ``tile_columns`` is between ``lanes`` and their
-    number; ``tile_rows`` is at least ``lanes``.
-
-    With ``group`` = g > 1 all rows make one tile, and g columns follow one another in the output:
-    column c starts where column c - 1 ends unless g divides c - c0, c0 the first column of a tile.
-    ``stream`` = 1: the output is written past the caches, where its alignment allows it.
-
-    Operands: input, output, room (`permute_room_bytes` of scratch that nobody else uses meanwhile).
-    Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0, r_in1, r_in2, c0, c1, c2,
-    c_out0, c_out1, c_out2, o0, o1 (outer axes), o_in0, o_in1, o_out0, o_out1, tile_rows,
-    tile_columns, group, stream.
-    """
-
-    element_bytes: int
-    lanes: int
-
-
-class RunCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """out[o, c, r, e] = in[o, c, r, e]: as `PermuteCopy` with a run of elements for every element.
-
-    Input and output are adjacent along e; the columns walk the input run by run, the rows the
-    output. Vectors of ``lanes`` elements, at most a run. There are at most MOST_PERMUTED rows and
-    columns.
-
-    Operands and arguments: those of `PermuteCopy`, then run, the extent of e.
-    """
-
-    element_bytes: int
-    lanes: int
-
-
-class StreamCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """out[o, c, r] = in[o, c, r]: as `PermuteCopy`, without tiles, lines written past the caches.
-
-    Two squares of rows are read side by side along all columns, so a row should reach far. There
-    are at least as many columns as elements in a line; tables hold STREAMED_ROWS rows and
-    STREAMED_COLUMNS columns.
-
-    Operands: input, output, room (`stream_copy_room_bytes` of scratch at a multiple of 64).
-    Arguments: those of `PermuteCopy` up to o_out1.
-    """
-
-    element_bytes: int
 
 
 class BringLines(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -55,6 +55,7 @@ from teir.lower.contraction_tile import (
     TileHints,
     contraction_tile,
 )
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, permute_room_bytes
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
@@ -71,13 +72,7 @@ from teir.lower.kernel_program import (
     Slot,
     Storage,
 )
-from teir.lower.kernels import (
-    PermuteCopy,
-    RunCopy,
-    StreamCopy,
-    TileProduct,
-    permute_room_bytes,
-)
+from teir.lower.kernels import TileProduct
 from teir.lower.panels import blocks_of_loop
 from teir.lower.part_loops import copies_before_loop, room_end
 from teir.lower.slots import (

@@ -23,8 +23,7 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.axes import TileAxis, wrap_in_loops
-from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import (
+from teir.lower.copy_kernels import (
     MOST_PERMUTED,
     PERMUTE_AXES,
     PERMUTE_OUTER_AXES,
@@ -33,6 +32,7 @@ from teir.lower.kernels import (
     StreamCopy,
     permute_scratch_bytes,
 )
+from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.permutation_pieces import cut, up
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.target import LINE_BYTES, Isa

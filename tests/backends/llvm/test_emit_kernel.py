@@ -24,7 +24,8 @@ from teir.backends.llvm.emit_kernel import (
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
-from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum, TransposeCopy
+from teir.lower.copy_kernels import TransposeCopy
+from teir.lower.kernels import Elementwise, GemmBlock, Kernel, ProductSum
 from teir.target import Isa
 
 UNIT, STRIDED, BROADCAST = Access.UNIT, Access.STRIDED, Access.BROADCAST

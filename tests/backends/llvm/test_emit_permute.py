@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from teir.lower.kernels import (
-    PermuteCopy,
-    RunCopy,
-    permute_room_bytes,
-    permute_scratch_bytes,
-)
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, permute_room_bytes, permute_scratch_bytes
 from teir.target import Isa
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)

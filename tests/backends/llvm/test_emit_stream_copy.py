@@ -9,7 +9,7 @@ import pytest
 
 from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
 from backends.llvm.test_emit_permute import adjacent, place
-from teir.lower.kernels import StreamCopy
+from teir.lower.copy_kernels import StreamCopy
 from teir.lower.stream_room import stream_copy_room_bytes
 from teir.target import Isa
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from teir.lower.kernels import TransposeCopy
+from teir.lower.copy_kernels import TransposeCopy
 from teir.target import Isa
 
 

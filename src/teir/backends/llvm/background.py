@@ -24,8 +24,8 @@ from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
 from teir.lower.calls import kernels_of
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy
 from teir.lower.kernel_program import KernelProgram
-from teir.lower.kernels import PermuteCopy, RunCopy, StreamCopy
 from teir.runtime.runtime import Runtime, current
 from teir.target import Isa
 

@@ -44,6 +44,7 @@ from teir.backends.llvm.layout import (
     operand_offset_bytes,
     operand_slot_bytes,
 )
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -54,13 +55,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 from teir.lower.walked_kernels import (
     WalkedDots,

@@ -32,7 +32,7 @@ from teir.backends.llvm.emit_stream import (
 from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
 from teir.backends.llvm.emit_transpose import SquareTile
 from teir.backends.llvm.layout import WORD_BYTES
-from teir.lower.kernels import (
+from teir.lower.copy_kernels import (
     MOST_PERMUTED,
     PERMUTE_AXES,
     PERMUTE_OUTER_AXES,

@@ -7,7 +7,7 @@ up by one with every turn, then the tile after the next is placed.
 from __future__ import annotations
 
 from teir.backends.llvm.emit_text import FunctionText
-from teir.lower.kernels import permute_scratch_bytes
+from teir.lower.copy_kernels import permute_scratch_bytes
 from teir.target import Isa
 
 _FIELDS = {

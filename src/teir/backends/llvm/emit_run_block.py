@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teir.backends.llvm.emit_text import FunctionText, vector
-from teir.lower.kernels import RunCopy
+from teir.lower.copy_kernels import RunCopy
 from teir.target import LINE_BYTES
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
-from teir.lower.kernels import PERMUTE_AXES
+from teir.lower.copy_kernels import PERMUTE_AXES
 from teir.target import LINE_BYTES, Isa
 
 PIECE_LINES = 16

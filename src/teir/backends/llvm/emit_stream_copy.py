@@ -22,11 +22,7 @@ from __future__ import annotations
 from teir.backends.llvm.emit_stream import emit_fence, emit_offset_table, emit_stream_mode
 from teir.backends.llvm.emit_stream_strip import GROUP_SQUARES, emit_strip
 from teir.backends.llvm.emit_text import FunctionText
-from teir.lower.kernels import (
-    PERMUTE_AXES,
-    PERMUTE_OUTER_AXES,
-    StreamCopy,
-)
+from teir.lower.copy_kernels import PERMUTE_AXES, PERMUTE_OUTER_AXES, StreamCopy
 from teir.lower.stream_room import stream_copy_room
 from teir.target import LINE_BYTES
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_stream import PAST_CACHES
 from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat, vector
 from teir.backends.llvm.emit_transpose import SquareTile
-from teir.lower.kernels import StreamCopy
+from teir.lower.copy_kernels import StreamCopy
 from teir.target import LINE_BYTES
 
 GROUP_SQUARES = 2

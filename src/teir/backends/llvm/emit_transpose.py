@@ -20,7 +20,7 @@ from teir.backends.llvm.emit_text import (
     shift_pointer,
     vector,
 )
-from teir.lower.kernels import TransposeCopy
+from teir.lower.copy_kernels import TransposeCopy
 from teir.target import LINE_BYTES
 
 _ARGUMENTS = ("m", "n", "in_n", "out_m")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from teir.lower.access import Access
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -15,13 +16,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PanelBlock,
     PartCopy,
-    PermuteCopy,
     ProductSum,
     RowSweep,
-    RunCopy,
-    StreamCopy,
     TileProduct,
-    TransposeCopy,
 )
 from teir.lower.walked_kernels import (
     Follows,

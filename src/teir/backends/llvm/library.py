@@ -34,8 +34,12 @@ from teir.target import Isa
 
 _GENERATOR_PLACES = (
     "backends/llvm",
+    "lower/access.py",
+    "lower/copy_kernels.py",
     "lower/kernels.py",
+    "lower/stream_room.py",
     "lower/tile_room.py",
+    "lower/walked_kernels.py",
     "dtypes.py",
     "target.py",
 )
