@@ -13,17 +13,14 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.soak.copy_programs import GAP, brought, copied_rows, copied_runs, head
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
 _COMPLEX = (DataType.C64, DataType.C128)
 _SWEPT = (DataType.FP32, DataType.FP64, DataType.TF32, DataType.C64, DataType.C128)
-_GAP = 3
-"""Elements between rows, so that a stride is no extent."""
 _MATRIX_BYTES = 1 << 19
 """What a matrix has at least whose rows are swept over."""
-_STREAMED_BYTES = 96 << 10
-"""What a copy has at least whose runs are streamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +64,9 @@ def _all() -> Iterator[Special]:
         for reductions in (1, 3):
             yield _special(f"rows in parts, {reductions} reductions", kind, _parts, reductions)
     for kind in (*_REAL, DataType.BF16, DataType.C128):
-        yield _special("a streamed copy of runs", kind, _copied_runs)
-        yield _special("a copy of what is far", kind, _brought)
+        yield _special("a streamed copy of runs", kind, copied_runs)
+        yield _special("streamed rows side by side", kind, copied_rows)
+        yield _special("a copy of what is far", kind, brought)
         for group in (2, 4):
             yield _special(f"rows turned in groups of {group}", kind, _turned, group)
         yield _special("products of a batch from zero", kind, _batch_from_zero)
@@ -101,11 +99,6 @@ def _special(title: str, kind: DataType, text: Callable[..., str], *rest: object
     return Special(title=f"{title}, {kind.value}", text=of)
 
 
-def _head(**kinds: DataType) -> str:
-    lines = [f"tensor {name}: {kind.value}" for name, kind in kinds.items()]
-    return "\n".join(['teir 1 "special"', *lines, ""])
-
-
 def _small(remainder: int) -> tuple[int, int]:
     """Two extents that change with the remainder."""
     return 1 + remainder * 5 % 14, 1 + remainder * 3 % 11
@@ -114,12 +107,12 @@ def _small(remainder: int) -> tuple[int, int]:
 def _advised(remainder: int, kind: DataType, is_b_adjacent: bool) -> str:
     """Rows in quarters of a vector, written past the caches, the next tile asked for."""
     w, m, (n, k) = kind.width, 4 * remainder, _small(remainder)
-    b_n, b_k = (w, (n + _GAP) * w) if is_b_adjacent else ((k + _GAP) * w, w)
-    a_p, b_p, c_p = (m + _GAP) * k * w, (n + _GAP) * (k + _GAP) * w, (m + _GAP) * n * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {a_p}, in1 {b_p}, out {c_p}
+    b_n, b_k = (w, (n + GAP) * w) if is_b_adjacent else ((k + GAP) * w, w)
+    a_p, b_p, c_p = (m + GAP) * k * w, (n + GAP) * (k + GAP) * w, (m + GAP) * n * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {a_p}, in1 {b_p}, out {c_p}
 axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in1 {b_n}, out {(m + _GAP) * w}
-axis k = {k}: in0 {(m + _GAP) * w}, in1 {b_k}
+axis n = {n}: in1 {b_n}, out {(m + GAP) * w}
+axis k = {k}: in0 {(m + GAP) * w}, in1 {b_k}
 primitive zero = Zero(out; M=[m], N=[n])
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
 with {{"prefetch": ["in0", "in1", "out"], "stream": true}}
@@ -133,10 +126,10 @@ def _asked_results(remainder: int, kind: DataType) -> str:
     """Whole vectors of results that a cache holds far away; columns of B end anywhere in a line."""
     w, m, n = kind.width, 64 // kind.width * (1 + remainder % 3), 1 + remainder * 3 % 11
     k = 1 + remainder % 37
-    b_p, c_p = n * (k + _GAP) * w, n * (m + _GAP) * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {b_p}, out {c_p}
+    b_p, c_p = n * (k + GAP) * w, n * (m + GAP) * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {b_p}, out {c_p}
 axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in1 {(k + _GAP) * w}, out {(m + _GAP) * w}
+axis n = {n}: in1 {(k + GAP) * w}, out {(m + GAP) * w}
 axis k = {k}: in0 {m * w}, in1 {w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
 with {{"prefetch": ["out"]}}
@@ -148,10 +141,10 @@ sequential loop over p
 def _asked(remainder: int, kind: DataType) -> str:
     """Rows of a far A at many pairs of reductions, some for every block of many columns."""
     w, m, n, t, u = kind.width, remainder, 30 + remainder % 7, 3, 5 + remainder % 9
-    a_t, a_u = (3 * m + _GAP) * u * w, (3 * m + _GAP) * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {m * w}, out {m * w}
+    a_t, a_u = (3 * m + GAP) * u * w, (3 * m + GAP) * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis p = 3: in0 {m * w}, out {m * w}
 axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in1 {t * u * w}, out {(3 * m + _GAP) * w}
+axis n = {n}: in1 {t * u * w}, out {(3 * m + GAP) * w}
 axis u = {u}: in0 {a_u}, in1 {t * w}
 axis t = {t}: in0 {a_t}, in1 {w}
 primitive zero = Zero(out; M=[m], N=[n])
@@ -166,11 +159,11 @@ sequential loop over p
 def _runs(remainder: int, kind: DataType, is_dense: bool) -> str:
     """Short rows of the output that are adjacent in a packed A; too many products for a batch."""
     w, m, n, k, runs = kind.width, remainder, 9 + remainder % 5, 60 + remainder % 3, 16
-    c_n = m * w if is_dense else (m + _GAP) * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
-axis q = {runs}: in0 {m * w}, out {n * c_n + _GAP * w}
+    c_n = m * w if is_dense else (m + GAP) * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
+axis q = {runs}: in0 {m * w}, out {n * c_n + GAP * w}
 axis n = {n}: in1 {w}, out {c_n}
-axis k = {k}: in0 {(m * runs + _GAP) * w}, in1 {(n + _GAP) * w}
+axis k = {k}: in0 {(m * runs + GAP) * w}, in1 {(n + GAP) * w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m, q], N=[n], K=[k])
 do_gemm: gemm
 """
@@ -180,8 +173,8 @@ def _blocks(remainder: int, kind: DataType, is_dense: bool) -> str:
     """Blocks of few columns, one after the other; rows in halves of a vector, two of them in A."""
     w, m, n, k = kind.width, 32 // kind.width * (1 + remainder % 19), 2, 9
     runs = 2 if remainder % 2 == 0 else 1
-    c_n = m * w if is_dense else (m + _GAP) * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {n * k * w}, out {n * c_n}
+    c_n = m * w if is_dense else (m + GAP) * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis p = 3: in1 {n * k * w}, out {n * c_n}
 axis m = {m}: in0 {w}, out {w}
 axis q = {runs}: in0 {m * w}, out {3 * n * c_n + remainder % 2 * 64}
 axis n = {n}: in1 {w}, out {c_n}
@@ -201,13 +194,13 @@ def _taken_round(remainder: int, kind: DataType, is_dense: bool) -> str:
     lanes, m = line // w, line // w * (1 + remainder % 3)
     few = lanes - ARRAY_START_BYTES // w
     c_n = m * w if is_dense else m * w + line
-    return f"""{_head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
+    return f"""{head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
 axis e = 2: in0 {w}, packed {2 * m * k * w}, out {n * c_n} + {ARRAY_START_BYTES}
 axis m = {m}: in0 {2 * k * w}, packed {w}, out {w}
 axis late = {m - few}: in0 {2 * k * w} + {2 * k * w * few}, packed {w} + {m * w}
 axis few = {few}: in0 {2 * k * w}, packed {w} + {(2 * m - few) * w}
 axis k = {k}: in0 {2 * w}, packed {2 * m * w}, in1 {w}
-axis n = {n}: in1 {(k + _GAP) * w}, out {c_n}
+axis n = {n}: in1 {(k + GAP) * w}, out {c_n}
 primitive all_rows = Copy(in0 -> packed; M=[e, m], N=[k])
 primitive late_rows = Copy(in0 -> packed; M=[e, late], N=[k])
 primitive few_rows = Copy(in0 -> packed; M=[e, few], N=[k])
@@ -230,7 +223,7 @@ def _runs_taken_round(remainder: int, kind: DataType) -> str:
     row, few, between = 2 * k * w, early // w, late - early // w
     run, packed = 3 * line // 2, 3 * k * line
     c_run = n * run + remainder % 2 * line
-    return f"""{_head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
+    return f"""{head(in0=kind, in1=kind, out=kind)}scratch packed: {kind.value}
 axis e = 2: in0 {w}, packed {2 * packed}, out {2 * c_run} + {early}
 axis r = 2: in0 {m * row}, packed {run}, out {c_run}
 axis m = {m}: in0 {row}, packed {w}, out {w}
@@ -240,7 +233,7 @@ axis few = {few}: in0 {row}, packed {w} + {packed + line - early}
 axis halves = 2: in0 {m * row}, packed {line // 2}
 axis between = {between}: in0 {row} + {few * row}, packed {w} + {packed + 2 * line}
 axis k = {k}: in0 {2 * w}, packed {3 * line}, in1 {w}
-axis n = {n}: in1 {(k + _GAP) * w}, out {run}
+axis n = {n}: in1 {(k + GAP) * w}, out {run}
 primitive all_rows = Copy(in0 -> packed; M=[e, r, m], N=[k])
 primitive late_rows = Copy(in0 -> packed; M=[e, ends, late], N=[k])
 primitive few_rows = Copy(in0 -> packed; M=[e, ends, few], N=[k])
@@ -262,8 +255,8 @@ def _swept_by_one(remainder: int, kind: DataType) -> str:
     w = kind.width
     m = 1024 // w + remainder
     k = -(-_MATRIX_BYTES // (m * w))
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
-axis k = {k}: in0 {(m + _GAP) * w}, in1 {w}
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, out {w}
+axis k = {k}: in0 {(m + GAP) * w}, in1 {w}
 primitive sweep = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[k])
 do_sweep: sweep
 """
@@ -272,42 +265,19 @@ do_sweep: sweep
 def _swept_by_rows(remainder: int, kind: DataType) -> str:
     w = kind.width
     m, k = 8192 // w + remainder, 6 + remainder % 5
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, in1 {w}, out {w}
-axis k = {k}: in0 {(m + _GAP) * w}, in1 {(m + 2 * _GAP) * w}
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}, in1 {w}, out {w}
+axis k = {k}: in0 {(m + GAP) * w}, in1 {(m + 2 * GAP) * w}
 primitive sweep = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[k])
 do_sweep: sweep
-"""
-
-
-def _copied_runs(remainder: int, kind: DataType) -> str:
-    """Runs as long as the remainder and one more, written past the caches in another order."""
-    w, e, c = kind.width, remainder + 1, 17
-    r = -(-_STREAMED_BYTES // (e * w * c))
-    return f"""{_head(in0=kind, out=kind)}axis e = {e}: in0 {w}, out {w}
-axis c = {c}: in0 {e * w}, out {e * r * w}
-axis r = {r}: in0 {e * c * w}, out {e * w}
-primitive copy = Copy(in0 -> out; M=[e, c], N=[r]) with {{"stream": true}}
-do_copy: copy
-"""
-
-
-def _brought(remainder: int, kind: DataType) -> str:
-    w, m, n = kind.width, remainder, 5
-    return f"""{_head(in0=kind, out=kind)}axis p = 2: in0 {n * (m + _GAP) * w}, out {n * m * w}
-axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in0 {(m + _GAP) * w}, out {m * w}
-primitive copy = Copy(in0 -> out; M=[m], N=[n]) with {{"prefetch": ["in0"]}}
-sequential loop over p
-  do_copy: copy
 """
 
 
 def _turned(remainder: int, kind: DataType, group: int) -> str:
     """Rows of the output that lie in groups; the input is adjacent across all of them."""
     w, m, r = kind.width, 3 + remainder, 1 + remainder * 5 % 14
-    return f"""{_head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + _GAP) * w}
-axis r = {r}: in0 {group * w}, out {(group * (m + _GAP) + 1) * w}
-axis m = {m}: in0 {(group * r + _GAP) * w}, out {w}
+    return f"""{head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + GAP) * w}
+axis r = {r}: in0 {group * w}, out {(group * (m + GAP) + 1) * w}
+axis m = {m}: in0 {(group * r + GAP) * w}, out {w}
 primitive copy = Copy(in0 -> out; M=[r, g], N=[m])
 do_copy: copy
 """
@@ -315,11 +285,11 @@ do_copy: copy
 
 def _batch_from_zero(remainder: int, kind: DataType) -> str:
     w, m, n, k, c = kind.width, remainder, 3, 1 + remainder % 4, 9
-    a_c, b_c, c_c = (m + _GAP) * k * w, k * n * w + w, (m + _GAP) * n * w
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {a_c}, in1 {b_c}, out {c_c}
+    a_c, b_c, c_c = (m + GAP) * k * w, k * n * w + w, (m + GAP) * n * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {a_c}, in1 {b_c}, out {c_c}
 axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in1 {k * w}, out {(m + _GAP) * w}
-axis k = {k}: in0 {(m + _GAP) * w}, in1 {w}
+axis n = {n}: in1 {k * w}, out {(m + GAP) * w}
+axis k = {k}: in0 {(m + GAP) * w}, in1 {w}
 primitive zero = Zero(out; M=[m, c], N=[n])
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], K=[k])
 do_zero: zero
@@ -331,14 +301,14 @@ def _batch_innermost(remainder: int, kind: DataType, reductions: int) -> str:
     """Lanes along a batch as long as the remainder, over blocks of rows and columns."""
     w, c, (m, n) = kind.width, remainder, _small(remainder)
     sums = ("s", "t", "k")[-reductions:]
-    axes, reach = [], (c + _GAP) * w
+    axes, reach = [], (c + GAP) * w
     for name in reversed(sums):
         axes.append(f"axis {name} = {2 + remainder % 2}: in0 {reach}, in1 {reach + w}")
         reach *= 4
     lines = "\n".join(reversed(axes))
-    return f"""{_head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {w}, in1 {w}, out {w}
-axis m = {m}: in0 {reach}, out {n * (c + _GAP) * w}
-axis n = {n}: in1 {reach}, out {(c + _GAP) * w}
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis c = {c}: in0 {w}, in1 {w}, out {w}
+axis m = {m}: in0 {reach}, out {n * (c + GAP) * w}
+axis n = {n}: in1 {reach}, out {(c + GAP) * w}
 {lines}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], \
 K=[{", ".join(sums)}])
@@ -349,11 +319,11 @@ do_gemm: gemm
 def _lanes(remainder: int, kind: DataType, reductions: int) -> str:
     """Dots over blocks that lie apart, their results too."""
     w, k, t, s, m = kind.width, remainder, 3, 2 if reductions == 3 else 1, 4
-    row, kinds = t * (k + _GAP), _head(in0=kind, in1=kind, out=kind)
+    row, kinds = t * (k + GAP), head(in0=kind, in1=kind, out=kind)
     outer = f"axis s = {s}: in0 {(row + 1) * w}, in1 {(row + 2) * w}\n" if s > 1 else ""
     names = "s, t, k" if s > 1 else "t, k"
     return f"""{kinds}axis m = {m}: in0 {(row + 5) * s * w}, out {2 * w}
-{outer}axis t = {t}: in0 {(k + _GAP) * w}, in1 {(k + _GAP) * w}
+{outer}axis t = {t}: in0 {(k + GAP) * w}, in1 {(k + GAP) * w}
 axis k = {k}: in0 {w}, in1 {w}
 primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[{names}]) \
 with {{"lanes": 16}}
@@ -371,13 +341,13 @@ def _parts(remainder: int, kind: DataType, reductions: int) -> str:
     """Rows of vectors in pairs and of one left over, columns enough to copy the rows for."""
     w, m, n = kind.width, 1 + remainder, 18 + remainder % 7
     extents = (2, 3, 1 + remainder % 9)[3 - reductions :]
-    axes, a, b = "", (m + _GAP) * w, w
+    axes, a, b = "", (m + GAP) * w, w
     for number, extent in reversed(list(enumerate(extents))):
         axes = f"axis k{number} = {extent}: in0 {a}, in1 {b}\n{axes}"
-        a, b = (a * extent + _GAP * w), (b * extent + _GAP * w)
+        a, b = (a * extent + GAP * w), (b * extent + GAP * w)
     depth = ", ".join(f"k{number}" for number in range(reductions))
-    return f"""{_head(in0=kind, in1=kind, out=kind)}{axes}axis m = {m}: in0 {w}, out {w}
-axis n = {n}: in1 {b}, out {(m + _GAP) * w}
+    return f"""{head(in0=kind, in1=kind, out=kind)}{axes}axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {b}, out {(m + GAP) * w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[{depth}])
 do_gemm: gemm
 """
@@ -395,9 +365,9 @@ def _flushing_product(extents: dict[str, int], out: DataType, order: str) -> str
         reach = 1
         for name in names:
             strides[name].append(f"{tensor} {reach * widths[tensor]}")
-            reach = reach * extents[name] + _GAP
+            reach = reach * extents[name] + GAP
     axes = "\n".join(f"axis {name} = {extents[name]}: {', '.join(strides[name])}" for name in "mnk")
-    return f"""{_head(in0=DataType.BF16, in1=DataType.BF16, out=out)}{axes}
+    return f"""{head(in0=DataType.BF16, in1=DataType.BF16, out=out)}{axes}
 primitive gemm = Contraction BF16 (in0, in1 -> out; M=[m], N=[n], K=[k]) \
 with {{"subnormals": "zero"}}
 do_gemm: gemm

@@ -1,0 +1,53 @@
+"""Programs of figures 7 and 15 for kernels that only copy; see `teir.soak.special_programs`."""
+
+from __future__ import annotations
+
+from teir.dtypes import DataType
+
+GAP = 3
+"""Elements between rows, so that a stride is no extent."""
+_STREAMED_BYTES = 96 << 10
+"""What a copy has at least whose runs are streamed."""
+_ROW_BYTES = 2048
+_COLUMN_BYTES = 1024
+"""What rows and columns have at least that are read side by side."""
+
+
+def head(**kinds: DataType) -> str:
+    lines = [f"tensor {name}: {kind.value}" for name, kind in kinds.items()]
+    return "\n".join(['teir 1 "special"', *lines, ""])
+
+
+def copied_runs(remainder: int, kind: DataType) -> str:
+    """Runs as long as the remainder and one more, written past the caches in another order."""
+    w, e, c = kind.width, remainder + 1, 17
+    r = -(-_STREAMED_BYTES // (e * w * c))
+    return f"""{head(in0=kind, out=kind)}axis e = {e}: in0 {w}, out {w}
+axis c = {c}: in0 {e * w}, out {e * r * w}
+axis r = {r}: in0 {e * c * w}, out {e * w}
+primitive copy = Copy(in0 -> out; M=[e, c], N=[r]) with {{"stream": true}}
+do_copy: copy
+"""
+
+
+def brought(remainder: int, kind: DataType) -> str:
+    w, m, n = kind.width, remainder, 5
+    return f"""{head(in0=kind, out=kind)}axis p = 2: in0 {n * (m + GAP) * w}, out {n * m * w}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in0 {(m + GAP) * w}, out {m * w}
+primitive copy = Copy(in0 -> out; M=[m], N=[n]) with {{"prefetch": ["in0"]}}
+sequential loop over p
+  do_copy: copy
+"""
+
+
+def copied_rows(remainder: int, kind: DataType) -> str:
+    """Rows and columns that are long enough to be read side by side, a few planes of them."""
+    w = kind.width
+    rows, columns, planes = _ROW_BYTES // w + remainder, _COLUMN_BYTES // w + 7, 1 + remainder % 2
+    return f"""{head(in0=kind, out=kind)}axis c = {columns}: in0 {w}, out {(rows + GAP) * w}
+axis r = {rows}: in0 {(columns + GAP) * w}, out {w}
+axis p = {planes}: in0 {rows * (columns + GAP) * w}, out {columns * (rows + GAP) * w}
+primitive copy = Copy(in0 -> out; M=[c, r], N=[p]) with {{"stream": true}}
+do_copy: copy
+"""
