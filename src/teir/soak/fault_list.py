@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "a partial panel computed as a whole one",
         "lower/gemm.py",
-        "cut.count - partial,",
-        "cut.count,",
+        "self._panels(cut, cut.count - partial)",
+        "self._panels(cut, cut.count)",
         PROGRAMS,
     ),
     Fault(
@@ -66,8 +66,8 @@ FAULTS = (
     Fault(
         "panels one row apart",
         "lower/gemm.py",
-        "tuple(stride * cut.size * lanes for stride in self.axes.lanes.strides)",
-        "tuple(stride * cut.size for stride in self.axes.lanes.strides)",
+        "rows = cut.size * self.blocking.lanes",
+        "rows = cut.size",
         PROGRAMS,
     ),
     Fault(

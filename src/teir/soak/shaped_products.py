@@ -32,6 +32,8 @@ _WIDE = (DataType.FP64, DataType.C128, DataType.C64, DataType.FP32)
 _SWEPT_BYTES = 1 << 19
 _LONG_BYTES = 8192
 _STREAMED_BYTES = 96 << 10
+_LONG_COLUMN_BYTES = 1024
+_LONG_ROW_BYTES = 2048
 _LARGE_WORK = 40_000
 """Multiply-adds from which on a program may hold a large matrix."""
 
@@ -113,7 +115,18 @@ def _streamed(draw: DrawInt) -> DrawnProgram:
     orders = ("ecr", "erc") if run > 1 else ("cr", "rc")
     if run == 1:
         del extents["e"]
+        if chance(draw, 40):
+            extents = _long_sides(draw, data_type)
     return _copy(draw, extents, *orders, data_type, streams=True)
+
+
+def _long_sides(draw: DrawInt, data_type: DataType) -> dict[str, int]:
+    """Columns and rows that may be read side by side."""
+    width = data_type.width
+    return {
+        "c": _LONG_COLUMN_BYTES // width + draw(0, 20),
+        "r": _LONG_ROW_BYTES // width + draw(0, 70),
+    }
 
 
 def _for_tiles(draw: DrawInt) -> DrawnProgram:
