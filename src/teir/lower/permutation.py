@@ -155,12 +155,23 @@ def lower_permutation(
     return None if kernel is None else _Lowering(operands, room, kernel, stream, isa).blocks(parts)
 
 
-def _turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | None:
-    """Rows and columns of a permutation that turns squares of elements."""
+def _turned_sides(
+    axes: Sequence[TileAxis], width: int
+) -> tuple[list[TileAxis], list[TileAxis]] | None:
+    """The axes as they follow in the output and in the input; None where one is first in both."""
     upwards = sorted(axes, key=lambda axis: axis.strides[1])
     along = sorted(axes, key=lambda axis: axis.strides[0])
     if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
         return None
+    return upwards, along
+
+
+def _turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | None:
+    """Rows and columns of a permutation that turns squares of elements."""
+    sides = _turned_sides(axes, width)
+    if sides is None:
+        return None
+    upwards, along = sides
     is_dense = _follow_one_another(upwards[0], along[0], width)
     row_bytes = 0 if is_dense else _ROW_BYTES
     column_bytes = _aims(isa).dense_column_bytes if is_dense else _COLUMNS_BYTES
@@ -170,10 +181,10 @@ def _turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | N
 
 def _streamed_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> _Parts | None:
     """Rows and columns as long as one call takes them, where both are long."""
-    upwards = sorted(axes, key=lambda axis: axis.strides[1])
-    along = sorted(axes, key=lambda axis: axis.strides[0])
-    if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
+    sides = _turned_sides(axes, width)
+    if sides is None:
         return None
+    upwards, along = sides
     if not isa.follows_few_rows or width not in _STREAM_WIDTHS:
         return None
     enough = (_STREAM_ROW_BYTES // width, _STREAM_ROW_BYTES // width)

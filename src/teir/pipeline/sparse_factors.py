@@ -9,6 +9,13 @@ from teir.expr.index_notation import Access
 from teir.pipeline.sparse_operands import Array, Conversion, Held
 
 
+def plain_levels(access: Access, array: Sparse | Array) -> Sparse | None:
+    """A sparse array without blocks at indices that are all different; None for every other."""
+    if not isinstance(array, Sparse) or not array.format.is_sparse or array.blocks is not None:
+        return None
+    return array if len(set(access.indices)) == len(access.indices) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
     """A tensor of the product at its indices, all different."""

@@ -20,6 +20,7 @@ from teir.arrays.levels import Format, Level
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_storage import Compressed, expand, index_type, position_count
 from teir.expr.index_notation import Access, Product
+from teir.pipeline.sparse_factors import plain_levels
 from teir.pipeline.sparse_operands import Held, kept
 from teir.pipeline.sparse_problem import SparseProblem
 
@@ -68,13 +69,11 @@ def with_joined_indices(
 
 def _sparse_factor(access: Access, held: Mapping[str, Held]) -> _Factor | None:
     """None for what is not sparse, has blocks, or has an index twice."""
-    array = held[access.tensor].array
-    if not isinstance(array, Sparse) or not array.format.is_sparse or array.blocks is not None:
+    array = plain_levels(access, held[access.tensor].array)
+    if array is None:
         return None
     order = tuple(access.indices[mode] for mode in array.format.mode_order)
-    return (
-        _Factor(access=access, array=array, order=order) if len(set(order)) == len(order) else None
-    )
+    return _Factor(access=access, array=array, order=order)
 
 
 def _runs(

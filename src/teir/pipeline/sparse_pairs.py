@@ -24,6 +24,7 @@ from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_storage import expand
 from teir.backends.llvm.fibre_sums import NUMBERS
 from teir.expr.index_notation import Access
+from teir.pipeline.sparse_factors import plain_levels
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_patterns import store_alike
 from teir.pipeline.sparse_problem import SparseProblem
@@ -67,12 +68,9 @@ def next_pair(
 
 def _stored(access: Access, problem: SparseProblem, held: Mapping[str, Held]) -> Sparse | None:
     """The levels of a sparse factor with every index once, along all of its extent."""
-    array = held[access.tensor].array
-    if not isinstance(array, Sparse) or not array.format.is_sparse or array.blocks is not None:
-        return None
+    array = plain_levels(access, held[access.tensor].array)
     extents = tuple(problem.extents[index] for index in access.indices)
-    is_plain = len(set(access.indices)) == len(extents) and array.shape == extents
-    return array if is_plain else None
+    return array if array is not None and array.shape == extents else None
 
 
 def _is_vector(access: Access, problem: SparseProblem, held: Mapping[str, Held]) -> bool:
