@@ -61,7 +61,8 @@ def lower_gemm(
     for axis in inside:
         depth *= axis.extent
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
-    has_parts = room is not None and not outside and takes_parts(tile, axes, lanes, depth, isa)
+    has_parts = not outside and takes_parts(tile, axes, lanes, depth, isa)
+    parts_room = room if has_parts else None
     blocking = choose_blocking(
         axes.lanes.extent,
         axes.columns.extent,
@@ -71,11 +72,11 @@ def lower_gemm(
         tile.out_type,
         most_columns(axes.columns.strides[1]),
         tile.flushes,
-        has_parts,
+        parts_room is not None,
     )
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
-    if room is not None and has_parts:
-        body = blocks.panels_in_parts(room)
+    if parts_room is not None:
+        body = blocks.panels_in_parts(parts_room)
     else:
         body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)

@@ -51,6 +51,7 @@ def sparse_einsum(
 
     def computed(given: Sequence[Any], target: Any) -> Any:
         key = (asked, threads, out_levels)
+        # Operands that are not views of tensors were looked up before this was called.
         if is_known and given is not operands and not tune:
             result = sparse_calls().run(key, given, target)
             if result is not NotImplemented:
