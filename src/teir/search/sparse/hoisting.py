@@ -42,13 +42,13 @@ def hoisted(
         size = prod(sizes[index] for index in indices)
         if not 0 < len(indices) <= LARGEST_RANK or size > most_elements:
             continue
-        temporary = Access(tensor=_fresh(statement, number), indices=indices)
-        left = _left(statement, rest, temporary)
+        temporary = Access(tensor=unused(statement, "H", number), indices=indices)
+        left = reading(statement, rest, temporary)
         summed = tuple(index for index in _indices(statement, made) if index not in used)
         producer = Nest(output=temporary, inputs=made, loops=(*indices, *summed))
         graphs = [*frontier(left), *hoisted(left, sizes, most_elements, frontier, number + 1)]
         for graph in graphs:
-            consumer = _apart(graph.root, {access.tensor for access in (*made, *left.accesses)})
+            consumer = apart(graph.root, {access.tensor for access in (*made, *left.accesses)})
             root = Branch(loops=(), temporary=temporary, producer=producer, consumer=consumer)
             yield IterationGraph(statement=statement, root=root)
 
@@ -79,7 +79,7 @@ def _indices(statement: Statement, made: tuple[Access, ...]) -> tuple[str, ...]:
     return (*(index for index in found if index not in last), *(i for i in last if i in found))
 
 
-def _left(statement: Statement, rest: tuple[Access, ...], temporary: Access) -> Statement:
+def reading(statement: Statement, rest: tuple[Access, ...], temporary: Access) -> Statement:
     """The statement that reads the product."""
     formats = dict(
         zip((access.tensor for access in statement.accesses), statement.formats, strict=True)
@@ -93,12 +93,13 @@ def _left(statement: Statement, rest: tuple[Access, ...], temporary: Access) -> 
     )
 
 
-def _apart(node: Node, tensors: set[str]) -> Node:
+def apart(node: Node, tensors: set[str]) -> Node:
     """With no temporary that has the name of one of ``tensors``."""
     temporaries = {branch.temporary.tensor for branch in branches(node)}
     return node if temporaries.isdisjoint(tensors) else renamed(node, temporaries | tensors)
 
 
-def _fresh(statement: Statement, number: int) -> str:
+def unused(statement: Statement, letter: str, number: int) -> str:
+    """A name for a temporary, with the letter and the number or the next one that is free."""
     used = {access.tensor for access in statement.accesses}
-    return next(name for wish in range(number, 999) if (name := f"H{wish}") not in used)
+    return next(name for wish in range(number, 999) if (name := f"{letter}{wish}") not in used)

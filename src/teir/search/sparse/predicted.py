@@ -157,7 +157,7 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
     fused = 0
     sums = all(index in nest.output.indices for index in inner)
     while sums and fused < min(_FUSED_LEVELS, kept) and outer[kept - 1 - fused] in walked:
-        if outer[kept - 1 - fused] in nest.output.indices:
+        if outer[kept - 1 - fused] in nest.output.indices and len(nest.inputs) > 1:
             break
         fused += 1
     visits = place.times

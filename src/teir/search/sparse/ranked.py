@@ -15,6 +15,7 @@ from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.hoisting import hoisted
 from teir.search.sparse.parted import MOST_FACTORS, parted
 from teir.search.sparse.predicted import Problem, predicted_seconds
+from teir.search.sparse.presummed import presummed
 from teir.search.sparse.schedules import Request, plan_frontier
 from teir.search.sparse.statement import Statement, first_order
 
@@ -33,17 +34,23 @@ class Ranked:
 def ranked(problem: Problem) -> tuple[Ranked, ...]:
     """The frontier, least predicted time first, then least memory, then by the text.
 
-    With it come the schedules that multiply dense operands first, and those that defer factors of
-    the fastest ones (`teir.search.sparse.deferred`). Products of more than `MOST_FACTORS` factors
-    are scheduled in parts (`teir.search.sparse.parted`). What needs more temporaries than half of
-    the last cache, and more than all operands and the result, comes after everything else.
+    With it come the schedules that multiply dense operands first, those that sum a factor first
+    along an index that nothing else has (`teir.search.sparse.presummed`), and those that defer
+    factors of the fastest ones (`teir.search.sparse.deferred`). Products of more than
+    `MOST_FACTORS` factors are scheduled in parts (`teir.search.sparse.parted`). What needs more
+    temporaries than half of the last cache, and more than all operands and the result, comes after
+    everything else.
     """
     most_bytes = max(problem.cache_bytes / 2, _data_bytes(problem))
     most_elements = most_bytes / problem.element_bytes
     candidates = (
         _in_parts(problem, most_elements)
         if len(problem.statement.inputs) > MOST_FACTORS
-        else [*_frontier(problem, problem.statement), *_hoisted(problem, most_elements)]
+        else [
+            *_frontier(problem, problem.statement),
+            *_hoisted(problem, most_elements),
+            *_presummed(problem, most_elements),
+        ]
     )
 
     def rank(one: Ranked) -> tuple[bool, float, float, str]:
@@ -94,6 +101,17 @@ def _hoisted(problem: Problem, most_elements: float) -> list[Candidate]:
         return (one.graph for one in _frontier(problem, left))
 
     graphs = hoisted(problem.statement, problem.symbols, most_elements, frontier)
+    return candidates_of(costing_of(problem.statement), graphs, are_pipelines=True)
+
+
+def _presummed(problem: Problem, most_elements: float) -> list[Candidate]:
+    def schedules(left: Statement) -> Iterator[IterationGraph]:
+        return (one.candidate.graph for one in ranked(replace(problem, statement=left)))
+
+    def frontier(left: Statement) -> Iterator[IterationGraph]:
+        return (one.graph for one in _frontier(problem, left))
+
+    graphs = presummed(problem.statement, problem.symbols, most_elements, schedules, frontier)
     return candidates_of(costing_of(problem.statement), graphs, are_pipelines=True)
 
 
