@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, choice_of, planned
+from search.planned import USUAL, assert_alike, choice_of, planned, stated
 from teir.dtypes import DataType
+from teir.pipeline.operand_types import OperandType
 from teir.search.choice import Order, Packing
+from teir.search.default_choice import default_choice
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.reductions import reductions_of
 from teir.search.shape import extent_of
+from teir.search.tree import contraction_program
 
 FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=64 << 20)
@@ -53,6 +57,17 @@ def test_others_stay_as_they_are(extents: dict[str, int], data_type: DataType) -
     far, near = (choice_of(TEXT, extents, one, data_type) for one in (FAR, NEAR))
     assert far.column_block == near.column_block or far.column_block > 16
     assert far.order is near.order
+
+
+@pytest.mark.parametrize("strides", [(4800, 16), (0, 8)], ids=["every second", "one row"])
+def test_products_with_a_vector_have_no_columns(strides: tuple[int, int]) -> None:
+    kind = np.dtype(np.float64)
+    matrix = OperandType(DataType.FP64, kind, (300, 300), strides)
+    vector = OperandType(DataType.FP64, kind, (300,), (8,))
+    contraction = stated("ij,j->i", (matrix, vector))
+    (step,) = contraction_program(contraction, ((0, 1),), FAR).matrix_steps
+    assert step.shape.n is None
+    assert not rows_stay(default_choice(step.shape, FAR), step.shape, FAR)
 
 
 def test_high_panels_are_summed_in_more_blocks() -> None:

@@ -80,6 +80,8 @@ def rows_stay(choice: Choice, shape: ProductShape, machine: Machine) -> bool:
     A must be known to be packed, and its sums not to be short.
     """
     kind = shape.a.data_type
+    if shape.n is None:
+        return False
     if not machine.has_far_third_cache or kind not in _PLAIN or shape.out.data_type is not kind:
         return False
     is_low = choice.panel * 3 * _LEAST_DEPTH // 2 * kind.width <= machine.l2_bytes // 2
