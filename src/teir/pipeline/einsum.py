@@ -90,13 +90,19 @@ def einsum(
     is_usual = dtype is None and threads is None and memory_limit is None and tune is False
     is_usual = is_usual and deterministic == "runs" and out_levels is None
     if is_usual and optimize == "auto" and type(subscripts) is str:
+        kept = kept_plans()
+        latest = kept.latest.get(subscripts)
+        if latest is not None:
+            result = latest.call_known(operands, out)
+            if result is not NotImplemented:
+                return result
         key: list[Any] = [subscripts]
         for operand in operands:
             if type(operand) is not _ndarray:
                 break
             key += (operand.dtype, operand.shape, operand.strides)
         else:
-            kept, signature = kept_plans(), tuple(key)
+            signature = tuple(key)
             plan = kept.plans.get(signature)
             if plan is None and is_index_notation(subscripts):
                 return _sparse(subscripts, operands, out, None, None, None, False)
@@ -109,6 +115,10 @@ def einsum(
             if not plan.is_callable:
                 plan = callable_plan(plan)
                 kept.keep(signature, plan)
+            if plan is latest:
+                return plan.call_declined(operands, out)
+            if plan.known is not None:
+                kept.try_first(signature, plan)
             return plan.call_planned(operands, out)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and tune is False and type(subscripts) is str:

@@ -80,6 +80,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     where there can be none, and before a plan is called again."""
     is_callable: bool
     """Whether ``entry`` and the call itself were made."""
+    known: Callable[..., Any] | None
+    """Native call ``known(*operands)``: a new result, NotImplemented where ``entry`` gives it. None
+    where ``entry`` is."""
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
@@ -100,22 +103,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def call_planned(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
         """As a call, on arrays known to have the types, shapes and strides planned for."""
-        entry, direct = self.entry, self.direct
-        if out is not None:
-            if entry is not None and entry(*operands, out) is not NotImplemented:
-                return out
+        result = self.call_known(operands, out)
+        return self.call_declined(operands, out) if result is NotImplemented else result
+
+    def call_declined(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+        """As `call_planned`, after native code declined: that may have been the call from which on
+        specialised code pays."""
+        direct = self.direct
+        if out is not None or direct is None:
             return run_plan(self, operands, out)
-        if direct is None:
-            return run_plan(self, operands, None)
         planned = self.problem.out
         try:
             result = np.empty(planned.shape, planned.dtype)
         except MemoryError:
             raise no_room(planned) from None
-        if entry is None or entry(*operands, result) is NotImplemented:
-            addresses = [operand.__array_interface__["data"][0] for operand in operands]
-            direct((*addresses, result.__array_interface__["data"][0]))
+        addresses = [operand.__array_interface__["data"][0] for operand in operands]
+        direct((*addresses, result.__array_interface__["data"][0]))
         return result if planned.shape else result[()]
+
+    def call_known(self, operands: Sequence[Any], out: Any) -> Any:
+        """As a call with any operands, by native code alone; NotImplemented where that declines."""
+        if out is None:
+            known = self.known
+            return NotImplemented if known is None else known(*operands)
+        entry = self.entry
+        if entry is None or entry(*operands, out) is NotImplemented:
+            return NotImplemented
+        return out
 
     @property
     def threads(self) -> int:
@@ -176,14 +190,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def call_plan(plan: Plan, *operands: Any, out: Any = None) -> Any:
     """A call of ``plan`` that its native call does not serve."""
-    entry, planned = plan.entry, plan.problem.out
-    if out is None and entry is not None and len(operands) == len(plan.problem.operands):
-        try:
-            result = np.empty(planned.shape, planned.dtype)
-        except MemoryError:
-            raise no_room(planned) from None
-        if entry(*operands, result) is not NotImplemented:
-            return result if planned.shape else result[()]
     return run_plan(plan, operands, out)
 
 

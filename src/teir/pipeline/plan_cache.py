@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from teir.pipeline.plan import Plan
 
@@ -17,10 +18,12 @@ MOST_BYTES = 1 << 30
 class PlanCache:
     """Plans by key. Plans may share an executable; its scratch is counted once.
 
-    ``plans`` is read without a lock, which is all that a call seen before does.
+    ``plans`` and ``latest`` are read without a lock, which is all that a call seen before does.
     """
 
     plans: dict[Hashable, Plan] = field(default_factory=dict)
+    latest: dict[str, Plan] = field(default_factory=dict)
+    """By expression, a kept plan whose native call is tried before a key is formed."""
     _keys_of: dict[int, int] = field(default_factory=dict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -37,10 +40,17 @@ class PlanCache:
                     return
                 self._forget(oldest)
 
+    def try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
+        """Try a plan kept by ``signature`` first in calls with its expression, the first entry."""
+        with self._lock:
+            if self.plans.get(signature) is plan:
+                self.latest[signature[0]] = plan
+
     def clear(self) -> None:
         """Forget every plan."""
         with self._lock:
             self.plans.clear()
+            self.latest.clear()
             self._keys_of.clear()
             self._bytes = 0
 
@@ -55,8 +65,11 @@ class PlanCache:
 
     def _forget(self, key: Hashable) -> None:
         plan = self.plans.pop(key, None)
-        if plan is not None:
-            self._count(plan, -1)
+        if plan is None:
+            return
+        self._count(plan, -1)
+        if isinstance(key, tuple) and self.latest.get(key[0]) is plan:
+            del self.latest[key[0]]
 
     def _count(self, plan: Plan, change: int) -> None:
         """One key more or one fewer; the first and the last one count the scratch."""

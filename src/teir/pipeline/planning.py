@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.arrays.adapters import ArrayView, view_array
-from teir.backends.llvm.call import bind_call
+from teir.backends.llvm.call import bind_calls
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.errors import TeirError
 from teir.expr.nodes import Subscripts
@@ -139,6 +139,7 @@ def _make_plan(
             executable=None,
             entry=None,
             is_callable=False,
+            known=None,
             direct=None,
             replan=replan,
             memory_limit=wishes.memory_limit,
@@ -160,6 +161,7 @@ def _make_plan(
         executable=executable,
         entry=None,
         is_callable=False,
+        known=None,
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -217,8 +219,9 @@ def callable_plan(plan: Plan) -> Plan:
     in_python = partial(call_plan, made)
     if executable is None or entry is None:
         return replace(made, __call__=in_python)
-    arrays = len(problem.operands) + 1
-    return replace(made, __call__=bind_call(entry, arrays, in_python, executable.isa))
+    arrays, result = len(problem.operands) + 1, (problem.out.shape, problem.out.dtype)
+    calls = bind_calls(entry, arrays, result, in_python, executable.isa)
+    return replace(made, known=calls.known, __call__=calls.call)
 
 
 def _entry(executable: Executable, problem: Problem) -> Callable[..., Any] | None:

@@ -1,10 +1,11 @@
-"""The code of a plan called as ``plan(a, b, out=c)``: no frame of Python on the way.
+"""The code of a plan called as ``plan(a, b, out=c)`` or ``plan(a, b)``: no frame of Python.
 
 ``teir_call`` is a METH_VARARGS | METH_KEYWORDS function: through the call slot of a
 type the interpreter hands a tuple and a dictionary over, which any other signature would have it
 unpack again. Where one argument more than the inputs is given, by the keyword ``out``, it hands
-all of them to the entry point and gives ``out`` back. Every other call, and every one that the
-entry point declines, goes to a function of Python with the same arguments: the one that allocates,
+all of them to the entry point and gives ``out`` back; where none is named, a new array takes the
+place of ``out`` (`teir.backends.llvm.new_result_ir`). Every other call, and every one that the
+entry point declines, goes to a function of Python with the same arguments: the one that
 explains and raises. Its ``self`` is a bytes object that holds the record, and the tuple's items are
 read where they lie: each call of a function for it would cost a fiftieth of a tiny product.
 
@@ -12,6 +13,7 @@ read where they lie: each call of a function for it would cost a fiftieth of a t
              byte 8   the record of the entry point
              byte 16  the word "out", as the interpreter holds it in code
              byte 24  the function of Python
+             byte 32  what new results are made with (`teir.backends.llvm.new_result_ir`)
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from teir.backends.llvm.entry_layout import (
     TUPLE_ITEMS_BYTES,
     python_function,
 )
+from teir.backends.llvm.new_result_ir import NEW_RESULT
 
 CALL = "teir_call"
 
@@ -38,15 +41,22 @@ define ptr @{CALL}(ptr %self, ptr %given, ptr %named) nounwind {{
 entry:
   %arguments = alloca [{MOST_OPERANDS} x ptr], align 16
   %record = getelementptr i8, ptr %self, i64 {BYTES_RECORD_BYTES}
-  %has_names = icmp ne ptr %named, null
-  br i1 %has_names, label %count_test, label %otherwise
-count_test:
+  %items = getelementptr i8, ptr %given, i64 {TUPLE_ITEMS_BYTES}
   %count_at = getelementptr i8, ptr %given, i64 {TUPLE_COUNT_BYTES}
   %count = load i64, ptr %count_at
   %wanted = load i64, ptr %record
   %all = add i64 %count, 1
   %count_fits = icmp eq i64 %all, %wanted
-  br i1 %count_fits, label %names_test, label %otherwise
+  br i1 %count_fits, label %named_test, label %otherwise
+named_test:
+  %has_names = icmp ne ptr %named, null
+  br i1 %has_names, label %names_test, label %new
+new:
+  %made = call ptr @{NEW_RESULT}(ptr %record, ptr %items, i64 %count)
+  %is_made = icmp ne ptr %made, null
+  br i1 %is_made, label %made_done, label %otherwise
+made_done:
+  ret ptr %made
 names_test:
 {python_function("PyDict_Size")}
   %name_count = call i64 %PyDict_Size(ptr %named)
@@ -64,7 +74,6 @@ another_name:
   call void %PyErr_Clear()
   br label %otherwise
 take_out:
-  %items = getelementptr i8, ptr %given, i64 {TUPLE_ITEMS_BYTES}
   %out_at = getelementptr ptr, ptr %arguments, i64 %count
   store ptr %out, ptr %out_at
   br label %take_test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teir.backends.llvm import call_ir, entry_ir, nest, pool_ir
+from teir.backends.llvm import call_ir, entry_ir, nest, new_result_ir, pool_ir
 from teir.backends.llvm.compile_ir import machine_for
 from teir.target import Isa
 
@@ -11,6 +11,7 @@ CONTROL_SYMBOLS = (
     *pool_ir.POOL_SYMBOLS,
     *entry_ir.ENTRY_SYMBOLS,
     call_ir.CALL,
+    new_result_ir.KNOWN,
 )
 
 
@@ -21,6 +22,7 @@ def emit_control(isa: Isa) -> str:
         pool_ir.emit_pool(_pause(isa)),
         entry_ir.emit_entry(),
         call_ir.emit_call(),
+        new_result_ir.emit_new_result(),
     )
     return "\n".join(parts)
 

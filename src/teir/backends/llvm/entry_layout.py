@@ -34,9 +34,11 @@ PYTHON_FUNCTIONS = (
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
     "Py_IncRef",
+    "Py_DecRef",
     "PyDict_Size",
     "PyDict_GetItemWithError",
     "PyObject_Call",
+    "PyObject_GetItem",
 )
 """The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
 
