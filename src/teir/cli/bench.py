@@ -8,7 +8,7 @@ import typer
 
 from teir.cli.console import say, say_json
 from teir.cli.expression import DtypeOption, SizesOption, load_or_plan
-from teir.cli.options import JsonFlag, SeedOption, ThreadsOption
+from teir.cli.options import JsonFlag, OneThreadOption, SeedOption
 
 
 def bench(
@@ -17,7 +17,7 @@ def bench(
     ],
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
-    threads: ThreadsOption = 1,
+    threads: OneThreadOption = 1,
     seed: SeedOption = 0,
     as_json: JsonFlag = False,
 ) -> None:

@@ -19,7 +19,7 @@ from teir.cli.expression import (
     require_memory,
     stated_einsum,
 )
-from teir.cli.options import JsonFlag
+from teir.cli.options import JsonFlag, OneThreadOption
 from teir.cli.rules import COMPARABLE, ExitCode, refuse
 from teir.cli.timing import in_time_unit
 from teir.dtypes import DataType
@@ -34,8 +34,10 @@ def compare(
     expression: Annotated[str, typer.Argument(help='For example "ab,bc->ac".')],
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
-    threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 1,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=1000)] = 5,
+    threads: OneThreadOption = 1,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, max=1000, help="Interleaved rounds of measuring.")
+    ] = 5,
     as_json: JsonFlag = False,
 ) -> None:
     """Time an expression here and in every other library that is installed.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 from teir.cli.console import Json, complain, say, say_json, say_table
-from teir.cli.options import JsonFlag
+from teir.cli.options import JsonFlag, OneThreadOption
 from teir.cli.rules import ExitCode
 from teir.cli.timing import Speed, in_time_unit
 from teir.ir.accuracy import PASS
@@ -85,7 +85,7 @@ class Row:
 
 
 def demo(
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads to use.")] = 1,
+    threads: OneThreadOption = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """Run every example, compare it with the reference, and show its share of the peak."""

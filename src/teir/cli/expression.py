@@ -59,10 +59,22 @@ class Job:
 
 def load_or_plan(what: str, sizes: Sequence[str], dtype: str, threads: int | None) -> Job:
     """A job from a file if there is one of that name, else from an expression with sizes."""
-    looks_like_expression = bool(sizes) or ("->" in what) or ("," in what)
-    if looks_like_expression and not Path(what).exists():
+    if is_expression(what, sizes):
         return _expression_job(what, sizes, data_type_named(dtype), threads)
+    require_no_sizes(what, sizes)
     return _file_job(Path(what), threads)
+
+
+def is_expression(what: str, sizes: Sequence[str]) -> bool:
+    """Whether a command's first word is meant as an expression; what names a file is a file."""
+    looks_like_one = bool(sizes) or "->" in what or "," in what or is_index_notation(what)
+    return looks_like_one and not Path(what).exists()
+
+
+def require_no_sizes(file: str, sizes: Sequence[str]) -> None:
+    """Refuse extents given beside a program file, which has its own. Raises TeirError (TEIR805)."""
+    if sizes:
+        refuse(SIZES, "--sizes", "an expression, whose extents it gives", f"the file {file}")
 
 
 def _file_job(file: Path, threads: int | None) -> Job:
@@ -166,7 +178,9 @@ def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[i
         refuse(
             SIZES, "--sizes", "an extent for every index", f"none for {', '.join(missing)}", hint
         )
-    extra = [index for index in extents if index not in used]
+    # An index of the output alone is no wrong size: the expression is refused for it.
+    alone = () if subscripts.output is None else subscripts.output.symbols
+    extra = [index for index in extents if index not in used and index not in alone]
     if extra:
         refuse(SIZES, "--sizes", f"indices of the expression ({', '.join(used)})", ", ".join(extra))
     return [tuple(extents[index] for index in term.symbols) for term in subscripts.inputs]

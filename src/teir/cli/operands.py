@@ -122,13 +122,14 @@ def read_array(path: Path, data_type: DataType) -> Array:
     try:
         with path.open("rb") as file:
             begin = file.read(len(np.lib.format.MAGIC_PREFIX))
-            if begin != np.lib.format.MAGIC_PREFIX and not begin.startswith(_ARCHIVE):
-                refuse(ARRAY_FILE, str(path), "a .npy file", f"a file that begins with {begin!r}")
             file.seek(0)
-            array = np.load(file, allow_pickle=False)
+            is_known = begin == np.lib.format.MAGIC_PREFIX or begin.startswith(_ARCHIVE)
+            array = np.load(file, allow_pickle=False) if is_known else None
     except (OSError, ValueError, EOFError, MemoryError, BadZipFile) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         refuse(ARRAY_FILE, str(path), "a .npy file", reason.splitlines()[0])
+    if array is None:
+        refuse(ARRAY_FILE, str(path), "a .npy file", f"a file that begins with {begin!r}")
     if not isinstance(array, np.ndarray):
         refuse(ARRAY_FILE, str(path), "a .npy file with one array", "an archive of several")
     if data_type is DataType.BF16 and array.dtype == np.dtype("V2"):

@@ -51,6 +51,9 @@ def optimize(
     from teir.passes.facts import facts_of
     from teir.passes.optimise import optimise
 
+    if min_kernel_size is not None and min_kernel_size > (max_kernel_size or min_kernel_size):
+        above = f"{min_kernel_size} is above --max-kernel-size {max_kernel_size}"
+        raise typer.BadParameter(above, param_hint="'--min-kernel-size'")
     program = load(file)
     check_program(program).raise_if_wrong()
     facts = facts_of(host_target(os.environ), threads=threads)

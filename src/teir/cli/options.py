@@ -26,6 +26,9 @@ ThreadsOption = Annotated[
         show_default=False,
     ),
 ]
+OneThreadOption = Annotated[
+    int, typer.Option("--threads", min=1, max=1024, help="Threads for parallel nodes.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of drawn operands.")]
 CompareFlag = Annotated[
     bool, typer.Option("--compare", help="Compare with the reference; exit 1 where they differ.")

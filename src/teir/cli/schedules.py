@@ -236,4 +236,5 @@ def _draw(found: Schedules, request: Request, file: str) -> None:
     try:
         figure.savefig(file)
     except (OSError, ValueError) as error:
-        refuse(OUTPUT_FILE, "--plot", "a file that can be written, .png, .svg or .pdf", str(error))
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        refuse(OUTPUT_FILE, file, "a file that can be written, .png, .svg or .pdf", reason)

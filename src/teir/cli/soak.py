@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from teir.cli.console import complain, say, say_json
-from teir.cli.rules import ExitCode
+from teir.cli.rules import OUTPUT_FILE, ExitCode, refuse
 from teir.target import host_target
 
 
@@ -96,7 +96,11 @@ def soak(
     elif campaign == Campaign(tests=tests):
         campaign = replace(QUICK, tests=tests)
     if tests is None and campaign.needs_tests:
-        raise typer.BadParameter("this figure needs the directory of the tests", param_hint="tests")
+        needed = "this figure needs the directory of the tests"
+        raise typer.BadParameter(needed, param_hint="'--tests'")
+    for folder in (kept, out):
+        if folder is not None:
+            _make_folder(folder)
     campaign = replace(campaign, seed=seed, jobs=jobs, kept=kept)
     target = host_target(os.environ)
     machine = f"{target.cpu}, {target.isa.value}, Python {platform.python_version()}"
@@ -111,3 +115,11 @@ def soak(
         say(figures_table(figures, machine).rstrip())
     if not all(figure.ok for figure in figures):
         raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _make_folder(path: Path) -> None:
+    """Before hours of work, not after. Raises TeirError (TEIR807)."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(OUTPUT_FILE, str(path), "a folder to write", error.strerror or str(error))

@@ -89,7 +89,8 @@ def _symbols(
     missing = [index for index in assignment.indices if index not in symbols]
     if missing:
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
-        refuse(SIZES, "--sizes", "an extent for every index", f"none for {missing}", hint)
+        found = f"none for {', '.join(missing)}"
+        refuse(SIZES, "--sizes", "an extent for every index", found, hint)
     return symbols
 
 

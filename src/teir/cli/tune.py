@@ -13,7 +13,9 @@ from teir.cli.expression import (
     DtypeOption,
     SizesOption,
     data_type_named,
+    is_expression,
     operand_shapes,
+    require_no_sizes,
     stated_einsum,
 )
 from teir.cli.options import JsonFlag, ThreadsOption
@@ -65,9 +67,12 @@ def tune(
         refuse(TUNED, "FILE|EXPRESSION", "something to tune, --export or --import", "nothing")
     if imported is not None:
         _import(imported)
-    if what is not None and (sizes or not Path(what).exists()):
+    if what is not None and is_expression(what, sizes):
+        if output is not None:
+            refuse(TUNED, "--output", "a program file, whose fastest form it takes", "an einsum")
         _tune_expression(what, sizes, dtype, threads, as_json)
     elif what is not None:
+        require_no_sizes(what, sizes)
         _tune_file(Path(what), threads, output, as_json)
     if exported is not None:
         _export(exported)
@@ -192,5 +197,5 @@ def _export(file: Path) -> None:
     try:
         file.write_bytes(write_export(records))
     except OSError as error:
-        refuse(OUTPUT_FILE, "--export", "a file that can be written", str(error))
+        refuse(OUTPUT_FILE, str(file), "a file that can be written", error.strerror or str(error))
     say(f"{file}: {len(records)} records written")

@@ -33,6 +33,7 @@ def warm(
     start = perf_counter()
     isa = default_isa()
     kernels = usual_kernels(isa, data_types) | contraction_kernels(isa, data_types)
+    complain(f"compiling {len(kernels)} kernels for {isa.value}, which takes about a minute")
     kept = code_library(runtime.current(), isa).warm(kernels)
     seconds = perf_counter() - start
     if as_json:

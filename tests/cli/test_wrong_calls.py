@@ -1,0 +1,103 @@
+"""Wrong calls of the commands: one finding that names the mistake, exit code 2, nothing done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import PRODUCT, Teir
+
+SPARSE = ("A[i,l] = B[i,j] * C[j,l]", "--format", "B:ds")
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Path:
+    file = tmp_path / "product.teir"
+    file.write_text(PRODUCT)
+    return file
+
+
+def test_a_file_that_is_no_array_is_told_once(teir: Teir, product: Path) -> None:
+    done = teir("run", product, "--random", "--operand", f"in0={product}")
+    assert done.code == 2
+    assert done.err.count("TEIR803") == 1
+    assert "a file that begins with b'teir 1'" in done.err
+
+
+def test_indices_without_an_extent_are_listed_as_words(teir: Teir) -> None:
+    done = teir("explain", *SPARSE)
+    assert done.code == 2
+    assert "none for i, l, j" in done.err
+
+
+@pytest.mark.parametrize("command", ["tune", "bench", "explain"])
+def test_a_missing_program_file_is_no_expression(teir: Teir, command: str) -> None:
+    done = teir(command, "missing.teir")
+    assert done.code == 2
+    assert "TEIR100 at missing.teir" in done.err
+
+
+@pytest.mark.parametrize("command", ["tune", "bench"])
+def test_index_notation_is_no_file(teir: Teir, command: str) -> None:
+    done = teir(command, "A[i] = B[i]")
+    assert done.code == 2
+    assert "TEIR817" in done.err
+
+
+@pytest.mark.parametrize("command", ["tune", "bench", "explain"])
+def test_a_program_file_takes_no_sizes(teir: Teir, product: Path, command: str) -> None:
+    done = teir(command, product, "--sizes", "m=3")
+    assert done.code == 2
+    assert "TEIR805 at --sizes" in done.err
+    assert product.name in done.err
+
+
+def test_an_expression_has_no_program_to_write(teir: Teir, tmp_path: Path) -> None:
+    output = tmp_path / "faster.teir"
+    done = teir("tune", "ab,b->a", "--sizes", "a=2,b=3", "--output", output)
+    assert done.code == 2
+    assert "TEIR814 at --output" in done.err
+
+
+def test_an_index_of_the_output_alone_is_refused_in_the_expression(teir: Teir) -> None:
+    done = teir("einsum", "ab,bc->ad", "--sizes", "a=2,b=3,c=4,d=5")
+    assert done.code == 2
+    assert "TEIR805" not in done.err
+    assert "ab,bc->ad" in done.err
+
+
+def test_an_export_that_cannot_be_written_names_the_file(teir: Teir, tmp_path: Path) -> None:
+    file = tmp_path / "missing" / "records.json"
+    done = teir("tune", "--export", file)
+    assert done.code == 2
+    assert f"TEIR807 at {file}" in done.err
+    assert "Errno" not in done.err
+
+
+def test_kernel_sizes_that_contradict_one_another_are_refused(teir: Teir, product: Path) -> None:
+    done = teir("optimize", product, "--max-kernel-size", "4", "--min-kernel-size", "8")
+    assert done.code == 2
+    assert "8 is above --max-kernel-size 4" in done.err
+
+
+@pytest.mark.parametrize("command", [("demo",), ("bench", "ab->a"), ("compare", "ab->a")])
+def test_threads_are_bounded(teir: Teir, command: tuple[str, ...]) -> None:
+    done = teir(*command, "--threads", "100000")
+    assert done.code == 2
+    assert "--threads" in done.err
+
+
+@pytest.mark.parametrize("option", ["--out", "--kept"])
+def test_a_folder_of_figures_is_made_before_any_is_measured(
+    teir: Teir, product: Path, option: str
+) -> None:
+    done = teir("soak", "--programs", "1", option, product)
+    assert done.code == 2
+    assert f"TEIR807 at {product}" in done.err
+
+
+def test_figures_that_need_the_tests_name_the_option(teir: Teir) -> None:
+    done = teir("soak", "--faults")
+    assert done.code == 2
+    assert "'--tests'" in done.err
