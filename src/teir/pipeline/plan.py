@@ -14,6 +14,7 @@ from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.nodes import Program
 from teir.pipeline.choosing import Chosen, Decidable
 from teir.pipeline.executable import Executable, Form
+from teir.pipeline.indirect_calls import Indirect
 from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.problem import Problem, Route
@@ -83,6 +84,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     known: Callable[..., Any] | None
     """Native call ``known(*operands)``: a new result, NotImplemented where ``entry`` gives it. None
     where ``entry`` is."""
+    indirect: Indirect | None
+    """Makes a new result where operands are copied first, or NumPy computes; None before a plan is
+    called again."""
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
@@ -111,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         specialised code pays."""
         direct = self.direct
         if out is not None or direct is None:
-            return run_plan(self, operands, out)
+            return self._call_indirect(operands, out)
         planned = self.problem.out
         try:
             result = np.empty(planned.shape, planned.dtype)
@@ -120,6 +124,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         addresses = [operand.__array_interface__["data"][0] for operand in operands]
         direct((*addresses, result.__array_interface__["data"][0]))
         return result if planned.shape else result[()]
+
+    def _call_indirect(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+        indirect = self.indirect
+        if out is None and indirect is not None:
+            try:
+                result = indirect(operands)
+            except MemoryError:
+                raise no_room(self.problem.out) from None
+            if result is not NotImplemented:
+                return result
+        return run_plan(self, operands, out)
 
     def call_known(self, operands: Sequence[Any], out: Any) -> Any:
         """As a call with any operands, by native code alone; NotImplemented where that declines."""
@@ -375,8 +390,13 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
     arguments.append([number[index] for index in einsum.output])
     if out is None:
         dtype = problem.out.dtype
-        result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)
-        result = np.asarray(result, dtype) if np.ndim(result) else np.array(result, dtype)
+        try:
+            result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)
+            # NumPy gives a view of a single operand that is not summed, whatever type is asked for.
+            is_view = len(views) == 1
+            result = np.array(result, dtype, order="C", copy=True if is_view else None)
+        except MemoryError:
+            raise no_room(problem.out) from None
         like = _like(views)
         if like.kind in (Kind.TORCH, Kind.OTHER):
             return in_kind(result, like)

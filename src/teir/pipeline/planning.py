@@ -28,6 +28,7 @@ from teir.pipeline.executable import (
     default_threads,
     thread_count,
 )
+from teir.pipeline.indirect_calls import call_on_copies, numpy_call
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
 from teir.pipeline.operand_types import OperandType
@@ -140,6 +141,7 @@ def _make_plan(
             entry=None,
             is_callable=False,
             known=None,
+            indirect=None,
             direct=None,
             replan=replan,
             memory_limit=wishes.memory_limit,
@@ -162,6 +164,7 @@ def _make_plan(
         entry=None,
         is_callable=False,
         known=None,
+        indirect=None,
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -212,15 +215,19 @@ def _fitting_threads(executable: Executable, decidable: Decidable, threads: int)
 def callable_plan(plan: Plan) -> Plan:
     """A plan that is called again, with the native function of exactly its arrays if it can be."""
     executable, problem = plan.executable, plan.problem
-    entry = None
-    if executable is not None and not any(problem.copied):
-        entry = _entry(executable, problem)
-    made = replace(plan, entry=entry, is_callable=True)
+    entry = None if executable is None else _entry(executable, problem)
+    is_copied = any(problem.copied)
+    made = replace(plan, entry=None if is_copied else entry, is_callable=True)
     in_python = partial(call_plan, made)
+    if problem.route is Route.NUMPY and plan.memory_limit is None:
+        made = replace(made, indirect=numpy_call(problem))
     if executable is None or entry is None:
         return replace(made, __call__=in_python)
     arrays, result = len(problem.operands) + 1, (problem.out.shape, problem.out.dtype)
     calls = bind_calls(entry, arrays, result, in_python, executable.isa)
+    if is_copied:
+        indirect = call_on_copies(problem, calls.known)
+        return replace(made, indirect=indirect, __call__=in_python)
     return replace(made, known=calls.known, __call__=calls.call)
 
 

@@ -1,0 +1,75 @@
+"""Calls on known arrays that native code cannot be handed as they are: NumPy's, or on copies.
+
+    integers, booleans               ->  one call of NumPy, its arguments prepared
+    strides of both signs on an axis ->  native code on contiguous copies
+
+Arrays are known to have the types, shapes and strides planned for: nothing is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+
+from teir.pipeline.problem import Problem
+
+Array = np.ndarray[Any, Any]
+Indirect = Callable[[Sequence[Array]], Any]
+"""The new result for arrays known; NotImplemented where native code declines."""
+
+_MOST_OPERANDS = 2
+"""More are multiplied along a path of pairs, which takes longer than to look at them."""
+
+
+def numpy_call(problem: Problem) -> Indirect | None:
+    """The call of NumPy that computes the result of ``problem``, a scalar where it has no axes."""
+    einsum, dtype = problem.bound.einsum, problem.out.dtype
+    if len(einsum.inputs) > _MOST_OPERANDS or len(einsum.indices) > len(ascii_letters):
+        return None
+    letters = dict(zip(einsum.indices, ascii_letters, strict=False))
+    terms = ["".join(letters[index] for index in one) for one in (*einsum.inputs, einsum.output)]
+    text = f"{','.join(terms[:-1])}->{terms[-1]}"
+    is_same = all(operand.dtype == dtype for operand in problem.operands)
+    if is_same and len(terms) == 2 and set(terms[0]) == set(terms[1]):
+        return partial(_moved, text)
+    return partial(_product, text) if is_same else partial(_converted, text, dtype)
+
+
+def call_on_copies(problem: Problem, known: Callable[..., Any]) -> Indirect:
+    """``known``, which takes contiguous copies of the operands that ``problem`` has copied."""
+    dtypes = [one.dtype for one in problem.tensor_types()]
+    wanted = [
+        dtype if is_copied else None
+        for dtype, is_copied in zip(dtypes, problem.copied, strict=False)
+    ]
+    return partial(_on_copies, known, tuple(wanted))
+
+
+def _moved(text: str, operands: Sequence[Array]) -> Any:
+    """NumPy gives a view of an operand that is not summed."""
+    return np.einsum(text, *operands).copy()
+
+
+def _product(text: str, operands: Sequence[Array]) -> Any:
+    return np.einsum(text, *operands, order="C")
+
+
+def _converted(text: str, dtype: np.dtype[Any], operands: Sequence[Array]) -> Any:
+    # An operand of another type than the result is never viewed.
+    return np.einsum(text, *operands, dtype=dtype, casting="unsafe", order="C")
+
+
+def _on_copies(
+    known: Callable[..., Any],
+    wanted: Sequence[np.dtype[Any] | None],
+    operands: Sequence[Array],
+) -> Any:
+    arrays = [
+        operand if dtype is None else operand.astype(dtype, "C")
+        for operand, dtype in zip(operands, wanted, strict=True)
+    ]
+    return known(*arrays)
