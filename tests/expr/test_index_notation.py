@@ -19,12 +19,22 @@ SAME = (
     ("s = a[i] * b[i]", "s[] = a[i]*b[i]"),
     ("A[i] += -B[i] + C[i] - D[i]", "A[i]+=-B[i]+C[i]-D[i]"),
     ("A[ä] = s * B[ä]", "A(ä) = s() * B(ä)"),
+    ("y[i] = 2 * A[i,j] * x[j] - 0.5 * z[i]", "y[i]=A[i,j]*x[j]*2-z[i]/2"),
+    ("y[i] = -6 * A[i] + 0.25j * B[i]", "y[i] = 2j*A[i]*3.e0j + 1j/4*B[i]"),
+    ("y[i] = A[i] + 1e-30 * A[i]", "y[i] = 2*.5*A[i] + 1E-30*A[i]"),
 )
 
 WRONG = (
     ("A[i] = ", "TEIR650", 8),
     ("A[i B", "TEIR650", 5),
-    ("A[i] = B[i] * 2", "TEIR650", 15),
+    ("A[i] = B[i] + 2", "TEIR650", 15),
+    ("A[i] = B[i] * -2", "TEIR650", 15),
+    ("A[i] = B[i] / C[i]", "TEIR650", 15),
+    ("A[i] = B[i] / 0", "TEIR650", 15),
+    ("A[i] = 1e300 * 1e300 * B[i]", "TEIR650", 16),
+    ("A[i] = 2B[i]", "TEIR650", 9),
+    ("A[i] = B[2]", "TEIR650", 10),
+    ("2 * A[i] = B[i]", "TEIR650", 1),
     ("A[i] = B[i,]", "TEIR650", 12),
     ("A[i) = B[i]", "TEIR650", 4),
     ("A[i] = B[i] C[i]", "TEIR650", 13),
@@ -50,7 +60,9 @@ def assignments(draw: st.DrawFn) -> Assignment:
             Access(tensor=f"T{number}{place}", indices=indices)
             for place, indices in enumerate(accesses)
         )
-        products.append(Product(factors=factors, is_negative=draw(st.booleans())))
+        drawn = draw(st.sampled_from((1.0, 2.0, 0.1, 1e-30, 1e22)) | st.floats(0, 1e9))
+        is_negative = draw(st.booleans())
+        products.append(Product(factors=factors, is_negative=is_negative, number=drawn))
     return Assignment(
         output=Access(tensor="out", indices=kept),
         products=tuple(products),
@@ -81,7 +93,7 @@ def test_print_then_parse_is_the_identity(assignment: Assignment) -> None:
     assert str(again) == str(assignment)
 
 
-@given(st.text("ABij=+-*[](), \n5.", max_size=30))
+@given(st.text("ABij=+-*/[](), \n5.e0", max_size=30))
 def test_any_text_is_read_or_refused_with_findings(text: str) -> None:
     try:
         assignment = parse_index_notation(text)
@@ -108,9 +120,10 @@ def test_evaluation_agrees_with_numpy(assignment: Assignment, seed: int) -> None
         for factor in product.factors:
             arguments += [operands[factor.tensor], [number[index] for index in factor.indices]]
         term = np.einsum(*arguments, out)  # type: ignore[call-overload]
-        expected = expected - term if product.is_negative else expected + term
+        expected = expected + product.coefficient * term
     found = evaluate_index_notation(assignment, operands, old)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    scale = max((one.number for one in assignment.products), default=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11 * max(1.0, abs(scale)))
 
 
 def test_operands_that_do_not_fit_are_all_named() -> None:
@@ -123,8 +136,9 @@ def test_operands_that_do_not_fit_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("A[i] = 2 * B[i]", "pass it as an operand"),
-        ("A[i] = .5 * B[i]", "pass it as an operand"),
+        ("A[i] = B[i] + 2", "add it to a dense result"),
+        ("A[i] = B[i] / C[i]", "divided by numbers only"),
+        ("A[i] = B[i] * -2", "a sign stands before a term"),
         ("A[i] = (B[i] + C[i]) * D[i]", "multiply it out"),
         ("A[i] = A[i] * B[i]", "a name of its own"),
     ],

@@ -1,6 +1,6 @@
 """Index notation as a value: a sum of products of tensors at named indices.
 
-    A[i, l] = B[i, j] * C[i, k] * D[j, k] * E[j, l] - F[i, l]
+    A[i, l] = B[i, j] * C[i, k] * D[j, k] * E[j, l] - 0.5 * F[i, l]
 
 `Assignment` is the whole statement, a `Product` one of its terms, an `Access` a tensor at its
 indices. Names of tensors and indices are words. ``str`` gives the canonical text.
@@ -9,6 +9,8 @@ indices. Names of tensors and indices are words. ``str`` gives the canonical tex
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+Number = float | complex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +35,21 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """A term of the sum: the factors in their order, taken with a minus sign or not."""
+    """A term of the sum: the factors in their order, a number, taken with a minus sign or not.
+
+    ``number`` is 0 or greater, or such a multiple of the imaginary unit; ``column`` is where the
+    first number of the term stands in the text.
+    """
 
     factors: tuple[Access, ...]
     is_negative: bool = False
+    number: Number = 1.0
+    column: int = field(default=0, compare=False)
+
+    @property
+    def coefficient(self) -> Number:
+        """What the product of the factors is multiplied by."""
+        return -self.number if self.is_negative else self.number
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -44,7 +57,8 @@ class Product:
         return tuple(dict.fromkeys(index for factor in self.factors for index in factor.indices))
 
     def __str__(self) -> str:
-        return " * ".join(map(str, self.factors))
+        factors = " * ".join(map(str, self.factors))
+        return factors if self.number == 1 else f"{_number_text(self.number)} * {factors}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +95,19 @@ class Assignment:
         for product in rest:
             right += f" {'-' if product.is_negative else '+'} {product}"
         return f"{self.output} {'+=' if self.accumulates else '='} {right}"
+
+
+def _number_text(number: Number) -> str:
+    """The shortest text that gives the number again: 2, 0.5, 1e-30, 2j."""
+    if isinstance(number, complex):
+        return f"{_number_text(number.imag)}j"
+    return repr(number).removesuffix(".0")
+
+
+def signed(number: Number) -> tuple[bool, Number]:
+    """Whether a real or imaginary number has a minus sign, and the number without."""
+    if isinstance(number, complex) and number.imag == 0:
+        number = number.real
+    if isinstance(number, complex):
+        return number.imag < 0, complex(0.0, abs(number.imag))
+    return number < 0, abs(number)

@@ -98,7 +98,7 @@ def index_extents(assignment: Assignment, shapes: Mapping[str, tuple[int, ...]])
 
 
 def sole_product(assignment: Assignment) -> Product | None:
-    """The product of an assignment that has one and no minus sign."""
+    """The product of an assignment that has one and no minus sign, whatever number it has."""
     if len(assignment.products) != 1 or assignment.products[0].is_negative:
         return None
     return assignment.products[0]

@@ -16,15 +16,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def evaluate_index_notation(
     assignment: Assignment, operands: Mapping[str, Array], old: Array | None = None
 ) -> Array:
-    """The output: over all index values, the signed sum of the products, plus ``old`` for ``+=``.
+    """The output: over all index values, the sum of the products with their numbers.
 
-    Each term is summed over its own indices that are not in the output. Real operands are computed
-    in float64, complex ones in complex128. Memory grows with the product of a term's extents.
-    Raises TeirError where the operands do not fit.
+    ``+=`` adds ``old``. Each term is summed over its own indices that are not in the output. Real
+    operands and numbers are computed in float64, complex ones in complex128. Memory grows with the
+    product of a term's extents. Raises TeirError where the operands do not fit.
     """
     shapes = {name: np.shape(operand) for name, operand in operands.items()}
     extents = index_extents(assignment, shapes)
-    is_complex = any(np.iscomplexobj(operand) for operand in operands.values())
+    numbers = [product.coefficient for product in assignment.products]
+    is_complex = any(map(np.iscomplexobj, (*operands.values(), *numbers)))
     dtype = np.complex128 if is_complex else np.float64
     result: Array = np.zeros([extents[index] for index in assignment.output.indices], dtype)
     if assignment.accumulates and old is not None:
@@ -39,5 +40,5 @@ def evaluate_index_notation(
             picked = tuple(grids[place[index]] for index in factor.indices)
             term = term * np.asarray(operands[factor.tensor], dtype)[picked]
         summed = term.sum(axis=tuple(range(len(assignment.output.indices), len(space))))
-        result = result - summed if product.is_negative else result + summed
+        result = result + product.coefficient * summed
     return result

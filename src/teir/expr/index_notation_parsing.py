@@ -1,7 +1,9 @@
 """Text to `Assignment`.
 
     assignment = access ("=" | "+=") ["-"] product {("+" | "-") product}
-    product    = access {"*" access}
+    product    = factor {"*" factor | "/" number}      at least one factor is an access
+    factor     = access | number
+    number     = digits ["." [digits]] [exponent] ["j"], or "." digits and so on
     access     = name [indices]
     indices    = "[" [name {"," name}] "]" | "(" [name {"," name}] ")"
     name       = letter or "_", then letters, digits, "_"
@@ -11,18 +13,29 @@ Blanks may stand between tokens.
 
 from __future__ import annotations
 
+import cmath
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
 from teir.errors import TeirError
-from teir.expr.index_notation import Access, Assignment, Product
+from teir.expr.index_notation import Access, Assignment, Number, Product, signed
 from teir.expr.index_notation_check import structure_findings
 from teir.expr.index_notation_rules import GRAMMAR, at_column
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*)|(?P<sign>\+=|[-+*=,\[\]()]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<name>[^\W\d]\w*)"
+    r"|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?j?)"
+    r"|(?P<sign>\+=|[-+*/=,\[\]()]))"
+)
 _BEGINS_WITH_ACCESS = re.compile(r"\s*[^\W\d]\w*\s*\[[\w,\s]*\]\s*(?:[-+*]|$)")
 _CLOSING = {"[": "]", "(": ")"}
+_ALONE = (
+    "add it to a dense result afterwards, or multiply it by a tensor of ones: a sparse result "
+    "would store every element"
+)
+_DIVIDED = "a term is divided by numbers only: B[i,j] / 2; pass 1 / C as an operand"
 
 
 def is_index_notation(text: str) -> bool:
@@ -47,7 +60,8 @@ def parse_index_notation(text: str) -> Assignment:
 class _Token:
     word: str
     column: int
-    is_name: bool
+    is_name: bool = False
+    is_number: bool = False
 
     def __str__(self) -> str:
         return repr(self.word) if self.word else "the end"
@@ -65,10 +79,15 @@ class _Reader:
         match = _TOKEN.match(self._text, self._at)
         if match is None:
             column = len(self._text) - len(self._text[self._at :].lstrip())
-            return _Token(word=self._text[column : column + 1], column=column, is_name=False)
+            return _Token(word=self._text[column : column + 1], column=column)
         self._at = match.end()
-        kind = "name" if match["name"] is not None else "sign"
-        return _Token(word=match[kind], column=match.start(kind), is_name=kind == "name")
+        kind = match.lastgroup or "sign"
+        return _Token(
+            word=match[kind],
+            column=match.start(kind),
+            is_name=kind == "name",
+            is_number=kind == "number",
+        )
 
     def _take(self) -> _Token:
         token = self._next
@@ -100,17 +119,49 @@ class _Reader:
         while self._sees("+", "-"):
             products.append(self._product(self._take().word == "-"))
         if self._next.word:
-            raise self._refuse("'*', '+', '-' or the end")
+            raise self._refuse("'*', '/', '+', '-' or the end")
         return Assignment(
             output=output, products=tuple(products), accumulates=accumulates, text=self._text
         )
 
     def _product(self, is_negative: bool) -> Product:
-        factors = [self._access()]
-        while self._sees("*"):
-            self._take()
-            factors.append(self._access())
-        return Product(factors=tuple(factors), is_negative=is_negative)
+        factors: list[Access] = []
+        number: Number = 1.0
+        column = begin = self._next.column
+        word = "*"
+        while word:
+            if self._next.is_number or word == "/":
+                column = column if number != 1 else self._next.column
+                number = self._multiplied(number, word)
+            else:
+                factors.append(self._access())
+            word = self._take().word if self._sees("*", "/") else ""
+        if not factors and self._next.is_name:
+            raise self._refuse("'*'")
+        if not factors:
+            expected, found = "a tensor that the number multiplies", "a number alone"
+            finding = at_column(GRAMMAR, self._text, begin, expected, found, _ALONE)
+            raise TeirError((finding,))
+        is_minus, number = signed(number)
+        return Product(
+            factors=tuple(factors),
+            is_negative=is_negative != is_minus,
+            number=number,
+            column=column,
+        )
+
+    def _multiplied(self, number: Number, word: str) -> Number:
+        """A number times the next one, or divided by it."""
+        if not self._next.is_number:
+            raise self._refuse("a number", _DIVIDED)
+        text = self._next.word
+        value: Number = complex(text) if text.endswith("j") else float(text)
+        is_zero = word == "/" and value == 0
+        made = number * value if word == "*" else math.nan if is_zero else number / value
+        if not cmath.isfinite(made):
+            raise self._refuse("a number that keeps the product of numbers finite")
+        self._take()
+        return made
 
     def _access(self) -> Access:
         name = self._name("a tensor")
@@ -136,5 +187,5 @@ def _hint(word: str) -> str | None:
     """What to write instead of what other notations have where a tensor is due."""
     if word == "(":
         return "multiply it out: B[i,j] * D[j] + C[i,j] * D[j]"
-    is_number = word == "." or word.isdigit()
-    return "name the number and pass it as an operand: s * B[i,j]" if is_number else None
+    is_signed = word in ("-", "+")
+    return "a sign stands before a term, not in it: - 2 * B[i,j]" if is_signed else None

@@ -8,8 +8,8 @@ _SOURCE = "docs/sparse-scheduling.md, index notation"
 
 GRAMMAR = Rule(
     code="TEIR650",
-    sentence="Index notation is an access, '=' or '+=', and products of accesses joined by '+' "
-    "and '-': A[i,l] = B[i,j] * C[j,l] - D[i,l].",
+    sentence="Index notation is an access, '=' or '+=', and products of accesses and numbers "
+    "joined by '+' and '-': A[i,l] = B[i,j] * C[j,l] - 0.5 * D[i,l].",
     source=_SOURCE,
 )
 OUTPUT_TWICE = Rule(
@@ -37,8 +37,13 @@ SAME_EXTENT = Rule(
     sentence="All axes with the same index have the same extent.",
     source=_SOURCE,
 )
+COMPLEX_NUMBER = Rule(
+    code="TEIR656",
+    sentence="A complex number stands in index notation whose result is complex.",
+    source=_SOURCE,
+)
 
-RULES = (GRAMMAR, OUTPUT_TWICE, OUTPUT_INDEX, SAME_RANK, OPERANDS, SAME_EXTENT)
+RULES = (GRAMMAR, OUTPUT_TWICE, OUTPUT_INDEX, SAME_RANK, OPERANDS, SAME_EXTENT, COMPLEX_NUMBER)
 
 _SHOWN = 100
 

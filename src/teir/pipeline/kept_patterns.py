@@ -21,9 +21,10 @@ from teir.backends.llvm.fibre_unions import addresses
 from teir.backends.llvm.index_check import checked_copy
 from teir.backends.llvm.scaled_values import Scaled, scaled_values
 from teir.dtypes import DataType
+from teir.expr.index_notation import Number
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_looks import Looked
-from teir.pipeline.sparse_numbers import signed_number
+from teir.pipeline.sparse_numbers import scale_of
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_sharing import shared_levels
@@ -38,7 +39,7 @@ class KeptPattern:
     scale: float
     number: str | None
     """The tensor that is the number."""
-    is_negative: bool
+    coefficient: Number
     data_type: DataType
     scaled: Scaled
 
@@ -53,7 +54,7 @@ class KeptPattern:
         """The product with the number given now, NotImplemented where a level cannot be walked."""
         scale = self.scale
         if self.number is not None and self.number in given:
-            scale = signed_number(given[self.number], self.is_negative, self.operand.dtype)
+            scale = scale_of(given[self.number], self.coefficient, self.operand.dtype)
         if self.operand.is_frozen:
             if not all(one.is_walkable() for one in looked):
                 return NotImplemented
@@ -76,12 +77,14 @@ class KeptPattern:
         return owned(problem.shape, problem.output_format, levels, values)
 
 
-def kept_pattern(problem: SparseProblem, terms: Sequence[tuple[Term, bool]]) -> KeptPattern | None:
-    """The product of a sum of terms, each with whether it is negative; None where it is none."""
+def kept_pattern(
+    problem: SparseProblem, terms: Sequence[tuple[Term, Number]]
+) -> KeptPattern | None:
+    """The product of a sum of terms, each with its coefficient; None where it is none."""
     data_type = problem.computed_type
     if len(terms) != 1 or data_type not in NUMBERS or problem.result_type is not data_type:
         return None
-    ((term, is_negative),) = terms
+    ((term, coefficient),) = terms
     sparse = [one for one in term.factors if one.stored is not None]
     numbers = [one for one in term.factors if one.stored is None]
     if len(sparse) != 1 or len(numbers) > 1 or any(one.access.indices for one in numbers):
@@ -99,9 +102,9 @@ def kept_pattern(problem: SparseProblem, terms: Sequence[tuple[Term, bool]]) -> 
     number = np.ones(()) if not numbers else numbers[0].held.array
     return KeptPattern(
         operand=array,
-        scale=signed_number(number, is_negative, array.dtype),
+        scale=scale_of(number, coefficient, array.dtype),
         number=numbers[0].held.name if numbers else None,
-        is_negative=is_negative,
+        coefficient=coefficient,
         data_type=data_type,
         scaled=scaled_values(default_isa(), data_type),
     )

@@ -37,6 +37,7 @@ from teir.backends.llvm.fibre_sums_ir import SPARE
 from teir.backends.llvm.fibre_unions import ROOM, TermKind, fibre_unions, squeeze_of
 from teir.backends.llvm.fibre_unions_ir import Squeeze
 from teir.dtypes import DataType
+from teir.expr.index_notation import Number
 from teir.pipeline.executable import default_isa
 from teir.pipeline.row_patterns import (
     Fibres,
@@ -48,7 +49,7 @@ from teir.pipeline.row_patterns import (
     row_terms,
     shares,
 )
-from teir.pipeline.sparse_numbers import in_type, signed_number
+from teir.pipeline.sparse_numbers import in_type, scale_of
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
@@ -74,8 +75,8 @@ class RowSum:
 
     rows: tuple[RowTerm, ...]
     terms: tuple[SumTerm, ...]
-    numbers: tuple[tuple[str | None, bool], ...]
-    """The tensor of the number that each term is multiplied by, and whether it is subtracted."""
+    numbers: tuple[tuple[str | None, Number], ...]
+    """The tensor of the number that each term is multiplied by, and its coefficient."""
     pairs: Array | None
     """Up to every row, how many elements are looked at; None where it is not asked for."""
     wanted: tuple[str, ...]
@@ -98,8 +99,8 @@ class RowSum:
             terms = tuple(
                 term
                 if name is None or name not in given
-                else replace(term, scale=signed_number(given[name], minus, term.left[2].dtype))
-                for (name, minus), term in zip(self.numbers, terms, strict=True)
+                else replace(term, scale=scale_of(given[name], factor, term.left[2].dtype))
+                for (name, factor), term in zip(self.numbers, terms, strict=True)
             )
         elif self.pairs is None:
             return self
@@ -176,13 +177,13 @@ def _pairs_of(terms: Sequence[SumTerm], width: np.dtype[Any]) -> Array:
 
 
 def row_sum(
-    terms: Sequence[tuple[Term, bool]],
+    terms: Sequence[tuple[Term, Number]],
     output: tuple[str, ...],
     fmt: Format,
     extents: Mapping[str, int],
     data_type: DataType,
 ) -> RowSum | None:
-    """The sum of products, each given with whether it is negative; None where two passes are due.
+    """The sum of products, each given with its coefficient; None where two passes are due.
 
     ``output`` are the indices of the result, ``fmt`` its levels.
     """
@@ -194,8 +195,8 @@ def row_sum(
     width = np.result_type(*(level.pos.dtype for level in levels))
     numbers = data_type.numpy_dtype()
     made = tuple(
-        _summed(row, term, is_negative, width, numbers)
-        for row, (term, is_negative) in zip(rows, terms, strict=True)
+        _summed(row, term, coefficient, width, numbers)
+        for row, (term, coefficient) in zip(rows, terms, strict=True)
     )
     pairs = None
     if any(row.kind is TermKind.PRODUCT for row in rows):
@@ -205,7 +206,7 @@ def row_sum(
     return RowSum(
         rows=rows,
         terms=made,
-        numbers=tuple((_number_of(term), minus) for term, minus in terms),
+        numbers=tuple((_number_of(term), factor) for term, factor in terms),
         pairs=pairs,
         wanted=wanted,
         width=width,
@@ -214,7 +215,7 @@ def row_sum(
 
 
 def _rows_of(
-    terms: Sequence[tuple[Term, bool]], wanted: tuple[str, ...], fmt: Format
+    terms: Sequence[tuple[Term, Number]], wanted: tuple[str, ...], fmt: Format
 ) -> tuple[RowTerm, ...] | None:
     """The terms by rows; None where one is none, has an array as a factor, or dense levels."""
     if fmt.sparse_prefix != len(wanted) or not terms:
@@ -260,7 +261,7 @@ def _number_of(term: Term) -> str | None:
 
 
 def _summed(
-    row: RowTerm, term: Term, is_negative: bool, width: np.dtype[Any], numbers: np.dtype[Any]
+    row: RowTerm, term: Term, coefficient: Number, width: np.dtype[Any], numbers: np.dtype[Any]
 ) -> SumTerm:
     arrays = []
     for one in _operands(row):
@@ -268,9 +269,9 @@ def _summed(
         pos, crd = (array.astype(width, copy=False) for array in (level.pos, level.crd))
         arrays.append((pos, crd, in_type(one.values, numbers)))
     right = arrays[1] if len(arrays) > 1 else None
-    made = sum_term(row.kind, arrays[0], right, -1.0 if is_negative else 1.0)
+    made = sum_term(row.kind, arrays[0], right, coefficient.real)
     found = [one.held.array for one in term.factors if one.stored is None]
-    return replace(made, scale=signed_number(found[0], is_negative, numbers)) if found else made
+    return replace(made, scale=scale_of(found[0], coefficient, numbers)) if found else made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

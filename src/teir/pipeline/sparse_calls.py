@@ -17,9 +17,11 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
+from teir.expr.index_notation import Number
 from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
+from teir.pipeline.sparse_numbers import multiply_by
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
@@ -56,6 +58,7 @@ class KnownCall:
     looked: tuple[Looked, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    coefficient: Number
 
     def run(self, operands: Sequence[Any], out: Any) -> Any:
         """The result; NotImplemented, and nothing written, where something is not as it was."""
@@ -77,6 +80,8 @@ class KnownCall:
         result = np.empty(self.shape, self.dtype) if out is None else out
         if self.entry(*arguments, result) is NotImplemented:
             return NotImplemented
+        if self.coefficient != 1:
+            multiply_by(result, self.coefficient)
         return result if self.shape or out is not None else result[()]
 
 
@@ -124,7 +129,7 @@ def call_of(
     if problem.assignment.accumulates or len(steps) != 1:
         return None
     (step,) = steps
-    if step.is_negative or step.scheduled is None:
+    if step.scheduled is None:
         return None
     executable = step.scheduled.executable
     if not isinstance(executable, Executable) or problem.result_type is not problem.computed_type:
@@ -138,7 +143,7 @@ def call_of(
     for access, factor in zip(product.factors, step.factors, strict=True):
         if not made.add(access.tensor, operands[made.number(access.tensor)], factor):
             return None
-    return made.call()
+    return made.call(step.coefficient)
 
 
 def _were_compared(step: Step, operands: Sequence[Any]) -> bool:
@@ -231,7 +236,7 @@ class _Arguments:
             self._looked += looked_at(stored)
         return True
 
-    def call(self) -> KnownCall | None:
+    def call(self, coefficient: Number) -> KnownCall | None:
         problem, program = self._problem, self._executable.program
         dtype = problem.computed_type.numpy_dtype()
         shapes = [(array.shape, array.strides) for array in self._arrays]
@@ -260,6 +265,7 @@ class _Arguments:
             looked=tuple(self._looked),
             shape=problem.shape,
             dtype=dtype,
+            coefficient=coefficient,
         )
 
 

@@ -9,19 +9,26 @@ import numpy as np
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.converted_values import SHORT, converted_values
 from teir.dtypes import DataType, data_type_of
+from teir.expr.index_notation import Number
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_operands import Array
 
 
-def signed_number(number: Any, is_negative: bool, dtype: np.dtype[Any]) -> float:
-    """A number, or an array or a tensor without an axis, rounded to a type; its negative if asked.
+def scale_of(number: Any, coefficient: Number, dtype: np.dtype[Any]) -> float:
+    """A real number, or an array or a tensor without an axis, rounded to a type, times another.
 
     Positions without a value count as 0.
     """
     if isinstance(number, Sparse):
         number = number.to_dense()
-    scale = float(np.asarray(number).astype(dtype))
-    return -scale if is_negative else scale
+    return float(np.asarray(number).astype(dtype)) * coefficient.real
+
+
+def multiply_by(array: Array, coefficient: Number) -> Array:
+    """``array``, every element multiplied by a number in place."""
+    if coefficient == -1:
+        return np.negative(array, out=array)
+    return array if coefficient == 1 else np.multiply(array, coefficient, out=array)
 
 
 def in_type(array: Array, dtype: np.dtype[Any]) -> Array:

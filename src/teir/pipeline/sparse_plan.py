@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from teir.expr.index_notation import Assignment
+from teir.expr.index_notation import Assignment, Number, Product, signed
 from teir.ir.nodes import Program
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
@@ -21,6 +21,7 @@ from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
 from teir.pipeline.sparse_schedule import Scheduled
 from teir.pipeline.sparse_stages import Stage, stages_of
+from teir.pipeline.sparse_terms import Term
 from teir.pipeline.tensor_views import in_tensors
 
 
@@ -52,6 +53,7 @@ class SparsePlan:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Of the result."""
         return self.problem.shape
 
     @property
@@ -145,14 +147,17 @@ def _temporary(stage: Stage) -> Outline:
 
 
 def _outline(problem: SparseProblem, step: Step) -> Outline:
-    words = [
-        ("- " if is_negative else "+ ") + " * ".join(str(one.access) for one in term.factors)
-        for term, is_negative in step.terms
-    ]
     return Outline(
-        text=" ".join(words),
+        text=" ".join(_words(*pair) for pair in step.terms),
         notes=tuple(note for term, _ in step.terms for note in term.notes),
         scheduled=step.scheduled,
         is_ring=not problem.has_sparse_result
         and ring_of(step.terms[0][0], problem.computed_type) is not None,
     )
+
+
+def _words(term: Term, coefficient: Number) -> str:
+    """A term of a sum with its sign."""
+    is_negative, number = signed(coefficient)
+    product = Product(factors=tuple(one.access for one in term.factors), number=number)
+    return f"{'-' if is_negative else '+'} {product}"

@@ -18,6 +18,7 @@ from teir.errors import ArgumentPlace, Finding, TeirError
 from teir.expr.check import bind_shapes
 from teir.expr.index_notation import Access, Assignment, Product
 from teir.expr.index_notation_check import index_extents
+from teir.expr.index_notation_rules import COMPLEX_NUMBER, at_column
 from teir.expr.nodes import Subscripts
 from teir.pipeline.executable import thread_count
 from teir.pipeline.operand_types import asked_type
@@ -29,6 +30,8 @@ _COMPUTED = {
     DataType.FP16: DataType.FP32,
     DataType.TF32: DataType.FP32,
 }
+
+_HINT = "pass a complex operand, or dtype=complex"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,8 @@ def sparse_problem(
 ) -> SparseProblem:
     """The problem these operands state. Raises TeirError."""
     rank = len(assignment.output.indices)
+    result_type = _result_type(held, dtype)
+    _require_complex(assignment, result_type)
     output_format = dense_format(rank) if out_levels is None else _output_format(out_levels, rank)
     return SparseProblem(
         assignment=assignment,
@@ -71,7 +76,7 @@ def sparse_problem(
         operands=tuple(map(_text_of, held.values())),
         output_format=output_format,
         has_sparse_result=out_levels is not None,
-        result_type=_result_type(held, dtype),
+        result_type=result_type,
         threads=thread_count(threads),
     )
 
@@ -176,6 +181,20 @@ def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
     if found is None or found.is_index or all(dtype.kind in "biu" for dtype in given):
         return DataType.FP64
     return found
+
+
+def _require_complex(assignment: Assignment, result_type: DataType) -> None:
+    """Raises TeirError (TEIR656) for complex numbers in a statement with a real result."""
+    if result_type.is_complex:
+        return
+    text = assignment.text or str(assignment)
+    findings = tuple(
+        at_column(COMPLEX_NUMBER, text, one.column, "a real number", f"{one.number.imag:g}j", _HINT)
+        for one in assignment.products
+        if isinstance(one.number, complex)
+    )
+    if findings:
+        raise TeirError(findings)
 
 
 def _given_type(held: Held) -> np.dtype[Any]:

@@ -200,8 +200,8 @@ def _is_direct(name: str, operand: Array, steps: Sequence[Step]) -> bool:
 def _kept(step: Step) -> Step:
     """Without what the caller gave, so that it can go."""
     terms = tuple(
-        (replace(term, factors=tuple(_without_source(one) for one in term.factors)), minus)
-        for term, minus in step.terms
+        (replace(term, factors=tuple(_without_source(one) for one in term.factors)), number)
+        for term, number in step.terms
     )
     return replace(step, terms=terms)
 
@@ -213,8 +213,8 @@ def _without_source(factor: Factor) -> Factor:
 def _with(step: Step, given: Mapping[str, Array]) -> Step:
     """With other dense operands."""
     terms = tuple(
-        (replace(term, factors=tuple(_given(one, given) for one in term.factors)), minus)
-        for term, minus in step.terms
+        (replace(term, factors=tuple(_given(one, given) for one in term.factors)), number)
+        for term, number in step.terms
     )
     return replace(step, terms=terms)
 

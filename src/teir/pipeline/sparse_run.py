@@ -16,13 +16,14 @@ import numpy as np
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType
+from teir.expr.index_notation import Number
 from teir.ir.nodes import Program
 from teir.pipeline.assemble import assemble, zeros_of
 from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_factors import Factor
-from teir.pipeline.sparse_numbers import in_type
+from teir.pipeline.sparse_numbers import in_type, multiply_by
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rings import ring_of
@@ -31,7 +32,6 @@ from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, s
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
 from teir.pipeline.sparse_terms import Term, term_of
 from teir.pipeline.tensor_views import as_tensor
-from teir.search.sparse.row_program import MINUS
 
 
 class PatternSource(Enum):
@@ -45,14 +45,16 @@ class PatternSource(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Products that one program computes, each with whether it is negative.
+    """Products that one program computes, each with its coefficient.
 
-    No schedule where nothing is added; with ``is_negative`` the program's result is subtracted.
+    No schedule where nothing is added. The program multiplies its terms by the operands ``scales``,
+    which are numbers; its result is to be multiplied by ``coefficient``.
     """
 
-    terms: tuple[tuple[Term, bool], ...]
+    terms: tuple[tuple[Term, Number], ...]
     scheduled: Scheduled | None
-    is_negative: bool
+    coefficient: Number = 1.0
+    scales: tuple[Number, ...] = ()
 
     @property
     def factors(self) -> tuple[Factor, ...]:
@@ -68,17 +70,19 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
         term = term_of(
             product.factors, operands, assignment.output, problem.output_format, problem.extents
         )
-        terms.append((term, product.is_negative))
+        terms.append((term, product.coefficient))
     live = [pair for pair in terms if not _is_empty(pair[0])]
     name = assignment.text or str(assignment)
     alone = shared_factor(live[0][0]) if problem.has_sparse_result and len(live) == 1 else None
     if problem.has_sparse_result and live and alone is None:
         index_type = _index_type([term for term, _ in live])
-        rows = scheduled_rows(live, problem.computed_type, index_type, problem.threads, name)
+        scales = tuple(dict.fromkeys(number for _, number in live if number != 1))
+        numbered = [(term, None if one == 1 else scales.index(one)) for term, one in live]
+        rows = scheduled_rows(numbered, problem.computed_type, index_type, problem.threads, name)
         if rows is not None:
-            return [Step(terms=tuple(live), scheduled=rows, is_negative=False)]
+            return [Step(terms=tuple(live), scheduled=rows, scales=scales)]
     made = []
-    for number, (term, is_negative) in enumerate(terms):
+    for number, (term, coefficient) in enumerate(terms):
         chosen = None
         if not _is_empty(term):
             title = name if len(terms) == 1 else f"{name} #{number + 1}"
@@ -87,8 +91,8 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
             chosen = scheduled(
                 term, problem.computed_type, index_type, problem.threads, title, shares
             )
-        step = Step(terms=((term, is_negative),), scheduled=chosen, is_negative=is_negative)
-        made.append(step)
+        pair = (term, coefficient)
+        made.append(Step(terms=(pair,), scheduled=chosen, coefficient=coefficient))
     return made
 
 
@@ -137,13 +141,17 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
         is_direct = total is None and out is not None and out.dtype == compute
         result = out if is_direct and out is not None else np.empty(shape, compute)
         _run_term(problem, step, step.scheduled, result.reshape(-1))
-        if total is None:
-            total = np.negative(result, out=result) if step.is_negative else result
-        elif step.is_negative:
-            total -= result
-        else:
-            total += result
+        total = _added(total, result, step.coefficient)
     return np.zeros(shape, compute) if total is None else total
+
+
+def _added(total: Array | None, term: Array, coefficient: Number) -> Array:
+    """The total, or the first term itself, in place."""
+    if total is None:
+        return multiply_by(term, coefficient)
+    if coefficient == -1:
+        return np.subtract(total, term, out=total)
+    return np.add(total, multiply_by(term, coefficient), out=total)
 
 
 def _run_term(problem: SparseProblem, step: Step, chosen: Scheduled, result: Array) -> None:
@@ -173,12 +181,7 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
         values = np.empty(result.nnz, compute)
         arrays = [values, *(a for level in result.stored if level for a in (level.pos, level.crd))]
         _execute(step, step.scheduled, arrays)
-        if total is None:
-            total = np.negative(values, out=values) if step.is_negative else values
-        elif step.is_negative:
-            total -= values
-        else:
-            total += values
+        total = _added(total, values, step.coefficient)
     if total is None:
         total = np.zeros(result.nnz, compute)
     values = in_type(total, problem.result_type.numpy_dtype())
@@ -268,8 +271,7 @@ def arrays_of(step: Step, program: Program, output: Sequence[Array]) -> list[Arr
     Of an output that shares its index arrays with an input, the program has the values only.
     """
     given = [array for factor in step.factors for array in flat_arrays(factor.held.array)]
-    if any(tensor.name == MINUS for tensor in program.tensors):
-        given.append(np.full(1, -1.0))
+    given += [np.full(1, number) for number in step.scales]
     dtypes = [tensor.data_type.numpy_dtype() for tensor in program.tensors]
     own = output[: len(dtypes) - len(given)]
     return [in_type(array, dtype) for array, dtype in zip((*given, *own), dtypes, strict=True)]

@@ -87,7 +87,7 @@ def scheduled(
 
 
 def scheduled_rows(
-    terms: Sequence[tuple[Term, bool]],
+    terms: Sequence[tuple[Term, int | None]],
     data_type: DataType,
     index_type: DataType,
     threads: int,
@@ -95,9 +95,9 @@ def scheduled_rows(
 ) -> Scheduled | None:
     """All terms of a sum in one program by rows of the result; None where one does not go by rows.
 
-    A term is given with whether it is negative.
+    A term is given with the number of the operand that it is multiplied by, None for 1.
     """
-    sums = tuple(SumTerm(statement=one.statement, is_negative=minus) for one, minus in terms)
+    sums = tuple(SumTerm(statement=one.statement, scale=scale) for one, scale in terms)
     extents = {index: extent for one, _ in terms for index, extent in one.extents.items()}
     key = (sums, tuple(extents.items()), data_type, index_type, threads, name)
     made = current().once("sparse row programs", dict[object, Scheduled | None])

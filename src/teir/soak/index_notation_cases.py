@@ -17,6 +17,7 @@ _EXTENTS = (0, 1, 2, 3, 4, 5, 7)
 _SHARES = (0.03, 0.17, 0.2, 0.2, 0.2, 0.1, 0.1)
 _DENSITIES = (0.0, 0.2, 0.5, 1.0)
 _MOST_INDICES = 5
+_NUMBERS = (1, 1, 1, 2, 0.5, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,10 @@ class NotationCase:
 
 
 def notation_case(number: int) -> NotationCase:
-    """A case of one to three terms of one to three factors; scalars, empty extents, diagonals."""
+    """A case of one to three terms of one to three factors with a number.
+
+    Scalars, empty extents and diagonals are among them.
+    """
     random = np.random.default_rng(number)
     extents = dict(zip(_INDICES, random.choice(_EXTENTS, 6, p=_SHARES).tolist(), strict=True))
     output = tuple(random.permutation(list(_INDICES))[: random.integers(0, 4)].tolist())
@@ -44,9 +48,12 @@ def notation_case(number: int) -> NotationCase:
             factors.append(Access(tensor=next(names), indices=indices))
             dense.append(array)
             operands.append(_stored(random, array))
-        product = Product(factors=tuple(factors), is_negative=bool(random.random() < 0.3))
+        is_negative = bool(random.random() < 0.3)
+        scale = float(random.choice(_NUMBERS))
+        product = Product(factors=tuple(factors), is_negative=is_negative, number=scale)
         products.append(product)
-        expected += (-1 if product.is_negative else 1) * _dense_product(product, dense, output)
+        coefficient = -scale if is_negative else scale
+        expected += coefficient * _dense_product(product, dense, output)
     assignment = Assignment(
         output=Access(tensor="A", indices=output), products=tuple(products), text=""
     )

@@ -2,7 +2,7 @@
 
     A[i,k] = B[i,j] C[j,k] + D[i,k] - E[i,k]
 
-    ib { T; Zero T; i { j' { k' { T += B C } }; k'D { T += D }; k'E { T += minus E }
+    ib { T; Zero T; i { j' { k' { T += B C } }; k'D { T += D }; k'E { T += scale E }
                         k'A { A = 0; A += T; T = 0 } } }
 
     A[i,k] = B[i,k] C[i,k]
@@ -42,16 +42,16 @@ from teir.search.sparse.cleared_rows import BLOCKS
 from teir.search.sparse.statement import Statement
 from teir.search.sparse.stored_arrays import Array, arrays_of
 
-MINUS = "minus"
-"""The operand that negative terms are multiplied by: one element, -1."""
+SCALE = "scale"
+"""The name of operands of one element that terms are multiplied by, with their number behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumTerm:
-    """A product added into the result, or taken from it."""
+    """A product added into the result, multiplied by the operand ``scale`` where it has one."""
 
     statement: Statement
-    is_negative: bool
+    scale: int | None = None
 
 
 def row_program(
@@ -64,8 +64,8 @@ def row_program(
 ) -> Program | None:
     """The program; None where a term does not go by rows of the result.
 
-    Its operands are the arrays of every input of every term in order, then `MINUS` where a term is
-    negative, then those of the result.
+    Its operands are the arrays of every input of every term in order, then one number for each
+    ``scale``, 0 first, then those of the result.
     """
     first = terms[0].statement
     output, fmt = first.output, first.formats[0]
@@ -113,6 +113,12 @@ def _shape(statement: Statement, levels: tuple[str, ...]) -> _Shape | None:
     return _Shape.MATRICES if is_product and fits else None
 
 
+def _scales(terms: Sequence[SumTerm]) -> tuple[str, ...]:
+    """A name for every number that terms are multiplied by."""
+    numbers = {term.scale for term in terms} - {None}
+    return tuple(f"{SCALE}{number}" for number in range(len(numbers)))
+
+
 class _Building:
     """The tables of the program that is being made."""
 
@@ -128,7 +134,8 @@ class _Building:
         self._index_type = index_type
         output = terms[0].statement.output
         self._levels = terms[0].statement.level_indices(output.tensor)
-        self._used = {output.tensor, MINUS}
+        self._scales = _scales(terms)
+        self._used = {output.tensor, *self._scales}
         self._terms = [self._renamed(term) for term in terms]
         self._arrays: dict[str, tuple[Array, ...]] = {}
         for term in self._terms:
@@ -160,8 +167,7 @@ class _Building:
             roots.append(self._block(1, left, whole * rows))
         inputs = [access.tensor for term in self._terms for access in term.statement.inputs]
         tensors = [array.tensor for tensor in inputs for array in self._arrays[tensor]]
-        if any(term.is_negative for term in self._terms):
-            tensors.append(Tensor(name=MINUS, data_type=self._data_type))
+        tensors += [Tensor(name=one, data_type=self._data_type) for one in self._scales]
         tensors += [array.tensor for array in self._arrays[self._output]]
         return Program(
             name=name,
@@ -213,9 +219,9 @@ class _Building:
         statement = term.statement
         names = [one.tensor for one in statement.inputs]
         sparse = [name for name in names if statement.compressed_indices(name)]
-        minus = (MINUS,) if term.is_negative else ()
+        scale = () if term.scale is None else (self._scales[term.scale],)
         *above, last = sparse
-        inputs = (*minus, *(name for name in names if name != last), last)
+        inputs = (*scale, *(name for name in names if name != last), last)
         axis = self._walk(last, (*inputs, total.name))
         node: Node = self._loop(axis, [self._add(inputs, total.name)])
         for name in above:
@@ -233,8 +239,8 @@ class _Building:
             axis = self._walk(name, (name, row.name))
             before.append(self._loop(axis, [self._add((name,), row.name)]))
             after.append(self._loop(axis, [self._zero(row.name, ())]))
-        minus = (MINUS,) if term.is_negative else ()
-        inputs = (*minus, *(kept[name].name if name in kept else name for name in names))
+        scale = () if term.scale is None else (self._scales[term.scale],)
+        inputs = (*scale, *(kept[name].name if name in kept else name for name in names))
         axis = self._walk(self._output, (self._output, *inputs))
         taken = [self._zero(self._output, ()), self._add(inputs, self._output)]
         return [*before, self._loop(axis, taken), *after], list(kept.values())
