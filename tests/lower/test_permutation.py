@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, permute_scratch_bytes
+from teir.lower.copy_kernels import (
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    permute_scratch_bytes,
+)
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
@@ -104,6 +110,11 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
                 assert 1 <= prod(words[0:3]) <= STREAMED_ROWS
                 assert 64 // width <= prod(words[6:9]) <= STREAMED_COLUMNS
                 continue
+            if isinstance(kernel, StreamRuns):
+                assert isa is Isa.AMX
+                assert prod(words[0:3]) <= STREAMED_ROWS
+                assert prod(words[6:9]) <= STREAMED_COLUMNS
+                continue
             assert isinstance(kernel, PermuteCopy | RunCopy)
             unit = words[22] if isinstance(kernel, RunCopy) else 1
             rows, columns = prod(words[0:3]), prod(words[6:9])
@@ -165,6 +176,40 @@ def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_s
         assert copied(nodes, axes, data_type.width)
 
 
+@pytest.mark.parametrize(
+    ("run", "data_type", "isa", "is_streamed"),
+    [
+        (16, DataType.FP32, Isa.AMX, True),
+        (15, DataType.FP32, Isa.AMX, False),
+        (2000, DataType.FP64, Isa.AMX, True),
+        (16, DataType.FP32, Isa.AVX512, False),
+        (40, DataType.FP16, Isa.AMX, True),
+    ],
+)
+def test_runs_of_a_line_are_read_as_streams(run, data_type, isa, is_streamed) -> None:
+    axes = axes_of((run, 24, 13, 7), (0, 2, 3, 1), 0, data_type.width)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, data_type.width, True, ROOM, isa)
+    kinds = {isinstance(call.kernel, StreamRuns) for call in calls_below(nodes or ())}
+    assert kinds == ({True} if is_streamed else {False})
+    assert copied(nodes, axes, data_type.width)
+
+
+@pytest.mark.parametrize("extents", [(1 << 20, 300, 40), (64, 70000, 9), (64, 9, 70000)])
+def test_calls_that_stream_runs_end(extents: tuple[int, ...]) -> None:
+    axes = axes_of(extents, (0, 2, 1), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AMX)
+    calls = list(calls_below(nodes))
+    assert calls
+    for call in calls:
+        assert isinstance(call.kernel, StreamRuns)
+        rows, columns = prod(call.arguments[0:3]), prod(call.arguments[6:9])
+        assert rows <= STREAMED_ROWS
+        assert columns <= STREAMED_COLUMNS
+        assert rows * columns * call.arguments[-1] <= STREAMED_ROWS * STREAMED_COLUMNS
+
+
 def test_an_axis_goes_to_the_side_that_is_short() -> None:
     axes = axes_of((232, 37, 1416), (2, 1, 0), 0, 4)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
@@ -186,9 +231,9 @@ def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joi
         assert (prod(call.arguments[6:9]) > 64) == is_joined
 
 
-@pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX512, 3), (Isa.AMX, 8)])
+@pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX512, 12), (Isa.AMX, 24)])
 def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
-    axes = axes_of((40, 8, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
+    axes = axes_of((10, 24, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
     assert nodes is not None

@@ -92,3 +92,15 @@ class StreamCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     element_bytes: int
+
+
+class StreamRuns(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, c, r, e] = in[o, c, r, e]: as `RunCopy`, without tiles, lines written past the caches.
+
+    A run is a line at least. Some rows are read side by side along all columns; tables hold
+    STREAMED_ROWS rows and STREAMED_COLUMNS columns.
+
+    Operands: those of `StreamCopy`. Arguments: those of `StreamCopy`, then run, the extent of e.
+    """
+
+    element_bytes: int

@@ -10,7 +10,7 @@ import numpy as np
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, convert
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
     Call,
@@ -219,7 +219,7 @@ def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
 
 
 def permute_copy(
-    memory: Memory, kernel: PermuteCopy | RunCopy | StreamCopy, call: Call, run: int
+    memory: Memory, kernel: PermuteCopy | RunCopy | StreamCopy | StreamRuns, call: Call, run: int
 ) -> None:
     rows, rows_in, columns, columns_out = (call.arguments[at : at + 3] for at in (0, 3, 6, 9))
     outer, outer_in, outer_out = (call.arguments[at : at + 2] for at in (12, 14, 16))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -41,7 +41,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy():
+        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns():
             return _copy(kernel)
         case PartCopy():
             return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
@@ -135,22 +135,27 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
             assert_never(kernel)
 
 
-def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy) -> str:
-    lanes = LINE_BYTES // kernel.element_bytes if isinstance(kernel, StreamCopy) else kernel.lanes
-    square = f"{lanes}×{lanes} in registers"
+def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy | StreamRuns) -> str:
     match kernel:
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
-            name, how = "TransposeCopy", square + groups
+            name, how = "TransposeCopy", _square(kernel.lanes) + groups
         case PermuteCopy():
-            name, how = "PermuteCopy", f"{square}, tiles written in lines"
+            name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():
             name, how = "RunCopy", f"vectors of {kernel.lanes}, tiles written in lines"
         case StreamCopy():
+            square = _square(LINE_BYTES // kernel.element_bytes)
             name, how = "StreamCopy", f"{square}, rows read as streams, written in lines"
+        case StreamRuns():
+            name, how = "StreamRuns", "rows read as streams, written in lines"
         case _:
             assert_never(kernel)
     return f"{name} of {kernel.element_bytes}-byte elements ({how})"
+
+
+def _square(lanes: int) -> str:
+    return f"{lanes}×{lanes} in registers"
 
 
 def _walk(kernel: WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
 from teir.lower.walked_kernels import WalkedKernel
 
 
@@ -314,6 +314,7 @@ Kernel = (
     | PermuteCopy
     | RunCopy
     | StreamCopy
+    | StreamRuns
     | BringLines
     | WalkedKernel
 )

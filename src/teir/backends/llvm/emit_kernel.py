@@ -22,6 +22,7 @@ from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, em
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
+from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
@@ -44,7 +45,7 @@ from teir.backends.llvm.layout import (
     operand_offset_bytes,
     operand_slot_bytes,
 )
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, TransposeCopy
+from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -78,7 +79,7 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
-        case PermuteCopy() | RunCopy() | StreamCopy() | BringLines():
+        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | BringLines():
             return 3
         case TileProduct():
             return 4
@@ -141,6 +142,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return RUN_ARGUMENTS
         case StreamCopy():
             return STREAM_COPY_ARGUMENTS
+        case StreamRuns():
+            return STREAM_RUNS_ARGUMENTS
         case BringLines():
             return BRING_LINES_ARGUMENTS
         case _:
@@ -248,6 +251,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_permute_body(kernel, isa).text()
         case StreamCopy():
             return emit_stream_copy_body(kernel).text()
+        case StreamRuns():
+            return emit_stream_runs_body(kernel).text()
         case BringLines():
             return emit_bring_lines_body().text()
         case _:

@@ -1,0 +1,186 @@
+"""The axes of a permutation by what they do: runs, rows, columns, and those around.
+
+Rows are axes adjacent in the output, columns axes adjacent in the input. Both take axes in turn
+until they are as long as aimed at:
+
+    in[a, b, c, d] -> out[d, c, b, a], extents 32 x 20 x 20 x 32
+    rows = a and b (adjacent in out), columns = d and c (adjacent in in)
+
+Where input and output share the axis of unit stride, its elements make a run, and rows and columns
+are those of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from teir.lower.axes import TileAxis
+from teir.lower.copy_kernels import MOST_PERMUTED, PERMUTE_AXES
+from teir.lower.permutation_aims import RUN_TILE_BYTES, aims_of
+from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
+from teir.target import LINE_BYTES, Isa
+
+_ROW_BYTES = 1024
+"""Rows of neighbouring tiles together, written in long pieces."""
+_COLUMNS_BYTES = 2048
+"""Columns of neighbouring tiles together: a line where one ends is still near for the next."""
+_DENSE_ROW_BYTES = 2048
+"""Rows up to this long where all rows of a tile make one run."""
+_LONGEST_RUN_BYTES = 6144
+"""Longer runs are copied as they lie."""
+_STREAM_WIDTHS = (4, 8, 16)
+"""Elements of which four to sixteen make a line."""
+_STREAM_ROW_BYTES = 2048
+"""Shorter rows begin and end in too many lines that they share with others."""
+_STREAM_COLUMNS_BYTES = 1024
+"""Shorter pieces of the input do not come as streams."""
+_STREAM_RUN_COLUMNS_BYTES = 16 * 1024
+"""Pieces of the input that all columns of runs make. On Golden Cove 0.9 to 1.02 of the time of
+4 KB; rows of 8 KB took axes from columns and up to 2.5 of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The axes of a permutation by what they do; strides are those on input and output.
+
+    ``run``: elements adjacent on both, 1 where none are.
+    """
+
+    run: int
+
+    rows: tuple[TileAxis, ...]
+    columns: tuple[TileAxis, ...]
+    outer: tuple[TileAxis, ...]
+    is_dense: bool
+
+
+def _turned_sides(
+    axes: Sequence[TileAxis], width: int
+) -> tuple[list[TileAxis], list[TileAxis]] | None:
+    """The axes as they follow in the output and in the input; None where one is first in both."""
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    along = sorted(axes, key=lambda axis: axis.strides[0])
+    if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
+        return None
+    return upwards, along
+
+
+def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | None:
+    """Rows and columns of a permutation that turns squares of elements."""
+    sides = _turned_sides(axes, width)
+    if sides is None:
+        return None
+    upwards, along = sides
+    is_dense = _follow_one_another(upwards[0], along[0], width)
+    row_bytes = 0 if is_dense else _ROW_BYTES
+    column_bytes = aims_of(isa).dense_column_bytes if is_dense else _COLUMNS_BYTES
+    aims = (row_bytes // width, column_bytes // width)
+    return _grown(upwards, along, 1, (aims,), is_dense)
+
+
+def streamed_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
+    """Rows and columns as long as one call takes them, where both are long."""
+    sides = _turned_sides(axes, width)
+    if sides is None:
+        return _streamed_run_parts(axes, width)
+    upwards, along = sides
+    if width not in _STREAM_WIDTHS:
+        return None
+    enough = (_STREAM_ROW_BYTES // width, _STREAM_ROW_BYTES // width)
+    parts = _grown(upwards, along, 1, (enough, (STREAMED_ROWS, STREAMED_COLUMNS)), False)
+    rows, columns = (prod(axis.extent for axis in some) for some in (parts.rows, parts.columns))
+    is_long = rows * width >= _STREAM_ROW_BYTES and columns * width >= _STREAM_COLUMNS_BYTES
+    return parts if is_long else None
+
+
+def running_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
+    """Rows and columns of a permutation that moves runs of elements."""
+    sides = _running_sides(axes, width)
+    if sides is None:
+        return None
+    run, upwards, along = sides
+    run_bytes = run.extent * width
+    if run_bytes > _LONGEST_RUN_BYTES:
+        return None
+    aims = (RUN_TILE_BYTES // run_bytes, _COLUMNS_BYTES // run_bytes)
+    return _grown(upwards, along, run.extent, (aims,), False)
+
+
+def _streamed_run_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
+    """Rows and columns of a permutation that moves runs of a line and more."""
+    sides = _running_sides(axes, width)
+    if sides is None:
+        return None
+    run, upwards, along = sides
+    run_bytes = run.extent * width
+    if run_bytes < LINE_BYTES:
+        return None
+    aims = (_STREAM_ROW_BYTES // run_bytes, _STREAM_RUN_COLUMNS_BYTES // run_bytes)
+    return _grown(upwards, along, run.extent, (aims,), False)
+
+
+def _running_sides(
+    axes: Sequence[TileAxis], width: int
+) -> tuple[TileAxis, list[TileAxis], list[TileAxis]] | None:
+    """The run, the axes that follow it in the output, and those that follow it in the input."""
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    along = sorted(axes, key=lambda axis: axis.strides[0])
+    run = upwards[0]
+    run_bytes = run.extent * width
+    if run.strides != (width, width) or run is not along[0]:
+        return None
+    if len(axes) == 1 or upwards[1].strides[1] != run_bytes or upwards[1].strides[0] == run_bytes:
+        return None
+    columns = along[1:] if along[1].strides[0] == run_bytes else [TileAxis(1, (0, 0))]
+    return run, upwards[1:], columns
+
+
+def _grown(
+    upwards: Sequence[TileAxis],
+    along: Sequence[TileAxis],
+    run: int,
+    stages: Sequence[tuple[int, int]],
+    is_dense: bool,
+) -> Parts:
+    """Rows from the first axis of ``upwards`` on, columns from the first of ``along``, in turn.
+
+    Both grow up to the aims of the first stage, then up to those of the next.
+    """
+    rows, columns = [upwards[0]], [along[0]]
+    for aims in stages:
+        while True:
+            more = _following(rows, columns, upwards, 1, aims[0])
+            if more is not None:
+                rows.append(more)
+            other = _following(columns, rows, along, 0, aims[1])
+            if other is not None:
+                columns.append(other)
+            if more is None and other is None:
+                break
+    used = (*rows, *columns)
+    outer = tuple(axis for axis in upwards if not any(axis is one for one in used))
+    return Parts(run, tuple(rows), tuple(columns), outer, is_dense)
+
+
+def _follow_one_another(row: TileAxis, column: TileAxis, width: int) -> bool:
+    """True where columns are adjacent runs of the output, and short ones."""
+    run = row.extent * width
+    return column.strides[1] == run and run <= _DENSE_ROW_BYTES and row.extent <= MOST_PERMUTED
+
+
+def _following(
+    mine: Sequence[TileAxis],
+    others: Sequence[TileAxis],
+    ordered: Sequence[TileAxis],
+    operand: int,
+    aim: int,
+) -> TileAxis | None:
+    """The axis that goes on where ``mine`` end, if they are short and it is free."""
+    extent = prod(axis.extent for axis in mine)
+    if extent >= aim or len(mine) == PERMUTE_AXES:
+        return None
+    end = mine[-1].strides[operand] * mine[-1].extent
+    free = (axis for axis in ordered if not any(axis is other for other in others))
+    return next((axis for axis in free if axis.strides[operand] == end), None)
