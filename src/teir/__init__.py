@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from teir.arrays.operand import Operand as Operand
     from teir.arrays.sparse import Sparse as Sparse
+    from teir.dtypes import DataType as DataType
     from teir.errors import Finding as Finding
     from teir.errors import TeirError as TeirError
     from teir.ir.check import Report as Report
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from teir.pipeline.numbered_axes import tensordot as tensordot
     from teir.pipeline.numbered_axes import transpose as transpose
     from teir.pipeline.plan import Plan as Plan
+    from teir.pipeline.sparse_plan import SparsePlan as SparsePlan
 
     compile = compile_for
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DataType": ("teir.dtypes", "DataType"),
     "Executable": ("teir.pipeline.executable", "Executable"),
     "Finding": ("teir.errors", "Finding"),
     "Form": ("teir.pipeline.executable", "Form"),
@@ -43,6 +46,7 @@ _HOMES = {
     "Program": ("teir.ir.nodes", "Program"),
     "Report": ("teir.ir.check", "Report"),
     "Sparse": ("teir.arrays.sparse", "Sparse"),
+    "SparsePlan": ("teir.pipeline.sparse_plan", "SparsePlan"),
     "TeirError": ("teir.errors", "TeirError"),
     "check": ("teir.pipeline.executable", "check"),
     "compile": ("teir.pipeline.executable", "compile_for"),

@@ -58,6 +58,7 @@ class DataType(Enum):
 
     @property
     def is_complex(self) -> bool:
+        """True for numbers of a real and an imaginary part."""
         return self in (DataType.C64, DataType.C128)
 
     @property

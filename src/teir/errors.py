@@ -96,6 +96,7 @@ class Finding:
 
     @property
     def code(self) -> str:
+        """The code of the rule, such as TEIR403; docs/rules.md lists them."""
         return self.rule.code
 
     def __str__(self) -> str:

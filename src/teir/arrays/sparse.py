@@ -143,10 +143,12 @@ class Sparse:
 
     @property
     def ndim(self) -> int:
+        """How many axes there are; blocks count for none."""
         return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The type of the values."""
         return self.values.dtype
 
     @property

@@ -7,7 +7,6 @@ from typing import Never
 
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 from teir.ir.reading_rules import ENCODING, INPUT_SIZE, JSON_SYNTAX, KIND, READABLE_FILE
-from teir.target import KNOWN_ISA
 
 _SOURCE = "documentation, command line"
 
@@ -75,21 +74,6 @@ SCHEDULE_OPTION = Rule(
     sentence="teir schedules, and teir explain of index notation, take --format NAME:LEVELS and "
     "--sizes NAME=NUMBER; teir schedules --plot FILE beside --sizes, with matplotlib installed.",
     source=_SOURCE,
-)
-
-COMMAND_RULES = (
-    KNOWN_ISA,
-    OPERAND_OPTION,
-    ARRAY_FILE,
-    EVERY_OPERAND,
-    SIZES,
-    DATA_TYPE_NAME,
-    OUTPUT_FILE,
-    DRAWABLE,
-    MEMORY,
-    TUNED,
-    COMPARABLE,
-    SCHEDULE_OPTION,
 )
 
 NOT_A_PROGRAM = (READABLE_FILE, INPUT_SIZE, ENCODING, KIND, JSON_SYNTAX)

@@ -21,8 +21,6 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 PASS = 1.0
 """A ratio below this is a correct result."""
-ALARM = 0.5
-"""A correct result with a ratio above this deserves a look."""
 TF32_PRODUCT = 2.0**-9
 """What rounding the factors of a TF32 product may change, relative to the product."""
 

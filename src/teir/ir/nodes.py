@@ -245,9 +245,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return hash((self.name, self.tensors, self.axes, self.primitives, self.scratch))
 
     def axis_table(self) -> dict[str, Axis]:
+        """The axes by name."""
         return {axis.name: axis for axis in self.axes}
 
     def primitive_table(self) -> dict[str, Primitive]:
+        """The primitives by name."""
         return {primitive.name: primitive for primitive in self.primitives}
 
     def tensor_table(self) -> dict[str, Tensor]:

@@ -70,10 +70,10 @@ def einsum(
     CPU tensors, anything with DLPack or the array interface, numbers. The result is a new
     C-contiguous array in the kind of the first array (never a view), or ``out``, written directly.
     ``dtype`` is the type of the computation and of the result, by default as NumPy promotes;
-    `DataType.TF32` computes float32 products in TF32. ``threads`` defaults to all usable cores.
-    ``optimize`` is an opt_einsum path finder or its name, a path, or a cotengra tree; with False
-    the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of the
-    result (unless ``out`` is given), of scratch and of copies of operands: met by slicing, or
+    `teir.DataType.TF32` computes float32 products in TF32. ``threads`` defaults to all usable
+    cores. ``optimize`` is an opt_einsum path finder or its name, a path, or a cotengra tree; with
+    False the layouts of an einsum tree are kept as written. ``memory_limit`` bounds the bytes of
+    the result (unless ``out`` is given), of scratch and of copies of operands: met by slicing, or
     refused with the smallest limit that would do.
     ``tune`` measures some programs of this contraction the first time, and remembers the fastest
     for this machine; later calls use it without being asked. It changes no bit of the result,

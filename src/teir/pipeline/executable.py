@@ -36,12 +36,11 @@ from teir.passes.short_rows import with_short_rows_packed
 from teir.pipeline.determinism import checked_determinism
 from teir.pipeline.machine_speeds import host
 from teir.pipeline.operands import (
-    OPERANDS_MAPPED,
-    UNKNOWN_OPERAND,
     bind_operands,
     bytes_of,
     written_tensors,
 )
+from teir.pipeline.process_bound import ProcessBound
 from teir.runtime.runtime import current
 from teir.target import Isa, host_target, usable_threads
 
@@ -90,15 +89,6 @@ KNOWN_FORM = Rule(
     sentence="The form of native code is teir.Form.TABLE or teir.Form.SPECIALISED.",
     source="docs/design.md 5",
 )
-PIPELINE_RULES = (
-    UNKNOWN_BACKEND,
-    NO_POSITION_SCRATCH,
-    THREADS,
-    UNKNOWN_OPERAND,
-    OPERANDS_MAPPED,
-    PROGRAM,
-    KNOWN_FORM,
-)
 
 
 def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report:
@@ -115,7 +105,7 @@ def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report
     )
 
 
-class Executable(msgspec.Struct, frozen=True, kw_only=True):
+class Executable(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
     """A checked program bound to native code; immutable, usable from any thread."""
 
     program: Program

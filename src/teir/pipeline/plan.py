@@ -18,6 +18,7 @@ from teir.pipeline.indirect_calls import Indirect
 from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.problem import Problem, Route
+from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.room import no_room
 from teir.search.tree import StepNote
 
@@ -60,7 +61,7 @@ def _not_called(*_operands: Any, **_keywords: Any) -> Never:
     raise AssertionError("expected a plan that has been made callable")
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
     """An einsum bound to code. Call it: ``plan(a, b)`` or ``plan(a, b, out=c)``.
 
     The result is in ``out`` if given, else in a new C-contiguous array. A call raises TeirError

@@ -46,11 +46,6 @@ class Arranged(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[Given | Arranged, ...]
     order: Order
 
-    @property
-    def is_permutation(self) -> bool:
-        """True for a Copy of one part."""
-        return len(self.parts) == 1 and set(self.parts[0].order) == set(self.order)
-
 
 class Arrangement(msgspec.Struct, frozen=True, gc=False):
     """A tree with its layouts.

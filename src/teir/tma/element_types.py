@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from teir.dtypes import DataType
 
@@ -53,31 +53,3 @@ class ElementType(Enum):
             return DataType.BF16.numpy_dtype()
         kind = "f" if self.is_float else self.value[0]
         return np.dtype(f"{kind}{self.width}")
-
-
-def element_type_of(data_type: DataType) -> ElementType | None:
-    """The element type that moves ``data_type`` unchanged; None where one element has 16 bytes.
-
-    A C128 tensor is moved as F64 with one more innermost dimension of extent 2.
-    """
-    match data_type:
-        case DataType.FP64:
-            return ElementType.F64
-        case DataType.FP32:
-            return ElementType.F32
-        case DataType.TF32:
-            return ElementType.TF32
-        case DataType.BF16:
-            return ElementType.BF16
-        case DataType.FP16:
-            return ElementType.F16
-        case DataType.C64:
-            return ElementType.U64
-        case DataType.I32:
-            return ElementType.I32
-        case DataType.I64:
-            return ElementType.I64
-        case DataType.C128:
-            return None
-        case _:
-            assert_never(data_type)

@@ -23,7 +23,6 @@ from teir.tma.walk import Walk, propagate, tile_count, walk
 
 CAPACITY_BYTES = 232_448
 EXHAUSTIVE_ELEMENTS = 2**20
-SAMPLED_PER_LOOP = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,18 +57,6 @@ FOLDER = Rule(
     source=_PAGE,
 )
 
-CUDA_RULES = (
-    DRIVER,
-    COMPILER,
-    DENSE,
-    COMPILED,
-    SHARED_BUDGET,
-    DEVICE_ARRAY,
-    DRIVER_CALL,
-    DECISION,
-    FOLDER,
-)
-
 
 def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
     """Raise the one finding about an argument."""

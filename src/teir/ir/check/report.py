@@ -51,6 +51,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
+        """True where nothing was found: the program may run."""
         return not self.findings
 
     @property
