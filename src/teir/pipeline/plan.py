@@ -378,6 +378,10 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
         expected = f"at most {_MOST_NUMPY_OPERANDS} for {problem.out.dtype}"
         hint = "pass dtype= to compute in a floating-point type"
         _refuse(NUMPY_OPERANDS, "operands", expected, f"{len(views)}", hint)
+    if out is None and plan.indirect is not None and all(_is_plain(view) for view in views):
+        made = plan.indirect([view.owner for view in views])
+        if made is not NotImplemented:
+            return made
     einsum = problem.bound.einsum
     number = {index: place for place, index in enumerate(einsum.indices)}
     arguments: list[Any] = []
@@ -410,6 +414,10 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
         optimize=optimize,
     )
     return out.owner
+
+
+def _is_plain(view: ArrayView) -> bool:
+    return type(view.owner) is np.ndarray
 
 
 def _finding(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Finding:

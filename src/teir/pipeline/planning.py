@@ -18,20 +18,22 @@ from msgspec.structs import replace
 from teir.arrays.adapters import ArrayView, view_array
 from teir.backends.llvm.call import bind_calls
 from teir.backends.llvm.entry import EntryOperand, bind_entry
+from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.expr.nodes import Subscripts
 from teir.pipeline.choosing import Decidable, chosen_tree
 from teir.pipeline.determinism import Determinism, planned_threads
+from teir.pipeline.exact_integers import exact_call
 from teir.pipeline.executable import (
     Executable,
     compile_program,
     default_threads,
     thread_count,
 )
-from teir.pipeline.indirect_calls import call_on_copies, numpy_call
+from teir.pipeline.indirect_calls import Indirect, call_on_copies, numpy_call
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
-from teir.pipeline.operand_types import OperandType
+from teir.pipeline.operand_types import OperandType, contiguous
 from teir.pipeline.plan import Plan, call_plan, operand_type
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import Problem, Route, state_problem
@@ -141,7 +143,7 @@ def _make_plan(
             entry=None,
             is_callable=False,
             known=None,
-            indirect=None,
+            indirect=_exact_call(problem, wishes),
             direct=None,
             replan=replan,
             memory_limit=wishes.memory_limit,
@@ -169,6 +171,26 @@ def _make_plan(
         replan=replan,
         memory_limit=wishes.memory_limit,
     )
+
+
+def _exact_call(problem: Problem, wishes: Wishes) -> Indirect | None:
+    """The call by floating-point code that products of integers have where that is exact."""
+    is_bounded = wishes.memory_limit is not None
+    if problem.route is not Route.NUMPY or is_bounded or problem.subscripts.nesting is not None:
+        return None
+
+    plans: dict[DataType, Plan] = {}
+
+    def compute(data_type: DataType, operands: Sequence[Any]) -> Any:
+        plan = plans.get(data_type)
+        if plan is None:
+            types = tuple(contiguous(data_type, one.shape) for one in problem.operands)
+            asked = Wishes(threads=wishes.threads)
+            plan = plan_types(problem.subscripts, types, None, asked, is_called_often=True)
+            plans[data_type] = plan
+        return plan(*operands)
+
+    return exact_call(problem, compute)
 
 
 def _decidable(problem: Problem, wishes: Wishes) -> Decidable:
@@ -220,7 +242,7 @@ def callable_plan(plan: Plan) -> Plan:
     made = replace(plan, entry=None if is_copied else entry, is_callable=True)
     in_python = partial(call_plan, made)
     if problem.route is Route.NUMPY and plan.memory_limit is None:
-        made = replace(made, indirect=numpy_call(problem))
+        made = replace(made, indirect=plan.indirect or numpy_call(problem))
     if executable is None or entry is None:
         return replace(made, __call__=in_python)
     arrays, result = len(problem.operands) + 1, (problem.out.shape, problem.out.dtype)

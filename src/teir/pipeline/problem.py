@@ -1,8 +1,9 @@
 """An einsum on given arrays as a problem: which route it takes, and its operands as factors.
 
 The route is native code where the result is a floating-point or complex type of ours, NumPy for
-integers, booleans and objects, and plain zeros where some extent is 0 (empty extents never reach
-a program).
+integers, booleans and objects (which takes the native route of a floating-point type where that is
+exact, `teir.pipeline.exact_integers`), and plain zeros where some extent is 0 (empty extents never
+reach a program).
 """
 
 from __future__ import annotations
