@@ -78,6 +78,17 @@ def test_high_panels_are_summed_in_more_blocks() -> None:
     assert choice.panel * depth * 4 <= FAR.l2_bytes // 2 < choice.panel * 1120 * 4
 
 
+@pytest.mark.parametrize(
+    ("rows", "products"), [(736, 1120), (160, 280)], ids=["far results", "near results"]
+)
+def test_far_results_are_summed_in_fewer_blocks(rows: int, products: int) -> None:
+    text, extents = TEXT, {"i": 1104, "j": 1120, "k": rows}
+    (step,) = planned(text, extents, FAR, DataType.FP64).matrix_steps
+    choice = replace(choice_of(text, extents, FAR, DataType.FP64), depth=512)
+    near = near_rows_choice(choice, step.shape, FAR)
+    assert extent_of(reductions_of(step.shape, near.depth).block) == products
+
+
 LONG_RUNS = {"p": 8, "q": 12, "r": 40, "s": 92, "t": 16, "u": 32}
 
 

@@ -109,9 +109,16 @@ def near_rows_choice(choice: Choice, shape: ProductShape, machine: Machine) -> C
 
 
 def _depth(choice: Choice, shape: ProductShape, machine: Machine) -> tuple[int, int]:
-    """Products of a reduction block that leave room for a panel; and the bytes of one."""
+    """Products of a reduction block that leave room for a panel; and the bytes of one.
+
+    Results beyond the second cache are brought and written again for every block: fewer, deeper
+    ones took 0.84 to 1.03 of the time; of nearer results up to 1.14.
+    """
     width = shape.a.data_type.width
-    depth = min(choice.depth, _DEPTH_BYTES // width)
+    depth = _DEPTH_BYTES // width
+    results = shape.rows * shape.columns * extent_of(shape.c) * shape.out.data_type.width
+    if results < machine.l2_bytes:
+        depth = min(choice.depth, depth)
     while True:
         products = extent_of(reductions_of(shape, depth).block)
         panel_bytes = products * width * choice.panel
