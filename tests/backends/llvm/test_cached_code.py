@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 import teir.backends.llvm.cached_code as module
-from teir.backends.llvm.compile_ir import host_isa
+from teir.backends.llvm.compile_ir import LoadedCode, host_isa
 from teir.runtime.object_cache import ObjectCache
 
 
@@ -47,3 +49,14 @@ def test_other_texts_and_names_are_other_code(cache: ObjectCache) -> None:
 def test_is_compiled_every_time_without_a_cache() -> None:
     assert number_of(ObjectCache(None), "one", 5) == (5, 1)
     assert number_of(ObjectCache(None), "one", 5) == (5, 1)
+
+
+def test_code_lives_as_long_as_the_function_that_calls_it(cache: ObjectCache) -> None:
+    with mock.patch.object(module, "kept_objects", return_value=cache):
+        function: Any = module.cached_function(
+            "one", host_isa(), "number", number_text(7), ctypes.c_int64
+        )
+    gc.collect()
+    assert function() == 7
+    held = [value for value in vars(function).values() if isinstance(value, LoadedCode)]
+    assert [code.addresses.keys() for code in held] == [{"number"}]

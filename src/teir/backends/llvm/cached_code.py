@@ -5,8 +5,10 @@ The kernels of plans are kept by `teir.backends.llvm.library`, without writing t
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from teir.backends.llvm.compile_ir import (
     LoadedCode,
@@ -41,3 +43,17 @@ def cached_code(
         data = compile_object(text, isa, symbols)
         cache.store(key, data)
     return load_object(data, symbols)
+
+
+def cached_function(
+    name: str, isa: Isa, symbol: str, definition: str, result: Any, *arguments: Any
+) -> Callable[..., Any]:
+    """The one function of such a module, called with ctypes types; other threads run meanwhile.
+
+    Its code lives as long as it does.
+    """
+    code = cached_code(name, isa, (symbol,), [definition])
+    function: Any = ctypes.CFUNCTYPE(result, *arguments)(code.addresses[symbol])
+    function.code = code
+    bound: Callable[..., Any] = function
+    return bound

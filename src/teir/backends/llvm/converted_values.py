@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.backends.llvm.emit_numbers import narrow, widen
 from teir.backends.llvm.emit_text import FunctionText, vector
 from teir.dtypes import DataType
@@ -33,16 +33,8 @@ def converted_values(isa: Isa, data_type: DataType, *, widens: bool) -> Converte
 def _bound(isa: Isa, data_type: DataType, widens: bool) -> Converted:
     symbol = f"teir_{'widen' if widens else 'narrow'}_{data_type.value.lower()}"
     text = conversion_function(symbol, isa, data_type, widens)
-    code = cached_code("converted values", isa, (symbol,), [text])
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    run = kind(code.addresses[symbol])
-
-    def converted(numbers: int, count: int, result: int) -> None:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        run(numbers, count, result)
-
-    return converted
+    kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    return cached_function("converted values", isa, symbol, text, None, *kinds)
 
 
 def conversion_function(symbol: str, isa: Isa, data_type: DataType, widens: bool) -> str:

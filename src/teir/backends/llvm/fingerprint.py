@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -32,16 +32,9 @@ def fingerprint(isa: Isa) -> Fingerprint:
 
 
 def _bound(isa: Isa) -> Fingerprint:
-    code = cached_code("fingerprint", isa, (_SYMBOL,), [fingerprint_function()])
-    arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(code.addresses[_SYMBOL])
-
-    def number(address: int, size: int, seed: int) -> int:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        return int(run(address, size, seed))
-
-    return number
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    text = fingerprint_function()
+    return cached_function("fingerprint", isa, _SYMBOL, text, number, pointer, number, number)
 
 
 def fingerprint_function() -> str:

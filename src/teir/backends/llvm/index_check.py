@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.backends.llvm.index_check_ir import check_function
 from teir.runtime.runtime import current
 from teir.target import Isa
@@ -42,15 +42,7 @@ def checked_copy(isa: Isa, width: int) -> CheckedCopy:
 
 def _bound(isa: Isa, width: int, *, copies: bool) -> Callable[..., int]:
     symbol = f"teir_index_{'copy' if copies else 'check'}_{8 * width}"
-    function = check_function(symbol, isa, width, copies=copies)
-    code = cached_code("index check", isa, (symbol,), [function])
+    text = check_function(symbol, isa, width, copies=copies)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = (pointer, number, pointer, number, number, *([pointer] * 2 if copies else ()))
-    run = ctypes.CFUNCTYPE(number, *kinds)(code.addresses[symbol])
-
-    def check(*arguments: int) -> int:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        return int(run(*arguments))
-
-    return check
+    return cached_function("index check", isa, symbol, text, number, *kinds)

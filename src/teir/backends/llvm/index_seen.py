@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -31,17 +31,10 @@ def still_level(isa: Isa, width: int) -> Still:
 
 def _bound(isa: Isa, width: int) -> Still:
     symbol = f"teir_index_still_{8 * width}"
-    code = cached_code("seen index check", isa, (symbol,), [still_function(symbol, width)])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = (pointer, pointer, number, pointer, number, pointer, number)
-    run = ctypes.CFUNCTYPE(number, *kinds)(code.addresses[symbol])
-
-    def still(*arguments: int) -> int:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        return int(run(*arguments))
-
-    return still
+    text = still_function(symbol, width)
+    return cached_function("seen index check", isa, symbol, text, number, *kinds)
 
 
 def still_function(symbol: str, width: int) -> str:

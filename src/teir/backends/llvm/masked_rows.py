@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.backends.llvm.fibre_sums import NUMBERS
 from teir.backends.llvm.fibre_words import fused_name, index_text, span_text
 from teir.dtypes import DataType
@@ -44,13 +44,11 @@ def masked_rows(isa: Isa, width: int, data_type: DataType) -> MaskedRows:
 
 def _bound(isa: Isa, width: int, number: str) -> MaskedRows:
     symbol = f"teir_masked_rows_{8 * width}_{number}"
-    code = cached_code("masked rows", isa, (symbol,), [_function(symbol, width, number)])
+    text = _function(symbol, width, number)
     kinds = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 11
-    run = ctypes.CFUNCTYPE(None, *kinds)(code.addresses[symbol])
+    run = cached_function("masked rows", isa, symbol, text, None, *kinds)
 
     def sums(rows: range, p: Matrix, q: Matrix, m: Matrix, dense: Array, out: Array) -> None:
-        # The address is only good while the code is.
-        assert code.owner is not None
         arrays = (*p, *q, *m, dense, out)
         run(rows.start, rows.stop, *(array.ctypes.data for array in arrays))
 

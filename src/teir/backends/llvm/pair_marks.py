@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.runtime.runtime import current
 from teir.target import Isa
 
@@ -65,14 +65,6 @@ def pair_marks(isa: Isa) -> Mark:
 
 
 def _bound(isa: Isa) -> Mark:
-    code = cached_code("pair marks", isa, (_SYMBOL,), [_TEXT])
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, number, pointer, pointer)
-    run = kind(code.addresses[_SYMBOL])
-
-    def mark(left: int, first: int, counts: int, rows: int, right: int, marks: int) -> None:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        run(left, first, counts, rows, right, marks)
-
-    return mark
+    kinds = (pointer, pointer, pointer, number, pointer, pointer)
+    return cached_function("pair marks", isa, _SYMBOL, _TEXT, None, *kinds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.backends.llvm.fibre_sums import NUMBERS
 from teir.dtypes import DataType
 from teir.runtime.runtime import current
@@ -29,17 +29,9 @@ def scaled_values(isa: Isa, data_type: DataType) -> Scaled:
 
 def _bound(isa: Isa, number: str) -> Scaled:
     symbol = f"teir_scaled_{number}"
-    code = cached_code("scaled values", isa, (symbol,), [scaled_function(symbol, isa, number)])
-    pointer, count = ctypes.c_void_p, ctypes.c_int64
-    kind = ctypes.CFUNCTYPE(None, pointer, count, ctypes.c_double, pointer)
-    run = kind(code.addresses[symbol])
-
-    def scaled(values: int, count: int, scale: float, result: int) -> None:
-        # The address is only good while the code is.
-        assert code.owner is not None
-        run(values, count, scale, result)
-
-    return scaled
+    text = scaled_function(symbol, isa, number)
+    kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p)
+    return cached_function("scaled values", isa, symbol, text, None, *kinds)
 
 
 def scaled_function(symbol: str, isa: Isa, number: str) -> str:

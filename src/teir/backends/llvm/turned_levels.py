@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.backends.llvm.cached_code import cached_code
+from teir.backends.llvm.cached_code import cached_function
 from teir.backends.llvm.fibre_words import index_text
 from teir.runtime.runtime import current
 from teir.target import Isa
@@ -38,14 +38,12 @@ def turned_levels(isa: Isa, width: int, value_bytes: int) -> Turn:
 
 def _bound(isa: Isa, width: int, value_bytes: int) -> Turn:
     symbol = f"teir_turned_levels_{8 * width}_{8 * value_bytes}"
-    code = cached_code("turned levels", isa, (symbol,), [_function(symbol, width, value_bytes)])
+    text = _function(symbol, width, value_bytes)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     kinds = (pointer, number, pointer, pointer, number, pointer, pointer, pointer)
-    run = ctypes.CFUNCTYPE(None, *kinds)(code.addresses[symbol])
+    run = cached_function("turned levels", isa, symbol, text, None, *kinds)
 
     def turn(pos: Array, crd: Array, values: Array, columns: int) -> tuple[Array, Array, Array]:
-        # The address is only good while the code is.
-        assert code.owner is not None
         ends = np.zeros(columns + 2, pos.dtype)
         rows, moved = np.empty_like(crd), np.empty_like(values)
         given = [array.ctypes.data for array in (pos, crd, values, ends, rows, moved)]
