@@ -27,10 +27,8 @@ from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import PartCopy
-from teir.target import Isa
+from teir.target import LEAST_COLUMNS_IN_PARTS, Isa
 
-_LEAST_COLUMNS = 18
-"""Columns that repay the copy: three blocks."""
 _MOST_PANEL_BYTES = 1 << 20
 _TALLEST = 4
 """Vectors of the tallest blocks of `part_shapes`."""
@@ -50,7 +48,7 @@ def takes_parts(tile: ContractionTile, axes: GemmAxes, lanes: int, depth: int, i
         and c_m == width
         and lanes * width == isa.vector_bytes
         and has_pairs(vectors)
-        and axes.columns.extent >= _LEAST_COLUMNS
+        and axes.columns.extent >= LEAST_COLUMNS_IN_PARTS
         and min(vectors, _TALLEST) * isa.vector_bytes * depth <= _MOST_PANEL_BYTES
     )
 

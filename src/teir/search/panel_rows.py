@@ -7,6 +7,7 @@ from teir.search.machine import Machine
 from teir.search.packing import follow
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
+from teir.target import LEAST_COLUMNS_IN_PARTS
 
 _LONGEST_PANEL = 24
 """Vectors of a panel of rows that follow one another: a step along it stays within a page."""
@@ -24,8 +25,6 @@ _SAVED_BY_HEIGHT = 0.08
 """The part of their products that rows of so few vectors lose when they are read where they lie."""
 _PAIR_COLUMN = 2.4
 """Multiply-adds of BF16 pairs in whose time two factors of B meet and are spread."""
-_LEAST_COLUMNS = 18
-"""Columns of a tile from which its rows are copied in parts."""
 _LOW_PAIR = 0.07
 _ODD_VECTOR = 0.25
 _THREE_VECTORS = 0.5
@@ -88,7 +87,7 @@ def _are_parts(shape: ProductShape, machine: Machine) -> bool:
     """True where register blocks read rows in parts, as far as types and extents say."""
     is_complex = shape.a.data_type.is_complex and shape.out.data_type.is_complex
     columns = 1 if shape.n is None else shape.n.extent
-    return machine.copies_parts and is_complex and columns >= _LEAST_COLUMNS
+    return machine.copies_parts and is_complex and columns >= LEAST_COLUMNS_IN_PARTS
 
 
 def _vectors(outer: int, rows: int, count: int, lanes: int, are_parts: bool) -> float:
