@@ -72,6 +72,11 @@ class Isa(Enum):
         return self.is_avx512
 
     @property
+    def has_masks_among_vectors(self) -> bool:
+        """True where the mask of part of a vector takes the place of a vector."""
+        return self is Isa.AVX2
+
+    @property
     def multiplies_from_memory(self) -> bool:
         """True where a multiply-add reads a factor from memory."""
         return self.is_avx512 or self is Isa.AVX2

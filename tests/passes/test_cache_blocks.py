@@ -29,9 +29,13 @@ def test_sums_of_narrow_outputs_are_cut_less() -> None:
 
 
 def test_a_panel_is_four_vectors() -> None:
-    assert panel_rows(64, 4) == 64
-    assert panel_rows(64, 8) == 32
-    assert panel_rows(16, 16) == 4
+    assert panel_rows(64, 32, 4) == 64
+    assert panel_rows(64, 32, 8) == 32
+    assert panel_rows(16, 32, 16) == 4
+
+
+def test_a_panel_is_two_vectors_in_few_registers() -> None:
+    assert panel_rows(32, 16, 4) == 16
 
 
 def test_blocks_hold_at_least_a_panel_and_a_few_columns() -> None:

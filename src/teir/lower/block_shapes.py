@@ -57,6 +57,8 @@ _PLAIN: dict[DataType, tuple[int, ...]] = {
 _PARTS = {2: 13, 4: 6}
 """Columns of AVX-512 blocks of complex numbers in parts, by vectors: nothing is turned."""
 
+_MASK_COLUMNS = (2, 1)
+"""Columns fewer beside a mask that takes a register: of one vector, and of more."""
 _FIXED_DEPTH = 6
 """Products per result up to which the loop over them would show: blocks without one are taken."""
 _FIXED_ACCUMULATORS = 16
@@ -76,16 +78,23 @@ def holds_depth(vectors: int, columns: int, depth: int) -> bool:
 
 @cache
 def block_shapes(
-    isa: Isa, in_type: DataType, out_type: DataType, flushes: bool = False
+    isa: Isa,
+    in_type: DataType,
+    out_type: DataType,
+    flushes: bool = False,
+    masked: bool = False,
 ) -> tuple[tuple[int, int], ...]:
     """Every (vectors, columns) whose accumulators stay in registers, smallest first.
 
-    ``out_type`` costs nothing: it is converted once, after the loop. ``flushes`` as in `GemmBlock`.
+    ``out_type`` costs nothing: it is converted once, after the loop. ``flushes`` and ``masked`` as
+    in `GemmBlock`.
     """
     del out_type
     limits = _limits(isa).get(in_type, ())
     if flushes and isa.is_avx512:
         limits = _WIDE_FILE[in_type]
+    if masked and isa.has_masks_among_vectors:
+        limits = tuple([max(1, columns - _MASK_COLUMNS[v > 0]) for v, columns in enumerate(limits)])
     return tuple(
         (vectors, columns)
         for vectors, limit in enumerate(limits, start=1)

@@ -117,7 +117,8 @@ def choose_blocking(
         parts,
     )
     best: tuple[float, int, int] | None = None
-    shapes = part_shapes(isa) if parts else block_shapes(isa, in_type, out_type, flushes)
+    masked = rows % lanes > 0
+    shapes = part_shapes(isa) if parts else block_shapes(isa, in_type, out_type, flushes, masked)
     for height, width in shapes:
         if height > vectors or width > columns or (most is not None and width > most):
             continue

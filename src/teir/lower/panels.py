@@ -32,7 +32,8 @@ _TALLEST = 3
 """Vectors of a block where that many divide the rows no worse than four do."""
 _LONG = (6, 9)
 """Vectors of a block whose columns are written past the caches: long runs of whole lines."""
-_REGISTERS = 32
+_MANY_REGISTERS = 32
+"""With fewer, blocks of four vectors and six columns would not stay in registers."""
 _STAGGERED = range(8, 129)
 """Products per result with which storing a block is a noticeable part of its time.
 
@@ -72,7 +73,7 @@ def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | N
     k = _reduction(tile, axes.swapped)
     left = rows.extent % lanes
     if left:
-        run = _run_axis(axes, rows, lanes)
+        run = _run_axis(axes, rows, lanes, isa)
         if run is not None:
             inside, panels = run
             others = tuple(axis for axis in axes.loops if axis.strides[0] != inside.strides[0])
@@ -92,13 +93,19 @@ def _reduction(tile: ContractionTile, swapped: bool) -> TileAxis:
     return TileAxis(axis.extent, (second, first, 0) if swapped else (first, second, 0))
 
 
-def _run_axis(axes: GemmAxes, rows: TileAxis, lanes: int) -> tuple[TileAxis, TileAxis] | None:
-    """The axis whose rows follow in A, cut so that some of its runs fill up to four vectors."""
+def _run_axis(
+    axes: GemmAxes, rows: TileAxis, lanes: int, isa: Isa
+) -> tuple[TileAxis, TileAxis] | None:
+    """The axis whose rows follow in A, cut so that some of its runs fill up to four vectors.
+
+    Three in few registers.
+    """
+    most = (4 if isa.vector_registers >= _MANY_REGISTERS else _TALLEST) * lanes
     for axis in axes.loops:
         if axis.strides[0] != rows.extent * rows.strides[0] or axis.strides[1]:
             continue
         runs = lanes // gcd(rows.extent, lanes)
-        if axis.extent % runs == 0 and runs * rows.extent <= 4 * lanes:
+        if axis.extent % runs == 0 and runs * rows.extent <= most:
             inside = TileAxis(runs, axis.strides)
             steps = tuple(stride * runs for stride in axis.strides)
             return inside, TileAxis(axis.extent // runs, steps)
@@ -112,7 +119,7 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
     nodes: list[KernelNode] = []
-    for cut in _row_cuts(total, lanes, tile.hints.streams):
+    for cut in _row_cuts(total, lanes, tile.hints.streams, isa):
         block = TileAxis(
             cut.count, tuple([stride * cut.size * lanes for stride in axes.rows.strides])
         )
@@ -173,11 +180,13 @@ class _Cut(msgspec.Struct, frozen=True, gc=False):
 
 
 @cache
-def _row_cuts(rows: int, lanes: int, streams: bool) -> tuple[_Cut, ...]:
+def _row_cuts(rows: int, lanes: int, streams: bool, isa: Isa) -> tuple[_Cut, ...]:
     vectors, left = -(-rows // lanes), rows % lanes
     tallest = 4 if vectors % 4 == 0 and vectors % _TALLEST else _TALLEST
     if streams and vectors in _LONG:
         tallest = vectors
+    if isa.vector_registers < _MANY_REGISTERS:
+        tallest = 3 if vectors == 3 else 2
     cuts = list(_even(vectors, tallest, lanes))
     if not left:
         return tuple(cuts)
@@ -200,7 +209,7 @@ def _even(length: int, largest: int, lanes: int) -> Iterator[_Cut]:
 def _column_cuts(columns: int, vectors: int, isa: Isa, element: DataType) -> tuple[_Cut, ...]:
     widest = max(
         (width for tall, width in block_shapes(isa, element, element) if tall == vectors),
-        default=max(1, (_REGISTERS - 1 - vectors) // vectors),
+        default=max(1, (isa.vector_registers - 1 - vectors) // vectors),
     )
     return tuple(_even(columns, widest, 1))
 

@@ -40,6 +40,7 @@ and FP64 1536 1 % more.
 _REPAYING = 24
 """Times the usual readers from which a copy is repaid even so."""
 
+_MANY_REGISTERS = 32
 _LARGE_SECOND_CACHE = 2 << 20
 _FAR_THIRD = 32
 """A second cache of at least so many bytes, beside a third of more than so many times its size, is
@@ -63,9 +64,14 @@ def reduction_depth(out: DataType) -> int:
     return min(_DEPTH, _COLUMN_BYTES // out.width)
 
 
-def panel_rows(vector_bytes: int, width: int) -> int:
-    """Rows of a packed panel: four vectors of accumulators ``width`` bytes wide."""
-    return max(4, 4 * vector_bytes // max(width, 4))
+def panel_vectors(registers: int) -> int:
+    """Vectors of a packed panel, as high as a block of six columns whose sums stay in registers."""
+    return 4 if registers >= _MANY_REGISTERS else 2
+
+
+def panel_rows(vector_bytes: int, registers: int, width: int) -> int:
+    """Rows of a packed panel of accumulators ``width`` bytes wide, in so many vector registers."""
+    return max(4, panel_vectors(registers) * vector_bytes // max(width, 4))
 
 
 def most_rows(row_bytes: int, panel: int, l2_bytes: int) -> int:

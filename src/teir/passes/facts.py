@@ -12,6 +12,7 @@ from teir.target import Target
 class Facts:
     """Vector width and cache sizes of one core in bytes, and the threads a program may use.
 
+    ``vector_registers`` is how many vectors of sums and factors a core holds.
     A second thread is used where there are at least ``threaded_work`` products or elements.
     ``reduction_block`` is the number of products after which a sum is cut; None leaves it to the
     type of the output (`teir.passes.cache_blocks`).
@@ -25,6 +26,7 @@ class Facts:
     """
 
     vector_bytes: int
+    vector_registers: int = 32
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
@@ -49,7 +51,7 @@ class Facts:
 
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel of accumulators ``width`` bytes wide."""
-        return panel_rows(self.vector_bytes, width)
+        return panel_rows(self.vector_bytes, self.vector_registers, width)
 
 
 def facts_of(
@@ -62,6 +64,7 @@ def facts_of(
     """The facts of ``target``; ``threads`` when other than all of its cores."""
     return Facts(
         vector_bytes=target.isa.vector_bytes,
+        vector_registers=target.isa.vector_registers,
         l1_bytes=target.caches.l1_bytes,
         l2_bytes=target.caches.l2_bytes,
         l3_bytes=target.caches.l3_bytes,

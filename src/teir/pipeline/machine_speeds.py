@@ -59,6 +59,7 @@ def machine_of(threads: int) -> Machine:
 def _machine(target: Target, threads: int) -> Machine:
     return Machine(
         vector_bytes=target.isa.vector_bytes,
+        vector_registers=target.isa.vector_registers,
         l1_bytes=target.caches.l1_bytes,
         l2_bytes=target.caches.l2_bytes,
         l3_bytes=target.caches.l3_bytes,

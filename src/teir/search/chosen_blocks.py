@@ -31,6 +31,8 @@ def written_panel(shape: ProductShape, machine: Machine) -> int:
     """
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
+    if machine.has_few_registers:
+        return panel_of(shape, machine)
     long = (vectors * lanes for vectors in (9, 6) if rows % (vectors * lanes) == 0)
     return next(long, panel_of(shape, machine))
 
@@ -39,11 +41,16 @@ def tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
     """Columns of one register block beside a panel; a number that divides the columns if one does.
 
     Short rows in so many columns are whole vectors.
-    Four vectors leave room for 6 columns, three for 9, two for 12.
+    Four vectors leave room for 6 columns, three for 9, two for 12; in few registers three for 4,
+    two for 6.
     """
     assert shape.n is not None
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    largest = {1: 16, 2: 12, 3: 9, 4: 6, 6: 4, 9: 2}.get(-(-panel // lanes), 4)
+    vectors = -(-panel // lanes)
+    if machine.has_few_registers:
+        largest = {1: 11, 3: 4}.get(vectors, 6)
+    else:
+        largest = {1: 16, 2: 12, 3: 9, 4: 6, 6: 4, 9: 2}.get(vectors, 4)
     extent = shape.n.extent
     rows = 1 if shape.m is None else shape.m.extent
     granule = lanes // gcd(rows, lanes)

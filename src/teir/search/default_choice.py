@@ -60,6 +60,9 @@ _SHORT_PANEL = 4
 _TILES_IN_L1 = 3
 _TILE_COLUMNS = 8
 """A tile of results with the lines it shares takes this part of L1; columns of one at least."""
+_BLOCKS = ((2, 12), (3, 8), (4, 6))
+_BLOCKS_OF_FEW = ((1, 11), (2, 6), (3, 4))
+"""Vectors and columns of the register blocks that are tried; and in few registers."""
 _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
@@ -316,7 +319,10 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     rows = 1 if shape.m is None else shape.m.extent
     if shape.m is not None and shape.m_outer and rows % lanes:
         together = lanes // gcd(rows, lanes) * rows
-        if together <= 4 * lanes and rows_together(shape.m, shape.m_outer[-1], together) > 1:
+        if (
+            together <= machine.highest_block * lanes
+            and rows_together(shape.m, shape.m_outer[-1], together) > 1
+        ):
             panel = together
     return Choice(
         packed_a=Packing.WHOLE,
@@ -373,6 +379,6 @@ def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Itera
     if first.sharing is Sharing.NONE:
         yield from (replace(first, order=order) for order in Order)
     yield replace(first, depth=first.depth // 2)
-    for vectors, columns in ((2, 12), (3, 8), (4, 6)):
+    for vectors, columns in _BLOCKS_OF_FEW if machine.has_few_registers else _BLOCKS:
         yield replace(first, panel=vectors * lanes, column_block=columns)
     yield replace(first, streams=not first.streams)

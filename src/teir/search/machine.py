@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from teir.dtypes import DataType
-from teir.passes.cache_blocks import is_third_cache_far, panel_rows
+from teir.passes.cache_blocks import is_third_cache_far, panel_rows, panel_vectors
 
 _TILE_FLOPS = 1024
 """Operations of a cycle on tile registers."""
@@ -16,12 +16,14 @@ _TILE_FLOPS = 1024
 class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 
+    ``vector_registers`` is how many vectors of sums and factors a core holds.
     ``l3_bytes`` is 0 where it is not known.
     A second thread is used where there are at least ``threaded_work`` products or elements.
     ``has_tiles``: there are tile registers that multiply BF16.
     """
 
     vector_bytes: int
+    vector_registers: int = 32
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int = 0
@@ -48,7 +50,27 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel of accumulators ``width`` bytes wide."""
-        return panel_rows(self.vector_bytes, width)
+        return panel_rows(self.vector_bytes, self.vector_registers, width)
+
+    @property
+    def has_few_registers(self) -> bool:
+        """True where blocks of four vectors and six columns do not stay in registers."""
+        return self.panel_vectors < 4
+
+    @property
+    def panel_vectors(self) -> int:
+        """Vectors of a packed panel whose register blocks have six columns."""
+        return panel_vectors(self.vector_registers)
+
+    @property
+    def highest_block(self) -> int:
+        """Vectors of the highest register block: four, or three in few registers."""
+        return max(3, self.panel_vectors)
+
+    @property
+    def panel_heights(self) -> tuple[int, int]:
+        """Vectors of the panels that lose least: those with six columns, and of three with more."""
+        return (3, 4) if self.panel_vectors > 3 else (2, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,8 @@ where rows are copied in parts (`teir.lower.parts`), in vectors of high panels."
 
 
 def panel_of(shape: ProductShape, machine: Machine) -> int:
-    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste.
+    """Rows of a packed panel: three or four vectors, whichever cuts the rows with less waste; two
+    or three where there are few registers.
 
     Where both do as well, the one that leaves a higher last panel. Of BF16 fewer panels,
     in each of which every column waits for its factors; one lower than a vector waits longest.
@@ -47,7 +48,7 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
             return count * rows
     if are_tiles(shape, machine) and machine.threads == 1:
         return tile_panel(rows)
-    if rows <= 4 * lanes:
+    if rows <= machine.highest_block * lanes:
         return rows
     if _are_parts(shape, machine):
         return 4 * lanes
@@ -60,7 +61,7 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
         waits = -(-rows // panel) + 2 * is_low if is_pairs else 0
         return waits, -rows % panel, -(rows % panel)
 
-    return min((3 * lanes, 4 * lanes), key=cost)
+    return min((vectors * lanes for vectors in machine.panel_heights), key=cost)
 
 
 def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
