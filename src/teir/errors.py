@@ -103,13 +103,23 @@ class Finding:
         where = str(self.place)
         if self.line_number is not None:
             where = f"line {self.line_number} ({where})"
-        rows = [f"{self.code} at {where}: expected {self.expected}, found {self.found}"]
+        expected, found = _short(self.expected), _short(self.found)
+        rows = [f"{self.code} at {where}: expected {expected}, found {found}"]
         if self.line is not None:
             rows.append(f"    {self.line.strip()}")
         rows.append(f"    rule: {self.rule.sentence} [{self.rule.source}]")
         if self.hint is not None:
             rows.append(f"    hint: {self.hint}")
         return "\n".join(rows)
+
+
+_MOST_SHOWN = 500
+"""Characters of what a finding expected, and of what it found."""
+
+
+def _short(text: str) -> str:
+    """As much of a text as a person reads: names and numbers of an input may be any length."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 
 class TeirError(ValueError):

@@ -177,6 +177,10 @@ def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
             refuse(SPARSE_TYPE, "dtype", "a floating-point or complex type", str(asked))
         return asked
     given = [_given_type(one) for one in held.values()]
+    for name, one in zip(held, given, strict=True):
+        if one.itemsize > (16 if one.kind == "c" else 8):
+            expected = "numbers of at most 64 bits, twice that where they are complex"
+            refuse(SPARSE_TYPE, name, expected, f"dtype {one}", "dtype='float64' rounds them")
     found = data_type_of(np.result_type(*map(_value_type, given)))
     if found is None or found.is_index or all(dtype.kind in "biu" for dtype in given):
         return DataType.FP64
