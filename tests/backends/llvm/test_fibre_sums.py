@@ -108,6 +108,48 @@ def test_sums_of_rows(
             check(run, terms, expected, stored, room)
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32])
+def test_rows_of_few_products_are_listed_in_order(
+    way: tuple[Isa, Squeeze], data_type: DataType
+) -> None:
+    """Up to 64 products, in columns far apart or the same ones again; longer rows between them.
+
+    The numbers have the bits that marked rows have, twice in a room.
+    """
+    random = np.random.default_rng(7)
+    numbers, columns = data_type.numpy_dtype(), 700
+    run = bound_sums(way[0], 4, NUMBERS[data_type], way[1])
+    assert run.lists == (way[1] is not Squeeze.NOTHING)
+    c = np.zeros((40, columns))
+    for row, count in enumerate([0, 1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 7, 8, 9, *[4] * 25]):
+        low = 300 if row % 3 == 0 else columns
+        c[row, random.choice(low, count, replace=False)] = 1
+    b = np.zeros((250, 40))
+    b[:40] = np.eye(40)
+    for row in b[40:]:
+        row[random.choice(40, random.integers(0, 9), replace=False)] = 1
+    stored = b @ c > 0
+    left, right = (level(one, np.int32, numbers) for one in (b, c))
+    for values in (left[2], right[2]):
+        values[:] = random.standard_normal(values.size)
+    room = sum_room(columns, numbers)
+    made = []
+    for listed in (run.lists, False, run.lists):
+        one = FibreSums(run.isa, run.job, run.owner, listed)
+        term = sum_term(TermKind.PRODUCT, left, right, scale=-0.7)
+        total = int(stored.sum())
+        share = SumShare(
+            range(250), np.zeros(total + ROOM, np.int32), np.zeros(total + ROOM, numbers)
+        )
+        assert one.sums([term], [share], [room], np.zeros(250, np.int64)) == [total]
+        np.testing.assert_array_equal(share.columns[:total], np.nonzero(stored)[1])
+        made.append(share.values[:total])
+    np.testing.assert_array_equal(made[0], made[1])
+    np.testing.assert_array_equal(made[0], made[2])
+    assert not room.dense[:columns].any()
+
+
 def guarded(array: Array, *, at_end: bool) -> Array:
     """The same numbers beside a page that nobody may touch."""
     content = array.view(np.uint8)

@@ -4,7 +4,8 @@
 
 As `teir.backends.llvm.fibre_unions`, which finds the columns alone; here every element is added to
 a dense row on the way, so that the index arrays are walked once. Every result is one chain of fused
-multiply-adds from zero on: terms in their order, elements in theirs.
+multiply-adds from zero on: terms in their order, elements in theirs. Rows of one product that few
+elements make are listed instead of marked (`teir.backends.llvm.fibre_short_ir`), with the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from teir.backends.llvm.cached_code import cached_code
-from teir.backends.llvm.fibre_sums_ir import SHARE_WORDS, SPARE, sums_function
+from teir.backends.llvm.fibre_sums_ir import SHARE_WORDS, SPARE, has_lists, sums_function
 from teir.backends.llvm.fibre_unions import (
     Array,
     TermKind,
@@ -32,6 +33,8 @@ from teir.dtypes import DataType
 from teir.runtime.runtime import current
 from teir.target import Isa
 
+_SPARSE_COLUMNS = 4
+"""Columns per row of a product up to which stamps of all columns are worth clearing."""
 NUMBERS = {DataType.FP64: "double", DataType.FP32: "float"}
 """The types of values there are loops for."""
 
@@ -59,12 +62,16 @@ class SumShare:
 
 @dataclass(frozen=True, slots=True)
 class SumRoom:
-    """What a thread works in: marks of columns and of lines, a dense row; all zero."""
+    """What a thread works in: marks of columns and of lines, a dense row; all zero.
+
+    ``stamps`` say which row met a column last, and hold anything before.
+    """
 
     marks: Array
     lines: Array
     dense: Array
-    addresses: tuple[int, int, int]
+    stamps: Array
+    addresses: tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class FibreSums:
     isa: Isa
     job: int
     owner: Any
+    lists: bool
+    """True where columns of rows of few products are listed, by the stamps of a room."""
 
     def sums(
         self,
@@ -91,12 +100,26 @@ class FibreSums:
         made = array("q")
         for one in shares:
             made.extend((one.rows.start, one.rows.stop, *addresses(one.columns, one.values), 0))
-        room = array("q", [address for one in rooms for address in one.addresses])
+        is_listed = self._is_listed(terms, rooms)
+        room = array("q")
+        for given in rooms:
+            *others, stamps = given.addresses
+            room.extend((*others, stamps if is_listed else 0))
+            if is_listed:
+                given.stamps.fill(0)
         columns = rooms[0].dense.size - SPARE
         words = (_address(records), len(terms), columns, *addresses(ends))
         frame = array("q", (*words, _address(made), _address(room)))
         share_job(self.isa, self.job, _address(frame), len(shares), len(rooms))
         return made[SHARE_WORDS - 1 :: SHARE_WORDS].tolist()
+
+    def _is_listed(self, terms: Sequence[SumTerm], rooms: Sequence[SumRoom]) -> bool:
+        """True for one product whose rows may be short, of about as many columns as rows."""
+        first = terms[0]
+        if not self.lists or len(terms) > 1 or first.kind is not TermKind.PRODUCT:
+            return False
+        rows = first.left[0].size - 1
+        return rooms[0].stamps.size <= _SPARSE_COLUMNS * rows
 
 
 def sum_term(
@@ -126,9 +149,10 @@ def _address(words: array[int]) -> int:
 
 def sum_room(columns: int, numbers: np.dtype[Any]) -> SumRoom:
     """Room for so many columns of numbers."""
-    arrays = (*marks_for(columns), zeros_apart(columns + SPARE, numbers))
-    marks, lines, dense = addresses(*arrays)
-    return SumRoom(*arrays, (marks, lines, dense))
+    dense = zeros_apart(columns + SPARE, numbers)
+    arrays = (*marks_for(columns), dense, zeros_apart(columns, np.dtype(np.int32)))
+    marks, lines, row, stamps = addresses(*arrays)
+    return SumRoom(*arrays, (marks, lines, row, stamps))
 
 
 def fibre_sums(isa: Isa, width: int, data_type: DataType) -> FibreSums:
@@ -143,4 +167,5 @@ def bound_sums(isa: Isa, width: int, number: str, squeeze: Squeeze) -> FibreSums
     symbol = f"teir_fibre_sums_{8 * width}_{number}"
     made = sums_function(symbol, width, number, squeeze)
     code = cached_code("fibre sums", isa, (symbol,), [made])
-    return FibreSums(isa, code.addresses[symbol], code.owner)
+    lists = has_lists(width, squeeze)
+    return FibreSums(isa, code.addresses[symbol], code.owner, lists)

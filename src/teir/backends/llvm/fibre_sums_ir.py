@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from teir.backends.llvm.fibre_lanes_ir import lanes_declarations, lanes_text
 from teir.backends.llvm.fibre_merge import way_text
 from teir.backends.llvm.fibre_pairs_ir import pair_text
+from teir.backends.llvm.fibre_short_ir import short_rows_text
 from teir.backends.llvm.fibre_unions_ir import Squeeze, columns_text, lines_text, terms_text
 from teir.backends.llvm.fibre_walks import (
     AT_ONCE,
@@ -32,7 +33,7 @@ from teir.backends.llvm.fibre_words import (
 SPARE = AT_ONCE
 """Numbers behind those of the dense row that may be overwritten."""
 SHARE_WORDS = 5
-ROOM_WORDS = 3
+ROOM_WORDS = 4
 _ADD_TERM = """void @teir_add_term(ptr %term.at, i64 %r, ptr %dense, ptr %spare, ptr %marks,
                            ptr %lines, ptr %ends)"""
 _WORDS = ("kind", "lpos", "lcrd", "lval", "rpos", "rcrd", "rval")
@@ -45,20 +46,24 @@ def sums_function(symbol: str, width: int, number: str, squeeze: Squeeze) -> str
 
         frame    terms, how many, columns, columns up to every row, shares, rooms
         share    first row, last row, where columns go, where values go, how many there were
-        room     marks, marks of lines, dense row: one for every thread
+        room     marks, marks of lines, dense row, stamps: one for every thread
+
+    Stamps are there for one product of int32 matrices where lanes can be squeezed, else 0.
     """
     take, declared = columns_text(width, squeeze)
     compresses = squeeze is not Squeeze.NOTHING
     declared += lanes_declarations(width, number) if compresses else ""
+    lists = has_lists(width, squeeze)
+    short = short_rows_text(number) if lists else ""
     declared = "\n".join(dict.fromkeys(declared.splitlines()))
     return f"""
 {_add_fibre_text(width, number)}
 {_add_product_text(width, number)}
 {_add_both_text(width, number)}
 {_add_term_text(width, number)}
-{way_text()}
+{way_text()}{short}
 {lanes_text(width, number) if compresses else pair_text(width, number)}
-{_job_text(symbol)}{_rows_text(width, number, take, compresses=compresses)}
+{_job_text(symbol)}{_rows_text(width, number, take, compresses, lists)}
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
@@ -67,14 +72,21 @@ declare {number} @{fused_name(number)}({number}, {number}, {number})
 """
 
 
-def _rows_text(width: int, number: str, take: str, *, compresses: bool) -> str:
+def has_lists(width: int, squeeze: Squeeze) -> bool:
+    """True where rows of few products are listed (`teir.backends.llvm.fibre_short_ir`)."""
+    return width == 4 and squeeze is not Squeeze.NOTHING
+
+
+def _rows_text(width: int, number: str, take: str, compresses: bool, lists: bool) -> str:
     """All rows of a share; ``take`` stores the columns that are marked in a line."""
     element = f"i{8 * width}"
+    listed = ", [ %n.listed, %listed ]" if lists else ""
     return f"""
 define internal i64 @teir_sums(i64 %first, i64 %last, ptr %terms, i64 %count, ptr %marks,
-                               ptr %lines, ptr %dense, i64 %columns, ptr %row.ends, ptr %out,
-                               ptr %values) nounwind {{
+                               ptr %lines, ptr %dense, ptr %stamps, i64 %columns, ptr %row.ends,
+                               ptr %out, ptr %values) nounwind {{
 entry:
+  %is.listed = icmp ne ptr %stamps, null
   %ends = alloca [2 x i64], align 8
   %end.at = getelementptr i8, ptr %ends, i64 8
   %spare = getelementptr {number}, ptr %dense, i64 %columns
@@ -88,17 +100,18 @@ row:
   br i1 %more, label %open, label %done
 open:
   %r.next = add i64 %r, 1
-{"  br label %mark" if compresses else _one_row(element, number)}
+{_LISTED if lists else "  br label %mark" if compresses else _one_row(element, number)}
 {terms_text(_ADD_TERM)}{lines_text(take, "numbers")}
 numbers:
-  %v = phi i64 [ %n, %group ], [ %v.next, %number ]
-  %v.left = icmp slt i64 %v, %n.group
+  %v = phi i64 [ %n, %group ], [ %v.next, %number ]{", [ %n, %listed ]" if lists else ""}
+  %n.row = phi i64 [ %n.group, %group ], [ %n.row, %number ]{listed}
+  %v.left = icmp slt i64 %v, %n.row
   br i1 %v.left, label %number, label %row.end
 number:
 {_numbers_text(width, number)}  %v.next = add i64 %v, {SPARE}
   br label %numbers
 row.end:
-  %n.end = phi i64 [ %n.group, %numbers ]{"" if compresses else ", [ %n.merged, %merge ]"}
+  %n.end = phi i64 [ %n.row, %numbers ]{"" if compresses else ", [ %n.merged, %merge ]"}
   %end.to = getelementptr i64, ptr %row.ends, i64 %r
   store i64 %n.end, ptr %end.to
   br label %row
@@ -110,7 +123,7 @@ done:
 def _job_text(symbol: str) -> str:
     frame = _words_text("frame", ("terms", "count", "columns", "row.ends", "shares", "rooms"))
     share = _words_text("share", ("first", "last", "out", "values"))
-    room = _words_text("room", ("marks", "lines", "dense"))
+    room = _words_text("room", ("marks", "lines", "dense", "stamps"))
     return f"""
 define void @{symbol}(ptr %node, ptr %frame, i64 %participant, i64 %number, i64 %chunks) nounwind {{
 entry:
@@ -126,8 +139,8 @@ entry:
   %first.word = ptrtoint ptr %first to i64
   %last.word = ptrtoint ptr %last to i64
   %made = call i64 @teir_sums(i64 %first.word, i64 %last.word, ptr %terms, i64 %count.word,
-                              ptr %marks, ptr %lines, ptr %dense, i64 %columns.word, ptr %row.ends,
-                              ptr %out, ptr %values)
+                              ptr %marks, ptr %lines, ptr %dense, ptr %stamps,
+                              i64 %columns.word, ptr %row.ends, ptr %out, ptr %values)
   %made.at = getelementptr i8, ptr %share, i64 {8 * (SHARE_WORDS - 1)}
   store i64 %made, ptr %made.at, align 8
   ret void
@@ -153,6 +166,16 @@ both:
                                   ptr %values)
   ret i64 %met"""
 
+_LISTED = """  br i1 %is.listed, label %list, label %mark
+list:
+  %list.at = getelementptr i32, ptr %out, i64 %n
+  %made = call i64 @teir_short_row(ptr %terms, i64 %r, ptr %dense, ptr %stamps, ptr %list.at)
+  %is.short = icmp sge i64 %made, 0
+  br i1 %is.short, label %listed, label %mark
+listed:
+  %n.listed = add i64 %n, %made
+  br label %numbers"""
+
 
 def _one_row(element: str, number: str) -> str:
     """A row of two short fibres."""
@@ -172,7 +195,7 @@ def _numbers_text(width: int, number: str) -> str:
     for n in range(SPARE):
         lines.append(f"  %v{n} = add i64 %v, {n}")
         lines.append(index_text(f"k{n}", "%out", f"%v{n}", width).rstrip())
-        lines.append(f"""  %v{n}.is = icmp slt i64 %v{n}, %n.group
+        lines.append(f"""  %v{n}.is = icmp slt i64 %v{n}, %n.row
   %k{n}.other = add i64 %columns, {n}
   %k{n}.there = select i1 %v{n}.is, i64 %k{n}, i64 %k{n}.other
   %k{n}.place = getelementptr {number}, ptr %dense, i64 %k{n}.there
