@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,19 @@ class TeirError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(str(finding) for finding in self.findings)
+
+
+def at_argument(
+    rule: Rule, argument: str, expected: str, found: str, hint: str | None = None
+) -> Finding:
+    """The finding about an argument of a call."""
+    place = ArgumentPlace(name=argument)
+    return Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+
+
+def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
+    """Raise the one finding about an argument of a call."""
+    raise TeirError((at_argument(rule, argument, expected, found, hint),))
 
 
 class NoRoomError(TeirError, MemoryError):

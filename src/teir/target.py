@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import assert_never
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 from teir.tile_permission import may_use_tiles
 
 LINE_BYTES = 64
@@ -227,16 +227,10 @@ def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) 
         Isa.NEON: (Isa.NEON, Isa.PLAIN),
         Isa.PLAIN: (Isa.PLAIN,),
     }[widest]
-    for isa in having:
-        if isa.value == wanted.lower():
-            return isa
-    finding = Finding(
-        rule=KNOWN_ISA,
-        place=ArgumentPlace(name="TEIR_ISA"),
-        expected=" or ".join(isa.value for isa in having),
-        found=repr(wanted),
-    )
-    raise TeirError((finding,))
+    named = {isa.value: isa for isa in having}
+    if wanted.lower() not in named:
+        refuse(KNOWN_ISA, "TEIR_ISA", " or ".join(named), repr(wanted))
+    return named[wanted.lower()]
 
 
 def cpu_features(cpuinfo: str) -> frozenset[str]:

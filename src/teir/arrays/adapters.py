@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from teir.dtypes import DataType, data_type_of
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 
 _SOURCE = "language reference, arrays"
 
@@ -109,7 +109,7 @@ def view_array(name: str, value: Any) -> ArrayView:
 
 def _refuse_subclass(name: str, value: np.ndarray[Any, Any]) -> Never:
     is_masked = isinstance(value, np.ma.MaskedArray)
-    _refuse(
+    refuse(
         PLAIN,
         name,
         "a plain array",
@@ -122,7 +122,7 @@ def _converted(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(value)
     except Exception as error:  # conversion calls code of the elements
-        _refuse(ARRAY, name, "numbers of one shape", f"{type(value).__name__} ({error})")
+        refuse(ARRAY, name, "numbers of one shape", f"{type(value).__name__} ({error})")
 
 
 def _numpy_view(name: str, array: np.ndarray[Any, Any], kind: Kind, owner: Any) -> ArrayView:
@@ -152,7 +152,7 @@ def _computed_type(dtype: np.dtype[Any]) -> DataType | None:
 
 def _require_numpy_elements(name: str, dtype: np.dtype[Any]) -> None:
     if not dtype.isnative and dtype.kind in "fciu":
-        _refuse(
+        refuse(
             NATIVE_ORDER,
             name,
             "the byte order of the machine",
@@ -160,12 +160,12 @@ def _require_numpy_elements(name: str, dtype: np.dtype[Any]) -> None:
             "pass array.astype(array.dtype.newbyteorder('='))",
         )
     if dtype.kind not in "biufcO":
-        _refuse(ELEMENTS, name, "numbers", f"dtype {dtype}")
+        refuse(ELEMENTS, name, "numbers", f"dtype {dtype}")
 
 
 def _torch_view(name: str, tensor: Any) -> ArrayView:
     if tensor.device.type != "cpu":
-        _refuse(ON_CPU, name, "a tensor in CPU memory", f"one on {tensor.device}", "pass .cpu()")
+        refuse(ON_CPU, name, "a tensor in CPU memory", f"one on {tensor.device}", "pass .cpu()")
     lazy = (
         ("a sparse tensor", str(tensor.layout) != "torch.strided", "pass .to_dense()"),
         ("a lazy conjugate", tensor.is_conj(), "pass .resolve_conj()"),
@@ -174,7 +174,7 @@ def _torch_view(name: str, tensor: Any) -> ArrayView:
     )
     for found, is_lazy, hint in lazy:
         if is_lazy:
-            _refuse(PLAIN, name, "a plain tensor", found, hint)
+            refuse(PLAIN, name, "a plain tensor", found, hint)
     type_name = str(tensor.dtype).removeprefix("torch.")
     width = tensor.element_size()
     data_type = _TORCH_TYPES.get(type_name)
@@ -183,7 +183,7 @@ def _torch_view(name: str, tensor: Any) -> ArrayView:
         try:
             array = tensor.numpy()
         except TypeError:
-            _refuse(ELEMENTS, name, "numbers", f"dtype {tensor.dtype}")
+            refuse(ELEMENTS, name, "numbers", f"dtype {tensor.dtype}")
     return ArrayView(
         tensor.data_ptr(),
         tuple(tensor.shape),
@@ -209,29 +209,29 @@ _TORCH_TYPES = {
 
 def _other_view(name: str, value: Any) -> ArrayView:
     if value is None:
-        _refuse(ARRAY, name, "an array", "None")
+        refuse(ARRAY, name, "an array", "None")
     if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.OTHER, value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         device = _protocol(name, value, lambda one: one.__dlpack_device__())
         if int(device[0]) != _DLPACK_CPU:
-            _refuse(ON_CPU, name, "an array in CPU memory", f"DLPack device type {int(device[0])}")
+            refuse(ON_CPU, name, "an array in CPU memory", f"DLPack device type {int(device[0])}")
         array = _protocol(name, value, np.from_dlpack)
         return _numpy_view(name, array, Kind.OTHER, value)
     if hasattr(value, "__cuda_array_interface__"):
-        _refuse(ON_CPU, name, "an array in CPU memory", "an array in GPU memory")
+        refuse(ON_CPU, name, "an array in CPU memory", "an array in GPU memory")
     if hasattr(value, "__array__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.NUMBER, value)
-    return _refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
+    return refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
 
 
 def _protocol(name: str, value: Any, ask: Any) -> Any:
     try:
         return ask(value)
     except Exception as error:  # third-party protocol code may raise anything
-        _refuse(ARRAY, name, "an array NumPy can view", f"{type(value).__name__} ({error})")
+        refuse(ARRAY, name, "an array NumPy can view", f"{type(value).__name__} ({error})")
 
 
 def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
@@ -263,9 +263,3 @@ def in_kind(result: np.ndarray[Any, Any], like: ArrayView) -> Any:
         return namespace.from_dlpack(result)
     except (AttributeError, TypeError, BufferError, RuntimeError):
         return namespace.asarray(result)
-
-
-def _refuse(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Never:
-    place = ArgumentPlace(name=name)
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    raise TeirError((finding,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument
 
 FORMAT = Rule(
     code="TEIR660",
@@ -74,13 +74,5 @@ def parse_format(text: str, argument: str = "format") -> Format:
 
 
 def _refusal(argument: str, found: str) -> TeirError:
-    return TeirError(
-        (
-            Finding(
-                rule=FORMAT,
-                place=ArgumentPlace(name=argument),
-                expected="letters d and s, and perhaps an order of all axes",
-                found=repr(found),
-            ),
-        )
-    )
+    expected = "letters d and s, and perhaps an order of all axes"
+    return TeirError((at_argument(FORMAT, argument, expected, repr(found)),))

@@ -19,7 +19,7 @@ from typing import Any, Never, SupportsIndex
 import numpy as np
 
 from teir.dtypes import DataType
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,9 @@ def bind_operand(name: str, value: Any, data_type: DataType, writable: bool) -> 
 def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """A view of a value that is not exactly a NumPy array."""
     if value is None:
-        _refuse(GIVEN, name, "an array", "None")
+        refuse(GIVEN, name, "an array", "None")
     if isinstance(value, np.ma.MaskedArray):
-        _refuse(
-            PLAIN_VALUES, name, "an array without a mask", "a masked array", "pass .filled(...)"
-        )
+        refuse(PLAIN_VALUES, name, "an array without a mask", "a masked array", "pass .filled(...)")
     if isinstance(value, np.ndarray):
         return value.view(np.ndarray)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
@@ -176,11 +174,11 @@ def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
         _require_cpu(name, value)
         return _view(name, value, np.from_dlpack)
     if hasattr(value, "__cuda_array_interface__"):
-        _refuse(DEVICE, name, "an array in CPU memory", "an array in GPU memory")
+        refuse(DEVICE, name, "an array in CPU memory", "an array in GPU memory")
     try:
         view = memoryview(value)
     except TypeError:
-        _refuse(
+        refuse(
             KIND,
             name,
             "an array (array interface, DLPack or buffer protocol)",
@@ -196,7 +194,7 @@ def _view(
     try:
         return convert(value)
     except Exception as error:  # third-party protocol code may raise anything
-        _refuse(
+        refuse(
             KIND,
             name,
             "an array NumPy can view",
@@ -208,9 +206,9 @@ def _require_cpu(name: str, value: Any) -> None:
     try:
         kind = int(value.__dlpack_device__()[0])
     except Exception as error:  # third-party protocol code may raise anything
-        _refuse(KIND, name, "an array that names its device", f"{type(value).__name__}: {error}")
+        refuse(KIND, name, "an array that names its device", f"{type(value).__name__}: {error}")
     if kind != _DLPACK_CPU:
-        _refuse(DEVICE, name, "an array in CPU memory", f"one on DLPack device type {kind}")
+        refuse(DEVICE, name, "an array in CPU memory", f"one on DLPack device type {kind}")
 
 
 def _require_element_type(name: str, dtype: np.dtype[Any], data_type: DataType) -> None:
@@ -218,7 +216,7 @@ def _require_element_type(name: str, dtype: np.dtype[Any], data_type: DataType) 
         return
     swapped = dtype.newbyteorder()
     if swapped.isnative and not dtype.isnative and swapped.str == _TYPE_TEXT[data_type]:
-        _refuse(
+        refuse(
             BYTE_ORDER,
             name,
             f"{data_type.value} in the byte order of the machine",
@@ -230,7 +228,7 @@ def _require_element_type(name: str, dtype: np.dtype[Any], data_type: DataType) 
 
 def _refuse_element_type(name: str, data_type: DataType, found: str) -> Never:
     storage = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
-    _refuse(
+    refuse(
         ELEMENT_TYPE,
         name,
         f"{storage} (tensor type {data_type.value}) or uint8",
@@ -240,7 +238,7 @@ def _refuse_element_type(name: str, data_type: DataType, found: str) -> Never:
 
 
 def _refuse_strides(name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Never:
-    _refuse(
+    refuse(
         CONTIGUOUS,
         name,
         "a contiguous array",
@@ -250,14 +248,14 @@ def _refuse_strides(name: str, shape: tuple[int, ...], strides: tuple[int, ...])
 
 
 def _refuse_read_only(name: str, found: str) -> Never:
-    _refuse(WRITABLE, name, "a writable array: the program writes this tensor", found)
+    refuse(WRITABLE, name, "a writable array: the program writes this tensor", found)
 
 
 def _require_base(name: str, base_bytes: object, size_bytes: int) -> int:
     is_integer = isinstance(base_bytes, SupportsIndex) and not isinstance(base_bytes, bool)
     base = index(base_bytes) if is_integer else -1  # type: ignore[arg-type]
     if not 0 <= base <= size_bytes:
-        _refuse(BASE, name, f"base_bytes from 0 to {size_bytes}", f"{base_bytes!r}")
+        refuse(BASE, name, f"base_bytes from 0 to {size_bytes}", f"{base_bytes!r}")
     return base
 
 
@@ -269,7 +267,7 @@ def _is_torch(value: Any) -> bool:
 def _bind_torch(name: str, tensor: Any, base_bytes: int, data_type: DataType) -> BoundOperand:
     """Torch tensors by hand: NumPy knows no bfloat16 of theirs and DLPack costs microseconds."""
     if tensor.device.type != "cpu":
-        _refuse(DEVICE, name, "a tensor in CPU memory", f"one on {tensor.device}")
+        refuse(DEVICE, name, "a tensor in CPU memory", f"one on {tensor.device}")
     lazy = (
         ("a sparse layout", str(tensor.layout) != "torch.strided"),
         ("a lazy conjugate", tensor.is_conj()),
@@ -278,7 +276,7 @@ def _bind_torch(name: str, tensor: Any, base_bytes: int, data_type: DataType) ->
     )
     for found, is_lazy in lazy:
         if is_lazy:
-            _refuse(PLAIN_VALUES, name, "a plain tensor", found, "detach, resolve or densify it")
+            refuse(PLAIN_VALUES, name, "a plain tensor", found, "detach, resolve or densify it")
     found_type = str(tensor.dtype)
     storage = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
     if found_type not in (f"torch.{storage}", "torch.uint8"):
@@ -296,9 +294,3 @@ def _bind_torch(name: str, tensor: Any, base_bytes: int, data_type: DataType) ->
         writable=True,
         owner=tensor,
     )
-
-
-def _refuse(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Never:
-    place = ArgumentPlace(name=name)
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    raise TeirError((finding,))

@@ -12,7 +12,7 @@ import numpy as np
 
 from teir.arrays.levels import Format, Level, parse_format
 from teir.arrays.sparse_checks import require_levels
-from teir.arrays.sparse_rules import COORDINATES, SHAPE, VALUES, refuse
+from teir.arrays.sparse_rules import COORDINATES, SHAPE, VALUES
 from teir.arrays.sparse_storage import (
     Compressed,
     Stored,
@@ -21,6 +21,7 @@ from teir.arrays.sparse_storage import (
     sorted_sums,
 )
 from teir.dtypes import data_type_of
+from teir.errors import refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,10 +16,10 @@ from teir.arrays.levels import parse_format
 from teir.arrays.sparse import Array, Sparse, as_values, assembled, checked_shape
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
-from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE, refuse
+from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
 from teir.arrays.sparse_storage import Compressed, expand
 from teir.dtypes import data_type_of
-from teir.errors import TeirError
+from teir.errors import TeirError, refuse
 
 _CSR, _CSC, _BSR = parse_format("ds"), parse_format("ds:1,0"), parse_format("dsdd")
 

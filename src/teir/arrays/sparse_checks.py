@@ -9,7 +9,7 @@ import numpy as np
 
 from teir.arrays.sparse_rules import INDEX_TYPE, INDICES, POINTERS, VALUES
 from teir.arrays.sparse_storage import Compressed, Stored, position_count
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Finding, TeirError, at_argument
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,7 +28,7 @@ def require_levels(name: str, stored: Stored, extents: Sequence[int], values: Ar
         fibres = level.crd.size
     if not findings and values.shape != (position_count(stored, extents),):
         expected = f"a vector of {position_count(stored, extents)} values"
-        findings.append(_finding(VALUES, f"values of {name}", expected, f"shape {values.shape}"))
+        findings.append(at_argument(VALUES, f"values of {name}", expected, f"shape {values.shape}"))
     if findings:
         raise TeirError(tuple(findings))
 
@@ -57,23 +57,23 @@ def _type_findings(name: str, array: Array) -> list[Finding]:
     if is_vector and array.dtype.isnative and array.dtype in (np.int32, np.int64):
         return []
     found = f"dtype {array.dtype.str}, shape {array.shape}, strides {array.strides}"
-    return [_finding(INDEX_TYPE, name, "a contiguous vector of int32 or int64", found)]
+    return [at_argument(INDEX_TYPE, name, "a contiguous vector of int32 or int64", found)]
 
 
 def _pointer_findings(name: str, level: Compressed, fibres: int) -> list[Finding]:
     pos, stored = level.pos, level.crd.size
     if pos.size != fibres + 1:
-        return [_finding(POINTERS, name, f"{fibres + 1} entries", f"{pos.size}")]
+        return [at_argument(POINTERS, name, f"{fibres + 1} entries", f"{pos.size}")]
     if pos[0] != 0:
-        return [_finding(POINTERS, name, "0 at position 0", f"{pos[0]}")]
+        return [at_argument(POINTERS, name, "0 at position 0", f"{pos[0]}")]
     falls = pos[1:] < pos[:-1]
     if falls.any():
         place = int(np.argmax(falls)) + 1
         expected = f"at least {pos[place - 1]} at position {place}"
-        return [_finding(POINTERS, name, expected, f"{pos[place]}")]
+        return [at_argument(POINTERS, name, expected, f"{pos[place]}")]
     if pos[-1] != stored:
         expected = f"{stored}, the length of crd, at position {fibres}"
-        return [_finding(POINTERS, name, expected, f"{pos[-1]}")]
+        return [at_argument(POINTERS, name, expected, f"{pos[-1]}")]
     return []
 
 
@@ -85,7 +85,7 @@ def _index_findings(name: str, level: Compressed, extent: int, in_order: bool) -
         if wrong.any():
             place = start + int(np.argmax(wrong))
             expected = f"0 to {extent - 1} at position {place}"
-            return [_finding(INDICES, name, expected, f"{crd[place]}")]
+            return [at_argument(INDICES, name, expected, f"{crd[place]}")]
     if not in_order:
         return []
     falls = crd[1:] <= crd[:-1]
@@ -95,9 +95,4 @@ def _index_findings(name: str, level: Compressed, extent: int, in_order: bool) -
         return []
     place = int(np.argmax(falls)) + 1
     expected = f"more than {crd[place - 1]} at position {place}"
-    return [_finding(INDICES, name, expected, f"{crd[place]}", "sort, and sum duplicates")]
-
-
-def _finding(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Finding:
-    place = ArgumentPlace(name=name)
-    return Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
+    return [at_argument(INDICES, name, expected, f"{crd[place]}", "sort, and sum duplicates")]

@@ -19,9 +19,9 @@ import numpy as np
 
 from teir.arrays.sparse_checks import level_findings
 from teir.arrays.sparse_files_text import LONGEST_LINE, read_matrix_market, read_tns
-from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE, refuse
+from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE
 from teir.arrays.sparse_storage import Compressed
-from teir.errors import TeirError
+from teir.errors import TeirError, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = tuple[Any, Array, tuple[int, ...]]

@@ -13,7 +13,8 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.sparse_rules import ENTRY, FILE_SIZE, HEADER, refuse
+from teir.arrays.sparse_rules import ENTRY, FILE_SIZE, HEADER
+from teir.errors import refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = tuple[Any, Array, tuple[int, ...]]

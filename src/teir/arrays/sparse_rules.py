@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Never
-
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule
 
 _SOURCE = "docs/sparse.md"
 
@@ -98,10 +96,3 @@ SPARSE_RULES = (
     ENTRY,
     ARCHIVE,
 )
-
-
-def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
-    """Raise the one finding about ``argument``."""
-    place = ArgumentPlace(name=argument)
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    raise TeirError((finding,))

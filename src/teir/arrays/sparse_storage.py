@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import Level
-from teir.arrays.sparse_rules import STORED_SIZE, refuse
+from teir.arrays.sparse_rules import STORED_SIZE
+from teir.errors import refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

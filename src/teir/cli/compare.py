@@ -20,9 +20,10 @@ from teir.cli.expression import (
     stated_einsum,
 )
 from teir.cli.options import JsonFlag, OneThreadOption
-from teir.cli.rules import COMPARABLE, ExitCode, refuse
+from teir.cli.rules import COMPARABLE, ExitCode
 from teir.cli.timing import in_time_unit
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.expr.check import bind_shapes
 
 if TYPE_CHECKING:

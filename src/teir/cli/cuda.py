@@ -9,7 +9,8 @@ import typer
 
 from teir.cli.console import Json, say, say_json, say_table
 from teir.cli.options import JsonFlag, ProgramFile
-from teir.cli.rules import OUTPUT_FILE, refuse
+from teir.cli.rules import OUTPUT_FILE
+from teir.errors import refuse
 from teir.ir.load import load
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from teir.cli.console import say
 from teir.cli.expression import DtypeOption, SizesOption, data_type_named, load_or_plan
 from teir.cli.operands import parse_pairs
 from teir.cli.options import ThreadsOption
-from teir.cli.rules import SCHEDULE_OPTION, refuse
+from teir.cli.rules import SCHEDULE_OPTION
+from teir.errors import refuse
 from teir.expr.index_notation_parsing import is_index_notation
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import typer
 
 from teir.cli.operands import draw_numbers, gather_arrays
-from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, SIZES, refuse
+from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, SIZES
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from teir.cli.rules import DRAWABLE, refuse
+from teir.cli.rules import DRAWABLE
 from teir.cli.tile_grid import Picture, TensorGrid, extent_of, picture_of, shown_indices
+from teir.errors import refuse
 from teir.ir.nodes import Axis, Program
 
 TILE = 66

@@ -11,8 +11,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from teir.arrays.operand import Operand
-from teir.cli.rules import ARRAY_FILE, EVERY_OPERAND, MEMORY, OPERAND_OPTION, OUTPUT_FILE, refuse
+from teir.cli.rules import ARRAY_FILE, EVERY_OPERAND, MEMORY, OPERAND_OPTION, OUTPUT_FILE
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.ir.check import Need, Report
 from teir.ir.nodes import Program
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Never
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import ArgumentPlace, Rule, TeirError
 from teir.ir.reading_rules import ENCODING, INPUT_SIZE, JSON_SYNTAX, KIND, READABLE_FILE
 
 _SOURCE = "documentation, command line"
@@ -99,10 +98,3 @@ def exit_code(error: TeirError) -> ExitCode:
     ):
         return ExitCode.UNUSABLE
     return ExitCode.FINDINGS
-
-
-def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
-    """Raise the one finding about an argument."""
-    place = ArgumentPlace(name=argument)
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    raise TeirError((finding,))

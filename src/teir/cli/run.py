@@ -19,7 +19,8 @@ from teir.cli.options import (
     SeedOption,
     ThreadsOption,
 )
-from teir.cli.rules import OUTPUT_FILE, ExitCode, refuse
+from teir.cli.rules import OUTPUT_FILE, ExitCode
+from teir.errors import refuse
 from teir.ir.check import check as check_program
 from teir.ir.load import load
 from teir.ir.nodes import Program

@@ -13,7 +13,8 @@ import typer
 from teir.arrays.levels import Format, parse_format
 from teir.cli.console import Json, say, say_json, say_table
 from teir.cli.options import JsonFlag
-from teir.cli.rules import OUTPUT_FILE, SCHEDULE_OPTION, refuse
+from teir.cli.rules import OUTPUT_FILE, SCHEDULE_OPTION
+from teir.errors import refuse
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.pipeline.progress import patient_bar
 from teir.search.sparse.candidate import Candidate

@@ -9,7 +9,8 @@ import typer
 
 from teir.cli.console import say
 from teir.cli.options import ProgramFile
-from teir.cli.rules import OUTPUT_FILE, refuse
+from teir.cli.rules import OUTPUT_FILE
+from teir.errors import refuse
 from teir.ir.check import check as check_program
 from teir.ir.load import load
 from teir.ir.printing import print_program

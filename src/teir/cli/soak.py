@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from teir.cli.console import complain, say, say_json
-from teir.cli.rules import OUTPUT_FILE, ExitCode, refuse
+from teir.cli.rules import OUTPUT_FILE, ExitCode
+from teir.errors import refuse
 from teir.target import host_target
 
 

@@ -12,9 +12,10 @@ from teir.arrays.levels import Format, Level
 from teir.arrays.sparse import Sparse
 from teir.cli.expression import require_memory
 from teir.cli.operands import read_array
-from teir.cli.rules import OPERAND_OPTION, SCHEDULE_OPTION, SIZES, refuse
+from teir.cli.rules import OPERAND_OPTION, SCHEDULE_OPTION, SIZES
 from teir.cli.schedules import parse_formats, parse_symbols
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.expr.index_notation import Access, Assignment
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.search.sparse.cost import FIBRE

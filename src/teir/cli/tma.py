@@ -9,8 +9,8 @@ import typer
 
 from teir.cli.console import Json, finding_json, say, say_json, say_table
 from teir.cli.options import JsonFlag, SeedOption
-from teir.cli.rules import ExitCode, refuse
-from teir.errors import Finding, TeirError
+from teir.cli.rules import ExitCode
+from teir.errors import Finding, TeirError, refuse
 from teir.ir.limits import INPUT_BYTES
 from teir.ir.reading_rules import INPUT_SIZE, READABLE_FILE
 from teir.ir.records import decode_object

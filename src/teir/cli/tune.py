@@ -19,8 +19,9 @@ from teir.cli.expression import (
     stated_einsum,
 )
 from teir.cli.options import JsonFlag, ThreadsOption
-from teir.cli.rules import OUTPUT_FILE, TUNED, refuse
+from teir.cli.rules import OUTPUT_FILE, TUNED
 from teir.cli.timing import in_time_unit
+from teir.errors import refuse
 from teir.ir.check import check as check_program
 from teir.ir.load import load, read_file, save
 

@@ -17,7 +17,7 @@ import re
 import secrets
 import stat
 
-from teir.errors import ArgumentPlace, Finding, RecordPlace, Rule, TeirError, TextPlace
+from teir.errors import Finding, RecordPlace, TeirError, TextPlace, at_argument
 from teir.ir.etops import program_from_etops
 from teir.ir.flat import program_from_flat
 from teir.ir.limits import INPUT_BYTES
@@ -59,10 +59,10 @@ def loads(data: str | bytes) -> Program:
         case bytes() | bytearray() | memoryview():
             raw = bytes(data)
         case _:
-            raise TeirError((_argument(ENCODING, "data", "text or bytes", type(data).__name__),))
+            raise TeirError((at_argument(ENCODING, "data", "text or bytes", type(data).__name__),))
     if len(raw) > INPUT_BYTES.largest:
         expected = f"at most {INPUT_BYTES.largest} bytes"
-        raise TeirError((_argument(INPUT_SIZE, "data", expected, f"{len(raw)} bytes"),))
+        raise TeirError((at_argument(INPUT_SIZE, "data", expected, f"{len(raw)} bytes"),))
     text = decode_text(raw)
     first = _FIRST_WORD.match(text)
     word = first.group(1) if first else ""
@@ -83,7 +83,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     target = _path_text(path)
     if not isinstance(program, Program):
         found = type(program).__name__
-        raise TeirError((_argument(SAVED_VALUE, "program", "a teir.Program", found),))
+        raise TeirError((at_argument(SAVED_VALUE, "program", "a teir.Program", found),))
     if target.endswith(".json"):
         data = dumps_records(program)
     else:
@@ -92,14 +92,14 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         _replace(os.path.realpath(target), data)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise TeirError((_argument(WRITABLE_FILE, target, "a file to write", found),)) from error
+        raise TeirError((at_argument(WRITABLE_FILE, target, "a file to write", found),)) from error
 
 
 def _path_text(path: str | os.PathLike[str]) -> str:
     if isinstance(path, (str, os.PathLike)):
         return os.fsdecode(path)
     found = type(path).__name__
-    raise TeirError((_argument(READABLE_FILE, "path", "the path of a file", found),))
+    raise TeirError((at_argument(READABLE_FILE, "path", "the path of a file", found),))
 
 
 def _from_json(raw: bytes) -> Program:
@@ -128,7 +128,7 @@ def _encode(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         found = f"a lone surrogate at character {error.start}"
-        raise TeirError((_argument(ENCODING, "data", "UTF-8 text", found),)) from error
+        raise TeirError((at_argument(ENCODING, "data", "UTF-8 text", found),)) from error
 
 
 def read_file(path: str) -> bytes:
@@ -137,22 +137,22 @@ def read_file(path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)
-        raise TeirError((_argument(READABLE_FILE, path, "a readable file", found),)) from error
+        raise TeirError((at_argument(READABLE_FILE, path, "a readable file", found),)) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         kind = _kind_of(status.st_mode)
-        raise TeirError((_argument(READABLE_FILE, path, "a regular file", kind),))
+        raise TeirError((at_argument(READABLE_FILE, path, "a regular file", kind),))
     try:
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(INPUT_BYTES.largest + 1)
     except OSError as error:
         found = error.strerror or str(error)
-        raise TeirError((_argument(READABLE_FILE, path, "a readable file", found),)) from error
+        raise TeirError((at_argument(READABLE_FILE, path, "a readable file", found),)) from error
     if len(data) > INPUT_BYTES.largest:
         size = max(status.st_size, len(data))
         expected = f"at most {INPUT_BYTES.largest} bytes"
-        raise TeirError((_argument(INPUT_SIZE, path, expected, f"{size} bytes"),))
+        raise TeirError((at_argument(INPUT_SIZE, path, expected, f"{size} bytes"),))
     return data
 
 
@@ -175,7 +175,3 @@ def _replace(target: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _argument(rule: Rule, name: str, expected: str, found: str) -> Finding:
-    return Finding(rule=rule, place=ArgumentPlace(name=name), expected=expected, found=found)

@@ -20,9 +20,10 @@ import numpy as np
 
 from teir.arrays.levels import Format
 from teir.arrays.sparse import Sparse, owned
-from teir.arrays.sparse_rules import STORED_SIZE, refuse
+from teir.arrays.sparse_rules import STORED_SIZE
 from teir.arrays.sparse_storage import MOST_POSITIONS, Stored, compress, expand, sorted_sums
 from teir.backends.llvm.pair_marks import pair_marks
+from teir.errors import refuse
 from teir.pipeline.executable import default_isa
 from teir.pipeline.row_patterns import levels_of, row_patterns, row_terms
 from teir.pipeline.sparse_operands import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 
 DETERMINISTIC = Rule(
     code="TEIR646",
@@ -34,15 +34,9 @@ def checked_determinism(deterministic: Any) -> Determinism:
     if isinstance(deterministic, Determinism):
         return deterministic
     known = {mode.value: mode for mode in Determinism}
-    if isinstance(deterministic, str) and deterministic in known:
-        return known[deterministic]
-    finding = Finding(
-        rule=DETERMINISTIC,
-        place=ArgumentPlace(name="deterministic"),
-        expected=" or ".join(map(repr, known)),
-        found=repr(deterministic),
-    )
-    raise TeirError((finding,))
+    if not isinstance(deterministic, str) or deterministic not in known:
+        refuse(DETERMINISTIC, "deterministic", " or ".join(map(repr, known)), repr(deterministic))
+    return known[deterministic]
 
 
 def planned_threads(determinism: Determinism, threads: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from teir.arrays.adapters import view_array
 from teir.dtypes import DataType
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
@@ -265,13 +265,7 @@ def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
         return operand_type(view_array(f"operand {place}", given))
     shape = tuple(int(extent) for extent in given)
     if any(extent < 0 for extent in shape):
-        finding = Finding(
-            rule=SHAPES,
-            place=ArgumentPlace(name=f"operand {place}"),
-            expected="extents of at least 0",
-            found=repr(given),
-        )
-        raise TeirError((finding,))
+        refuse(SHAPES, f"operand {place}", "extents of at least 0", repr(given))
     wanted = DataType.FP64 if dtype is None else asked_type(dtype)
     if isinstance(wanted, DataType):
         return contiguous(stored_type(wanted), shape)
@@ -302,9 +296,6 @@ def _listed(entry: Any) -> Any:
 def _sublist_finding(arguments: Sequence[Any]) -> Finding:
     from teir.expr.rules import SUBLIST
 
-    return Finding(
-        rule=SUBLIST,
-        place=ArgumentPlace(name="subscripts"),
-        expected="an expression as text, or operands alternating with lists of integers",
-        found="values of the types " + ", ".join(type(one).__name__ for one in arguments),
-    )
+    expected = "an expression as text, or operands alternating with lists of integers"
+    found = "values of the types " + ", ".join(type(one).__name__ for one in arguments)
+    return at_argument(SUBLIST, "subscripts", expected, found)

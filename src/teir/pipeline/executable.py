@@ -23,7 +23,7 @@ from teir.backends.llvm.background import bind_instant
 from teir.backends.llvm.native import NativeProgram
 from teir.backends.llvm.specialise import bind_specialised
 from teir.backends.llvm.watch import TIMEOUT_RULE
-from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
+from teir.errors import Finding, Part, ProgramPlace, Rule, TeirError, refuse
 from teir.ir.check import Proof, Report, check_operands, prove
 from teir.ir.check import check as check_program
 from teir.ir.evaluate import evaluate
@@ -283,9 +283,9 @@ def run(
 
 
 def _program(program: Program) -> Program:
-    if isinstance(program, Program):
-        return program
-    raise _refusal(PROGRAM, "program", "a teir.Program", type(program).__name__)
+    if not isinstance(program, Program):
+        refuse(PROGRAM, "program", "a teir.Program", type(program).__name__)
+    return program
 
 
 def _is_parallel(program: Program) -> bool:
@@ -298,7 +298,7 @@ def _is_parallel(program: Program) -> bool:
 def _backend(name: str) -> Backend:
     known = {backend.value: backend for backend in Backend}
     if not isinstance(name, str) or name not in known:
-        raise _refusal(UNKNOWN_BACKEND, "backend", " or ".join(map(repr, known)), repr(name))
+        refuse(UNKNOWN_BACKEND, "backend", " or ".join(map(repr, known)), repr(name))
     return known[name]
 
 
@@ -311,24 +311,26 @@ def thread_count(threads: int | None) -> int:
     is_integer = hasattr(threads, "__index__") and not isinstance(threads, bool)
     count = index(threads) if is_integer else 0
     if count < 1:
-        raise _refusal(THREADS, "threads", "an integer of at least 1", repr(threads))
+        refuse(THREADS, "threads", "an integer of at least 1", repr(threads))
     return count
 
 
 def _require_seconds(timeout: float) -> None:
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if not is_number or isnan(timeout):
-        raise _refusal(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
+        refuse(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
 
 
 def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
+    if not isinstance(form, Form):
+        refuse(KNOWN_FORM, "form", "a teir.Form", repr(form))
     match form:
         case Form.TABLE:
             return bind_instant
         case Form.SPECIALISED:
             return bind_specialised
         case _:
-            raise _refusal(KNOWN_FORM, "form", "a teir.Form", repr(form))
+            assert_never(form)
 
 
 def default_isa() -> Isa:
@@ -342,11 +344,6 @@ def default_isa() -> Isa:
 def default_threads() -> int:
     """The cores this process may use, looked up once."""
     return current().once("default threads", lambda: usable_threads(os.environ))
-
-
-def _refusal(rule: Rule, argument: str, expected: str, found: str) -> TeirError:
-    place = ArgumentPlace(name=argument)
-    return TeirError((Finding(rule=rule, place=place, expected=expected, found=found),))
 
 
 def _refuse_position_scratch(program: Program) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument
 from teir.lower.kernel_program import KernelProgram
 from teir.search.contraction import Contraction, Path
 from teir.search.machine import Machine
@@ -131,5 +131,4 @@ def _mildest(tries: list[dict[str, int]], needs: list[int], before: int) -> int:
 
 
 def _refusal(expected: str, found: str) -> TeirError:
-    place = ArgumentPlace(name="memory_limit")
-    return TeirError((Finding(rule=MEMORY_LIMIT, place=place, expected=expected, found=found),))
+    return TeirError((at_argument(MEMORY_LIMIT, "memory_limit", expected, found),))

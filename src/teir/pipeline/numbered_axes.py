@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from teir.arrays.adapters import view_array
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.expr.parsing import symbol_of
 from teir.pipeline.einsum import einsum
 
@@ -64,10 +64,9 @@ def _shape(name: str, array: Any) -> Sequence[int]:
 def _require_equal_extents(left: Sequence[int], right: Sequence[int]) -> None:
     """An einsum repeats extents of 1; tensordot does not."""
     if list(left) != list(right):
-        place = ArgumentPlace(name="axes")
         expected = f"the extents {tuple(left)} of the axes of operand 0"
         found = f"{tuple(right)} in operand 1"
-        raise TeirError((Finding(rule=EXTENTS, place=place, expected=expected, found=found),))
+        refuse(EXTENTS, "axes", expected, found)
 
 
 def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
@@ -99,5 +98,4 @@ def _axis(place: Any, rank: int) -> int:
 
 
 def _axes_refusal(expected: str, found: str) -> TeirError:
-    place = ArgumentPlace(name="axes")
-    return TeirError((Finding(rule=AXES, place=place, expected=expected, found=found),))
+    return TeirError((at_argument(AXES, "axes", expected, found),))

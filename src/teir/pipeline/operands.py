@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.operand import GIVEN, BoundOperand, bind_operand
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Finding, Rule, TeirError, at_argument
 from teir.ir.nodes import Program
 
 UNKNOWN_OPERAND = Rule(
@@ -62,23 +62,14 @@ def bytes_of(operand: BoundOperand) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def _unknown(name: object, names: set[str]) -> Finding:
-    return Finding(
-        rule=UNKNOWN_OPERAND,
-        place=ArgumentPlace(name=str(name)),
-        expected="one of " + ", ".join(sorted(names)),
-        found=repr(name),
-    )
+    expected = "one of " + ", ".join(sorted(names))
+    return at_argument(UNKNOWN_OPERAND, str(name), expected, repr(name))
 
 
 def _missing(name: str) -> Finding:
-    place = ArgumentPlace(name=name)
-    return Finding(rule=GIVEN, place=place, expected="an array", found="none given by this name")
+    return at_argument(GIVEN, name, "an array", "none given by this name")
 
 
 def _not_a_mapping(operands: object) -> Finding:
-    return Finding(
-        rule=OPERANDS_MAPPED,
-        place=ArgumentPlace(name="operands"),
-        expected="a mapping from tensor names to arrays",
-        found=type(operands).__name__,
-    )
+    expected = "a mapping from tensor names to arrays"
+    return at_argument(OPERANDS_MAPPED, "operands", expected, type(operands).__name__)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.choosing import Chosen, Decidable
 from teir.pipeline.executable import Executable, Form
@@ -195,7 +195,7 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
 
     def _compiled(self) -> Executable:
         if self.executable is None:
-            _refuse(
+            refuse(
                 NO_PROGRAM,
                 "plan",
                 "a result computed by native code",
@@ -258,13 +258,13 @@ def view_out(problem: Problem, out: Any) -> ArrayView:
     shape = problem.bound.output_shape
     if view.kind is Kind.NUMBER or not view.writable:
         found = "a read-only array" if view.kind is not Kind.NUMBER else type(out).__name__
-        findings.append(_finding(OUT_WRITABLE, "out", "a writable array", found))
+        findings.append(at_argument(OUT_WRITABLE, "out", "a writable array", found))
     if view.shape != shape:
-        findings.append(_finding(OUT_SHAPE, "out", f"shape {shape}", f"shape {view.shape}"))
+        findings.append(at_argument(OUT_SHAPE, "out", f"shape {shape}", f"shape {view.shape}"))
     if view.dtype != problem.out.dtype:
         expected = f"dtype {problem.out.dtype}"
         hint = "pass dtype= to compute in the type of out"
-        findings.append(_finding(OUT_TYPE, "out", expected, f"dtype {view.dtype}", hint))
+        findings.append(at_argument(OUT_TYPE, "out", expected, f"dtype {view.dtype}", hint))
     if findings:
         raise TeirError(tuple(findings))
     return view
@@ -273,9 +273,9 @@ def view_out(problem: Problem, out: Any) -> ArrayView:
 def _require_planned(problem: Problem, types: Sequence[OperandType]) -> None:
     planned = problem.operands
     if len(types) != len(planned):
-        _refuse(PLAN_OPERANDS, "plan", f"{len(planned)} operands", f"{len(types)}")
+        refuse(PLAN_OPERANDS, "plan", f"{len(planned)} operands", f"{len(types)}")
     findings = [
-        _finding(
+        at_argument(
             PLAN_OPERANDS,
             f"operand {place}",
             f"{wanted.dtype} of shape {wanted.shape}",
@@ -294,7 +294,7 @@ def _require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
         begin, end = view.span_bytes
         apart = view.address - out.address
         if begin + apart < high and low < end + apart and _overlaps(view, out):
-            _refuse(
+            refuse(
                 OUT_APART,
                 "out",
                 "memory apart from the operands",
@@ -377,7 +377,7 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
     if len(views) > _MOST_NUMPY_OPERANDS:
         expected = f"at most {_MOST_NUMPY_OPERANDS} for {problem.out.dtype}"
         hint = "pass dtype= to compute in a floating-point type"
-        _refuse(NUMPY_OPERANDS, "operands", expected, f"{len(views)}", hint)
+        refuse(NUMPY_OPERANDS, "operands", expected, f"{len(views)}", hint)
     if out is None and plan.indirect is not None and all(_is_plain(view) for view in views):
         made = plan.indirect([view.owner for view in views])
         if made is not NotImplemented:
@@ -418,12 +418,3 @@ def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) ->
 
 def _is_plain(view: ArrayView) -> bool:
     return type(view.owner) is np.ndarray
-
-
-def _finding(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Finding:
-    place = ArgumentPlace(name=name)
-    return Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-
-
-def _refuse(rule: Rule, name: str, expected: str, found: str, hint: str | None = None) -> Never:
-    raise TeirError((_finding(rule, name, expected, found, hint),))

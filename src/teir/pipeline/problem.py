@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from teir.dtypes import DataType
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.expr.check import BoundEinsum, bind_shapes
 from teir.expr.nodes import Subscripts
 from teir.ir.nodes import LIMIT, Tensor
@@ -269,9 +269,7 @@ def _require_width(out: OperandType, strides: dict[str, int]) -> None:
 
 
 def _out_refusal(rule: Rule, expected: str, found: str, hint: str | None = None) -> TeirError:
-    place = ArgumentPlace(name="out")
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    return TeirError((finding,))
+    return TeirError((at_argument(rule, "out", expected, found, hint),))
 
 
 def _require_size(operands: Sequence[OperandType]) -> None:
@@ -280,16 +278,7 @@ def _require_size(operands: Sequence[OperandType]) -> None:
         reach = high - low - operand.dtype.itemsize
         if max(reach, prod(operand.shape)) + operand.dtype.itemsize >= LIMIT:
             name = "result" if number == len(operands) - 1 else f"operand {number}"
-            raise TeirError(
-                (
-                    Finding(
-                        rule=SIZE,
-                        place=ArgumentPlace(name=name),
-                        expected="less than 2^62 bytes",
-                        found=f"{reach} bytes",
-                    ),
-                )
-            )
+            refuse(SIZE, name, "less than 2^62 bytes", f"{reach} bytes")
 
 
 def _factor(

@@ -12,9 +12,8 @@ from teir.arrays.adapters import view_array
 from teir.arrays.levels import Format, dense_format, parse_format
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import is_sparse, shape_of
-from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType, data_type_of
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import ArgumentPlace, Finding, TeirError, refuse
 from teir.expr.check import bind_shapes
 from teir.expr.index_notation import Access, Assignment, Product
 from teir.expr.index_notation_check import index_extents

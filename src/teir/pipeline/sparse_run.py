@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.sparse import Sparse, owned
-from teir.arrays.sparse_rules import refuse
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.expr.index_notation import Number
 from teir.ir.nodes import Program
 from teir.pipeline.assemble import assemble, zeros_of

@@ -6,19 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 
 TUNE = Rule(code="TEIR647", sentence="tune is True or False.", source="language reference, einsum")
 
 
 def checked_tune(tune: Any) -> bool:
     """The keyword as a bool. Raises TeirError (TEIR647) for anything else: "no" would be true."""
-    if isinstance(tune, (bool, np.bool_)):
-        return bool(tune)
-    finding = Finding(
-        rule=TUNE,
-        place=ArgumentPlace(name="tune"),
-        expected="True or False",
-        found=repr(tune),
-    )
-    raise TeirError((finding,))
+    if not isinstance(tune, (bool, np.bool_)):
+        refuse(TUNE, "tune", "True or False", repr(tune))
+    return bool(tune)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, TeirError, at_argument
 from teir.search.tree import Path
 
 OPTIMIZE = Rule(
@@ -84,13 +84,4 @@ def _is_step(step: object, left: int) -> bool:
 
 
 def _refusal(found: str) -> TeirError:
-    return TeirError(
-        (
-            Finding(
-                rule=OPTIMIZE,
-                place=ArgumentPlace(name="optimize"),
-                expected="a path finder or a path",
-                found=found,
-            ),
-        )
-    )
+    return TeirError((at_argument(OPTIMIZE, "optimize", "a path finder or a path", found),))

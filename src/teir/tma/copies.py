@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import refuse
 from teir.tma.domain import Index
 from teir.tma.element_types import ElementType
 from teir.tma.memory import Bytes, read_elements, typed, untyped, write_elements
@@ -170,28 +170,13 @@ def _check_reduction(reduction: Reduction, element_type: ElementType) -> None:
     wide = element_type.is_float and element_type.width >= 4 and reduction is not Reduction.ADD
     if element_type.width >= 2 and not wide and not (bitwise and element_type.is_float):
         return
-    _refuse(
-        Finding(
-            rule=REDUCTION_TYPE,
-            place=ArgumentPlace(name="reduction"),
-            expected="add of f32 and f64; add, min, max of f16 and bf16; any of integers",
-            found=f"{reduction.value} of {element_type.value}",
-        )
-    )
+    expected = "add of f32 and f64; add, min, max of f16 and bf16; any of integers"
+    found = f"{reduction.value} of {element_type.value}"
+    refuse(REDUCTION_TYPE, "reduction", expected, found)
 
 
 def _check_alignment(shared_addresses: Index) -> None:
     wrong = shared_addresses[shared_addresses % BASE_ALIGNMENT_BYTES != 0]
     if wrong.size:
-        _refuse(
-            Finding(
-                rule=SHARED_ADDRESS,
-                place=ArgumentPlace(name="shared_addresses"),
-                expected=f"multiples of {BASE_ALIGNMENT_BYTES}",
-                found=str(int(wrong[0])),
-            )
-        )
-
-
-def _refuse(finding: Finding) -> None:
-    raise TeirError((finding,))
+        expected = f"multiples of {BASE_ALIGNMENT_BYTES}"
+        refuse(SHARED_ADDRESS, "shared_addresses", expected, str(int(wrong[0])))

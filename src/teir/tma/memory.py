@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import refuse
 from teir.tma.domain import Index
 from teir.tma.element_types import ElementType
 from teir.tma.rules import IN_BUFFER
@@ -82,10 +82,4 @@ def _check_range(memory: Bytes, addresses: Index, width: int, where: str) -> Non
     first, last = int(addresses.min()), int(addresses.max()) + width
     if first >= 0 and last <= memory.size:
         return
-    finding = Finding(
-        rule=IN_BUFFER,
-        place=ArgumentPlace(name=where),
-        expected=f"bytes 0 to {memory.size}",
-        found=f"bytes {first} to {last}",
-    )
-    raise TeirError((finding,))
+    refuse(IN_BUFFER, where, f"bytes 0 to {memory.size}", f"bytes {first} to {last}")

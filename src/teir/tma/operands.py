@@ -20,7 +20,7 @@ from enum import Enum
 
 import numpy as np
 
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import refuse
 from teir.tma.domain import Index
 from teir.tma.element_types import ElementType
 from teir.tma.rules import WGMMA_OPERAND
@@ -61,7 +61,7 @@ def encode(descriptor: MatrixDescriptor) -> int:
     for name, value in fields:
         if value % _UNIT or not 0 <= value // _UNIT < _FIELD_LIMIT:
             expected = f"a multiple of {_UNIT} below {_FIELD_LIMIT * _UNIT}"
-            _refuse(name, expected, str(value))
+            refuse(WGMMA_OPERAND, name, expected, str(value))
     start, leading, stride = (value // _UNIT for _, value in fields)
     mode = _MODES[descriptor.swizzle_bytes]
     return start | leading << 16 | stride << 32 | descriptor.base_offset << 49 | mode << 62
@@ -87,7 +87,7 @@ def operand_addresses(
     """
     width = element_type.width
     if major is Major.MN and width != 2:
-        _refuse("major", "K-major: only 16-bit operands are transposed", major.value)
+        refuse(WGMMA_OPERAND, "major", "K-major: only 16-bit operands are transposed", major.value)
     row = np.arange(rows, dtype=np.int64)[:, None]
     column = np.arange(columns, dtype=np.int64)[None, :]
     line, across = (row, column * width) if major is Major.K else (column, row * width)
@@ -105,8 +105,3 @@ def _group_strides(descriptor: MatrixDescriptor, major: Major) -> tuple[int, int
     if descriptor.swizzle_bytes:
         return stride, leading
     return (stride, leading) if major is Major.K else (leading, stride)
-
-
-def _refuse(name: str, expected: str, found: str) -> None:
-    place = ArgumentPlace(name=name)
-    raise TeirError((Finding(rule=WGMMA_OPERAND, place=place, expected=expected, found=found),))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import Finding, at_argument, refuse
 from teir.tma.domain import Index
 from teir.tma.element_types import ElementType
 from teir.tma.memory import Bytes, read_elements, typed
@@ -64,11 +64,9 @@ def multiply_accumulate(
     """
     rows, columns = accumulator.shape
     if rows != ROWS or columns % 8 or not 8 <= columns <= 256:
-        place = ArgumentPlace(name="accumulator")
         expected = "64 x N, N in 8..256 in steps of 8"
         found = f"{rows} x {columns}"
-        finding = Finding(rule=WGMMA_SHAPE, place=place, expected=expected, found=found)
-        raise TeirError((finding,))
+        refuse(WGMMA_SHAPE, "accumulator", expected, found)
     a = _fetch(left, ROWS, shared, element_type, tf32_inputs)
     b = _fetch(right, columns, shared, element_type, tf32_inputs)
     total: Accumulator = (accumulator.astype(np.float64) + a @ b.T).astype(np.float32)
@@ -121,12 +119,8 @@ def check_registers(threads_and_registers: tuple[tuple[int, int], ...]) -> Findi
     if total <= REGISTER_FILE and not wrong:
         return None
     found = f"{total} registers" + (f", {wrong[0]} per thread" if wrong else "")
-    return Finding(
-        rule=REGISTERS,
-        place=ArgumentPlace(name="registers"),
-        expected=f"at most {REGISTER_FILE}, 24 to 256 per thread in steps of 8",
-        found=found,
-    )
+    expected = f"at most {REGISTER_FILE}, 24 to 256 per thread in steps of 8"
+    return at_argument(REGISTERS, "registers", expected, found)
 
 
 def _fetch(

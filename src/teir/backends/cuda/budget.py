@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from teir.backends.cuda.kernel import SHARED_LIMIT_BYTES, CudaKernel
-from teir.backends.cuda.rules import SHARED_BUDGET, refuse
-from teir.errors import TeirError
+from teir.backends.cuda.rules import SHARED_BUDGET
+from teir.errors import TeirError, refuse
 from teir.tma.rules import REGISTERS
 from teir.tma.wgmma import check_registers
 

@@ -31,8 +31,9 @@ from teir.backends.cuda.kernel import (
     TensorPointer,
 )
 from teir.backends.cuda.plan import plan
-from teir.backends.cuda.rules import DEVICE_ARRAY, FOLDER, refuse
+from teir.backends.cuda.rules import DEVICE_ARRAY, FOLDER
 from teir.backends.cuda.turn_inputs import turn_inputs
+from teir.errors import refuse
 from teir.ir.check import Proof, check_operands, prove
 from teir.ir.load import load, save
 from teir.ir.nodes import Program

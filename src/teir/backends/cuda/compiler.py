@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from teir.backends.cuda.rules import COMPILED, COMPILER, refuse
+from teir.backends.cuda.rules import COMPILED, COMPILER
+from teir.errors import refuse
 
 ARCHITECTURE = "sm_90a"
 _SONAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")

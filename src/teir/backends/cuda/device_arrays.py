@@ -13,8 +13,9 @@ from math import prod
 from typing import Any
 
 from teir.arrays.operand import BoundOperand
-from teir.backends.cuda.rules import DEVICE_ARRAY, refuse
+from teir.backends.cuda.rules import DEVICE_ARRAY
 from teir.dtypes import DataType
+from teir.errors import refuse
 from teir.ir.nodes import Program
 
 _CUDA_DEVICES = (2, 13)

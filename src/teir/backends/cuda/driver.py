@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from teir.backends.cuda.rules import DRIVER, DRIVER_CALL, refuse
+from teir.backends.cuda.rules import DRIVER, DRIVER_CALL
+from teir.errors import refuse
 from teir.tma.element_types import ElementType
 from teir.tma.tensor_map import TensorMap
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Never
 
-from teir.errors import ArgumentPlace, Finding, Part, ProgramPlace, Rule, TeirError
+from teir.errors import Finding, Part, ProgramPlace, Rule, TeirError
 
 _PAGE = "documentation, GPU backend"
 
@@ -56,13 +56,6 @@ FOLDER = Rule(
     sentence="A folder of compiled kernels holds what this version compiles its program to.",
     source=_PAGE,
 )
-
-
-def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | None = None) -> Never:
-    """Raise the one finding about an argument."""
-    place = ArgumentPlace(name=argument)
-    finding = Finding(rule=rule, place=place, expected=expected, found=found, hint=hint)
-    raise TeirError((finding,))
 
 
 def blame(rule: Rule, part: Part, name: str, expected: str, found: str) -> Never:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from teir.errors import ArgumentPlace, Finding, Rule
+from teir.errors import Finding, Rule, at_argument
 from teir.expr.index_notation import Access
 from teir.search.sparse.graph import (
     Branch,
@@ -51,12 +51,12 @@ def reorder(
         return node
     loops = tuple(order)
     if sorted(loops) != sorted(node.loops):
-        return _finding(SECTION, "order", f"the loops {_words(node.loops)}", _words(loops))
+        return at_argument(SECTION, "order", f"the loops {_words(node.loops)}", _words(loops))
     pairs = graph.statement.order_pairs(tensors_of(node))
     if not keeps(loops, pairs):
         wrong = next(pair for pair in pairs if not keeps(loops, (pair,)))
         expected = f"{wrong[0]} outside {wrong[1]}"
-        return _finding(SECTION, "order", expected, _words(loops))
+        return at_argument(SECTION, "order", expected, _words(loops))
     return _with(graph, path, replace(node, loops=loops))
 
 
@@ -72,9 +72,9 @@ def loopfuse(
     if isinstance(node, Finding):
         return node
     if isinstance(node, Branch):
-        return _finding(PATH, "path", "a subtree without branches", "a branch")
+        return at_argument(PATH, "path", "a subtree without branches", "a branch")
     if not 1 <= loc < len(node.inputs):
-        return _finding(SPLIT, "loc", f"1 to {len(node.inputs) - 1}", str(loc))
+        return at_argument(SPLIT, "loc", f"1 to {len(node.inputs) - 1}", str(loc))
     return _with(graph, path, split(node, loc, producer_in_left, _fresh_name(graph)))
 
 
@@ -153,7 +153,7 @@ def _at(root: Node, path: Sequence[int]) -> Node | Finding:
     for number, step in enumerate(path):
         if isinstance(node, Nest) or step not in (0, 1):
             expected = "0 or 1 at a branch" if isinstance(node, Branch) else "the end of the path"
-            return _finding(PATH, f"path[{number}]", expected, str(step))
+            return at_argument(PATH, f"path[{number}]", expected, str(step))
         node = node.consumer if step else node.producer
     return node
 
@@ -185,11 +185,6 @@ def leaf_paths(graph: IterationGraph) -> tuple[tuple[int, ...], ...]:
 
 def is_linear(graph: IterationGraph) -> bool:
     return sum(1 for _ in leaves(graph.root)) == 1
-
-
-def _finding(rule: Rule, argument: str, expected: str, found: str) -> Finding:
-    place = ArgumentPlace(name=argument)
-    return Finding(rule=rule, place=place, expected=expected, found=found)
 
 
 def _words(loops: Sequence[str]) -> str:

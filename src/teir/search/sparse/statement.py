@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from teir.arrays.levels import Format, Level, dense_format
-from teir.errors import ArgumentPlace, Finding, Rule, TeirError
+from teir.errors import Rule, refuse
 from teir.expr.index_notation import Access, Assignment
 from teir.expr.index_notation_check import sole_product
 
@@ -103,21 +103,21 @@ def statement_of(assignment: Assignment, formats: Mapping[str, Format]) -> State
     """
     product = sole_product(assignment)
     if product is None:
-        raise _refusal(SCHEDULED, str(assignment), "one product", "a sum or a difference")
+        refuse(SCHEDULED, str(assignment), "one product", "a sum or a difference")
     if not assignment.indices:
-        raise _refusal(SCHEDULED, str(assignment), "a product with an index", "scalars alone")
+        refuse(SCHEDULED, str(assignment), "a product with an index", "scalars alone")
     accesses = (assignment.output, *product.factors)
     names = [access.tensor for access in accesses]
     for place, access in enumerate(accesses):
         if access.tensor in names[:place]:
-            raise _refusal(SCHEDULED, access.tensor, "each tensor once", "another use")
+            refuse(SCHEDULED, access.tensor, "each tensor once", "another use")
         if len(set(access.indices)) != len(access.indices):
-            raise _refusal(SCHEDULED, access.tensor, "different indices", str(access))
+            refuse(SCHEDULED, access.tensor, "different indices", str(access))
     for name, fmt in formats.items():
         rank = next((len(access.indices) for access in accesses if access.tensor == name), None)
         if rank != len(fmt.levels):
             expected = "a tensor of the expression" if rank is None else f"{rank} levels"
-            raise _refusal(FORMAT_RANK, f"format of {name}", expected, str(fmt))
+            refuse(FORMAT_RANK, f"format of {name}", expected, str(fmt))
     statement = Statement(
         output=assignment.output,
         inputs=product.factors,
@@ -127,7 +127,7 @@ def statement_of(assignment: Assignment, formats: Mapping[str, Format]) -> State
     )
     if first_order(statement) is None:
         found = ", ".join(f"{a} before {b}" for a, b in statement.order_pairs(names))
-        raise _refusal(FEASIBLE, "formats", "orders of levels that agree", found)
+        refuse(FEASIBLE, "formats", "orders of levels that agree", found)
     return statement
 
 
@@ -159,8 +159,3 @@ def keeps(order: tuple[str, ...], pairs: Pairs) -> bool:
         for before, after in pairs
         if before in place and after in place
     )
-
-
-def _refusal(rule: Rule, argument: str, expected: str, found: str) -> TeirError:
-    place = ArgumentPlace(name=argument)
-    return TeirError((Finding(rule=rule, place=place, expected=expected, found=found),))
