@@ -66,6 +66,11 @@ def _pattern(source: PatternSource) -> str:
                 "computed with the numbers, row by row in one pass; the program computes the "
                 "numbers where operands make longer rows"
             )
+        case PatternSource.VECTORS:
+            return (
+                "computed with the numbers: all levels of either operand are one, and the two are "
+                "merged; the program is not run"
+            )
         case PatternSource.ASSEMBLED:
             return "assembled from the patterns of the operands before every run"
         case _:

@@ -31,6 +31,7 @@ from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
 from teir.pipeline.sparse_terms import Term, term_of
+from teir.pipeline.sparse_vectors import vector_sum
 from teir.pipeline.tensor_views import as_tensor
 
 
@@ -40,6 +41,7 @@ class PatternSource(Enum):
     KEPT = "an operand that is multiplied by a number"
     SHARED = "an operand whose index arrays the program walks for both"
     AT_ONCE = "rows whose numbers are computed with it"
+    VECTORS = "vectors whose numbers are computed with it"
     ASSEMBLED = "the patterns of the operands"
 
 
@@ -174,6 +176,9 @@ def run_sparse(problem: SparseProblem, steps: Sequence[Step]) -> Sparse:
     at_once = sum_at_once(problem, live)
     if at_once is not None:
         return run_at_once(problem, at_once)
+    vectors = vector_sum(problem, [pair for step in live for pair in step.terms])
+    if vectors is not None:
+        return vectors.result(problem)
     result = pattern_of(problem, live)
     total: Array | None = None
     for step in live if result.nnz else ():
@@ -194,8 +199,10 @@ def pattern_source(problem: SparseProblem, steps: Sequence[Step]) -> PatternSour
         return PatternSource.KEPT
     if _shared(steps) is not None:
         return PatternSource.SHARED
-    is_at_once = sum_at_once(problem, steps) is not None
-    return PatternSource.AT_ONCE if is_at_once else PatternSource.ASSEMBLED
+    if sum_at_once(problem, steps) is not None:
+        return PatternSource.AT_ONCE
+    vectors = vector_sum(problem, [pair for step in steps for pair in step.terms])
+    return PatternSource.ASSEMBLED if vectors is None else PatternSource.VECTORS
 
 
 def sum_at_once(problem: SparseProblem, steps: Sequence[Step]) -> RowSum | None:

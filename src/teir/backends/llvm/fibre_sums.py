@@ -5,7 +5,7 @@
 As `teir.backends.llvm.fibre_unions`, which finds the columns alone; here every element is added to
 a dense row on the way, so that the index arrays are walked once. Every result is one chain of fused
 multiply-adds from zero on: terms in their order, elements in theirs. Rows of one product that few
-elements make are listed instead of marked (`teir.backends.llvm.fibre_short_ir`), with the same bits.
+elements make are listed, not marked (`teir.backends.llvm.fibre_short_ir`), with the same bits.
 """
 
 from __future__ import annotations
