@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import Finding, TeirError
 from teir.expr.nodes import Einsum, Subscripts, Term
 from teir.expr.rules import (
     DIAGONAL,
@@ -218,8 +218,3 @@ def _extent_finding(
         f"extent {expected} for {name}, as {where}",
         f"{found} in operand {number}",
     )
-
-
-def operand_place(number: int) -> ArgumentPlace:
-    """The place of an operand of the call, for findings about arrays."""
-    return ArgumentPlace(name=f"operand {number}")

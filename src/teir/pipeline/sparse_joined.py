@@ -23,6 +23,7 @@ from teir.expr.index_notation import Access, Product
 from teir.pipeline.sparse_factors import plain_levels
 from teir.pipeline.sparse_operands import Held, kept
 from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.unused_names import unused_name
 
 _MOST_COORDINATES = 1 << 62
 
@@ -47,7 +48,7 @@ def with_joined_indices(
     runs = _runs([one for one in factors if one is not None], product, problem)
     if not runs:
         return problem, held
-    names = {run: _new_index(run, problem) for run in runs}
+    names = {run: unused_name("".join(run), problem.extents) for run in runs}
     accesses: list[Access] = []
     for access, factor in zip(product.factors, factors, strict=True):
         if factor is None or not any(set(run) <= set(factor.order) for run in runs):
@@ -189,16 +190,7 @@ def _level(array: Sparse, first: int, last: int) -> Compressed | None:
     return Compressed(pos=pos.astype(dtype), crd=crd.astype(dtype))
 
 
-def _new_index(run: Sequence[str], problem: SparseProblem) -> str:
-    name = "".join(run)
-    while name in problem.extents:
-        name += "_"
-    return name
-
-
 def _operand_name(tensor: str, made: Held, held: Mapping[str, Held]) -> str:
     """Its own name; another one where the operand is read in another way too."""
-    name, number = f"{tensor}_joined", 2
-    while name in held and held[name].array is not made.array:
-        name, number = f"{tensor}_joined{number}", number + 1
-    return name
+    others = {name for name, one in held.items() if one.array is not made.array}
+    return unused_name(f"{tensor}_joined", others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from teir.arrays.sparse_rules import SPARSE_RULES
 from teir.errors import Rule
 
 _SOURCE = "docs/sparse.md"
@@ -35,13 +34,4 @@ SPARSE_TYPE = Rule(
     sentence="A sparse product is computed in FP64, FP32, C64 or C128; BF16 and FP16 in FP32, "
     "rounded once; integers as FP64.",
     source=_SOURCE,
-)
-
-SPARSE_PRODUCT_RULES = (
-    *SPARSE_RULES,
-    OUT_LEVELS,
-    SPARSE_OUT,
-    SPARSE_KEYWORDS,
-    SPARSE_OPERANDS,
-    SPARSE_TYPE,
 )

@@ -21,6 +21,7 @@ from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Conversion, Held, kept
 from teir.pipeline.sparse_patterns import as_stored_values, with_equal_patterns_once
 from teir.pipeline.sparse_turned import sorted_anew
+from teir.pipeline.unused_names import unused_name
 from teir.search.sparse.graph import Branch
 from teir.search.sparse.statement import Statement, sorted_loops
 from teir.search.sparse.workspace import workspace_graph
@@ -59,7 +60,7 @@ def term_of(
     names: set[str] = {output.tensor}
     factors = []
     for access, one in zip(accesses, held, strict=True):
-        name = _unused(access.tensor, names)
+        name = unused_name(access.tensor, names)
         names.add(name)
         factors.append(_plain(Factor(access=replace(access, tensor=name), held=one), extents))
     if output_format != dense_format(len(output.indices)):
@@ -74,14 +75,6 @@ def term_of(
         factors = [_without_blocks(factor) for factor in factors]
         return _ordered(factors, output, output_format, extents)
     return _ordered(*split)
-
-
-def _unused(name: str, used: set[str]) -> str:
-    number = 2
-    wish = name
-    while wish in used:
-        wish, number = f"{name}_{number}", number + 1
-    return wish
 
 
 def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
@@ -142,7 +135,7 @@ def _split_blocks(
     if len(one.access.indices) != array.ndim:
         return None
     used = set(extents)
-    inner = {index: _unused(f"{index}_in", used) for index in one.access.indices}
+    inner = {index: unused_name(f"{index}_in", used) for index in one.access.indices}
     if any(f.stored and f is not one and set(f.access.indices) & set(inner) for f in factors):
         return None
     blocks = dict(zip(one.access.indices, array.blocks, strict=True))
