@@ -80,19 +80,3 @@ ARCHIVE = Rule(
     "indices, or offsets.",
     source=_SOURCE,
 )
-
-SPARSE_RULES = (
-    COORDINATES,
-    SHAPE,
-    POINTERS,
-    INDICES,
-    INDEX_TYPE,
-    VALUES,
-    KNOWN_KIND,
-    STORED_SIZE,
-    FILE,
-    FILE_SIZE,
-    HEADER,
-    ENTRY,
-    ARCHIVE,
-)

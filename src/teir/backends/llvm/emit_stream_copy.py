@@ -20,6 +20,7 @@ have places of their own for what is kept, so that what is written twice is equa
 from __future__ import annotations
 
 from teir.backends.llvm.emit_stream import emit_fence, emit_offset_table, emit_stream_mode
+from teir.backends.llvm.emit_stream_planes import emit_plane, emit_plane_end
 from teir.backends.llvm.emit_stream_strip import GROUP_SQUARES, emit_strip
 from teir.backends.llvm.emit_text import FunctionText
 from teir.lower.copy_kernels import PERMUTE_AXES, PERMUTE_OUTER_AXES, StreamCopy
@@ -84,19 +85,8 @@ def _emit_planes(text: FunctionText, kernel: StreamCopy) -> None:
 %slots = and i64 %slots_up, {-lanes}
 %last_column = sub i64 %column_count, {lanes}
 br label %plane
-plane:
-%plane0 = phi i64 [ 0, %prepare ], [ %plane0_next, %plane_end ]
-%plane1 = phi i64 [ 0, %prepare ], [ %plane1_next, %plane_end ]
-%in0 = mul i64 %plane0, %o_in0
-%in1 = mul i64 %plane1, %o_in1
-%in_bytes = add i64 %in0, %in1
-%plane_in = getelementptr i8, ptr %A, i64 %in_bytes
-%out0 = mul i64 %plane0, %o_out0
-%out1 = mul i64 %plane1, %o_out1
-%out_bytes = add i64 %out0, %out1
-%plane_out = getelementptr i8, ptr %B, i64 %out_bytes
-br label %slot
 """)
+    emit_plane(text, "prepare", "slot")
 
 
 def _emit_first_lines(text: FunctionText, kernel: StreamCopy) -> None:
@@ -156,14 +146,5 @@ strip_end:
 %strip_next = add i64 %strip, {LINE_BYTES // kernel.element_bytes}
 %strip_more = icmp slt i64 %strip_next, %slots
 br i1 %strip_more, label %strip_start, label %group_end
-group_end:
-br i1 %is_last, label %plane_end, label %group
-plane_end:
-%plane0_up = add i64 %plane0, 1
-%plane0_ends = icmp eq i64 %plane0_up, %o0
-%plane0_next = select i1 %plane0_ends, i64 0, i64 %plane0_up
-%plane0_carry = zext i1 %plane0_ends to i64
-%plane1_next = add i64 %plane1, %plane0_carry
-%plane_more = icmp slt i64 %plane1_next, %o1
-br i1 %plane_more, label %plane, label %finish
 """)
+    emit_plane_end(text)

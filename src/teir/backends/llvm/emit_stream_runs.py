@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from teir.backends.llvm.emit_stream import PAST_CACHES, emit_fence, emit_offset_table
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS
+from teir.backends.llvm.emit_stream_planes import emit_plane, emit_plane_end
 from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, vector
 from teir.lower.copy_kernels import StreamRuns
 from teir.lower.stream_room import stream_copy_room
@@ -43,7 +44,7 @@ def emit_stream_runs_body(kernel: StreamRuns) -> FunctionText:
     emit_offset_table(text, "row", "%rows_at", "r", "r_in", "column_table")
     text.label("column_table")
     emit_offset_table(text, "column", "%columns_at", "c", "c_out", "plane")
-    _emit_planes(text)
+    emit_plane(text, "column_entry", "group")
     _emit_group(text)
     _emit_column(text)
     _emit_run(text)
@@ -53,24 +54,6 @@ def emit_stream_runs_body(kernel: StreamRuns) -> FunctionText:
     emit_fence(text)
     text.effect("ret void")
     return text
-
-
-def _emit_planes(text: FunctionText) -> None:
-    """Block %plane: one step of the outer axes, the first fastest."""
-    text.write("""
-plane:
-%plane0 = phi i64 [ 0, %column_entry ], [ %plane0_next, %plane_end ]
-%plane1 = phi i64 [ 0, %column_entry ], [ %plane1_next, %plane_end ]
-%in0 = mul i64 %plane0, %o_in0
-%in1 = mul i64 %plane1, %o_in1
-%in_bytes = add i64 %in0, %in1
-%plane_in = getelementptr i8, ptr %A, i64 %in_bytes
-%out0 = mul i64 %plane0, %o_out0
-%out1 = mul i64 %plane1, %o_out1
-%out_bytes = add i64 %out0, %out1
-%plane_out = getelementptr i8, ptr %B, i64 %out_bytes
-br label %group
-""")
 
 
 def _emit_group(text: FunctionText) -> None:
@@ -195,17 +178,8 @@ column_end:
 %c_next = add i64 %c, 1
 %c_more = icmp slt i64 %c_next, %column_count
 br i1 %c_more, label %column, label %group_end
-group_end:
-br i1 %is_last, label %plane_end, label %group
-plane_end:
-%plane0_up = add i64 %plane0, 1
-%plane0_ends = icmp eq i64 %plane0_up, %o0
-%plane0_next = select i1 %plane0_ends, i64 0, i64 %plane0_up
-%plane0_carry = zext i1 %plane0_ends to i64
-%plane1_next = add i64 %plane1, %plane0_carry
-%plane_more = icmp slt i64 %plane1_next, %o1
-br i1 %plane_more, label %plane, label %finish
 """)
+    emit_plane_end(text)
 
 
 def _masked_load(address: str, mask: str) -> str:
