@@ -152,3 +152,38 @@ def test_einsum_knows_its_calls_until_an_operand_dies(csr: Any) -> None:
     del other
     gc.collect()
     assert key not in sparse_calls().entries
+
+
+@pytest.mark.parametrize(
+    "text", ["y[i] = 2 * B[i,j] * x[j] - z[i]", "y = B[i,j] * x[j] + z[i] / 2"]
+)
+def test_sums_with_a_dense_result_are_known(
+    text: str, csr: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = teir.plan(text, csr, integers(7), integers(9))
+    assert isinstance(plan, SparsePlan)
+    plan(csr, integers(7), integers(9))
+    with monkeypatch.context() as patched:
+        patched.setattr(sparse_plan, "hold_all", None)
+        for seed in (1, 2):
+            x, z = integers(7, seed=seed), integers(9, seed=seed)
+            whole = 2 * B @ x - z if "2 *" in text else (B @ x).sum() + z.sum() / 2
+            np.testing.assert_array_equal(plan(csr, x, z), whole)
+            csr.data[:] *= 1
+    with pytest.raises(TeirError):
+        plan(csr, integers(7), integers(8))
+    if "y[i]" in text:
+        z = integers(9, seed=3)
+        with pytest.raises(TeirError):
+            plan(csr, integers(7), z, out=z)
+        np.testing.assert_array_equal(z, integers(9, seed=3))
+        out = np.full(9, np.nan)
+        np.testing.assert_array_equal(plan(csr, x, z, out=out), 2 * B @ x - z)
+
+
+def test_broken_index_arrays_of_a_sum_are_refused(csr: Any) -> None:
+    plan = teir.plan("y[i] = B[i,j] * x[j] + z[i]", csr, integers(7), integers(9))
+    plan(csr, integers(7), integers(9))
+    csr.indices[0] = 99
+    with pytest.raises(TeirError):
+        plan(csr, integers(7), integers(9))

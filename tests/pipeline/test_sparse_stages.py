@@ -200,3 +200,17 @@ def test_extents_that_are_repeated_are_no_chain() -> None:
     dense = [one.toarray() for one in given]
     got = teir.einsum("ij,jk,kl->il", *given, out_levels="ds")
     np.testing.assert_array_equal(got.to_dense(), np.einsum("ij,jk,kl->il", *dense))
+
+
+@pytest.mark.parametrize("levels", ["ds", "ss"])
+def test_chains_of_matrices_of_blocks_go_two_at_a_time(levels: str) -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    arrays = [np.kron(drawn(6, 6, seed, 0.3), np.ones((2, 2))) for seed in range(3)]
+    blocked = [scipy_sparse.csr_array(one).tobsr(blocksize=(2, 2)) for one in arrays]
+    plan = teir.plan("ij,jk,kl->il", *blocked, out_levels=levels)
+    assert temporaries(plan) == 1
+    for _ in range(2):
+        found = plan(*blocked)
+        np.testing.assert_array_equal(found.to_dense(), arrays[0] @ arrays[1] @ arrays[2])
+    blocked[0].data *= 2
+    np.testing.assert_array_equal(plan(*blocked).to_dense(), 2 * arrays[0] @ arrays[1] @ arrays[2])

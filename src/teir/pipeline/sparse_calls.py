@@ -17,7 +17,7 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
-from teir.expr.index_notation import Number
+from teir.expr.index_notation import Number, Product
 from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
@@ -86,19 +86,48 @@ class KnownCall:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownSum:
+    """The native calls for the terms of a sum with a dense result."""
+
+    calls: tuple[KnownCall, ...]
+
+    @property
+    def sources(self) -> tuple[tuple[int, weakref.ref[Any]], ...]:
+        return tuple(source for call in self.calls for source in call.sources)
+
+    def run(self, operands: Sequence[Any], out: Any) -> Any:
+        """The result; NotImplemented where something is not as it was, or is to be written to."""
+        if out is not None:
+            return NotImplemented
+        total: Any = None
+        for call in self.calls:
+            term = call.run(operands, None)
+            if term is NotImplemented:
+                return NotImplemented
+            total = term if total is None else np.add(total, term, out=_place(total))
+        return total
+
+
+def _place(total: Any) -> Any:
+    """Where to add to it; None for a number."""
+    return total if isinstance(total, _ndarray) else None
+
+
+Known = KnownCall | KnownSum | KnownResult
+
+
+@dataclass(frozen=True, slots=True)
 class SparseCalls:
     """Calls by what was asked for and the identity of the sparse operands."""
 
-    entries: dict[Hashable, KnownCall | KnownResult] = field(default_factory=dict)
+    entries: dict[Hashable, Known] = field(default_factory=dict)
 
     def run(self, asked: Hashable, operands: Sequence[Any], out: Any) -> Any:
         """The result of a call seen before; NotImplemented for others."""
         call = self.entries.get((asked, *map(_identity, operands)))
         return NotImplemented if call is None else call.run(operands, out)
 
-    def keep(
-        self, asked: Hashable, operands: Sequence[Any], call: KnownCall | KnownResult | None
-    ) -> None:
+    def keep(self, asked: Hashable, operands: Sequence[Any], call: Known | None) -> None:
         """Know this call as long as its operands live."""
         if call is None:
             return
@@ -122,13 +151,29 @@ def call_of(
     operands: Sequence[Any],
     held: Mapping[str, Held],
     steps: Sequence[Step],
-) -> KnownCall | KnownResult | None:
+) -> Known | None:
     """The call for operands that were just computed with; None where each call needs more."""
     if problem.has_sparse_result:
         return result_of(problem, operands, held, steps)
-    if problem.assignment.accumulates or len(steps) != 1:
+    if problem.assignment.accumulates:
         return None
-    (step,) = steps
+    calls: list[KnownCall] = []
+    for product, step in zip(problem.assignment.products, steps, strict=True):
+        call = _term_call(problem, operands, held, product, step)
+        if call is None:
+            return None
+        calls.append(call)
+    return calls[0] if len(calls) == 1 else KnownSum(tuple(calls))
+
+
+def _term_call(
+    problem: SparseProblem,
+    operands: Sequence[Any],
+    held: Mapping[str, Held],
+    product: Product,
+    step: Step,
+) -> KnownCall | None:
+    """The call for one product."""
     if step.scheduled is None:
         return None
     executable = step.scheduled.executable
@@ -137,8 +182,8 @@ def call_of(
     if ring_of(step.terms[0][0], problem.computed_type) is not None:
         return None
     made = _Arguments(executable, problem, tuple(held))
-    (product,) = problem.assignment.products
-    if len(product.factors) != len(step.factors) or _were_compared(step, operands):
+    own = [operands[made.number(access.tensor)] for access in product.factors]
+    if len(product.factors) != len(step.factors) or _were_compared(step, own):
         return None
     for access, factor in zip(product.factors, step.factors, strict=True):
         if not made.add(access.tensor, operands[made.number(access.tensor)], factor):

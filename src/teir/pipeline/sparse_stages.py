@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access, Assignment, Product
 from teir.pipeline.sparse_joined import with_joined_indices
-from teir.pipeline.sparse_operands import Held
+from teir.pipeline.sparse_operands import Held, kept
 from teir.pipeline.sparse_pairs import Pair, next_pair
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_run import Step, run_sparse, steps_of
@@ -30,6 +31,8 @@ class Stage:
 def stages_of(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Stage, ...]:
     """The assignment with its schedules, behind the temporaries it reads, which are computed."""
     stages: list[Stage] = []
+    if problem.has_sparse_result:
+        held = {name: _without_blocks(one) for name, one in held.items()}
     problem, held = with_joined_indices(problem, held)
     while (found := _first_pair(problem, held)) is not None:
         product, pair = found
@@ -41,6 +44,15 @@ def stages_of(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Stage, 
         held = {**held, name: Held(name=name, array=made, source=made, is_torch=False)}
         problem = _without(problem, product, pair, temporary)
     return *stages, _stage(problem, held)
+
+
+def _without_blocks(one: Held) -> Held:
+    """What every product with a sparse result is computed with."""
+    array = one.array
+    if not isinstance(array, Sparse) or array.blocks is None:
+        return one
+    made, note = kept(one.source, "without blocks", "BSR", array.converted)
+    return replace(one, array=made, notes=(*one.notes, note))
 
 
 def _stage(problem: SparseProblem, held: Mapping[str, Held]) -> Stage:
