@@ -25,6 +25,27 @@ def test_rows_are_packed_in_runs_that_half_of_the_second_cache_holds(data_type: 
     assert choice_of(TEXT, extents, NEAR, data_type).packed_a is Packing.NONE
 
 
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize(
+    ("extents", "packed_a"),
+    [
+        ({"k": 32, "m": 1 << 16, "n": 10}, Packing.BLOCKS),
+        ({"k": 32, "m": (1 << 16) + 4096, "n": 10}, Packing.NONE),
+        ({"k": 16, "m": 1 << 17, "n": 10}, Packing.NONE),
+    ],
+    ids=["whole ways", "parts of ways", "as many as a set holds"],
+)
+def test_short_sums_are_packed_where_rows_meet_in_the_same_sets(
+    extents: dict[str, int], packed_a: Packing, data_type: DataType
+) -> None:
+    far = choice_of(TEXT, extents, FAR, data_type)
+    assert far.packed_a is packed_a
+    if packed_a is Packing.BLOCKS:
+        run_bytes = far.row_block * extents["k"] * data_type.width
+        assert FAR.l2_bytes // 16 < run_bytes <= FAR.l2_bytes // 8
+    assert choice_of(TEXT, extents, NEAR, data_type).packed_a is Packing.NONE
+
+
 @pytest.mark.parametrize(
     ("extents", "data_type"),
     [
@@ -40,6 +61,13 @@ def test_other_rows_stay_in_place(extents: dict[str, int], data_type: DataType) 
 
 def test_both_give_the_same_bits() -> None:
     extents = {"k": 300, "m": 7100, "n": 9}
+    programs = [planned(TEXT, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
+    assert programs[0] != programs[1]
+    assert_alike(programs, TEXT, extents, 3)
+
+
+def test_short_sums_have_the_same_bits() -> None:
+    extents = {"k": 20, "m": 1 << 16, "n": 3}
     programs = [planned(TEXT, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
     assert programs[0] != programs[1]
     assert_alike(programs, TEXT, extents, 3)

@@ -29,11 +29,20 @@ to 2000 products 0.62 to 0.81 of the time in FP32 and FP64, of 128 products 0.94
 _VECTORS = 4
 """Vectors of a panel: those of three took 6 to 16 % longer."""
 _LEAST_PANELS = 4
+_WAYS = 16
+"""Lines that one set of the second cache holds. Rows whole ways apart meet in the same sets: 20 to
+64 of them took, packed, 0.38 to 0.70 of the time in place (Golden Cove, one thread, 5 to 40
+columns)."""
+_LONG_PART = 2
+_SHORT_PART = 8
+"""The parts of the second cache that a run takes: for sums of 20 to 64 products, half of it took
+1.04 to 1.37 of the time."""
 _MEASURED = (DataType.FP32, DataType.FP64)
 
 
 def is_dear_in_place(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True where rows of A adjacent in memory are better copied, for a sum cut in blocks of ``k``.
+    """True where rows of A adjacent in memory are better copied, for a sum cut in blocks of ``k``:
+    long ones, and those whose rows meet in the same sets of the second cache.
 
     A must be known to be read once.
     """
@@ -42,8 +51,15 @@ def is_dear_in_place(shape: ProductShape, k: Sequence[Span], machine: Machine) -
         return False
     has_panels = shape.m.extent >= _LEAST_PANELS * _VECTORS * machine.lanes(kind.width)
     is_adjacent = shape.m.stride(shape.a.name) == kind.width
-    is_far = machine.has_far_third_cache and extent_of(k) >= _LEAST_DEPTH
-    return is_far and has_panels and is_adjacent
+    is_dear = extent_of(k) >= _LEAST_DEPTH or _meet_in_sets(shape, k, machine)
+    return machine.has_far_third_cache and is_dear and has_panels and is_adjacent
+
+
+def _meet_in_sets(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where the rows of a panel take the place of each other in the second cache."""
+    way = machine.l2_bytes // _WAYS
+    alike = [axis for axis in k if axis.stride(shape.a.name) % way == 0]
+    return extent_of(alike) > _WAYS
 
 
 def long_run_choice(
@@ -54,7 +70,8 @@ def long_run_choice(
     assert shape.n is not None
     width = shape.a.data_type.width
     panel = _VECTORS * machine.lanes(width)
-    most = max(panel, machine.l2_bytes // 2 // (extent_of(k) * width))
+    part = _LONG_PART if extent_of(k) >= _LEAST_DEPTH else _SHORT_PART
+    most = max(panel, machine.l2_bytes // part // (extent_of(k) * width))
     return replace(
         choice,
         packed_a=Packing.BLOCKS,
