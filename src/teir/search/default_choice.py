@@ -17,6 +17,7 @@ from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, long_run_choice
 from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
+from teir.search.one_block import one_block_depth
 from teir.search.packed_operands import (
     FEW_COLUMNS,
     asked_panel,
@@ -367,7 +368,9 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
         is_one_block = reductions_of(shape, depth).is_one_block
         return depth if is_one_block else reduction_depth(out.accumulator)
     is_far = has_many(shape) and _is_far(shape, machine)
-    return max(depth, _DEEP_BYTES // out.width) if is_far else depth
+    if is_far:
+        return max(depth, _DEEP_BYTES // out.width)
+    return max(depth, one_block_depth(shape, machine))
 
 
 def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:
