@@ -112,3 +112,13 @@ def test_no_room_for_a_copy_is_a_finding() -> None:
     for _ in range(3):
         with pytest.raises(teir.TeirError):
             teir.einsum("ij->ji", a)
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (3, 4)), ((3, 4), (1, 4)), ((1, 1), (1, 1))])
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_elements_stretch_axes_of_one(kind: Any, shapes: tuple[Any, Any]) -> None:
+    a, b = (np.full(shape, 2).astype(kind) for shape in shapes)
+    for _ in range(4):
+        result = teir.einsum("ij,ij->ij", a, b)
+        assert result.dtype == a.dtype
+        np.testing.assert_array_equal(result, np.einsum("ij,ij->ij", a, b))
