@@ -104,3 +104,33 @@ class StreamRuns(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     element_bytes: int
+
+
+CELL_AXES = 12
+"""Axes of a cell of a `CellCopy`."""
+WALK_AXES = 12
+"""Axes of its walk from cell to cell."""
+MOST_IN_CELL = 1024
+MOST_CELLS = 4096
+"""Elements of a cell and cells of a walk at most: their offsets are kept in tables."""
+CELL_GROUP = 4
+"""Elements of a cell that are copied together; the last one is copied again to fill a group."""
+
+
+def cell_copy_room_bytes() -> int:
+    """Bytes of scratch of a `CellCopy`: offsets on input and output of elements and of cells."""
+    return 2 * 8 * (MOST_IN_CELL + CELL_GROUP + MOST_CELLS)
+
+
+class CellCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[w, e] = in[w, e] along many short axes: the axes e make a cell, the axes w a walk.
+
+    Both take the first axis fastest. Cells have at most MOST_IN_CELL elements, walks MOST_CELLS
+    cells.
+
+    Operands: input, output, room (`cell_copy_room_bytes` of scratch that nobody else uses
+    meanwhile). Arguments: the extents of CELL_AXES axes of a cell, their strides on the input, on
+    the output, then the same of the WALK_AXES axes of the walk.
+    """
+
+    element_bytes: int

@@ -11,6 +11,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
+from teir.lower.cell_copy import lower_cells
 from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import BringLines, Elementwise
@@ -66,6 +67,10 @@ def lower_elementwise(
         tile_bytes *= axis.extent
     is_copy = operation is Operation.COPY and types[0] is types[1]
     is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
+    if is_copy and room is not None:
+        cells = lower_cells(moving, operands, widths[0], room)
+        if cells is not None:
+            return cells
     if is_copy and is_large and room is not None:
         streams = streams or output_bytes >= streamed_bytes(isa)
         permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)

@@ -11,7 +11,16 @@ from math import prod
 from typing import assert_never
 
 from teir.lower.calls import USUAL_FIBRE
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CELL_AXES,
+    WALK_AXES,
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.kernel_program import Call
 from teir.lower.kernels import (
     BatchBlock,
@@ -119,6 +128,9 @@ def _steps(call: Call) -> float:
         case StreamCopy():
             elements = prod((*call.arguments[0:3], *call.arguments[6:9], *call.arguments[12:14]))
             return 2 * (1 + elements * kernel.element_bytes / LINE_BYTES)
+        case CellCopy():
+            extents = (*call.arguments[:CELL_AXES], *call.arguments[3 * CELL_AXES :][:WALK_AXES])
+            return 4 * (1 + prod(extents))
         case StreamRuns():
             runs = prod((*call.arguments[0:3], *call.arguments[6:9], *call.arguments[12:14]))
             return 2 * (1 + runs * (1 + call.arguments[-1] * kernel.element_bytes / LINE_BYTES))

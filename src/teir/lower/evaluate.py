@@ -16,7 +16,14 @@ import numpy as np
 from teir.ir.tile_arithmetic import Tile
 from teir.lower import evaluate_tiles as tiles
 from teir.lower import evaluate_walked as walked
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.evaluate_memory import Bytes, Memory
 from teir.lower.kernel_program import (
     BlockLoop,
@@ -227,6 +234,8 @@ class _Machine:
                 tiles.transpose_copy(self.memory, call.kernel, call)
             case PermuteCopy() | StreamCopy():
                 tiles.permute_copy(self.memory, call.kernel, call, 1)
+            case CellCopy():
+                tiles.cell_copy(self.memory, call.kernel, call)
             case RunCopy() | StreamRuns():
                 tiles.permute_copy(self.memory, call.kernel, call, call.arguments[-1])
             case BringLines():

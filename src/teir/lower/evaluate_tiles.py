@@ -10,7 +10,16 @@ import numpy as np
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, convert
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CELL_AXES,
+    WALK_AXES,
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import (
     Call,
@@ -233,6 +242,17 @@ def permute_copy(
     source = memory.tile(call, 0, element, tuple(zip(extents, source_strides, strict=True)))
     target = memory.tile(call, 1, element, tuple(zip(extents, target_strides, strict=True)))
     target[...] = source
+
+
+def cell_copy(memory: Memory, kernel: CellCopy, call: Call) -> None:
+    axes: list[tuple[int, ...]] = []
+    for start, count in ((0, CELL_AXES), (3 * CELL_AXES, WALK_AXES)):
+        parts = (call.arguments[start + part * count :][:count] for part in range(3))
+        axes += zip(*parts, strict=True)
+    element = np.dtype(f"V{kernel.element_bytes}")
+    moving = [axis for axis in axes if axis[0] > 1]
+    reads, writes = (tuple((axis[0], axis[side]) for axis in moving) for side in (1, 2))
+    memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
 
 
 def _adjacent(extents: Sequence[int], width: int) -> tuple[int, ...]:

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -41,7 +48,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns():
+        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy():
             return _copy(kernel)
         case PartCopy():
             return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
@@ -135,7 +142,9 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
             assert_never(kernel)
 
 
-def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy | StreamRuns) -> str:
+def _copy(
+    kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy | StreamRuns | CellCopy,
+) -> str:
     match kernel:
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
@@ -147,6 +156,8 @@ def _copy(kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy | StreamRun
         case StreamCopy():
             square = _square(LINE_BYTES // kernel.element_bytes)
             name, how = "StreamCopy", f"{square}, rows read as streams, written in lines"
+        case CellCopy():
+            name, how = "CellCopy", "lines of both sides, through tables of offsets"
         case StreamRuns():
             name, how = "StreamRuns", "rows read as streams, written in lines"
         case _:

@@ -17,7 +17,14 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.walked_kernels import WalkedKernel
 
 
@@ -315,6 +322,7 @@ Kernel = (
     | RunCopy
     | StreamCopy
     | StreamRuns
+    | CellCopy
     | BringLines
     | WalkedKernel
 )

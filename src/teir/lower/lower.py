@@ -55,7 +55,15 @@ from teir.lower.contraction_tile import (
     TileHints,
     contraction_tile,
 )
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, permute_room_bytes
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    cell_copy_room_bytes,
+    permute_room_bytes,
+)
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
@@ -171,6 +179,8 @@ def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
             return permute_room_bytes(isa)
         case StreamCopy() | StreamRuns():
             return stream_copy_room_bytes()
+        case CellCopy():
+            return cell_copy_room_bytes()
         case TileProduct():
             return tile_product_room(call)
         case _:

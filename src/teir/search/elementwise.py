@@ -12,6 +12,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
+from teir.passes.short_sides import has_short_sides
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -39,7 +40,8 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     def leaf(tile: Roles) -> Body:
         return emission.leaf(Operation.COPY, (source.name,), target.name, tile)
 
-    if _is_permutation(step) and extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES:
+    is_large = extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES
+    if _is_permutation(step) and (is_large or _is_cells(step)):
         return _emit_permutation(emission, step, machine, leaf)
     return _emit_tiles(emission, step, machine, leaf, _SIDE)
 
@@ -53,6 +55,12 @@ def _is_permutation(step: Step) -> bool:
         min(axis.stride(tensor.name) for axis in step.axes) == tensor.data_type.width
         for tensor in (source, target)
     )
+
+
+def _is_cells(step: Step) -> bool:
+    """True for the many short axes that the lowering copies cell by cell."""
+    first, last = (_ordered(step.axes, side)[-1] for side in (step.inputs[0], step.output))
+    return has_short_sides([axis.extent for axis in step.axes], first.extent, last.extent)
 
 
 def _emit_permutation(

@@ -51,3 +51,26 @@ axis p = {planes}: in0 {rows * (columns + GAP) * w}, out {columns * (rows + GAP)
 primitive copy = Copy(in0 -> out; M=[c, r], N=[p]) with {{"stream": true}}
 do_copy: copy
 """
+
+
+def copied_cells(remainder: int, kind: DataType) -> str:
+    """Many short axes in another order, one of them as long as the remainder and three more."""
+    extents = {"a": 2, "b": 3, "c": remainder + 3, "d": 2, "e": 5, "f": 4, "g": 2}
+    inward, outward = (_strides(order, extents, kind.width) for order in ("abcdefg", "fdgcbea"))
+    axes = "".join(
+        f"axis {name} = {extent}: in0 {inward[name]}, out {outward[name]}\n"
+        for name, extent in extents.items()
+    )
+    return f"""{head(in0=kind, out=kind)}{axes}
+primitive copy = Copy(in0 -> out; M=[{", ".join(extents)}], N=[])
+do_copy: copy
+"""
+
+
+def _strides(order: str, extents: dict[str, int], width: int) -> dict[str, int]:
+    """Of axes that follow one another in ``order``, with a gap behind the first."""
+    strides, reach = {}, width
+    for place, name in enumerate(order):
+        strides[name] = reach
+        reach = reach * extents[name] + (0 if place else GAP * width)
+    return strides

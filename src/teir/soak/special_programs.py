@@ -13,7 +13,7 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.soak.copy_programs import GAP, brought, copied_rows, copied_runs, head
+from teir.soak.copy_programs import GAP, brought, copied_cells, copied_rows, copied_runs, head
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
@@ -66,6 +66,7 @@ def _all() -> Iterator[Special]:
     for kind in (*_REAL, DataType.BF16, DataType.C128):
         yield _special("a streamed copy of runs", kind, copied_runs)
         yield _special("streamed rows side by side", kind, copied_rows)
+        yield _special("many short axes", kind, copied_cells)
         yield _special("a copy of what is far", kind, brought)
         for group in (2, 4):
             yield _special(f"rows turned in groups of {group}", kind, _turned, group)

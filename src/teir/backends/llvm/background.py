@@ -24,7 +24,7 @@ from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
 from teir.lower.calls import kernels_of
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns
+from teir.lower.copy_kernels import CellCopy, PermuteCopy, RunCopy, StreamCopy, StreamRuns
 from teir.lower.kernel_program import KernelProgram
 from teir.runtime.runtime import Runtime, current
 from teir.target import Isa
@@ -49,14 +49,15 @@ _NICENESS = 10
 def runs_before_specialising(program: KernelProgram, seconds: float) -> int | None:
     """After how many runs specialised code pays; None where it never does.
 
-    It never does for kernels of large permutations: they are long to generate and rarely called.
-    A run takes ``seconds`` on one thread. The code is made when waiting any longer would cost more
-    than making it: as with renting skis, at most twice what the best decision would have cost.
+    It never does for kernels of large permutations and of cells: they are long to generate and
+    rarely called. A run takes ``seconds`` on one thread. The code is made when waiting any longer
+    would cost more than making it: as with renting skis, at most twice what the best decision would
+    have cost.
     """
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
         return None
-    permutes = (PermuteCopy, RunCopy, StreamCopy, StreamRuns)
+    permutes = (PermuteCopy, RunCopy, StreamCopy, StreamRuns, CellCopy)
     if any(isinstance(one, permutes) for one in kernels_of(program.roots)):
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from teir.backends.llvm.emit_batch_block import BATCH_BLOCK_ARGUMENTS, emit_batch_block_body
 from teir.backends.llvm.emit_bring_lines import BRING_LINES_ARGUMENTS, emit_bring_lines_body
+from teir.backends.llvm.emit_cell_copy import CELL_COPY_ARGUMENTS, emit_cell_copy_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
@@ -45,7 +46,14 @@ from teir.backends.llvm.layout import (
     operand_offset_bytes,
     operand_slot_bytes,
 )
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -79,7 +87,7 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
-        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | BringLines():
+        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
             return 3
         case TileProduct():
             return 4
@@ -142,6 +150,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return RUN_ARGUMENTS
         case StreamCopy():
             return STREAM_COPY_ARGUMENTS
+        case CellCopy():
+            return CELL_COPY_ARGUMENTS
         case StreamRuns():
             return STREAM_RUNS_ARGUMENTS
         case BringLines():
@@ -251,6 +261,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_permute_body(kernel, isa).text()
         case StreamCopy():
             return emit_stream_copy_body(kernel).text()
+        case CellCopy():
+            return emit_cell_copy_body(kernel).text()
         case StreamRuns():
             return emit_stream_runs_body(kernel).text()
         case BringLines():

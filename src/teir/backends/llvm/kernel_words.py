@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from teir.lower.access import Access
-from teir.lower.copy_kernels import PermuteCopy, RunCopy, StreamCopy, StreamRuns, TransposeCopy
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRuns,
+    TransposeCopy,
+)
 from teir.lower.kernels import (
     BatchBlock,
     BringLines,
@@ -111,6 +118,8 @@ def kernel_words(kernel: Kernel) -> str:
             return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case StreamCopy():
             return f"streams_bytes{kernel.element_bytes}"
+        case CellCopy():
+            return f"cells_bytes{kernel.element_bytes}"
         case StreamRuns():
             return f"stream_runs_bytes{kernel.element_bytes}"
         case BringLines():

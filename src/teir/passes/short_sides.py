@@ -1,0 +1,17 @@
+"""Permutations of many short axes: tiles of two axes are too small for a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+_FEWEST_AXES = 5
+_SHORT = 8
+"""Where the axes of unit stride on both sides are shorter, a tile of the two holds 49 elements."""
+_FEWEST_ELEMENTS = 1024
+
+
+def has_short_sides(extents: Sequence[int], unit_in: int, unit_out: int) -> bool:
+    """True for many axes of which the two of unit stride on input and output are short."""
+    is_short = unit_in < _SHORT and unit_out < _SHORT
+    return is_short and len(extents) >= _FEWEST_AXES and prod(extents) >= _FEWEST_ELEMENTS
