@@ -33,3 +33,9 @@ def test_panels_are_lower() -> None:
     extents = {"i": 512, "j": 512, "k": 512}
     assert choice_of(TEXT, extents, USUAL, DataType.FP32).panel == 64
     assert choice_of(TEXT, extents, FEW, DataType.FP32).panel == 16
+
+
+def test_nothing_is_written_past_the_caches_in_parts_of_lines() -> None:
+    extents = {"i": 4000, "j": 24, "k": 4000}
+    assert choice_of(TEXT, extents, USUAL, DataType.FP32).streams
+    assert not choice_of(TEXT, extents, FEW, DataType.FP32).streams

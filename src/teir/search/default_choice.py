@@ -274,6 +274,8 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
 
 def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
     """True for an output that no cache holds until it is read, made of whole sums."""
+    if not machine.writes_lines:
+        return False
     return _is_far(shape, machine) and reductions_of(shape, depth).is_one_block
 
 
@@ -334,7 +336,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         row_block=shape.rows,
         column_block=tile_columns(shape, panel, machine),
         sharing=sharing_of(shape, machine),
-        streams=True,
+        streams=machine.writes_lines,
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=True,
@@ -384,4 +386,5 @@ def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Itera
     yield replace(first, depth=first.depth // 2)
     for vectors, columns in _BLOCKS_OF_FEW if machine.has_few_registers else _BLOCKS:
         yield replace(first, panel=vectors * lanes, column_block=columns)
-    yield replace(first, streams=not first.streams)
+    if machine.writes_lines:
+        yield replace(first, streams=not first.streams)
