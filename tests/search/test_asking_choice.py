@@ -21,6 +21,13 @@ def test_far_rows_are_asked_for(data_type: DataType, rows: int) -> None:
     assert choice.row_block == rows
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32])
+def test_they_are_lines_where_vectors_are_shorter(vector_bytes: int) -> None:
+    machine = replace(USUAL, vector_bytes=vector_bytes)
+    choice = choice_of("turs,pqut->pqrs", FAR, machine, DataType.FP64)
+    assert (choice.prefetches_a, choice.row_block) == (True, 24)
+
+
 @pytest.mark.parametrize(("extents", "depth"), [({}, 384), ({"t": 16}, 512)], ids=["cut", "whole"])
 def test_sums_that_are_cut_are_cut_short(extents: dict[str, int], depth: int) -> None:
     choice = choice_of("turs,pqut->pqrs", FAR | extents, USUAL, DataType.FP64)

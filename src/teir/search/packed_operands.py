@@ -21,6 +21,7 @@ from teir.search.machine import Machine
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
+from teir.target import LINE_BYTES
 
 _FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run."""
@@ -28,9 +29,9 @@ _ASKED_PANELS = 5
 _ASKED_PANELS_OF_A_SUM = 3
 """Panels of rows from which on asking for the next one while the present one is used pays; and
 where one axis is summed in one block."""
-_ASKED_VECTORS = {DataType.FP32: 2, DataType.FP64: 3}
-_ASKED_VECTORS_OF_A_SUM = 3
-"""Vectors of a panel in place that measured fastest, by the types whose rows are asked for; and
+_ASKED_LINES = {DataType.FP32: 2, DataType.FP64: 3}
+_ASKED_LINES_OF_A_SUM = 3
+"""Lines of a panel in place that measured fastest, by the types whose rows are asked for; and
 where one axis is summed in one block."""
 FEW_COLUMNS = 64
 _SHORT_RUN_BYTES = 512
@@ -140,10 +141,11 @@ def packs_columns_when_met(
 
 
 def asked_panel(shape: ProductShape, machine: Machine) -> int:
-    """Rows of a panel that is read in place while the next one is asked for."""
+    """Rows of a panel that is read in place while the next one is asked for: lines, where vectors
+    are shorter."""
     kind = shape.a.data_type
-    vectors = _ASKED_VECTORS_OF_A_SUM if len(shape.k) == 1 else _ASKED_VECTORS[kind]
-    return vectors * machine.lanes(kind.width)
+    lines = _ASKED_LINES_OF_A_SUM if len(shape.k) == 1 else _ASKED_LINES[kind]
+    return lines * max(machine.vector_bytes, LINE_BYTES) // kind.width
 
 
 def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
@@ -154,7 +156,7 @@ def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     if shape.m is None or shape.n is None or shape.n_outer or not 1 <= len(shape.k) <= 3:
         return False
     kind = shape.a.data_type
-    if kind not in _ASKED_VECTORS or shape.m.stride(shape.a.name) != kind.width:
+    if kind not in _ASKED_LINES or shape.m.stride(shape.a.name) != kind.width:
         return False
     if len(shape.k) == 1 and extent_of(k) < extent_of(shape.k):
         return False
