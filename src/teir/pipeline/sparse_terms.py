@@ -63,9 +63,15 @@ def term_of(
         name = unused_name(access.tensor, names)
         names.add(name)
         factors.append(_plain(Factor(access=replace(access, tensor=name), held=one), extents))
-    if output_format != dense_format(len(output.indices)):
+    is_dense = output_format == dense_format(len(output.indices))
+    single = _single_indices(factors, extents) - (set() if is_dense else set(output.indices))
+    factors = [_without_indices(factor, single) for factor in factors]
+    if not is_dense:
         factors = [_without_blocks(factor) for factor in factors]
         return _ordered(factors, output, output_format, extents)
+    kept_indices = tuple(index for index in output.indices if index not in single)
+    output = replace(output, indices=kept_indices, columns=())
+    output_format = dense_format(len(kept_indices))
     values = as_stored_values(factors, output)
     if values is not None:
         return _ordered(values[0], output, output_format, values[1])
@@ -99,6 +105,31 @@ def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
     diagonal = np.einsum(array, [number[i] for i in indices], list(range(len(names))))
     access = replace(factor.access, indices=names, columns=())
     return replace(factor, access=access).with_array(diagonal)
+
+
+def _single_indices(factors: Sequence[Factor], extents: Mapping[str, int]) -> set[str]:
+    """Indices of extent 1 that only dense factors have, unless they are all that one has.
+
+    A column vector of shape (n, 1) is multiplied as a vector is.
+    """
+    single = {index for index, extent in extents.items() if extent == 1}
+    for factor in factors:
+        indices = set(factor.access.indices)
+        if factor.stored is not None or indices <= single:
+            single -= indices
+    return single
+
+
+def _without_indices(factor: Factor, single: set[str]) -> Factor:
+    """The dense factor without axes of extent 1."""
+    indices, array = factor.access.indices, factor.held.array
+    if not single.intersection(indices) or isinstance(array, Sparse):
+        return factor
+    names = tuple(index for index in indices if index not in single)
+    whole = array[tuple(0 if index in single else slice(None) for index in indices)]
+    return replace(factor, access=replace(factor.access, indices=names, columns=())).with_array(
+        whole
+    )
 
 
 def _picked(array: Sparse, indices: Sequence[str], spread: Sequence[int]) -> Sparse:
