@@ -2,7 +2,7 @@
 
 Axes drawn at random seldom meet: a batch adjacent on all operands, small products in a row, dots
 in several chains, tall panels that are asked for ahead, products for tile registers, sweeps over a
-matrix, copies past the caches. Here they do; loops around and tiles inside are drawn as for any
+matrix, copies past the caches or along many short axes. Here they do; loops around and tiles inside are drawn as for any
 other program.
 """
 
@@ -41,7 +41,7 @@ _LARGE_WORK = 40_000
 def draw_shaped(draw: DrawInt, work: int) -> DrawnProgram:
     """A program of at most about ``work`` multiply-adds, or elements; a sweep has some more."""
     kinds = (_batch_innermost, _small_products, _dots, _panels, _far_panels, _turned)
-    large = (_swept_matrix, _swept_rows, _streamed, _for_tiles)
+    large = (_swept_matrix, _swept_rows, _streamed, _for_tiles, _short_sides)
     which = draw(0, len(kinds) + (len(large) if work >= _LARGE_WORK else 0) - 1)
     return kinds[which](draw, work) if which < len(kinds) else large[which - len(kinds)](draw)
 
@@ -127,6 +127,13 @@ def _long_sides(draw: DrawInt, data_type: DataType) -> dict[str, int]:
         "c": _LONG_COLUMN_BYTES // width + draw(0, 20),
         "r": _LONG_ROW_BYTES // width + draw(0, 70),
     }
+
+
+def _short_sides(draw: DrawInt) -> DrawnProgram:
+    """Many axes of a few elements change places."""
+    names = "abcdefgh"[: draw(7, 8)]
+    extents = {name: draw(2, 4) for name in names}
+    return _copy(draw, extents, names, _mixed(draw, names))
 
 
 def _for_tiles(draw: DrawInt) -> DrawnProgram:
