@@ -2,8 +2,8 @@
 
 Axes drawn at random seldom meet: a batch adjacent on all operands, small products in a row, dots
 in several chains, tall panels that are asked for ahead, products for tile registers, sweeps over a
-matrix, copies past the caches or along many short axes. Here they do; loops around and tiles inside are drawn as for any
-other program.
+matrix, copies past the caches or along many short axes. Here they do; loops around and tiles inside
+are drawn as for any other program.
 """
 
 from __future__ import annotations
