@@ -32,6 +32,10 @@ _TURNED = 0.75
 """One vector of multiply-adds of a product none of whose operands has the result's last index."""
 _SCALAR = 1.2
 """One multiply-add that no vector holds."""
+_CHAINED = 0.3
+"""One multiply-add of fibres that are summed to numbers: several chains, a vector at a time."""
+_ROWS_OF_CALL = 64
+"""Rows summed so by one call."""
 _GATHER = 0.9
 """One stored element: its value, its coordinate, the place of a row."""
 _BYTE = 0.08
@@ -180,6 +184,8 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
         again = max(0.0, elements / problem.lanes / _BLOCK - 1.0)
         nanoseconds += _GATHER * again * (steps or visits)
     vector = _vector(nest, inner)
+    if vector is None and not inner and fused and not place.above:
+        return nanoseconds + calls / _ROWS_OF_CALL * _CALL + visits * _CHAINED
     if vector is None:
         rate = _SCALAR
         if not is_gather and len(inner) > 1 and _is_turned(nest, inner):
