@@ -28,6 +28,8 @@ PAGE_BYTES = 4096
 ARRAY_START_BYTES = 16
 """Where in a line of memory large arrays of NumPy begin with the C library of Linux."""
 
+MANY_REGISTERS = 32
+"""With fewer vector registers, blocks of four vectors and six columns do not stay in them."""
 LEAST_COLUMNS_IN_PARTS = 18
 """Columns of a complex product that repay the copy of its rows in parts: three register blocks."""
 

@@ -23,7 +23,7 @@ from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
 from teir.lower.turned_runs import Turned, TurnedRuns
-from teir.target import ARRAY_START_BYTES, Isa
+from teir.target import ARRAY_START_BYTES, MANY_REGISTERS, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
 _NARROWEST_BYTES = 16
@@ -32,8 +32,6 @@ _TALLEST = 3
 """Vectors of a block where that many divide the rows no worse than four do."""
 _LONG = (6, 9)
 """Vectors of a block whose columns are written past the caches: long runs of whole lines."""
-_MANY_REGISTERS = 32
-"""With fewer, blocks of four vectors and six columns would not stay in registers."""
 _STAGGERED = range(8, 129)
 """Products per result with which storing a block is a noticeable part of its time.
 
@@ -100,7 +98,7 @@ def _run_axis(
 
     Three in few registers.
     """
-    most = (4 if isa.vector_registers >= _MANY_REGISTERS else _TALLEST) * lanes
+    most = (4 if isa.vector_registers >= MANY_REGISTERS else _TALLEST) * lanes
     for axis in axes.loops:
         if axis.strides[0] != rows.extent * rows.strides[0] or axis.strides[1]:
             continue
@@ -185,7 +183,7 @@ def _row_cuts(rows: int, lanes: int, streams: bool, isa: Isa) -> tuple[_Cut, ...
     tallest = 4 if vectors % 4 == 0 and vectors % _TALLEST else _TALLEST
     if streams and vectors in _LONG:
         tallest = vectors
-    if isa.vector_registers < _MANY_REGISTERS:
+    if isa.vector_registers < MANY_REGISTERS:
         tallest = 3 if vectors == 3 else 2
     cuts = list(_even(vectors, tallest, lanes))
     if not left:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from teir.dtypes import DataType
-from teir.target import PAGE_BYTES
+from teir.target import MANY_REGISTERS, PAGE_BYTES
 
 FEWEST_COLUMNS = 12
 """The fewest columns of a block that is not packed."""
@@ -40,7 +40,6 @@ and FP64 1536 1 % more.
 _REPAYING = 24
 """Times the usual readers from which a copy is repaid even so."""
 
-_MANY_REGISTERS = 32
 _LARGE_SECOND_CACHE = 2 << 20
 _FAR_THIRD = 32
 """A second cache of at least so many bytes, beside a third of more than so many times its size, is
@@ -66,7 +65,7 @@ def reduction_depth(out: DataType) -> int:
 
 def panel_vectors(registers: int) -> int:
     """Vectors of a packed panel, as high as a block of six columns whose sums stay in registers."""
-    return 4 if registers >= _MANY_REGISTERS else 2
+    return 4 if registers >= MANY_REGISTERS else 2
 
 
 def panel_rows(vector_bytes: int, registers: int, width: int) -> int:

@@ -48,7 +48,7 @@ def tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     vectors = -(-panel // lanes)
     if machine.has_few_registers:
-        largest = {1: 11, 3: 4}.get(vectors, 6)
+        largest = machine.columns_in_few(vectors)
     else:
         largest = {1: 16, 2: 12, 3: 9, 4: 6, 6: 4, 9: 2}.get(vectors, 4)
     extent = shape.n.extent

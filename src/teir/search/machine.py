@@ -77,6 +77,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Vectors of the highest register block: four, or three in few registers."""
         return max(3, self.panel_vectors)
 
+    @staticmethod
+    def columns_in_few(vectors: int) -> int:
+        """Columns of a block so high in few registers; higher panels are cut into two vectors."""
+        return {1: 11, 3: 4}.get(vectors, 6)
+
     @property
     def panel_heights(self) -> tuple[int, int]:
         """Vectors of the panels that lose least: those with six columns, and of three with more."""

@@ -46,7 +46,6 @@ _LEAST_DEPTH = 128
 _COLUMNS = {1: 16, 2: 13, 3: 9}
 _TALL_COLUMNS = 6
 """Columns of a register block by its vectors; and of one four vectors high."""
-_COLUMNS_OF_FEW = {1: 11, 3: 4}
 _TALLEST = 4
 _LINES = 3
 """Lines of a step of the sum in columns that lay side by side before they were packed: shorter
@@ -135,7 +134,7 @@ def _columns(shape: ProductShape, panel: int, packed_b: Packing, machine: Machin
     vectors = -(-panel // machine.lanes(width))
     columns = _COLUMNS.get(_block_vectors(vectors), _TALL_COLUMNS)
     if machine.has_few_registers:
-        columns = _COLUMNS_OF_FEW.get(vectors, _TALL_COLUMNS)
+        columns = machine.columns_in_few(vectors)
     if packed_b is Packing.WHOLE and shape.n.stride(shape.b.name) == width:
         columns *= max(1, _LINES * LINE_BYTES // width // columns)
     if extent > _EVEN * columns:
