@@ -19,15 +19,17 @@ from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
+from teir.pipeline.call_checks import view_out
 from teir.pipeline.determinism import checked_determinism
 from teir.pipeline.operand_types import (
     OperandType,
     asked_type,
     contiguous,
     contiguous_numpy,
+    operand_type,
     stored_type,
 )
-from teir.pipeline.plan import Plan, operand_type, run_planned, run_views, view_out
+from teir.pipeline.plan import Plan, run_planned, run_views
 from teir.pipeline.planning import (
     Wishes,
     callable_plan,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from teir.arrays.adapters import ArrayView
 from teir.dtypes import DataType, data_type_of
 from teir.errors import ArgumentPlace, Finding, Rule, TeirError
 
@@ -43,6 +44,10 @@ class OperandType(msgspec.Struct, frozen=True, gc=False):
             else:
                 high += reach
         return low, high + self.dtype.itemsize
+
+
+def operand_type(view: ArrayView) -> OperandType:
+    return OperandType(view.data_type, view.dtype, view.shape, view.strides_bytes)
 
 
 def contiguous(data_type: DataType, shape: Sequence[int]) -> OperandType:

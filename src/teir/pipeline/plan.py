@@ -9,50 +9,26 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
-from teir.errors import Rule, TeirError, at_argument, refuse
+from teir.arrays.adapters import ArrayView, view_array
+from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
+from teir.pipeline.call_checks import require_apart, require_planned, view_out
 from teir.pipeline.choosing import Chosen, Decidable
 from teir.pipeline.executable import Executable, Form
 from teir.pipeline.indirect_calls import Indirect
 from teir.pipeline.memory import scratch_bytes
-from teir.pipeline.operand_types import OperandType
+from teir.pipeline.operand_types import OperandType, operand_type
 from teir.pipeline.problem import Problem, Route
 from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.room import no_room
+from teir.pipeline.view_runs import run_native, run_numpy, run_zeros
 from teir.search.tree import StepNote
 
-PLAN_OPERANDS = Rule(
-    code="TEIR641",
-    sentence="A plan is called with arrays of the types and shapes it was made for.",
-    source="language reference, plan",
-)
-OUT_SHAPE = Rule(
-    code="TEIR630", sentence="out has the shape of the result.", source="docs/safety.md G9"
-)
-OUT_TYPE = Rule(
-    code="TEIR631", sentence="out has the type of the result.", source="docs/safety.md G9"
-)
-OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source="docs/safety.md G9")
-OUT_APART = Rule(
-    code="TEIR635", sentence="out shares no byte with an operand.", source="docs/safety.md G10"
-)
-NUMPY_OPERANDS = Rule(
-    code="TEIR644",
-    sentence="Where NumPy computes the result there are at most 60 operands.",
-    source="numpy.einsum",
-)
 NO_PROGRAM = Rule(
     code="TEIR642",
     sentence="A plan has a program and native code where native code computes the result.",
     source="language reference, plan",
 )
-RULES = (PLAN_OPERANDS, OUT_SHAPE, OUT_TYPE, OUT_WRITABLE, OUT_APART, NO_PROGRAM, NUMPY_OPERANDS)
-
-_OVERLAP_WORK = 10_000
-"""Steps of the exact overlap search before an operand counts as overlapping."""
-
-_MOST_NUMPY_OPERANDS = 60
 
 Replan = Callable[[tuple[OperandType, ...], OperandType | None], "Plan"]
 
@@ -221,7 +197,7 @@ def run_views(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> 
     types = tuple(operand_type(view) for view in views)
     if types == plan.problem.operands:
         return run_planned(plan, views, out)
-    _require_planned(plan.problem, types)
+    require_planned(plan.problem, types)
     replanned = plan.replan(types, None if out is None else operand_type(out))
     return _run(replanned, views, out)
 
@@ -237,184 +213,12 @@ def run_planned(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -
 
 def _run(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     if out is not None:
-        _require_apart(views, out)
-    match plan.problem.route:
+        require_apart(views, out)
+    problem = plan.problem
+    match problem.route:
         case Route.NUMPY:
-            return _run_numpy(plan, views, out)
+            return run_numpy(problem, plan.indirect, plan.memory_limit is not None, views, out)
         case Route.ZEROS:
-            return _run_zeros(plan.problem, views, out)
+            return run_zeros(problem, views, out)
         case Route.NATIVE:
-            return _run_native(plan, views, out)
-
-
-def operand_type(view: ArrayView) -> OperandType:
-    return OperandType(view.data_type, view.dtype, view.shape, view.strides_bytes)
-
-
-def view_out(problem: Problem, out: Any) -> ArrayView:
-    """``out`` as strided memory. Raises TeirError when it cannot hold the result."""
-    view = view_array("out", out)
-    findings = []
-    shape = problem.bound.output_shape
-    if view.kind is Kind.NUMBER or not view.writable:
-        found = "a read-only array" if view.kind is not Kind.NUMBER else type(out).__name__
-        findings.append(at_argument(OUT_WRITABLE, "out", "a writable array", found))
-    if view.shape != shape:
-        findings.append(at_argument(OUT_SHAPE, "out", f"shape {shape}", f"shape {view.shape}"))
-    if view.dtype != problem.out.dtype:
-        expected = f"dtype {problem.out.dtype}"
-        hint = "pass dtype= to compute in the type of out"
-        findings.append(at_argument(OUT_TYPE, "out", expected, f"dtype {view.dtype}", hint))
-    if findings:
-        raise TeirError(tuple(findings))
-    return view
-
-
-def _require_planned(problem: Problem, types: Sequence[OperandType]) -> None:
-    planned = problem.operands
-    if len(types) != len(planned):
-        refuse(PLAN_OPERANDS, "plan", f"{len(planned)} operands", f"{len(types)}")
-    findings = [
-        at_argument(
-            PLAN_OPERANDS,
-            f"operand {place}",
-            f"{wanted.dtype} of shape {wanted.shape}",
-            f"{given.dtype} of shape {given.shape}",
-        )
-        for place, (wanted, given) in enumerate(zip(planned, types, strict=True))
-        if wanted.dtype != given.dtype or wanted.shape != given.shape
-    ]
-    if findings:
-        raise TeirError(tuple(findings))
-
-
-def _require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
-    low, high = out.span_bytes
-    for place, view in enumerate(views):
-        begin, end = view.span_bytes
-        apart = view.address - out.address
-        if begin + apart < high and low < end + apart and _overlaps(view, out):
-            refuse(
-                OUT_APART,
-                "out",
-                "memory apart from the operands",
-                f"bytes shared with operand {place}",
-                "pass a copy of the operand, or leave out away",
-            )
-
-
-def _overlaps(view: ArrayView, out: ArrayView) -> bool:
-    if view.array is None or out.array is None:
-        return True
-    try:
-        return bool(np.shares_memory(view.array, out.array, max_work=_OVERLAP_WORK))  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
-
-
-def _like(views: Sequence[ArrayView]) -> ArrayView:
-    """The operand whose kind the result takes."""
-    return next((view for view in views if view.kind is not Kind.NUMBER), views[0])
-
-
-def _run_native(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
-    assert plan.executable is not None
-    problem = plan.problem
-    result: Any = None
-    if out is None:
-        assert problem.out.data_type is not None
-        try:
-            result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
-        except MemoryError:
-            raise no_room(problem.out) from None
-        target = view_array("out", result)
-    else:
-        target = out
-    keep: list[Any] = []
-    addresses = []
-    assert problem.contraction is not None
-    for view, copied, factor in zip(views, problem.copied, problem.contraction.inputs, strict=True):
-        if not copied:
-            addresses.append(view.address)
-            continue
-        assert view.array is not None
-        copy = np.ascontiguousarray(view.array, factor.tensor.data_type.numpy_dtype())
-        if copy is view.array:
-            copy = copy.copy()
-        keep.append(copy)
-        addresses.append(copy.__array_interface__["data"][0])
-    plan.executable.run_addresses((*addresses, target.address))
-    if out is not None:
-        return out.owner
-    like = _like(views)
-    if like.kind is Kind.TORCH:
-        return result
-    return _finished(result, like)
-
-
-def _finished(result: np.ndarray[Any, Any], like: ArrayView) -> Any:
-    """As NumPy's einsum does, a result without axes is a scalar."""
-    if like.kind is Kind.OTHER:
-        return in_kind(result, like)
-    return result[()] if result.ndim == 0 else result
-
-
-def _run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
-    if out is None:
-        assert problem.out.data_type is not None
-        try:
-            result = new_array(_like(views).kind, problem.bound.output_shape, problem.out.data_type)
-        except MemoryError:
-            raise no_room(problem.out) from None
-        result[...] = 0
-        return result if _like(views).kind is Kind.TORCH else _finished(result, _like(views))
-    out.owner[...] = 0
-    return out.owner
-
-
-def _run_numpy(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
-    problem = plan.problem
-    if len(views) > _MOST_NUMPY_OPERANDS:
-        expected = f"at most {_MOST_NUMPY_OPERANDS} for {problem.out.dtype}"
-        hint = "pass dtype= to compute in a floating-point type"
-        refuse(NUMPY_OPERANDS, "operands", expected, f"{len(views)}", hint)
-    if out is None and plan.indirect is not None and all(_is_plain(view) for view in views):
-        made = plan.indirect([view.owner for view in views])
-        if made is not NotImplemented:
-            return made
-    einsum = problem.bound.einsum
-    number = {index: place for place, index in enumerate(einsum.indices)}
-    arguments: list[Any] = []
-    # Intermediates of a path have no bound that holds; one nest of loops has none.
-    optimize = len(views) > 2 and plan.memory_limit is None
-    for view, term in zip(views, einsum.inputs, strict=True):
-        # A path promotes pair by pair: two factors of bool would meet as bool, whatever dtype says.
-        array = np.asarray(view.array, problem.out.dtype) if optimize else view.array
-        assert array is not None
-        arguments += [array, [number[index] for index in term]]
-    arguments.append([number[index] for index in einsum.output])
-    if out is None:
-        dtype = problem.out.dtype
-        try:
-            result = np.einsum(*arguments, dtype=dtype, casting="unsafe", optimize=optimize)
-            # NumPy gives a view of a single operand that is not summed, whatever type is asked for.
-            is_view = len(views) == 1
-            result = np.array(result, dtype, order="C", copy=True if is_view else None)
-        except MemoryError:
-            raise no_room(problem.out) from None
-        like = _like(views)
-        if like.kind in (Kind.TORCH, Kind.OTHER):
-            return in_kind(result, like)
-        return result[()]
-    np.einsum(
-        *arguments,
-        out=out.array,
-        dtype=problem.out.dtype,
-        casting="unsafe",
-        optimize=optimize,
-    )
-    return out.owner
-
-
-def _is_plain(view: ArrayView) -> bool:
-    return type(view.owner) is np.ndarray
+            return run_native(problem, plan._compiled(), views, out)

@@ -33,8 +33,8 @@ from teir.pipeline.executable import (
 from teir.pipeline.indirect_calls import Indirect, call_on_copies, numpy_call
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
-from teir.pipeline.operand_types import OperandType, contiguous
-from teir.pipeline.plan import Plan, call_plan, operand_type
+from teir.pipeline.operand_types import OperandType, contiguous, operand_type
+from teir.pipeline.plan import Plan, call_plan
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import Problem, Route, state_problem
 from teir.runtime.runtime import current
