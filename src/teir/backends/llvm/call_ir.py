@@ -18,14 +18,13 @@ read where they lie: each call of a function for it would cost a fiftieth of a t
 
 from __future__ import annotations
 
-from teir.backends.llvm.entry_ir import RUN_ENTRY
 from teir.backends.llvm.entry_layout import (
     BYTES_RECORD_BYTES,
-    MOST_OPERANDS,
     TUPLE_COUNT_BYTES,
     TUPLE_ITEMS_BYTES,
     python_function,
 )
+from teir.backends.llvm.entry_run_ir import arguments_room, entry_run
 from teir.backends.llvm.new_result_ir import NEW_RESULT
 
 CALL = "teir_call"
@@ -39,7 +38,7 @@ def emit_call() -> str:
 _CALL_TEXT = f"""
 define ptr @{CALL}(ptr %self, ptr %given, ptr %named) nounwind {{
 entry:
-  %arguments = alloca [{MOST_OPERANDS} x ptr], align 16
+{arguments_room()}
   %record = getelementptr i8, ptr %self, i64 {BYTES_RECORD_BYTES}
   %items = getelementptr i8, ptr %given, i64 {TUPLE_ITEMS_BYTES}
   %count_at = getelementptr i8, ptr %given, i64 {TUPLE_COUNT_BYTES}
@@ -74,24 +73,7 @@ another_name:
   call void %PyErr_Clear()
   br label %otherwise
 take_out:
-  %out_at = getelementptr ptr, ptr %arguments, i64 %count
-  store ptr %out, ptr %out_at
-  br label %take_test
-take_test:
-  %taken = phi i64 [ 0, %take_out ], [ %taken_next, %take ]
-  %more = icmp slt i64 %taken, %count
-  br i1 %more, label %take, label %run
-take:
-  %item_at = getelementptr ptr, ptr %items, i64 %taken
-  %argument = load ptr, ptr %item_at
-  %argument_at = getelementptr ptr, ptr %arguments, i64 %taken
-  store ptr %argument, ptr %argument_at
-  %taken_next = add i64 %taken, 1
-  br label %take_test
-run:
-  %entry_record_at = getelementptr i8, ptr %record, i64 8
-  %entry_record = load ptr, ptr %entry_record_at
-  %has_run = call i1 @{RUN_ENTRY}(ptr %entry_record, ptr %arguments, i64 %wanted)
+{entry_run("%items", "%out", "take_out")}
   br i1 %has_run, label %done, label %otherwise
 done:
 {python_function("Py_IncRef")}

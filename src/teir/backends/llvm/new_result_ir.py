@@ -14,14 +14,13 @@ bytes object that holds the record of `teir.backends.llvm.call_ir`, in which thi
 
 from __future__ import annotations
 
-from teir.backends.llvm.entry_ir import RUN_ENTRY
 from teir.backends.llvm.entry_layout import (
     BYTES_RECORD_BYTES,
-    MOST_OPERANDS,
     NONE_BYTES,
     PYTHON_TABLE,
     python_function,
 )
+from teir.backends.llvm.entry_run_ir import arguments_room, entry_run
 
 KNOWN = "teir_known"
 NEW_RESULT = "teir_new_result"
@@ -60,7 +59,7 @@ decline:
 _NEW_RESULT_TEXT = f"""
 define internal ptr @{NEW_RESULT}(ptr %record, ptr %inputs, i64 %count) nounwind {{
 entry:
-  %arguments = alloca [{MOST_OPERANDS} x ptr], align 16
+{arguments_room()}
 {python_function("PyObject_Call")}
 {python_function("PyErr_Clear")}
 {python_function("Py_DecRef")}
@@ -70,27 +69,10 @@ entry:
   %given = load ptr, ptr %given_at
   %result = call ptr %PyObject_Call(ptr %maker, ptr %given, ptr null)
   %has_room = icmp ne ptr %result, null
+  %wanted = add i64 %count, 1
   br i1 %has_room, label %place, label %failed
 place:
-  %out_at = getelementptr ptr, ptr %arguments, i64 %count
-  store ptr %result, ptr %out_at
-  br label %take_test
-take_test:
-  %taken = phi i64 [ 0, %place ], [ %taken_next, %take ]
-  %more = icmp slt i64 %taken, %count
-  br i1 %more, label %take, label %run
-take:
-  %input_at = getelementptr ptr, ptr %inputs, i64 %taken
-  %input = load ptr, ptr %input_at
-  %argument_at = getelementptr ptr, ptr %arguments, i64 %taken
-  store ptr %input, ptr %argument_at
-  %taken_next = add i64 %taken, 1
-  br label %take_test
-run:
-  %wanted = add i64 %count, 1
-  %entry_record_at = getelementptr i8, ptr %record, i64 8
-  %entry_record = load ptr, ptr %entry_record_at
-  %has_run = call i1 @{RUN_ENTRY}(ptr %entry_record, ptr %arguments, i64 %wanted)
+{entry_run("%inputs", "%result", "place")}
   br i1 %has_run, label %scalar_test, label %drop
 scalar_test:
   %no_index_at = getelementptr i8, ptr %record, i64 48
