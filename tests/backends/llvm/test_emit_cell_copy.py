@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from backends.llvm.test_emit_permute import place
-from backends.llvm.test_emit_stream_copy import span
+from backends.llvm.copy_calls import Permutation, check_copy, place
+from backends.llvm.kernel_calls import HERE, Compiled
 from teir.lower.copy_kernels import CELL_AXES, WALK_AXES, CellCopy, cell_copy_room_bytes
 from teir.target import Isa
 
@@ -26,39 +25,25 @@ def test_cells(isa: Isa, element_bytes: int) -> None:
             tuple(int(extent) for extent in random.choice(EXTENTS, int(random.integers(0, 6))))
             for _ in range(2)
         )
-        check(compiled, kernel, cell, walk, random)
+        drawn = draw(random, cell, walk, element_bytes)
+        check_copy(compiled, kernel, drawn, cell_copy_room_bytes(), random)
 
 
-def check(
-    compiled: Compiled,
-    kernel: CellCopy,
-    cell: tuple[int, ...],
-    walk: tuple[int, ...],
-    random: np.random.Generator,
-) -> None:
-    """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
-    width = kernel.element_bytes
+def draw(
+    random: np.random.Generator, cell: tuple[int, ...], walk: tuple[int, ...], width: int
+) -> Permutation:
     cell_in, walk_in, _ = place(random, (cell, walk), width, width)
     cell_out, walk_out, _ = place(random, (cell, walk), width, width)
-    extents = (*walk, *cell)
-    source_strides, target_strides = (*walk_in, *cell_in), (*walk_out, *cell_out)
-    arguments = (
-        *words(cell, cell_in, cell_out, CELL_AXES),
-        *words(walk, walk_in, walk_out, WALK_AXES),
+    return Permutation(
+        extents=(*walk, *cell),
+        source_strides=(*walk_in, *cell_in),
+        target_strides=(*walk_out, *cell_out),
+        unit_bytes=width,
+        arguments=(
+            *words(cell, cell_in, cell_out, CELL_AXES),
+            *words(walk, walk_in, walk_out, WALK_AXES),
+        ),
     )
-    element = np.dtype(f"V{width}")
-    unaligned = np.full(cell_copy_room_bytes() + 64, 0xFF, np.uint8)
-    room = -(-unaligned.ctypes.data // 64) * 64
-    for edge in Edge:
-        source = Guarded(span(extents, source_strides, width), edge)
-        source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
-        target = Guarded(span(extents, target_strides, width), edge)
-        target.bytes[:] = 0x3C
-        wanted = target.bytes.copy()
-        read = np.ndarray(extents, element, source.bytes.data, 0, source_strides)
-        np.ndarray(extents, element, wanted.data, 0, target_strides)[...] = read
-        compiled.call(kernel, arguments, (source.address, target.address, room))
-        np.testing.assert_array_equal(target.bytes, wanted, str((cell, walk)))
 
 
 def words(

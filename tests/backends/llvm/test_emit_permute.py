@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 import pytest
 
-from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
+from backends.llvm.copy_calls import (
+    Permutation,
+    adjacent,
+    check_copy,
+    draw_side,
+    filled,
+    place,
+)
+from backends.llvm.kernel_calls import HERE, Compiled
 from teir.lower.copy_kernels import PermuteCopy, RunCopy, permute_room_bytes, permute_scratch_bytes
 from teir.target import Isa
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)
-GAPS = (0, 0, 0, 1, 5, 16)
+MOST = 150
+"""Rows, and columns: few enough to be quick."""
 DRAWS = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A permutation: the extents of outer axes, columns and rows, and strides in bytes."""
-
-    extents: tuple[int, ...]
-    source_strides: tuple[int, ...]
-    target_strides: tuple[int, ...]
-    unit_bytes: int
-    arguments: tuple[int, ...]
-
-    def span(self, strides: tuple[int, ...]) -> int:
-        walks = zip(self.extents, strides, strict=True)
-        return sum((extent - 1) * stride for extent, stride in walks) + self.unit_bytes
+ROOM_BYTES = max(map(permute_room_bytes, HERE))
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -46,7 +40,8 @@ def test_squares(isa: Isa, element_bytes: int) -> None:
     compiled = Compiled(kernels, isa)
     for kernel in kernels:
         for _ in range(DRAWS):
-            check(compiled, kernel, draw(random, element_bytes, kernel.lanes, 1), random)
+            drawn = draw(random, element_bytes, kernel.lanes, 1)
+            check_copy(compiled, kernel, drawn, ROOM_BYTES, random)
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -63,29 +58,7 @@ def test_runs(isa: Isa, element_bytes: int) -> None:
         for _ in range(DRAWS):
             run = max(2, kernel.lanes) + int(random.integers(0, 40))
             drawn = draw(random, element_bytes, 1, run)
-            check(compiled, kernel, drawn, random)
-
-
-def check(
-    compiled: Compiled,
-    kernel: PermuteCopy | RunCopy,
-    drawn: Drawn,
-    random: np.random.Generator,
-) -> None:
-    """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
-    element = np.dtype(f"V{drawn.unit_bytes}")
-    unaligned = np.full(max(map(permute_room_bytes, HERE)) + 64, 0xFF, np.uint8)
-    room = -(-unaligned.ctypes.data // 64) * 64
-    for edge in Edge:
-        source = Guarded(drawn.span(drawn.source_strides), edge)
-        source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
-        target = Guarded(drawn.span(drawn.target_strides), edge)
-        target.bytes[:] = 0x3C
-        wanted = target.bytes.copy()
-        read = np.ndarray(drawn.extents, element, source.bytes.data, 0, drawn.source_strides)
-        np.ndarray(drawn.extents, element, wanted.data, 0, drawn.target_strides)[...] = read
-        compiled.call(kernel, drawn.arguments, (source.address, target.address, room))
-        np.testing.assert_array_equal(target.bytes, wanted, str((kernel, drawn)))
+            check_copy(compiled, kernel, drawn, ROOM_BYTES, random)
 
 
 _SHORT_STACK = """
@@ -113,10 +86,10 @@ def test_threads_of_short_stacks_permute_too() -> None:
     assert child.stdout.split() == ["True", "True"]
 
 
-def draw(random: np.random.Generator, width: int, least: int, run: int) -> Drawn:
+def draw(random: np.random.Generator, width: int, least: int, run: int) -> Permutation:
     """Rows and columns of one to three axes, up to two outer axes, in any order with gaps."""
     unit = width * run
-    rows, columns = draw_side(random, least), draw_side(random, least)
+    rows, columns = (draw_side(random, EXTENTS, least, MOST) for _ in range(2))
     outer = tuple(int(extent) for extent in random.integers(1, 4, 2))
     is_dense = bool(random.random() < 0.4) and columns[0] > 1
     rows_in, outer_in, _ = place(random, (rows, outer), unit * prod(columns), width)
@@ -128,29 +101,18 @@ def draw(random: np.random.Generator, width: int, least: int, run: int) -> Drawn
         columns_out, outer_out, _ = place(random, (columns, outer), unit * prod(rows), width)
     tile = draw_tile(random, rows, columns, least, unit, is_dense)
     stream = int(random.random() < 0.7)
-    filled = [(*axes, *[1] * (3 - len(axes))) for axes in (rows, columns)]
-    strides = [(*axes, *[0] * (3 - len(axes))) for axes in (rows_in, columns_out)]
     arguments = (
-        *(*filled[0], *strides[0], *filled[1], *strides[1]),
+        *(*filled(rows, 1), *filled(rows_in, 0), *filled(columns, 1), *filled(columns_out, 0)),
         *(*outer, *outer_in, *outer_out, *tile, stream),
         *(() if run == 1 else (run,)),
     )
-    return Drawn(
+    return Permutation(
         extents=(*outer, *columns, *rows),
         source_strides=(*outer_in, *adjacent(columns, unit), *rows_in),
         target_strides=(*outer_out, *columns_out, *adjacent(rows, unit)),
         unit_bytes=unit,
         arguments=arguments,
     )
-
-
-def draw_side(random: np.random.Generator, least: int) -> tuple[int, ...]:
-    """The extents of up to three axes, together at least ``least`` and few enough to be quick."""
-    while True:
-        count = int(random.integers(1, 4))
-        extents = tuple(int(extent) for extent in random.choice(EXTENTS, count))
-        if least <= prod(extents) <= 150:
-            return extents
 
 
 def draw_tile(
@@ -173,27 +135,3 @@ def draw_tile(
     tile_rows = min(height, max(least, int(random.choice((1, 2, 16, 48, 64)))))
     most = room // (tile_rows + 64 + least)
     return tile_rows, max(least, min(width, most, int(random.integers(least, width + 1)))), 1
-
-
-def place(
-    random: np.random.Generator,
-    sides: tuple[tuple[int, ...], ...],
-    start: int,
-    width: int,
-) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Strides of all axes in a random order of memory, gaps between some; and the end."""
-    axes = [(side, axis) for side, extents in enumerate(sides) for axis in range(len(extents))]
-    random.shuffle(axes)
-    strides: dict[tuple[int, int], int] = {}
-    reach = start + width * int(random.choice(GAPS))
-    for side, axis in axes:
-        strides[side, axis] = reach
-        reach = reach * sides[side][axis] + width * int(random.choice(GAPS))
-    first, second = (
-        tuple(strides[side, axis] for axis in range(len(sides[side]))) for side in range(2)
-    )
-    return first, second, reach
-
-
-def adjacent(extents: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    return tuple(unit * prod(extents[:axis]) for axis in range(len(extents)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 import pytest
 
-from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
-from backends.llvm.test_emit_permute import adjacent, place
+from backends.llvm.copy_calls import check_copy, draw_side, draw_stream
+from backends.llvm.kernel_calls import HERE, Compiled
 from teir.lower.copy_kernels import StreamCopy
 from teir.lower.stream_room import stream_copy_room_bytes
 from teir.target import Isa
@@ -25,9 +23,10 @@ def test_streams(isa: Isa, element_bytes: int) -> None:
     kernel = StreamCopy(element_bytes=element_bytes)
     compiled = Compiled([kernel], isa)
     for _ in range(DRAWS):
-        rows = draw_side(random, 1, 400)
-        columns = draw_side(random, 64 // element_bytes, 150)
-        check(compiled, kernel, rows, columns, random)
+        rows = draw_side(random, EXTENTS, 1, 400)
+        columns = draw_side(random, EXTENTS, 64 // element_bytes, 150)
+        drawn = draw_stream(random, rows, columns, element_bytes)
+        check_copy(compiled, kernel, drawn, stream_copy_room_bytes(), random)
 
 
 @pytest.mark.parametrize("isa", WIDE)
@@ -38,60 +37,8 @@ def test_whole_groups_end_with_the_lines_they_keep(isa: Isa) -> None:
     compiled = Compiled([kernel], isa)
     for rows in (32, 64, 96):
         for columns in (16, 17, 31):
-            check(compiled, kernel, (rows,), (columns,), random)
-
-
-def check(
-    compiled: Compiled,
-    kernel: StreamCopy,
-    rows: tuple[int, ...],
-    columns: tuple[int, ...],
-    random: np.random.Generator,
-) -> None:
-    """Both ends of both operands against pages nobody may touch; gaps must keep their bytes."""
-    width = kernel.element_bytes
-    outer = tuple(int(extent) for extent in random.integers(1, 4, 2))
-    rows_in, outer_in, _ = place(random, (rows, outer), width * prod(columns), width)
-    columns_out, outer_out, _ = place(random, (columns, outer), width * prod(rows), width)
-    extents = (*outer, *columns, *rows)
-    source_strides = (*outer_in, *adjacent(columns, width), *rows_in)
-    target_strides = (*outer_out, *columns_out, *adjacent(rows, width))
-    arguments = (
-        *(*filled(rows, 1), *filled(rows_in, 0), *filled(columns, 1), *filled(columns_out, 0)),
-        *(*outer, *outer_in, *outer_out),
-    )
-    element = np.dtype(f"V{width}")
-    unaligned = np.full(stream_copy_room_bytes() + 64, 0xFF, np.uint8)
-    room = -(-unaligned.ctypes.data // 64) * 64
-    for edge in Edge:
-        source = Guarded(span(extents, source_strides, width), edge)
-        source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
-        target = Guarded(span(extents, target_strides, width), edge)
-        target.bytes[:] = 0x3C
-        wanted = target.bytes.copy()
-        read = np.ndarray(extents, element, source.bytes.data, 0, source_strides)
-        np.ndarray(extents, element, wanted.data, 0, target_strides)[...] = read
-        compiled.call(kernel, arguments, (source.address, target.address, room))
-        np.testing.assert_array_equal(target.bytes, wanted, str((rows, columns, outer)))
-
-
-def span(extents: tuple[int, ...], strides: tuple[int, ...], width: int) -> int:
-    return (
-        sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)) + width
-    )
-
-
-def filled(words: tuple[int, ...], rest: int) -> tuple[int, ...]:
-    return (*words, *[rest] * (3 - len(words)))
-
-
-def draw_side(random: np.random.Generator, least: int, most: int) -> tuple[int, ...]:
-    """The extents of up to three axes, together between ``least`` and ``most``."""
-    while True:
-        count = int(random.integers(1, 4))
-        extents = tuple(int(extent) for extent in random.choice(EXTENTS, count))
-        if least <= prod(extents) <= most:
-            return extents
+            drawn = draw_stream(random, (rows,), (columns,), kernel.element_bytes)
+            check_copy(compiled, kernel, drawn, stream_copy_room_bytes(), random)
 
 
 @pytest.mark.parametrize("isa", WIDE)
