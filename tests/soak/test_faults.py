@@ -14,7 +14,8 @@ from teir.soak import check_cost
 from teir.soak.campaign import Campaign, run_campaign
 from teir.soak.coverage import parts_of
 from teir.soak.drills import DRILLS, drill_one
-from teir.soak.fault_list import FAULTS, Fault
+from teir.soak.fault import Fault
+from teir.soak.fault_list import FAULTS
 from teir.soak.faults import checker_mutants, mutate_one, seed_one
 from teir.soak.figures import Figure, write_figures
 from teir.soak.mutation import mutant_count, mutated
