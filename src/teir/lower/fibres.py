@@ -35,7 +35,8 @@ from teir.lower.slots import (
     round_up,
 )
 from teir.lower.sparse import fibre_of
-from teir.lower.walked import Fibre, Leaf, lower_walked_dots, lower_walked_sum, scaled_end
+from teir.lower.walked import lower_walked_dots, lower_walked_sum, scaled_end
+from teir.lower.walked_fibre import Fibre, Leaf
 from teir.lower.walked_rows import rows_of_block, rows_of_fibre
 from teir.lower.walked_sampled import lower_walked_sampled_sum
 from teir.target import Isa

@@ -16,7 +16,7 @@ from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.walked import Fibre, Leaf
+from teir.lower.walked_fibre import Fibre, Leaf
 from teir.lower.walked_kernels import Follows, WalkedInput, WalkedScatter
 from teir.target import Isa
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from teir.ir.nodes import Axis, Segment
 from teir.lower.kernel_program import Address, KernelNode, SparseLoop, Step, Walk
 from teir.lower.slots import SlotTable
-from teir.lower.walked import Fibre
+from teir.lower.walked_fibre import Fibre
 
 
 def last_cell(axis: str) -> str:

@@ -10,13 +10,13 @@ the order of the fibre.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
-from teir.lower.kernel_program import Address, Call, KernelNode, RunLoop, SparseLoop, Step, Walk
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.walked_fibre import Fibre, Leaf
 from teir.lower.walked_kernels import Follows, WalkedDots, WalkedInput, WalkedSum
 from teir.target import LINE_BYTES, Isa
 
@@ -38,118 +38,6 @@ other operand is gathered: more of this one stays in the third cache.
 ASKED_BYTES = 3 << 20
 """Where requests are what brings lines in time (`Isa.asks_nearest`), sampled rows are asked for
 from this size on: beside a second cache of 2 MiB many of them come from beyond it."""
-
-
-_OUTER = {
-    Follows.NOTHING: Follows.NOTHING,
-    Follows.POSITION: Follows.OUTER_POSITION,
-    Follows.COORDINATE: Follows.OUTER_COORDINATE,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Fibre:
-    """The fibre a kernel walks, and what one position and one coordinate add to slots."""
-
-    extent: int
-    pos: Address
-    pos_type: DataType
-    crd: Address
-    crd_type: DataType
-    positions: tuple[Step, ...]
-    coordinates: tuple[Step, ...]
-    is_deep: bool
-    """True below another compressed level."""
-    above: Fibre | None = None
-    """The fibre of the level above, where a kernel walks both."""
-
-    def move(self, address: Address) -> tuple[Follows, int]:
-        """What moves an operand along the fibre, and by how many bytes."""
-        for follows, steps in (
-            (Follows.POSITION, self.positions),
-            (Follows.COORDINATE, self.coordinates),
-        ):
-            for step in steps:
-                if step.slot == address.slot:
-                    return follows, step.stride_bytes
-        if self.above is None:
-            return Follows.NOTHING, 0
-        follows, stride = self.above.move(address)
-        return _OUTER[follows], stride
-
-    def below(self, above: Fibre) -> Fibre | None:
-        """The fibre with the level above it; None where a kernel cannot walk both."""
-        moved = {step.slot for step in (*above.positions, *above.coordinates)}
-        own = {step.slot for step in (*self.positions, *self.coordinates)}
-        if self.crd.slot in moved or any(slot in moved for slot in own - {self.crd.slot}):
-            return None
-        if above.move(self.pos)[0] is Follows.NOTHING:
-            return None
-        return replace(self, above=above)
-
-    @property
-    def number(self) -> Follows:
-        """What of the level above says which of its fibres this one is."""
-        if self.above is None:
-            return Follows.OUTER_POSITION
-        return _OUTER[self.above.move(self.pos)[0]]
-
-    def in_run(self, bounds: Address, kept: int, stride_bytes: int) -> Fibre:
-        """A run of the fibre, with a slot that has a place for every position."""
-        step = Step(slot=kept, stride_bytes=stride_bytes)
-        positions = (*self.positions, step)
-        return replace(self, pos=bounds, pos_type=DataType.I64, positions=positions)
-
-    def runs(
-        self,
-        size: int,
-        bounds: Address,
-        steps: tuple[Step, ...],
-        body: tuple[KernelNode, ...],
-        first: tuple[KernelNode, ...],
-    ) -> RunLoop:
-        """The fibre walked run by run, the first one by ``first`` where that holds nodes."""
-        return RunLoop(
-            pos=self.pos,
-            pos_type=self.pos_type,
-            size=size,
-            bounds=bounds,
-            steps=steps,
-            body=body,
-            first=first,
-        )
-
-    def loop(self, body: tuple[KernelNode, ...]) -> SparseLoop:
-        """The fibre walked visit by visit."""
-        walk = Walk(
-            pos=self.pos,
-            pos_type=self.pos_type,
-            crd=self.crd,
-            crd_type=self.crd_type,
-            crd_stride_bytes=self.crd_type.width,
-            steps=self.positions,
-        )
-        return SparseLoop(
-            extent=self.extent,
-            walks=(walk,),
-            steps=self.coordinates,
-            index=None,
-            last=None,
-            body=body,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A Contraction below a sparse loop: its axes, operands and types, inputs first."""
-
-    axes: tuple[TileAxis, ...]
-    operands: tuple[Address, ...]
-    in_type: DataType
-    out_type: DataType
-    accumulate: bool
-    chains: int | None = None
-    """Of a sum over the positions of a fibre, where it is formed in chains."""
 
 
 def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ...] | None:
@@ -253,8 +141,8 @@ def _sum_call(
     shift: tuple[int, ...],
     isa: Isa,
 ) -> Call:
-    above = fibre.above
     moves = [fibre.move(address) for address in leaf.operands[:-1]]
+    steps = tuple(step for _, step in moves)
     along_row, along_column = _strides(row, leaf), _strides(column, leaf)
     inputs = tuple(
         WalkedInput(
@@ -264,8 +152,38 @@ def _sum_call(
         )
         for number, (follows, _) in enumerate(moves)
     )
-    steps = tuple(step for _, step in moves)
-    kernel = WalkedSum(
+    above = fibre.above
+    arrays = () if above is None else (above.pos, above.crd)
+    pos_step = 0 if above is None else above.move(fibre.pos)[1]
+    operands = tuple(
+        Address(slot=address.slot, offset_bytes=address.offset_bytes + distance)
+        for address, distance in zip(leaf.operands, shift, strict=True)
+    )
+    return Call(
+        kernel=_sum_kernel(leaf, fibre, block, inputs, steps, isa),
+        operands=(*arrays, fibre.pos, fibre.crd, *operands),
+        arguments=(
+            block.last,
+            int(leaf.accumulate),
+            along_column[-1],
+            pos_step,
+            *steps,
+            *along_column[:-1],
+        ),
+    )
+
+
+def _sum_kernel(
+    leaf: Leaf,
+    fibre: Fibre,
+    block: _Block,
+    inputs: tuple[WalkedInput, ...],
+    steps: tuple[int, ...],
+    isa: Isa,
+) -> WalkedSum:
+    """The kernel of a block; an entry of the fibre moves the inputs ``steps`` bytes on."""
+    above = fibre.above
+    return WalkedSum(
         in_type=leaf.in_type,
         out_type=leaf.out_type,
         pos_type=fibre.pos_type,
@@ -280,24 +198,6 @@ def _sum_call(
         ahead=_AHEAD if _is_far(fibre, inputs, steps) else None,
         chains=leaf.chains,
         adjacent=() if leaf.chains is None else tuple(map(leaf.in_type.width.__eq__, steps)),
-    )
-    arrays = () if above is None else (above.pos, above.crd)
-    pos_step = 0 if above is None else above.move(fibre.pos)[1]
-    operands = tuple(
-        Address(slot=address.slot, offset_bytes=address.offset_bytes + distance)
-        for address, distance in zip(leaf.operands, shift, strict=True)
-    )
-    return Call(
-        kernel=kernel,
-        operands=(*arrays, fibre.pos, fibre.crd, *operands),
-        arguments=(
-            block.last,
-            int(leaf.accumulate),
-            along_column[-1],
-            pos_step,
-            *steps,
-            *along_column[:-1],
-        ),
     )
 
 

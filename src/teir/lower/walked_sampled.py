@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from teir.lower.axes import TileAxis, fuse_any_order
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.walked import ASKED_BYTES, Fibre, Leaf, lies_far
+from teir.lower.walked import ASKED_BYTES, lies_far
+from teir.lower.walked_fibre import Fibre, Leaf
 from teir.lower.walked_kernels import Follows, WalkedSampledSum
 from teir.target import Isa
 
