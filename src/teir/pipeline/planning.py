@@ -34,13 +34,13 @@ from teir.pipeline.indirect_calls import Indirect, call_on_copies, numpy_call
 from teir.pipeline.machine_speeds import machine_of
 from teir.pipeline.memory import checked_limit, require_result_within, threads_within
 from teir.pipeline.operand_types import OperandType, contiguous, operand_type
-from teir.pipeline.plan import Plan, call_plan
+from teir.pipeline.plan import Plan, Replan, call_plan
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import Problem, Route, state_problem
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
 from teir.search.path import find_path
-from teir.search.tree import TreeOptions
+from teir.search.tree import TreeOptions, TreeProgram
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,35 +131,39 @@ def _make_plan(
         return plan_types(subscripts, other, other_out, replace(wishes, makes_result=makes_result))
 
     if problem.contraction is None:
-        if problem.route is Route.NUMPY:
-            _require_numpy_size(subscripts, problem.bound.einsum.indices)
-        require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
-        return Plan(
-            problem=problem,
-            steps=(),
-            decidable=None,
-            chosen=None,
-            executable=None,
-            entry=None,
-            is_callable=False,
-            known=None,
-            indirect=_exact_call(problem, wishes),
-            direct=None,
-            replan=replan,
-            memory_limit=wishes.memory_limit,
-        )
+        return _plan_without_program(problem, wishes, replan)
+    return _plan_of_program(problem, wishes, replan)
+
+
+def _plan_without_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
+    """NumPy computes the result, or it is zeros."""
+    if problem.route is Route.NUMPY:
+        _require_numpy_size(problem.subscripts, problem.bound.einsum.indices)
+    require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
+    return Plan(
+        problem=problem,
+        steps=(),
+        decidable=None,
+        chosen=None,
+        executable=None,
+        entry=None,
+        is_callable=False,
+        known=None,
+        indirect=_exact_call(problem, wishes),
+        direct=None,
+        replan=replan,
+        memory_limit=wishes.memory_limit,
+    )
+
+
+def _plan_of_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
     decidable = _decidable(problem, wishes)
     chosen = chosen_tree(decidable, wishes.tune)
-    tree = chosen.tree
-    threads = thread_count(wishes.threads)
-    executable = compile_program(tree.program, threads=threads)
-    fitting = _fitting_threads(executable, decidable, threads)
-    if fitting != threads:
-        executable = compile_program(tree.program, threads=fitting)
+    executable = _compiled(chosen.tree, decidable, thread_count(wishes.threads))
     _require_inside(executable, problem)
     return Plan(
         problem=problem,
-        steps=tree.steps,
+        steps=chosen.tree.steps,
         decidable=decidable,
         chosen=chosen,
         executable=executable,
@@ -171,6 +175,13 @@ def _make_plan(
         replan=replan,
         memory_limit=wishes.memory_limit,
     )
+
+
+def _compiled(tree: TreeProgram, decidable: Decidable, threads: int) -> Executable:
+    """For as many of these threads as the memory limit leaves scratch for."""
+    executable = compile_program(tree.program, threads=threads)
+    fitting = _fitting_threads(executable, decidable, threads)
+    return executable if fitting == threads else compile_program(tree.program, threads=fitting)
 
 
 def _exact_call(problem: Problem, wishes: Wishes) -> Indirect | None:

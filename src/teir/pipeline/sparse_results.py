@@ -116,10 +116,8 @@ def result_of(
     """What to do with these operands again; None where each call has to convert them."""
     if not problem.has_sparse_result or problem.assignment.accumulates:
         return None
-    sources: list[tuple[int, weakref.ref[Any]]] = []
-    matrices: list[_Matrix] = []
     dense: list[_Dense] = []
-    copied: list[_Copied] = []
+    stored: list[_Stored] = []
     looked: dict[int, tuple[Looked, ...]] = {}
     for number, ((name, one), operand) in enumerate(zip(held.items(), operands, strict=True)):
         if type(operand) is _ndarray and not _is_direct(name, operand, steps):
@@ -127,44 +125,75 @@ def result_of(
         if type(operand) in (_ndarray, *NUMBERS):
             dense.append(_Dense(number, name, _seen(operand)))
             continue
-        if isinstance(operand, Sparse):
-            is_number = not operand.shape
-            if not operand.is_frozen and (is_number or one.array is not operand):
-                return None
-        else:
-            if one.notes or not isinstance(one.array, Sparse):
-                return None
-            parts = tuple(getattr(operand, name, None) for name in _PARTS)
-            arrays = tuple(part for part in parts if isinstance(part, _ndarray))
-            if len(arrays) < len(parts):
-                return None
-            matrices.append(_Matrix(number, tuple(operand.shape), arrays))
-        sources.append((number, weakref.ref(operand)))
-        assert isinstance(one.array, Sparse)
-        if not one.array.is_frozen:
-            factors = _factors(name, steps)
-            copies = [factor.stored for factor in factors if _is_converted(factor, one.array)]
-            if copies:
-                version = _only_version(copies)
-                if version is None:
-                    return None
-                copied.append(_Copied(number, version))
-            if not copies or len(copies) < len(factors):
-                looked[id(operand)] = looked_at(one.array)
+        known = _stored(number, one, operand, _factors(name, steps))
+        if known is None:
+            return None
+        stored.append(known)
+        looked[id(operand)] = known.looked
     live = [step for step in steps if step.scheduled is not None]
     kept = kept_pattern(problem, [pair for step in live for pair in step.terms])
     rows = None if kept is not None else sum_at_once(problem, live)
     return KnownResult(
         problem=problem,
         steps=tuple(_kept(step) for step in steps),
-        sources=tuple(sources),
-        matrices=tuple(matrices),
+        sources=tuple((one.operand, one.source) for one in stored),
+        matrices=tuple(one.matrix for one in stored if one.matrix is not None),
         dense=tuple(dense),
-        copied=tuple(copied),
+        copied=tuple(one.copied for one in stored if one.copied is not None),
         looked=tuple(one for several in looked.values() for one in several),
         kept=kept,
         rows=rows if rows is not None and rows.is_direct else None,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """A sparse operand: how it is known again."""
+
+    operand: int
+    source: weakref.ref[Any]
+    matrix: _Matrix | None
+    copied: _Copied | None
+    looked: tuple[Looked, ...]
+
+
+def _stored(number: int, held: Held, operand: Any, factors: Sequence[Factor]) -> _Stored | None:
+    """``operand``, held as ``held`` and read by ``factors``; None where it has to be converted."""
+    array, matrix = held.array, None
+    if isinstance(operand, Sparse):
+        is_number = not operand.shape
+        if not operand.is_frozen and (is_number or array is not operand):
+            return None
+    else:
+        matrix = _matrix(number, held, operand)
+        if matrix is None:
+            return None
+    assert isinstance(array, Sparse)
+    copies: list[Sparse | None] = []
+    if not array.is_frozen:
+        copies = [factor.stored for factor in factors if _is_converted(factor, array)]
+    version = _only_version(copies)
+    if copies and version is None:
+        return None
+    is_read = not array.is_frozen and (not copies or len(copies) < len(factors))
+    return _Stored(
+        operand=number,
+        source=weakref.ref(operand),
+        matrix=matrix,
+        copied=None if version is None else _Copied(number, version),
+        looked=looked_at(array) if is_read else (),
+    )
+
+
+def _matrix(number: int, held: Held, operand: Any) -> _Matrix | None:
+    """None where its parts are not all that its `Sparse` was made of."""
+    if held.notes or not isinstance(held.array, Sparse):
+        return None
+    parts = tuple(getattr(operand, name, None) for name in _PARTS)
+    arrays = tuple(part for part in parts if isinstance(part, _ndarray))
+    if len(arrays) < len(parts):
+        return None
+    return _Matrix(number, tuple(operand.shape), arrays)
 
 
 def _seen(operand: Any) -> tuple[Any, ...]:

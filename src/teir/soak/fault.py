@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PROGRAMS, BOUNDS, PASSES, EINSUMS, KERNELS = "programs", "bounds", "passes", "einsums", "kernels"
+PROGRAMS, BOUNDS, PASSES, EINSUMS = "programs", "bounds", "passes", "einsums"
 """What catches a fault: a stage of the soak, or else the tests in a directory."""
 
 

@@ -133,22 +133,10 @@ def side_of(
     if boxes is None:
         return None
     boxed = dict(zip(rows, boxes, strict=True)) if is_k else {rows[0]: span // width}
-    if is_k and shares > 1:
-        outer = max((at for at in rows if boxed[at] > 1), key=rows.index, default=rows[-1])
-        # A share is a run of rows, and starts where the pattern of the swizzle does.
-        if boxed[outer] % shares or tile_rows // shares % 8:
-            return None
-        boxed[outer] //= shares
-    boxed[chunk_axis] = chunk
-    found = tensor_map(
-        operand,
-        [
-            MapAxis(name=f"c{one}", extent=axis.extent, stride=axis.strides[at], box=box)
-            for one, axis in enumerate(axes)
-            for box in (boxed.get(one, 1),)
-        ],
-        span,
-    )
+    shared = _shared_boxes(rows, boxed, tile_rows, shares) if is_k else boxed
+    if shared is None:
+        return None
+    found = _map_of(problem, at, {**shared, chunk_axis: chunk}, span)
     if found is None:
         return None
     return Side(
@@ -164,3 +152,27 @@ def side_of(
         chunk=chunk,
         shares=shares,
     )
+
+
+def _shared_boxes(
+    rows: Sequence[int], boxed: dict[int, int], tile_rows: int, shares: int
+) -> dict[int, int] | None:
+    """The boxes of one share of the rows; None where they cannot be cut into ``shares``."""
+    if shares == 1:
+        return boxed
+    outer = max((at for at in rows if boxed[at] > 1), key=rows.index, default=rows[-1])
+    # A share is a run of rows, and starts where the pattern of the swizzle does.
+    if boxed[outer] % shares or tile_rows // shares % 8:
+        return None
+    return {**boxed, outer: boxed[outer] // shares}
+
+
+def _map_of(
+    problem: ContractionProblem, at: int, boxed: dict[int, int], span: int
+) -> tuple[MapParameter, tuple[str, ...]] | None:
+    """The map of operand ``at`` and the coordinates of a box; axes in no box have one index."""
+    axes = [
+        MapAxis(name=f"c{one}", extent=axis.extent, stride=axis.strides[at], box=boxed.get(one, 1))
+        for one, axis in enumerate(problem.axes)
+    ]
+    return tensor_map(problem.operands[at], axes, span)
