@@ -15,6 +15,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes, holds_depth, part_shapes
+from teir.lower.panel_lines import PanelWalk
 from teir.target import PAGE_BYTES, Isa
 
 _CHAINS = 8
@@ -98,11 +99,13 @@ def choose_blocking(
     most: int | None = None,
     flushes: bool = False,
     parts: bool = False,
+    a_step_bytes: int = 0,
 ) -> Blocking:
     """The cheapest blocking of a ``rows`` x ``columns`` tile reduced over ``depth`` products.
 
     No block has more than ``most`` columns; with ``parts`` as `GemmBlock` blocks have pairs of
-    vectors, but for a vector left over. The cost of a block per reduction step is the largest
+    vectors, but for a vector left over. ``a_step_bytes``: from one step of the sum to the next in
+    rows of A that are adjacent, else 0. The cost of a block per reduction step is the largest
     of its multiply-adds, its loads and the latency bound; each call adds what starts and ends it.
     Where loads are no faster than multiply-adds, they do not hide: a step costs both.
     """
@@ -116,6 +119,7 @@ def choose_blocking(
         isa.multiplies_twice_a_cycle and in_type in (DataType.FP32, DataType.FP64),
         parts,
     )
+    walk = PanelWalk(depth, a_step_bytes, in_type.width) if a_step_bytes > 0 else None
     best: tuple[float, int, int] | None = None
     masked = rows % lanes > 0
     shapes = part_shapes(isa) if parts else block_shapes(isa, in_type, out_type, flushes, masked)
@@ -123,7 +127,9 @@ def choose_blocking(
         if height > vectors or width > columns or (most is not None and width > most):
             continue
         cost = _cost(vectors - (vectors % 2 if parts else 0), columns, height, width, steps)
-        if streams:
+        if streams and steps.loads_show and walk is not None:
+            cost += walk.cost(_pieces(vectors, height), _pieces(columns, width))
+        elif streams:
             line = _LINE_AT_TWICE if steps.loads_show else 1
             cost += line * _traffic(tile, height * lanes, width)
         if holds_depth(1, 1, depth):
@@ -194,6 +200,10 @@ def _cost(vectors: int, columns: int, height: int, width: int, steps: _Steps) ->
             ends = _CALL_COST + products * products / _IN_FLIGHT
             total += tall.count * wide.count * (steps.cost(tall.size, wide.size) + ends)
     return total
+
+
+def _pieces(length: int, largest: int) -> list[tuple[int, int]]:
+    return [(cut.size, cut.count) for cut in _even_cuts(length, largest)]
 
 
 def _cuts_in_pairs(vectors: int, height: int) -> Iterator[Cut]:

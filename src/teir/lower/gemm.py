@@ -6,6 +6,7 @@ Blocks stand in loops over cuts of rows and of columns; which axes those are say
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import msgspec
 from msgspec.structs import replace
@@ -57,9 +58,7 @@ def lower_gemm(
         whole = tile_product(tile, axes, operands, inside, isa, room)
         if whole is not None:
             return _around(whole, axes.loops, [address.slot for address in operands])
-    depth = 1
-    for axis in inside:
-        depth *= axis.extent
+    depth = prod(axis.extent for axis in inside)
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     has_parts = not outside and takes_parts(tile, axes, lanes, depth, isa)
     parts_room = room if has_parts else None
@@ -73,6 +72,7 @@ def lower_gemm(
         most_columns(axes.columns.strides[1]),
         tile.flushes,
         parts_room is not None,
+        axes.adjacent_step(inside, tile.in_type),
     )
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
     if parts_room is not None:

@@ -8,8 +8,11 @@ input is in1, the inputs are swapped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
 from teir.lower.contraction_tile import ContractionTile
 
@@ -24,6 +27,12 @@ class GemmAxes(msgspec.Struct, frozen=True, gc=False):
     columns: TileAxis
     loops: tuple[TileAxis, ...]
     swapped: bool
+
+    def adjacent_step(self, reductions: Sequence[TileAxis], in_type: DataType) -> int:
+        """Bytes from one step of the longest reduction to the next in adjacent rows, or 0."""
+        if self.lanes.strides[0] != in_type.width or not reductions:
+            return 0
+        return max(reductions, key=lambda axis: axis.extent).strides[0]
 
 
 def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
