@@ -17,6 +17,9 @@ from teir.arrays.sparse import Sparse
 from teir.errors import TeirError
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
+HERMITIAN = "%%MatrixMarket matrix coordinate complex hermitian\n"
+SKEW = HEAD.replace("general", "skew-symmetric")
+SYMMETRIC = HEAD.replace("general", "symmetric")
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -84,7 +87,7 @@ def test_archives(tmp_path: Path) -> None:
         ("m.mtx", HEAD, "TEIR682", "sizes"),
         ("m.mtx", HEAD + "2 x 1\n", "TEIR682", "line 2"),
         ("m.mtx", HEAD.replace("real", "quaternion") + "1 1 0\n", "TEIR682", "line 1"),
-        ("m.mtx", HEAD.replace("general", "symmetric") + "1 2 0\n", "TEIR682", "square"),
+        ("m.mtx", SYMMETRIC + "1 2 0\n", "TEIR682", "square"),
         ("m.mtx", HEAD + "2 2 2\n1 1 3\n", "TEIR683", "expected 2 entries"),
         ("m.mtx", HEAD + "2 2 1\n1 1 3\n2 2 2\n", "TEIR683", "line 4"),
         ("m.mtx", HEAD + "2 2 1\n0 1 3\n", "TEIR683", "line 3"),
@@ -93,6 +96,9 @@ def test_archives(tmp_path: Path) -> None:
         ("m.mtx", HEAD + "2 2 1\n1 1.5 2\n", "TEIR683", "line 3"),
         ("m.mtx", HEAD + "2 2 1\n1 1\n", "TEIR683", "line 3"),
         ("m.mtx", HEAD + "2 2 2\n1 1 1 1\n1 1\n", "TEIR683", "line 3"),
+        ("m.mtx", SKEW + "2 2 1\n2 2 3\n", "TEIR683", "line 3"),
+        ("m.mtx", HERMITIAN + "2 2 2\n2 1 1 4\n2 2 3 1\n", "TEIR683", "a real number"),
+        ("m.mtx", SYMMETRIC + "2 2 2\n2 1 3\n1 2 3\n", "TEIR683", "line 4"),
         ("t.tns", "", "TEIR683", "at least one"),
         ("t.tns", "1\n", "TEIR683", "line 1"),
         ("t.tns", "1 1 2\n0 1 2\n", "TEIR683", "line 2"),
@@ -120,6 +126,18 @@ def test_a_wrong_shape_is_refused(tmp_path: Path) -> None:
         with pytest.raises(TeirError) as caught:
             Sparse.from_file(path, shape=shape)
         assert caught.value.findings[0].code == "TEIR683"
+
+
+def test_a_file_of_another_shape_than_asked_for_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.mtx", HEAD + "2 2 1\n1 1 3\n")
+    assert Sparse.from_file(path, shape=(2, 2)).shape == (2, 2)
+    with pytest.raises(TeirError, match=r"TEIR671 at .*: expected shape \(3, 2\), as asked for"):
+        Sparse.from_file(path, shape=(3, 2))
+
+
+def test_the_upper_side_of_a_symmetric_matrix_will_do(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.mtx", SYMMETRIC + "2 2 1\n1 2 3\n")
+    np.testing.assert_array_equal(Sparse.from_file(path).to_dense(), [[0, 3], [3, 0]])
 
 
 def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

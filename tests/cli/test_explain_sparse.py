@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli.command_line import Teir
@@ -48,6 +49,7 @@ def test_a_format_of_the_output_asks_for_a_sparse_result(teir: Teir) -> None:
     [
         (("--format", "B:ds", "--sizes", "i=4,j=5,k=2,l=2"), "TEIR805", "--sizes jpos="),
         (("--format", "X:ds", "--sizes", SIZES), "TEIR818", "'X'"),
+        (("--format", "B:ds", "--sizes", "i=4,j=5,jpos=6,k=2,l=2"), "TEIR805", "at most 5"),
         (("--format", "B:dss", "--sizes", SIZES), "TEIR818", "2 levels"),
         (("--sizes", "i=4,q=2"), "TEIR805", "'q'"),
         (("--sizes", "i=4"), "TEIR805", "--sizes l="),
@@ -63,6 +65,15 @@ def test_a_wrong_option_is_refused(
     assert done.code != 0
     assert code in done.err
     assert words in done.err
+
+
+def test_a_file_of_another_rank_is_refused(teir: Teir, tmp_path: Path) -> None:
+    file = tmp_path / "b.npy"
+    np.save(file, np.ones(5, np.float32))
+    done = teir("explain", EXPRESSION, "--operand", f"B={file}", "--sizes", SIZES)
+    assert done.code == 2
+    assert "TEIR802 at --operand B: expected a tensor of 2 axes" in done.err
+    assert "shape (5,)" in done.err
 
 
 def test_formats_are_for_index_notation(teir: Teir) -> None:

@@ -51,6 +51,7 @@ def test_reading_ends_in_a_value_or_in_findings(text: str) -> None:
         ("ij,j.k", "TEIR602", 5),
         ("i. ..", "TEIR602", 2),
         ("...i...", "TEIR602", 5),
+        ("....i", "TEIR602", 4),
         ("ij->i->j", "TEIR603", 6),
         ("ij->->", "TEIR603", 5),
         ("i-j", "TEIR603", 2),
@@ -69,6 +70,25 @@ def test_a_second_arrow_is_one_finding() -> None:
     with pytest.raises(TeirError, match="found a second arrow") as caught:
         parse_subscripts("ij,jk->ik->k")
     assert len(caught.value.findings) == 1
+
+
+def test_a_fourth_dot_is_no_second_ellipsis() -> None:
+    with pytest.raises(TeirError, match="found a dot that is not part of one"):
+        parse_subscripts("....i")
+
+
+def test_brackets_are_one_finding_that_names_the_other_languages() -> None:
+    with pytest.raises(TeirError) as caught:
+        parse_subscripts("A[i,l] B[i,j]")
+    (finding,) = caught.value.findings
+    assert finding.place == TextPlace(line=1, column=2)
+    assert finding.hint is not None
+    assert "index notation has an '='" in finding.hint
+
+
+def test_another_arrow_is_named_where_a_term_is_too_long() -> None:
+    with pytest.raises(TeirError, match="an arrow is written '->'"):
+        bind_shapes(parse_subscripts("ij,jk→ik"), [(3, 4), (4, 5)])
 
 
 def test_the_caret_stands_under_the_character() -> None:

@@ -123,6 +123,11 @@ def test_a_mistake_is_found_where_it_is(old: str, new: str, code: str) -> None:
     assert faults(marked.replace("^", "")) == [(code, *place)]
 
 
+def test_guards_are_joined_by_and() -> None:
+    with pytest.raises(TeirError, match="expected `and`, or the end of the line, found `or`"):
+        parse_program(TEXT.replace("first(a)", "first(a) or last(a)"))
+
+
 def test_all_mistakes_are_found_at_once() -> None:
     text = (
         TEXT.replace("FP32\naxis", "FP33\naxis").replace("b = 8", "b 8").replace("over a", "in a")

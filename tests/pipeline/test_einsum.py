@@ -551,6 +551,8 @@ def test_a_plan_of_shapes() -> None:
     np.testing.assert_array_equal(made(a, b), a @ b)
     assert teir.plan("i->", (3,))(np.ones(3)) == 3
     assert code_of(lambda: teir.plan("i->", (-1,))) == "TEIR616"
+    assert code_of(lambda: teir.plan("ij->", (3, 4.0))) == "TEIR616"
+    assert teir.plan("ij->", ((3.0, 4.0), (1.0, 2.0)))([[1.0, 2.0], [3.0, 4.0]]) == 10
 
 
 def test_a_plan_refuses_other_arrays() -> None:

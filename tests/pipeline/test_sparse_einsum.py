@@ -319,6 +319,13 @@ def test_refusals(call: Any, code: str) -> None:
     assert code_of(call) == code
 
 
+def test_a_tensor_named_twice_is_one_operand() -> None:
+    square = scipy_sparse.csr_array(np.eye(4))
+    with pytest.raises(TeirError, match="expected 1 operand: B, found 2") as caught:
+        teir.einsum("A[i,l] = B[i,j] * B[j,l]", square, square)
+    assert caught.value.findings[0].hint == "a tensor named more than once is one operand"
+
+
 def test_a_binsparse_array_needs_no_shape() -> None:
     matrix = scipy_sparse.csr_array(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]))
 

@@ -59,15 +59,15 @@ def dense_format(rank: int) -> Format:
 
 def parse_format(text: str, argument: str = "format") -> Format:
     """``"ds"`` or ``"ds:1,0"`` as a value. Raises TeirError at ``argument``."""
-    letters, _, order = text.partition(":")
+    letters, colon, order = text.partition(":")
     known = {level.value: level for level in Level}
     if not all(letter in known for letter in letters):
         raise _refusal(argument, text)
     levels = tuple(known[letter] for letter in letters)
-    words = [word.strip() for word in order.split(",")] if order else []
+    words = [word.strip() for word in order.split(",")] if colon else []
     if not all(word.isdecimal() for word in words):
         raise _refusal(argument, text)
-    mode_order = tuple(map(int, words)) if order else tuple(range(len(levels)))
+    mode_order = tuple(map(int, words)) if colon else tuple(range(len(levels)))
     if sorted(mode_order) != list(range(len(levels))):
         raise _refusal(argument, text)
     return Format(levels=levels, mode_order=mode_order)

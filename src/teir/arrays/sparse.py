@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.levels import Format, Level, parse_format
+from teir.arrays.levels import FORMAT, Format, Level, parse_format
 from teir.arrays.sparse_checks import require_levels
-from teir.arrays.sparse_rules import COORDINATES, SHAPE, VALUES
+from teir.arrays.sparse_rules import COORDINATES, INDEX_TYPE, SHAPE, VALUES
 from teir.arrays.sparse_storage import (
     Compressed,
     Stored,
@@ -86,10 +86,10 @@ class Sparse:
         expected = f"a mapping from {sorted(wanted)}, the compressed levels, to (pos, crd)"
         if not isinstance(indices, Mapping) or set(indices) != wanted:
             found = f"keys {list(indices)}" if isinstance(indices, Mapping) else repr(indices)
-            refuse(SHAPE, "indices", expected, found)
+            refuse(INDEX_TYPE, "indices", expected, found)
         for pair in indices.values():
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                refuse(SHAPE, "indices", expected, repr(pair))
+                refuse(INDEX_TYPE, "indices", expected, repr(pair))
         stored = tuple(
             Compressed(pos=np.asarray(indices[n][0]), crd=np.asarray(indices[n][1]))
             if n in wanted
@@ -130,7 +130,8 @@ class Sparse:
     ) -> Sparse:
         """From a Matrix Market (.mtx), FROSTT (.tns) or .npz file; the first two .gz too.
 
-        ``shape`` is needed where the file does not say it and the largest coordinates do not tell.
+        ``shape`` is needed where the file does not say it and the largest coordinates do not tell;
+        a file that says another one is refused.
         Raises TeirError with the offending line.
         """
         from teir.arrays.sparse_files import read_file
@@ -300,12 +301,12 @@ def checked_format(levels: str | None, mode_order: Sequence[int] | None, rank: i
     """Levels and order as a value; by default dense, then compressed. Raises TeirError."""
     letters = ("s" if rank == 1 else "d" + "s" * (rank - 1))[:rank] if levels is None else levels
     if not isinstance(letters, str):
-        refuse(SHAPE, "levels", "a text such as 'dss'", repr(levels))
+        refuse(FORMAT, "levels", "a text such as 'dss'", repr(levels))
     if mode_order is not None:
         letters = f"{letters}:{_order_text(mode_order, rank)}"
     fmt = parse_format(letters if rank else "", "levels")
     if len(fmt.levels) != rank:
-        refuse(SHAPE, "levels", f"{rank} levels, one per axis", repr(letters))
+        refuse(FORMAT, "levels", f"{rank} levels, one per axis", repr(letters))
     return fmt
 
 
@@ -313,7 +314,7 @@ def _order_text(mode_order: Sequence[int], rank: int) -> str:
     try:
         return ",".join(str(index(mode)) for mode in mode_order)
     except TypeError:
-        refuse(SHAPE, "mode_order", f"the axes 0 to {rank - 1} in any order", repr(mode_order))
+        refuse(FORMAT, "mode_order", f"the axes 0 to {rank - 1} in any order", repr(mode_order))
 
 
 def as_values(values: Any, name: str = "values") -> Array:

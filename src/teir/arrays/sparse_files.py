@@ -19,7 +19,7 @@ import numpy as np
 
 from teir.arrays.sparse_checks import level_findings
 from teir.arrays.sparse_files_text import LONGEST_LINE, read_matrix_market, read_tns
-from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE
+from teir.arrays.sparse_rules import ARCHIVE, FILE, FILE_SIZE, SHAPE
 from teir.arrays.sparse_storage import Compressed
 from teir.errors import TeirError, refuse
 
@@ -33,7 +33,17 @@ _CHUNK = 1 << 20
 
 
 def read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
-    """The elements of a file, by its ending. Raises TeirError with the offending line."""
+    """The elements of a file, by its ending, of the ``shape`` asked for.
+
+    Raises TeirError with the offending line.
+    """
+    elements = _read_file(path, shape)
+    if shape is not None and elements[-1] != shape:
+        refuse(SHAPE, str(path), f"shape {shape}, as asked for", f"shape {elements[-1]}")
+    return elements
+
+
+def _read_file(path: str | Path, shape: tuple[int, ...] | None) -> Elements:
     if not isinstance(path, (str, os.PathLike)):
         refuse(FILE, "path", "the path of a file", type(path).__name__)
     name = str(path)

@@ -51,6 +51,7 @@ def read_matrix_market(name: str, chunks: Iterable[bytes]) -> Elements:
         table = lines.table(width, sizes[2])
         coords = lines.coordinates(table[:, :2], shape)
         values = _numbers(table[:, 2:])
+    lines.require_symmetry(coords, values, symmetry)
     return _mirrored(coords, symmetry), *_tail(coords, values, symmetry, shape)
 
 
@@ -250,6 +251,31 @@ class _Lines:
         found = f"{table[entry, axis]:.17g}"
         hint = "coordinates of files count from 1" if table[entry, axis] == 0 else None
         refuse(ENTRY, where, f"a coordinate from 1 {upper} for axis {axis}", found, hint)
+
+    def require_symmetry(self, coords: Array, values: Array, symmetry: str) -> None:
+        """Entries of one triangle, and a diagonal that is its own mirror image."""
+        if symmetry == "general":
+            return
+        row, column = coords
+        above = row < column
+        if above.any() and (row > column).any():
+            entry = int(np.argmax(above))
+            found = f"{row[entry] + 1} {column[entry] + 1} above it"
+            self._refuse_entry(entry, f"entries on one side of the diagonal of a {symmetry}", found)
+        match symmetry:
+            case "skew-symmetric":
+                wrong, kind = values != 0, "0"
+            case "hermitian":
+                wrong, kind = values.imag != 0, "a real number"
+            case _:
+                return
+        wrong &= row == column
+        if wrong.any():
+            entry = int(np.argmax(wrong))
+            self._refuse_entry(entry, f"{kind} on the diagonal of a {symmetry}", f"{values[entry]}")
+
+    def _refuse_entry(self, entry: int, expected: str, found: str) -> Never:
+        refuse(ENTRY, f"{self._name}, line {self.number_of(entry)}", f"{expected} matrix", found)
 
     def coordinates(self, table: Array, shape: tuple[int, ...]) -> Array:
         """Coordinates from 0 on, one row per axis."""

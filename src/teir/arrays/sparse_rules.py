@@ -14,7 +14,8 @@ COORDINATES = Rule(
 )
 SHAPE = Rule(
     code="TEIR671",
-    sentence="A shape has an extent from 0 to 2^62 per axis, and blocks divide the extents.",
+    sentence="A shape has an extent from 0 to 2^62 per axis, and blocks divide the extents; a file "
+    "that says its shape has the one asked for.",
     source=_SOURCE,
 )
 POINTERS = Rule(
@@ -31,7 +32,8 @@ INDICES = Rule(
 )
 INDEX_TYPE = Rule(
     code="TEIR674",
-    sentence="Index arrays are contiguous vectors of int32 or int64 in the machine's byte order.",
+    sentence="Every compressed level has index arrays (pos, crd): contiguous vectors of int32 or "
+    "int64 in the machine's byte order.",
     source="docs/safety.md G11",
 )
 VALUES = Rule(
@@ -71,7 +73,7 @@ HEADER = Rule(
 ENTRY = Rule(
     code="TEIR683",
     sentence="An entry is one coordinate from 1 on per axis, inside the shape, and a finite "
-    "number; there are as many entries as the file says.",
+    "number; there are as many entries as the file says, none that contradicts its symmetry.",
     source="Matrix Market exchange formats; FROSTT file format",
 )
 ARCHIVE = Rule(

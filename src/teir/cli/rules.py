@@ -87,11 +87,13 @@ class ExitCode(IntEnum):
 
 
 def exit_code(error: TeirError) -> ExitCode:
-    """UNUSABLE where the input is no program or an argument is wrong, else FINDINGS."""
+    """UNUSABLE where the input is no program, an argument or an operand wrong; else FINDINGS."""
     from teir.expr.index_notation_rules import RULES as INDEX_NOTATION_RULES
     from teir.expr.rules import RULES as EXPRESSION_RULES
+    from teir.ir.check.bounds import IN_BOUNDS
 
-    unusable = {*NOT_A_PROGRAM, *EXPRESSION_RULES, *INDEX_NOTATION_RULES}
+    # A program alone is never out of bounds: an operand that was given is too short.
+    unusable = {*NOT_A_PROGRAM, IN_BOUNDS, *EXPRESSION_RULES, *INDEX_NOTATION_RULES}
     if any(
         finding.rule in unusable or isinstance(finding.place, ArgumentPlace)
         for finding in error.findings

@@ -85,7 +85,11 @@ def _symbols(
         if number <= 0 or (name in assignment.indices and number != int(number)):
             refuse(SIZES, "--sizes", f"a positive number for {name}", f"{number:g}")
     for name, array in given.items():
-        for index, extent in zip(assignment.inputs[name].indices, array.shape, strict=False):
+        access = assignment.inputs[name]
+        if len(array.shape) != len(access.indices):
+            expected = f"a tensor of {len(access.indices)} axes for {access}"
+            refuse(OPERAND_OPTION, f"--operand {name}", expected, f"shape {array.shape}")
+        for index, extent in zip(access.indices, array.shape, strict=True):
             symbols.setdefault(index, float(extent))
     missing = [index for index in assignment.indices if index not in symbols]
     if missing:
@@ -120,7 +124,9 @@ def _drawn(
             hint = f"--sizes {index}{FIBRE}=…"
             expected = f"the mean fibre length of {index}, which {access.tensor} compresses"
             refuse(SIZES, "--sizes", expected, "none", hint)
-        positions *= min(length, shape[mode])
+        if length > shape[mode]:
+            refuse(SIZES, "--sizes", f"at most {shape[mode]} for {index}{FIBRE}", f"{length:g}")
+        positions *= length
         counts.append(round(positions))
     require_memory([(round(positions), 2)], data_type)
     stand_in = StandIn(shape=shape, dtype=data_type.numpy_dtype(), format=fmt, counts=tuple(counts))

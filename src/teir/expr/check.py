@@ -20,6 +20,7 @@ from teir.expr.rules import (
 )
 
 _HIDDEN = "..."
+_ARROW = "→"
 
 
 class BoundEinsum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,6 +101,8 @@ def _rank_findings(text: str, number: int, term: Term, shape: tuple[int, ...]) -
     if symbols == rank or (symbols < rank and term.ellipsis is not None):
         return []
     hint = "add an ellipsis '...' for the other axes" if symbols < rank else None
+    if _ARROW in term.symbols:
+        hint = f"an arrow is written '->'; {_ARROW!r} is a subscript as every character is"
     found = f"{symbols} in the term {str(term)!r}"
     plural = "" if rank == 1 else "s"
     expected = f"{rank} subscript{plural} for operand {number} of shape {shape}"

@@ -19,6 +19,10 @@ _PLAIN = re.compile("[A-Za-z]*(?:,[A-Za-z]*)*(?:->[A-Za-z]*)?")
 _BLANKS = " \t\n\r\f\v"
 _FIRST_FREE = 0xC0
 _SURROGATES = range(0xD800, 0xE000)
+_BRACKETS = (
+    "index notation has an '=': A[i,l] = B[i,j] * C[j,l]; a tree begins with a bracket: "
+    "[i,j],[j,l]->[i,l]"
+)
 
 
 def parse_expression(text: str) -> Subscripts:
@@ -82,7 +86,9 @@ def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Ter
             place += 3
             continue
         if not is_symbol(character):
-            findings.append(_character_finding(text, place, ellipsis))
+            finding = _character_finding(text, place, ellipsis)
+            if finding.hint is None or all(one.hint != finding.hint for one in findings):
+                findings.append(finding)
             place += next((len(word) for word in ("...", "->") if text.startswith(word, place)), 1)
             continue
         symbols.append(character)
@@ -94,12 +100,15 @@ def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Ter
 def _character_finding(text: str, place: int, ellipsis: int | None) -> Finding:
     match text[place]:
         case ".":
-            found = "a second ellipsis" if ellipsis is not None else "a dot that is not part of one"
+            is_second = ellipsis is not None and text.startswith("...", place)
+            found = "a second ellipsis" if is_second else "a dot that is not part of one"
             return at_character(ELLIPSIS, text, place, "one ellipsis '...' in a term", found)
         case "-" | ">" | ",":
             is_arrow = text.startswith("->", place)
             found = "a second arrow" if is_arrow else repr(text[place])
             return at_character(ARROW, text, place, "one arrow '->', then one output term", found)
+        case "[" | "]":
+            return at_character(CHARACTER, text, place, "a letter", repr(text[place]), _BRACKETS)
         case character:
             return at_character(CHARACTER, text, place, "a letter", repr(character))
 

@@ -252,6 +252,8 @@ def read_guard(cursor: Cursor, references: References) -> tuple[GuardTerm, ...]:
     terms = [_guard_term(cursor, references)]
     while cursor.skip("and"):
         terms.append(_guard_term(cursor, references))
+    if cursor.token == "or":
+        raise cursor.error("`and`, or the end of the line")
     return tuple(terms)
 
 

@@ -264,6 +264,8 @@ def _usual(optimize: Any, memory_limit: int | None, deterministic: str) -> dict[
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
     if not isinstance(given, tuple) or not all(hasattr(item, "__index__") for item in given):
+        if isinstance(given, tuple) and not any(hasattr(item, "__len__") for item in given):
+            refuse(SHAPES, f"operand {place}", "a shape of integers, or an array", repr(given))
         return operand_type(view_array(f"operand {place}", given))
     shape = tuple(int(extent) for extent in given)
     if any(extent < 0 for extent in shape):

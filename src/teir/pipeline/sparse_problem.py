@@ -84,8 +84,11 @@ def hold_all(assignment: Assignment, operands: Sequence[Any]) -> dict[str, Held]
     """Every operand by the name of its tensor. Raises TeirError."""
     names = tuple(assignment.inputs)
     if len(names) != len(operands):
-        expected = f"{len(names)} operands: {', '.join(names)}"
-        refuse(SPARSE_OPERANDS, "operands", expected, f"{len(operands)}")
+        plural = "" if len(names) == 1 else "s"
+        expected = f"{len(names)} operand{plural}: {', '.join(names)}"
+        uses = sum(len(product.factors) for product in assignment.products)
+        hint = "a tensor named more than once is one operand" if uses == len(operands) else None
+        refuse(SPARSE_OPERANDS, "operands", expected, f"{len(operands)}", hint)
     findings: list[Finding] = []
     held: dict[str, Held] = {}
     for name, value in zip(names, operands, strict=True):
