@@ -41,6 +41,7 @@ from teir.ir.nodes import (
     Segment,
     Tensor,
 )
+from teir.ir.part_windows import Window, windows_of
 from teir.ir.subnormals import flushes_subnormals
 from teir.ir.tile_arithmetic import Tile, combine, contract, convert
 
@@ -133,18 +134,23 @@ class _Run:
             tensor.name: _scratch_memory(program, tensor, memory) for tensor in _scratch(program)
         }
         self._order = order
+        self._window: Window | None = None
 
     def run(self) -> None:
         self._undefine(self._program.scratch)
+        types = {name: one.data_type for name, one in self._memory.items()}
         for root in self._program.roots:
-            self._enter(root, ())
+            for window in windows_of(root, self._axes, self._primitives, types):
+                self._window = window
+                self._enter(root, ())
 
     def _enter(self, node: Node, path: _Path) -> None:
         if not all(_holds(term, path) for term in node.guard):
             return
         match node:
             case InvocationNode():
-                self._invoke(self._primitives[node.primitive], path)
+                if self._window is None or self._window.runs(node):
+                    self._invoke(self._primitives[node.primitive], path)
             case IterationNode():
                 self._iterate(node, path)
             case _:
@@ -152,6 +158,10 @@ class _Run:
 
     def _iterate(self, node: IterationNode, path: _Path) -> None:
         visits = list(self._visits(self._axes[node.axis], path))
+        window = self._window
+        if window is not None and window.chooses_fibres(node):
+            walked = self._axes[window.nest.walk.axis]
+            visits = [one for one in visits if any(self._visits(walked, (*path, one)))]
         if node.policy is Policy.PARALLEL:
             self._order.shuffle(visits)
         child = node.children[0]
@@ -176,6 +186,8 @@ class _Run:
         shared = [c for c in levels[0] if all(c in level for level in levels[1:])]
         if len(levels) > 1:
             shared.sort()
+        if self._window is not None and self._window.cuts(axis):
+            shared = [c for c in shared if c in self._window.coordinates]
         for number, coordinate in enumerate(shared):
             positions = {
                 tensor: level[coordinate]

@@ -42,6 +42,10 @@ class Context(msgspec.Struct, frozen=True):
     siblings: Callable[[Sequence[Node], Path, Context], tuple[KernelNode, ...]]
     """How the children of a node are lowered."""
     turned: dict[str, Turned]
+    parted: dict[str, int]
+    """Of primitives whose fibres may be walked in parts: the coordinates of a part."""
+    is_part: bool = False
+    """Whether a part of the fibres is what is lowered."""
 
 
 class Path(msgspec.Struct, frozen=True, gc=False):

@@ -36,6 +36,7 @@ from teir.lower.kernels import (
     TileProduct,
 )
 from teir.lower.walked_kernels import (
+    FibreParts,
     WalkedDots,
     WalkedRows,
     WalkedSampledSum,
@@ -115,6 +116,8 @@ def _steps(call: Call) -> float:
         case WalkedScatter():
             rows = call.arguments[-1] if kernel.has_rows else 1
             return USUAL_FIBRE * (1 + kernel.vectors) * rows
+        case FibreParts():
+            return USUAL_FIBRE * call.arguments[0]
         case WalkedDots():
             steps = USUAL_FIBRE * (4 + 2 * kernel.vectors)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)

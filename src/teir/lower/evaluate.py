@@ -25,6 +25,7 @@ from teir.lower.copy_kernels import (
     TransposeCopy,
 )
 from teir.lower.evaluate_memory import Bytes, Memory
+from teir.lower.evaluate_parts import fibre_parts
 from teir.lower.kernel_program import (
     BlockLoop,
     Call,
@@ -54,7 +55,13 @@ from teir.lower.kernels import (
     RowSweep,
     TileProduct,
 )
-from teir.lower.walked_kernels import WalkedDots, WalkedSampledSum, WalkedScatter, WalkedSum
+from teir.lower.walked_kernels import (
+    FibreParts,
+    WalkedDots,
+    WalkedSampledSum,
+    WalkedScatter,
+    WalkedSum,
+)
 
 POISON = 0xFF
 
@@ -230,6 +237,8 @@ class _Machine:
                 walked.walked_sampled_sum(self.memory, call.kernel, call)
             case WalkedScatter():
                 walked.walked_scatter(self.memory, call.kernel, call)
+            case FibreParts():
+                fibre_parts(self.memory, call.kernel, call)
             case TransposeCopy():
                 tiles.transpose_copy(self.memory, call.kernel, call)
             case PermuteCopy() | StreamCopy():

@@ -97,6 +97,8 @@ def _lower_two_levels(
     leaf = _only_leaf(node.children[0], path.inside(axis), context, accumulate=not from_zero)
     if fibre is None or leaf is None:
         return None
+    if context.is_part:
+        return lower_walked_sum(leaf, fibre, context.isa)
     return _walked(leaf, fibre, context.isa)
 
 

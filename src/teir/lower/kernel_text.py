@@ -29,6 +29,7 @@ from teir.lower.kernels import (
     TileProduct,
 )
 from teir.lower.walked_kernels import (
+    FibreParts,
     WalkedDots,
     WalkedInput,
     WalkedRows,
@@ -54,6 +55,9 @@ def describe_kernel(kernel: Kernel) -> str:
             return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
         case WalkedSum() | WalkedDots() | WalkedSampledSum() | WalkedScatter():
             return _walk(kernel)
+        case FibreParts():
+            named = "numbers" if kernel.is_numbered else "coordinates"
+            return f"FibreParts ({named}, the next coordinates of every fibre)"
         case BringLines():
             return "BringLines (asks for what is read soon)"
         case _:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.check.report import Need
+from teir.ir.coordinate_parts import coordinates_at_once
 from teir.ir.lanes import lanes_of
 from teir.ir.memory_hints import NO_HINTS, memory_hints
 from teir.ir.nodes import (
@@ -55,6 +56,7 @@ from teir.lower.contraction_tile import (
     TileHints,
     contraction_tile,
 )
+from teir.lower.coordinate_parts import lower_in_parts
 from teir.lower.copy_kernels import (
     CellCopy,
     PermuteCopy,
@@ -119,6 +121,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         room,
         _lower_siblings,
         turned_operands(program),
+        _parted(program),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator, isa)
@@ -131,6 +134,11 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         run_scratch_bytes=used[Storage.RUN],
         thread_scratch_bytes=used[Storage.THREAD] + kernel_scratch,
     )
+
+
+def _parted(program: Program) -> dict[str, int]:
+    counts = [(one.name, coordinates_at_once(one)) for one in program.primitives if one.metadata]
+    return {name: count for name, count in counts if count is not None}
 
 
 def _kernel_slot(start_bytes: int) -> Slot:
@@ -210,6 +218,10 @@ def _lower_node(
             body = _lower_invocation(node, path, context, from_zero)
         case IterationNode():
             absorbed = absorbed_leaf(node, context)
+            if context.parted and not path.axes and not context.is_part:
+                parts = lower_in_parts(node, path, context)
+                if parts is not None:
+                    return parts
             if absorbed is not None:
                 leaf, axes = absorbed
                 inner = replace(path, absorbed=axes)

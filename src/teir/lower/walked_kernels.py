@@ -206,4 +206,27 @@ class WalkedScatter:
         return 2 if self.outer is None else 4
 
 
-WalkedKernel = WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FibreParts:
+    """The parts of all fibres whose coordinates lie below a limit, of each what is left of it.
+
+    There are ``rows`` rows of fibres: those of row i have the numbers pos1[i] to pos1[i + 1], their
+    coordinates lie in crd1; fibre f holds positions pos2[f] to pos2[f + 1], coordinates in crd2.
+    Every call takes the next ``size`` coordinates, the ``first`` one begins with 0. Part q gets
+    bounds[2 q] and bounds[2 q + 1], and fibres[q], the coordinate of its fibre or, where it
+    ``is_numbered``, its number; the parts of row i are numbered from rows[i] to rows[i + 1]. Empty
+    parts are left out, in a first call that ``keeps`` they are not. What cursors and limit hold
+    when a call begins is what the one before left there.
+
+    Operands: pos1, crd1, pos2, crd2, limit (one I64), cursors (of the type of pos2, as bounds),
+    rows (of the type of pos1), fibres (of the type of crd1), bounds. Elements of each are adjacent;
+    cursors, fibres and half of bounds have a place for every fibre there may be. Arguments, in
+    order: rows, size, first (1 or 0), keeps (1 or 0).
+    """
+
+    types: tuple[DataType, DataType, DataType, DataType]
+    """Of pos1, crd1, pos2 and crd2."""
+    is_numbered: bool
+
+
+WalkedKernel = WalkedSum | WalkedDots | WalkedSampledSum | WalkedScatter | FibreParts

@@ -14,6 +14,11 @@ from teir.backends.llvm.emit_bring_lines import BRING_LINES_ARGUMENTS, emit_brin
 from teir.backends.llvm.emit_cell_copy import CELL_COPY_ARGUMENTS, emit_cell_copy_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
 from teir.backends.llvm.emit_elementwise import elementwise_arguments, emit_elementwise_body
+from teir.backends.llvm.emit_fibre_parts import (
+    FIBRE_PARTS_ARGUMENTS,
+    FIBRE_PARTS_OPERANDS,
+    emit_fibre_parts_body,
+)
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
 from teir.backends.llvm.emit_gemm_block import gemm_arguments
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
@@ -69,6 +74,7 @@ from teir.lower.kernels import (
     TileProduct,
 )
 from teir.lower.walked_kernels import (
+    FibreParts,
     WalkedDots,
     WalkedSampledSum,
     WalkedScatter,
@@ -107,6 +113,8 @@ def kernel_operands(kernel: Kernel) -> int:
             return above + 6 + int(kernel.scales)
         case WalkedScatter():
             return len(kernel.inputs) + kernel.index_arrays + 1
+        case FibreParts():
+            return FIBRE_PARTS_OPERANDS
         case _:
             assert_never(kernel)
 
@@ -142,6 +150,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return walked_sampled_sum_arguments(kernel)
         case WalkedScatter():
             return walked_scatter_arguments(kernel)
+        case FibreParts():
+            return FIBRE_PARTS_ARGUMENTS
         case TransposeCopy():
             return transpose_arguments(kernel)
         case PermuteCopy():
@@ -255,6 +265,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_walked_sampled_sum_body(kernel, isa, _operand_names(kernel)).text()
         case WalkedScatter():
             return emit_walked_scatter_body(kernel, isa, _operand_names(kernel)).text()
+        case FibreParts():
+            return emit_fibre_parts_body(kernel, _operand_names(kernel)).text()
         case TransposeCopy():
             return emit_transpose_body(kernel).text()
         case PermuteCopy() | RunCopy():

@@ -28,6 +28,7 @@ from teir.lower.kernels import (
     TileProduct,
 )
 from teir.lower.walked_kernels import (
+    FibreParts,
     Follows,
     WalkedDots,
     WalkedRows,
@@ -122,6 +123,9 @@ def kernel_words(kernel: Kernel) -> str:
             return f"cells_bytes{kernel.element_bytes}"
         case StreamRuns():
             return f"stream_runs_bytes{kernel.element_bytes}"
+        case FibreParts():
+            words = "_".join(one.value for one in kernel.types)
+            return f"fibre_parts_{words}{'_numbered' if kernel.is_numbered else ''}".lower()
         case BringLines():
             return "bring_lines"
         case _:
