@@ -93,6 +93,14 @@ class Isa(Enum):
         return self is Isa.AMX
 
     @property
+    def stores_lines_sooner(self) -> bool:
+        """True where a vector that crosses a line is stored in twice the time of one that does not.
+
+        Golden Cove stores two vectors a cycle to one line. Zen 4 stores one in two cycles anyway.
+        """
+        return self is Isa.AMX
+
+    @property
     def asks_nearest(self) -> bool:
         """True where lines of far rows are best asked for into the first cache, and all of them.
 

@@ -104,6 +104,10 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
         (ZERO, "Zero FP32 (16 lanes; unit)"),
         (TURN, "TransposeCopy of 4-byte elements (16×16 in registers)"),
         (
+            replace(TURN, aligns=True),
+            "TransposeCopy of 4-byte elements (16×16 in registers, to whole lines)",
+        ),
+        (
             replace(TURN, grouped=2),
             "TransposeCopy of 4-byte elements (16×16 in registers, rows in groups of 2)",
         ),

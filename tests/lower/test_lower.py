@@ -426,6 +426,29 @@ def test_a_short_axis_and_the_one_behind_it_are_turned_together(group: int, isa:
     same_as_evaluated(subject, isa, {"in0": 100 * group, "out": 125 * group})
 
 
+@pytest.mark.parametrize(
+    ("isa", "n", "gap", "aligns"),
+    [
+        (Isa.AMX, 64, 0, True),
+        (Isa.AMX, 64, 4, False),
+        (Isa.AMX, 48, 64, False),
+        (Isa.AVX512, 64, 0, False),
+    ],
+)
+def test_lines_of_turned_rows_that_lie_alike_are_stored_whole(
+    isa: Isa, n: int, gap: int, aligns: bool
+) -> None:
+    axes = (axis("m", 20, in0=4, out=4 * n + gap), axis("n", n, in0=80, out=4))
+    copy = Primitive(
+        name="copy", operation=Operation.COPY, inputs=("in0",), output="out", m=("m",), n=("n",)
+    )
+    subject = program(DataType.FP32, "in0 out", axes, (copy,), leaf("copy"))
+    (call,) = calls(lower(subject, isa).roots)
+    assert isinstance(call.kernel, TransposeCopy)
+    assert call.kernel.aligns == aligns
+    same_as_evaluated(subject, isa, {"in0": 20 * n, "out": 20 * (n + gap // 4)})
+
+
 def test_packing_reads_whole_rows_where_its_panels_are_whole_lines() -> None:
     """64 rows of 3 panels, read row by row; panels of 24 bytes are written one after the other."""
     for lanes, inner in ((16, "p"), (6, "k")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from teir.passes.long_sides import SIDE_AXES
 from teir.target import Isa
 
 
@@ -13,6 +14,8 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     In-register transposes of ``lanes`` by ``lanes`` elements of ``element_bytes`` bytes each.
     ``grouped``: the rows of the output lie in groups of so many, a power of two that divides m;
     row i lies at (i div grouped) * out_m + (i mod grouped) * out_row.
+    ``aligns``: all rows of the output lie alike in their lines, and the second tile along n begins
+    where a line does.
 
     Operands: input, output. Arguments, in order: m, n, in_n, out_m, and out_row where grouped > 1.
     """
@@ -20,9 +23,10 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     element_bytes: int
     lanes: int
     grouped: int = 1
+    aligns: bool = False
 
 
-PERMUTE_AXES = 3
+PERMUTE_AXES = SIDE_AXES
 """Axes a `PermuteCopy` fuses into its rows, and into its columns."""
 PERMUTE_OUTER_AXES = 2
 """Axes a `PermuteCopy` walks around its rows and columns."""

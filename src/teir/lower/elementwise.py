@@ -34,6 +34,8 @@ _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 _MOST_ASKED = 256
 """Lines that one transposing tile may ask for."""
+_ALIGNED_TILES = 4
+"""Tiles of a row from which storing whole lines repays one tile more."""
 _GROUPS = (2, 4)
 """Elements that short axes adjacent on the input have where the next axis goes on behind them."""
 
@@ -81,7 +83,7 @@ def lower_elementwise(
     if turned is not None:
         inside = turned.axes
         rest = _ordered([axis for axis in moving if axis not in inside], follows_input)
-        transposed = _transpose_call(turned, operands, widths[0], isa)
+        transposed = _transpose_call(turned, operands, widths[0], isa, follows_input)
         asking = _asking(turned, rest, operands, widths[0]) if brings else ()
         return wrap_in_loops(rest, slots, (*asking, transposed))
     lane_axis = _lane_axis(moving, widths)
@@ -247,14 +249,25 @@ def _asking(
     return (Call(kernel=BringLines(), operands=(ahead, source, source), arguments=arguments),)
 
 
-def _transpose_call(turned: _Turned, operands: tuple[Address, ...], width: int, isa: Isa) -> Call:
+def _transpose_call(
+    turned: _Turned,
+    operands: tuple[Address, ...],
+    width: int,
+    isa: Isa,
+    is_packed: bool,
+) -> Call:
+    """``is_packed``: the output is scratch, which begins with a line."""
     along_output, grouped = turned.along_output, turned.group.extent
     rows = grouped * turned.along_input.extent
     shorter = min(rows, along_output.extent)
     # Square tiles of a power of two that fit, so that an edge can overlap its neighbour.
     fitting = 1 << (shorter.bit_length() - 1)
     lanes = max(1, min(isa.vector_bytes // width, fitting))
-    kernel = TransposeCopy(element_bytes=width, lanes=lanes, grouped=grouped)
+    steps = (turned.along_input.strides[1], turned.group.strides[1])
+    is_whole = lanes * width == LINE_BYTES and not any(step % LINE_BYTES for step in steps)
+    is_long = along_output.extent >= _ALIGNED_TILES * lanes
+    aligns = isa.stores_lines_sooner and is_whole and is_long and not is_packed
+    kernel = TransposeCopy(element_bytes=width, lanes=lanes, grouped=grouped, aligns=aligns)
     arguments = (
         rows,
         along_output.extent,

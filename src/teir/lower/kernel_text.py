@@ -152,7 +152,8 @@ def _copy(
     match kernel:
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
-            name, how = "TransposeCopy", _square(kernel.lanes) + groups
+            lines = ", to whole lines" if kernel.aligns else ""
+            name, how = "TransposeCopy", _square(kernel.lanes) + groups + lines
         case PermuteCopy():
             name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():

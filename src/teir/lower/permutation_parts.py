@@ -1,25 +1,20 @@
 """The axes of a permutation by what they do: runs, rows, columns, and those around.
 
-Rows are axes adjacent in the output, columns axes adjacent in the input. Both take axes in turn
-until they are as long as aimed at:
-
-    in[a, b, c, d] -> out[d, c, b, a], extents 32 x 20 x 20 x 32
-    rows = a and b (adjacent in out), columns = d and c (adjacent in in)
-
-Where input and output share the axis of unit stride, its elements make a run, and rows and columns
-are those of runs.
+Rows are axes adjacent in the output, columns axes adjacent in the input, both taken in turn
+(`teir.passes.long_sides`). Where input and output share the axis of unit stride, its elements make
+a run, and rows and columns are those of runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from teir.lower.axes import TileAxis
-from teir.lower.copy_kernels import MOST_PERMUTED, PERMUTE_AXES
+from teir.lower.copy_kernels import MOST_PERMUTED
 from teir.lower.permutation_aims import RUN_TILE_BYTES, aims_of
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
+from teir.passes.long_sides import STREAM_ROW_BYTES, grown_sides, long_sides, turned_sides
 from teir.target import LINE_BYTES, Isa
 
 _ROW_BYTES = 1024
@@ -30,12 +25,6 @@ _DENSE_ROW_BYTES = 2048
 """Rows up to this long where all rows of a tile make one run."""
 _LONGEST_RUN_BYTES = 6144
 """Longer runs are copied as they lie."""
-_STREAM_WIDTHS = (4, 8, 16)
-"""Elements of which four to sixteen make a line."""
-_STREAM_ROW_BYTES = 2048
-"""Shorter rows begin and end in too many lines that they share with others."""
-_STREAM_COLUMNS_BYTES = 1024
-"""Shorter pieces of the input do not come as streams."""
 _STREAM_RUN_COLUMNS_BYTES = 16 * 1024
 """Pieces of the input that all columns of runs make. On Golden Cove 0.9 to 1.02 of the time of
 4 KB; rows of 8 KB took axes from columns and up to 2.5 of it."""
@@ -56,20 +45,9 @@ class Parts:
     is_dense: bool
 
 
-def _turned_sides(
-    axes: Sequence[TileAxis], width: int
-) -> tuple[list[TileAxis], list[TileAxis]] | None:
-    """The axes as they follow in the output and in the input; None where one is first in both."""
-    upwards = sorted(axes, key=lambda axis: axis.strides[1])
-    along = sorted(axes, key=lambda axis: axis.strides[0])
-    if upwards[0].strides[1] != width or along[0].strides[0] != width or upwards[0] is along[0]:
-        return None
-    return upwards, along
-
-
 def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | None:
     """Rows and columns of a permutation that turns squares of elements."""
-    sides = _turned_sides(axes, width)
+    sides = turned_sides(axes, width)
     if sides is None:
         return None
     upwards, along = sides
@@ -82,17 +60,13 @@ def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
 
 def streamed_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
     """Rows and columns as long as one call takes them, where both are long."""
-    sides = _turned_sides(axes, width)
-    if sides is None:
+    if turned_sides(axes, width) is None:
         return _streamed_run_parts(axes, width)
-    upwards, along = sides
-    if width not in _STREAM_WIDTHS:
+    sides = long_sides(axes, width, (STREAMED_ROWS, STREAMED_COLUMNS))
+    if sides is None:
         return None
-    enough = (_STREAM_ROW_BYTES // width, _STREAM_ROW_BYTES // width)
-    parts = _grown(upwards, along, 1, (enough, (STREAMED_ROWS, STREAMED_COLUMNS)), False)
-    rows, columns = (prod(axis.extent for axis in some) for some in (parts.rows, parts.columns))
-    is_long = rows * width >= _STREAM_ROW_BYTES and columns * width >= _STREAM_COLUMNS_BYTES
-    return parts if is_long else None
+    upwards = sorted(axes, key=lambda axis: axis.strides[1])
+    return _parts(upwards, *sides, 1, False)
 
 
 def running_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
@@ -117,7 +91,7 @@ def _streamed_run_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
     run_bytes = run.extent * width
     if run_bytes < LINE_BYTES:
         return None
-    aims = (_STREAM_ROW_BYTES // run_bytes, _STREAM_RUN_COLUMNS_BYTES // run_bytes)
+    aims = (STREAM_ROW_BYTES // run_bytes, _STREAM_RUN_COLUMNS_BYTES // run_bytes)
     return _grown(upwards, along, run.extent, (aims,), False)
 
 
@@ -148,17 +122,18 @@ def _grown(
 
     Both grow up to the aims of the first stage, then up to those of the next.
     """
-    rows, columns = [upwards[0]], [along[0]]
-    for aims in stages:
-        while True:
-            more = _following(rows, columns, upwards, 1, aims[0])
-            if more is not None:
-                rows.append(more)
-            other = _following(columns, rows, along, 0, aims[1])
-            if other is not None:
-                columns.append(other)
-            if more is None and other is None:
-                break
+    rows, columns = grown_sides(upwards, along, stages)
+    return _parts(upwards, rows, columns, run, is_dense)
+
+
+def _parts(
+    upwards: Sequence[TileAxis],
+    rows: Sequence[TileAxis],
+    columns: Sequence[TileAxis],
+    run: int,
+    is_dense: bool,
+) -> Parts:
+    """Rows and columns, and what is left of the axes."""
     used = (*rows, *columns)
     outer = tuple(axis for axis in upwards if not any(axis is one for one in used))
     return Parts(run, tuple(rows), tuple(columns), outer, is_dense)
@@ -168,19 +143,3 @@ def _follow_one_another(row: TileAxis, column: TileAxis, width: int) -> bool:
     """True where columns are adjacent runs of the output, and short ones."""
     run = row.extent * width
     return column.strides[1] == run and run <= _DENSE_ROW_BYTES and row.extent <= MOST_PERMUTED
-
-
-def _following(
-    mine: Sequence[TileAxis],
-    others: Sequence[TileAxis],
-    ordered: Sequence[TileAxis],
-    operand: int,
-    aim: int,
-) -> TileAxis | None:
-    """The axis that goes on where ``mine`` end, if they are short and it is free."""
-    extent = prod(axis.extent for axis in mine)
-    if extent >= aim or len(mine) == PERMUTE_AXES:
-        return None
-    end = mine[-1].strides[operand] * mine[-1].extent
-    free = (axis for axis in ordered if not any(axis is other for other in others))
-    return next((axis for axis in free if axis.strides[operand] == end), None)

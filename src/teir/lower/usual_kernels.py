@@ -70,13 +70,15 @@ def _products(isa: Isa, data_type: DataType) -> Iterator[Program]:
 
 
 def _tiles(data_type: DataType) -> Iterator[Program]:
-    """Element-wise operations on a tile, the input as the output lies and turned."""
-    width, extent = data_type.width, 80
+    """Element-wise operations on a tile, the input as the output lies and turned; lines whole and
+    not."""
+    width = data_type.width
     operations: dict[Operation, tuple[str, ...]] = {Operation.ZERO: ()}
     operations |= dict.fromkeys(_UNARY, ("in0",))
     if not data_type.is_complex:
         operations |= dict.fromkeys(_BINARY, ("in0", "in1"))
-    for (operation, inputs), turned in product(operations.items(), (False, True)):
+    layouts = ((80, False), (80, True), (81, True))
+    for (operation, inputs), (extent, turned) in product(operations.items(), layouts):
         near, far = (width * extent, width) if turned else (width, width * extent)
         strides = {"in0": near, "in1": width, "out": width}
         across = {"in0": far, "in1": width * extent, "out": width * extent}

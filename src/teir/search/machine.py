@@ -45,6 +45,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """
         return self.has_tiles
 
+    @property
+    def follows_few_rows(self) -> bool:
+        """True where a permutation reads long rows as streams (`teir.target.Isa`)."""
+        return self.has_tiles
+
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""
         return max(1, self.vector_bytes // width)

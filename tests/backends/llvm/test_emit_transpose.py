@@ -51,6 +51,23 @@ def test_rows_in_groups(isa: Isa, element_bytes: int, grouped: int) -> None:
                     check_groups(compiled, kernel, groups, n, edge, random)
 
 
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [4, 8, 16])
+def test_rows_that_lie_alike_in_their_lines(isa: Isa, element_bytes: int) -> None:
+    """Wherever they begin, elements or less behind the start of a line."""
+    random = np.random.default_rng(element_bytes)
+    side = isa.vector_bytes // element_bytes
+    if side < 2:
+        pytest.skip("vectors hold no square")
+    kernel = TransposeCopy(element_bytes=element_bytes, lanes=side, aligns=True)
+    compiled = Compiled([kernel], isa)
+    for m in (1, side, 2 * side + 1):
+        for n in (side, 4 * side, 5 * side - 1, 6 * side + 1):
+            gap = -(n * element_bytes) % 64
+            for edge in Edge:
+                check(compiled, kernel, m, n, edge, random, gap)
+
+
 def check_groups(
     compiled: Compiled,
     kernel: TransposeCopy,
@@ -82,9 +99,11 @@ def check(
     n: int,
     edge: Edge,
     random: np.random.Generator,
+    gap: int = 5,
 ) -> None:
+    """``gap``: bytes between rows of the output."""
     width = kernel.element_bytes
-    in_n, out_m = m * width + 3, n * width + 5
+    in_n, out_m = m * width + 3, n * width + gap
     source = Guarded((n - 1) * in_n + m * width, edge)
     source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
     target = Guarded((m - 1) * out_m + n * width, edge)

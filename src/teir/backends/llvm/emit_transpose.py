@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from teir.backends.llvm.emit_chunks import elements_in_front
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
@@ -48,6 +49,8 @@ def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
         _emit_distance(text, kernel.element_bytes, side)
     text.effect("%shorter = call i64 @llvm.smin.i64(i64 %m_last, i64 %n_last)")
     text.effect("%narrow = icmp slt i64 %shorter, 0")
+    if kernel.aligns:
+        _emit_first_step(text, kernel.element_bytes, side)
     text.effect("br i1 %narrow, label %element_row, label %row")
     _emit_tile_loops(text, kernel, side)
     if _asks_apart(kernel.element_bytes, side):
@@ -84,13 +87,24 @@ def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int) -> No
         text.effect("br i1 %is_line, label %ask, label %move")
         text.label("move")
     _emit_tile(text, kernel, side)
-    text.effect(f"%j_next = add i64 %j, {side}")
+    step = f"{side}"
+    if kernel.aligns:
+        is_first = text.value("icmp eq i64 %j, 0")
+        step = text.value(f"select i1 {is_first}, i64 %first_step, i64 {side}")
+    text.effect(f"%j_next = add i64 %j, {step}")
     text.effect("%j_more = icmp slt i64 %j_next, %n")
     text.effect("br i1 %j_more, label %tile, label %row_end")
     text.label("row_end")
     text.effect(f"%i_next = add i64 %i, {side}")
     text.effect("%i_more = icmp slt i64 %i_next, %m")
     text.effect("br i1 %i_more, label %row, label %exit")
+
+
+def _emit_first_step(text: FunctionText, element_bytes: int, side: int) -> None:
+    """%first_step: elements of a row of the output in front of its first whole line, or a tile."""
+    head = elements_in_front(text, "%B", element_bytes, side, side)
+    is_cut = text.value(f"icmp ne i64 {head}, 0")
+    text.effect(f"%first_step = select i1 {is_cut}, i64 {head}, i64 {side}")
 
 
 def _tile_side(kernel: TransposeCopy) -> int:

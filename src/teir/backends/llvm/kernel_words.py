@@ -112,7 +112,8 @@ def kernel_words(kernel: Kernel) -> str:
             return _walked_scatter_words(kernel)
         case TransposeCopy():
             groups = f"_groups{kernel.grouped}" if kernel.grouped > 1 else ""
-            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}"
+            lines = "_lines" if kernel.aligns else ""
+            return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}{lines}"
         case PermuteCopy():
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RunCopy():
