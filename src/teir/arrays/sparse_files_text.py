@@ -22,7 +22,6 @@ Elements = tuple[Any, Array, tuple[int, ...]]
 _FIELDS = {"real": 1, "integer": 1, "complex": 2, "pattern": 0}
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 LONGEST_LINE = 4096
-_IS_SPACE = np.isin(np.arange(256), list(b" \t\n\v\f\r"))
 _COMMAS = bytes.maketrans(b" \t\n\v\f\r", b",,,,,,")
 _LARGEST = 2**53
 """Coordinates are read as float64; all integers below are exact."""
@@ -212,9 +211,7 @@ class _Lines:
         """The numbers of a chunk after ``number`` lines, a row per line that says something."""
         codes = np.frombuffer(text, np.uint8)
         starts = _line_starts(codes)
-        begins = ~_IS_SPACE[codes]
-        begins[1:] &= _IS_SPACE[codes[:-1]]
-        words = np.add.reduceat(begins, starts, dtype=np.int64)
+        words = _words(codes, starts, width)
         is_comment = codes[starts] == self._comment[0]
         kept = np.flatnonzero((words > 0) & ~is_comment)
         self._numbers.append(number + 1 + kept)
@@ -286,6 +283,20 @@ class _Lines:
 def _line_starts(codes: Array) -> Array:
     """Where the lines of a text begin that ends with a line feed."""
     return np.concatenate([[0], np.flatnonzero(codes[:-1] == ord("\n")) + 1])
+
+
+def _words(codes: Array, starts: Array, width: int) -> Array:
+    """How many words every line has; ``width`` is expected, and seen sooner than counted."""
+    is_space = (codes == ord(" ")) | (codes - np.uint8(ord("\t")) <= ord("\r") - ord("\t"))
+    begins = ~is_space
+    begins[1:] &= is_space[:-1]
+    places = np.flatnonzero(begins)
+    if width and places.size == width * starts.size:
+        lines = places.reshape(-1, width)
+        if (lines[:, 0] >= starts).all() and (lines[:-1, -1] < starts[1:]).all():
+            return np.full(starts.size, width)
+    counted: Array = np.add.reduceat(begins, starts, dtype=np.int64)
+    return counted
 
 
 def _parsed(text: bytes) -> Array | None:

@@ -52,9 +52,8 @@ def sorted_sums(
     if prod(extents) < 2**62:
         key = _linear(columns, extents)
         if not bool((key[1:] > key[:-1]).all()):
-            order = np.argsort(key, kind="stable")
-            columns, values = [column[order] for column in columns], values[order]
-            key = key[order]
+            key, order = _stably_sorted(key, prod(extents))
+            columns, values = _columns_of(key, extents), values[order]
         is_first = np.ones(key.size, bool)
         is_first[1:] = key[1:] != key[:-1]
     else:
@@ -67,11 +66,36 @@ def sorted_sums(
     return [column[is_first] for column in columns], _sums(values, np.flatnonzero(is_first))
 
 
+def _stably_sorted(key: Array, count: int) -> tuple[Array, Array]:
+    """Keys below ``count`` in order, and the places they come from, of equal ones as they come.
+
+    A key with its place below it sorts as one number, many times as fast as places by their keys.
+    """
+    bits = max(1, key.size - 1).bit_length()
+    if (count - 1).bit_length() + bits > 63:
+        order = np.argsort(key, kind="stable")
+        return key[order], order
+    placed = key << bits
+    placed |= np.arange(key.size)
+    placed.sort()
+    return placed >> bits, placed & ((1 << bits) - 1)
+
+
 def _linear(columns: Sequence[Array], extents: Sequence[int]) -> Array:
     key = np.zeros(columns[0].shape, np.int64)
     for column, extent in zip(columns, extents, strict=True):
         key = key * extent + column
     return key
+
+
+def _columns_of(key: Array, extents: Sequence[int]) -> list[Array]:
+    """The coordinates that `_linear` made keys of; not read at the places they come from."""
+    columns: list[Array] = []
+    for extent in reversed(extents[1:]):
+        above = key // extent
+        columns.append(key - above * extent)
+        key = above
+    return [key, *reversed(columns)]
 
 
 def _sums(values: Array, starts: Array) -> Array:
