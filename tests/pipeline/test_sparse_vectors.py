@@ -70,6 +70,39 @@ def test_what_is_stored_is_what_the_operands_store(text: str, dtype: Any) -> Non
     assert {level.crd.dtype for level in found.stored} == {operands[0].index_dtype}
 
 
+THREE = {
+    "C[i,j,k] = A[i,j,k] + B[i,j,k] + D[i,j,k]": lambda a, b, d: a + b + d,
+    "C[i,j,k] = 2 * A[i,j,k] - B[i,j,k] / 4 - D[i,j,k]": lambda a, b, d: 2 * a - b / 4 - d,
+    "C[i,j,k] = 3 * A[i,j,k] * B[i,j,k] * D[i,j,k]": lambda a, b, d: 3 * a * b * d,
+    "C[i,j,k] = A[i,j,k] - 2 * B[i,j,k] * D[i,j,k]": lambda a, b, d: a - 2 * b * d,
+    "C[i,j,k] = A[i,j,k] * B[i,j,k] + A[i,j,k] * D[i,j,k] - B[i,j,k]": (
+        lambda a, b, d: a * b + a * d - b
+    ),
+}
+
+
+@pytest.mark.parametrize("text", THREE)
+@pytest.mark.parametrize(("out", "dtype"), [("sss", np.float64), ("sss:1,2,0", np.float32)])
+def test_three_tensors_are_merged_two_at_a_time(text: str, out: str, dtype: Any) -> None:
+    order = (1, 2, 0) if ":" in out else (0, 1, 2)
+    for seed, density in enumerate((0.0, 0.1, 0.6)):
+        arrays = [drawn(seed, density), drawn(seed + 50, 0.4), drawn(seed + 90, 0.2)]
+        arrays = [one.astype(dtype) for one in arrays]
+        operands = [stored(one, "sss", order) for one in arrays]
+        found = teir.einsum(text, *operands, out_levels=out)
+        found.require_valid("found")
+        assert found.values.dtype == dtype
+        np.testing.assert_array_equal(found.to_dense(), THREE[text](*arrays))
+
+
+@needs_lanes
+@pytest.mark.parametrize("text", THREE)
+def test_of_three_tensors_no_program_is_run(text: str) -> None:
+    operands = [stored(drawn(seed, 0.3), "sss") for seed in range(3)]
+    plan = teir.plan(text, *operands, out_levels="sss")
+    assert plan.pattern is PatternSource.VECTORS
+
+
 @needs_lanes
 def test_coordinates_may_be_more_than_32_bits_count() -> None:
     shape = (1 << 20, 1 << 20, 1 << 20)

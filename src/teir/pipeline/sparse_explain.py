@@ -68,8 +68,8 @@ def _pattern(source: PatternSource) -> str:
             )
         case PatternSource.VECTORS:
             return (
-                "computed with the numbers: all levels of either operand are one, and the two are "
-                "merged; the program is not run"
+                "computed with the numbers: all levels of every operand are one, and these are "
+                "merged two at a time; the program is not run"
             )
         case PatternSource.ASSEMBLED:
             return "assembled from the patterns of the operands before every run"

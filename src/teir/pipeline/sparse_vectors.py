@@ -1,10 +1,11 @@
-"""Sums and element-wise products of two tensors whose results store what theirs do, as vectors.
+"""Sums of element-wise products of tensors whose results store what theirs do, as vectors.
 
-    C[i,j,k] = A[i,j,k] + B[i,j,k]      C[i,j,k] = A[i,j,k] * B[i,j,k]      in levels "sss"
+    C[i,j,k] = A[i,j,k] + B[i,j,k] - D[i,j,k]      C[i,j,k] = A[i,j,k] * B[i,j,k]      in "sss"
 
-All levels of either tensor are one (`teir.pipeline.sparse_joined`): coordinates are numbers in
-increasing order, which `teir.backends.llvm.fibre_lanes_ir` merges a vector at a time. The levels of
-the result are taken out of the numbers again.
+All levels of a tensor are one (`teir.pipeline.sparse_joined`): coordinates are numbers in
+increasing order, which `teir.backends.llvm.fibre_lanes_ir` merges a vector at a time, two tensors
+at once. The levels of the result are taken out of the numbers again. Terms are added in their
+order.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -43,30 +45,63 @@ _MOST_SPARE = 4
 """How many times its elements a result may hold memory for."""
 
 
+Vector = tuple[Array, Array, Array]
+"""pos, crd and values of one level with one fibre."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorTerm:
+    """The product of vectors and a number."""
+
+    vectors: tuple[Vector, ...]
+    scale: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorSum:
-    """One product of two vectors, or a sum of two; ``index_type`` is that of the operands."""
+    """Products of vectors, summed; ``index_type`` is that of the operands."""
 
-    terms: tuple[SumTerm, ...]
+    terms: tuple[VectorTerm, ...]
     run: FibreSums
-    most: int
-    """Elements that the result has at most."""
     index_type: np.dtype[np.generic]
 
     def result(self, problem: SparseProblem) -> Sparse:
         """The result of the problem that these are the products of."""
-        numbers = problem.computed_type.numpy_dtype()
-        coordinates = np.empty(self.most + ROOM, self.terms[0].left[1].dtype)
-        values = np.empty(self.most + ROOM, numbers)
-        share = SumShare(range(1), coordinates, values)
-        (count,) = self.run.sums(self.terms, [share], [sum_room(1, numbers)], np.empty(1, np.int64))
-        values = values[:count] if _MOST_SPARE * count >= values.size else values[:count].copy()
+        _, coordinates, values = self._sum()
+        if values.base is not None and _MOST_SPARE * values.size < values.base.size:
+            values = values.copy()
         fmt = problem.output_format
         sizes = [problem.shape[mode] for mode in fmt.mode_order]
-        fibres = _fibres(coordinates[:count], sizes, self.index_type)
+        fibres = _fibres(coordinates, sizes, self.index_type)
         levels = levels_of(fibres, sizes, fmt.levels)
         values = in_type(values, problem.result_type.numpy_dtype())
         return owned(problem.shape, fmt, levels, values)
+
+    def _sum(self) -> Vector:
+        (total, scale), *rest = map(self._multiplied, self.terms)
+        for vector, factor in rest:
+            left = sum_term(TermKind.FIBRE, total, None, scale)
+            right = sum_term(TermKind.FIBRE, vector, None, factor)
+            total, scale = self._computed((left, right), total[1].size + vector[1].size), 1.0
+        return total
+
+    def _multiplied(self, term: VectorTerm) -> tuple[Vector, float]:
+        """A vector, and the number that is still to be multiplied with it."""
+        (left, *rest), scale = term.vectors, term.scale
+        for right in rest:
+            both = sum_term(TermKind.BOTH, left, right, scale)
+            left, scale = self._computed((both,), min(left[1].size, right[1].size)), 1.0
+        return left, scale
+
+    def _computed(self, terms: Sequence[SumTerm], most: int) -> Vector:
+        """One product, or the sum of two vectors; of at most ``most`` elements."""
+        pos, crd, numbers = terms[0].left
+        coordinates = np.empty(most + ROOM, crd.dtype)
+        values = np.empty(most + ROOM, numbers.dtype)
+        share = SumShare(range(1), coordinates, values)
+        rooms = [sum_room(1, numbers.dtype)]
+        (count,) = self.run.sums(terms, [share], rooms, np.empty(1, np.int64))
+        return np.array([0, count], pos.dtype), coordinates[:count], values[:count]
 
 
 def vector_sum(problem: SparseProblem, terms: Sequence[tuple[Term, Number]]) -> VectorSum | None:
@@ -78,26 +113,19 @@ def vector_sum(problem: SparseProblem, terms: Sequence[tuple[Term, Number]]) -> 
         return None
     wanted = tuple(problem.assignment.output.indices[mode] for mode in fmt.mode_order)
     stored = [_stored(term, wanted, problem) for term, _ in terms]
-    if [len(one) for one in stored] not in ([2], [1, 1]):
+    if not all(stored) or sum(map(len, stored)) < 2:
         return None
     arrays = [array for one in stored for array in one]
     joined = [_joined(array) for array in arrays]
     width = np.result_type(*(last_level(one).crd.dtype for one in joined))
     numbers = data_type.numpy_dtype()
-    levels = [_level(one, width, numbers) for one in joined]
-    scales = [_scale(term, coefficient, numbers) for term, coefficient in terms]
-    made: tuple[SumTerm, ...]
-    if len(terms) == 1:
-        made = (sum_term(TermKind.BOTH, levels[0], levels[1], scales[0]),)
-        most = min(array.nnz for array in arrays)
-    else:
-        pairs = zip(levels, scales, strict=True)
-        made = tuple(sum_term(TermKind.FIBRE, level, None, scale) for level, scale in pairs)
-        most = sum(array.nnz for array in arrays)
+    levels = iter([_level(one, width, numbers) for one in joined])
     return VectorSum(
-        terms=made,
+        terms=tuple(
+            VectorTerm(tuple(islice(levels, len(one))), _scale(term, coefficient, numbers))
+            for one, (term, coefficient) in zip(stored, terms, strict=True)
+        ),
         run=fibre_sums(default_isa(), width.itemsize, data_type),
-        most=most,
         index_type=np.result_type(*(array.index_dtype for array in arrays)),
     )
 
