@@ -10,7 +10,7 @@ import pytest
 
 import teir
 from teir.errors import TeirError
-from teir.pipeline import sparse_plan
+from teir.pipeline import known_calls, sparse_plan
 from teir.pipeline.sparse_einsum import sparse_calls
 from teir.pipeline.sparse_plan import SparsePlan
 
@@ -179,6 +179,66 @@ def test_sums_with_a_dense_result_are_known(
         np.testing.assert_array_equal(z, integers(9, seed=3))
         out = np.full(9, np.nan)
         np.testing.assert_array_equal(plan(csr, x, z, out=out), 2 * B @ x - z)
+
+
+SUMS_INTO_OUT = {
+    "y[i] = 2 * B[i,j] * x[j] - z[i]": lambda x, z: 2 * B @ x - z,
+    "y[i] += 2 * B[i,j] * x[j] - z[i]": lambda x, z: 1 + 2 * B @ x - z,
+    "y[i] += B[i,j] * x[j] * z[i]": lambda x, z: 1 + B @ x * z,
+}
+
+
+@pytest.mark.parametrize("text", SUMS_INTO_OUT)
+def test_sums_into_a_given_out_are_known(
+    text: str, csr: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, z = integers(7), integers(9)
+    plan = teir.plan(text, csr, x, z)
+    assert isinstance(plan, SparsePlan)
+    plan(csr, x, z, out=np.ones(9))
+    with monkeypatch.context() as patched:
+        patched.setattr(sparse_plan, "hold_all", None)
+        for seed in (1, 2):
+            x, z, out = integers(7, seed=seed), integers(9, seed=seed), np.ones(9)
+            assert plan(csr, x, z, out=out) is out
+            np.testing.assert_array_equal(out, SUMS_INTO_OUT[text](x, z))
+    for wrong in (z, np.ones(9, np.float32), np.ones(8), np.ones(18)[::2], csr.data[:9], None):
+        if wrong is None and "+=" not in text:
+            continue
+        before = None if wrong is None else wrong.copy()
+        with pytest.raises(TeirError) as caught:
+            plan(csr, x, z, out=wrong)
+        assert caught.value.findings[0].code == "TEIR686"
+        np.testing.assert_array_equal(wrong, before)
+    csr.indices[0] = 99
+    out = np.ones(9)
+    with pytest.raises(TeirError):
+        plan(csr, x, z, out=out)
+    np.testing.assert_array_equal(out, np.ones(9))
+
+
+def test_a_scalar_sum_goes_into_its_out(csr: Any) -> None:
+    plan = teir.plan("y = B[i,j] * x[j] + z[i]", csr, integers(7), integers(9))
+    for seed in (0, 1, 2):
+        x, z, out = integers(7, seed=seed), integers(9, seed=seed), np.zeros(())
+        assert plan(csr, x, z, out=out) is out
+        assert out == (B @ x).sum() + z.sum()
+
+
+def test_large_sums_take_the_way_that_needs_less_memory(
+    csr: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_calls, "_MOST_BYTES", 9 * 5 * 8 - 1)
+    text = "Y[i,k] = B[i,j] * X[j,k] - Z[i,k]"
+    z = integers(9, 5, seed=1)
+    plan = teir.plan(text, csr, C, z)
+    assert isinstance(plan, SparsePlan)
+    for _ in range(2):
+        out = np.full((9, 5), np.nan)
+        np.testing.assert_array_equal(plan(csr, C, z, out=out), B @ C - z)
+    (call,) = plan.calls.entries.values()
+    assert call.run((csr, C, z), np.zeros((9, 5))) is NotImplemented
+    np.testing.assert_array_equal(call.run((csr, C, z), None), B @ C - z)
 
 
 def test_broken_index_arrays_of_a_sum_are_refused(csr: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import teir
-from teir.pipeline.sparse_calls import KnownCall
+from teir.pipeline.known_calls import KnownCall
 from teir.pipeline.tensor_views import _view
 
 torch = pytest.importorskip("torch")

@@ -9,7 +9,7 @@ the entry point compares them.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,9 @@ from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.expr.index_notation import Number, Product
 from teir.pipeline.executable import Executable
+from teir.pipeline.known_calls import KnownCall, KnownSum, Rows
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Looked, looked_at
-from teir.pipeline.sparse_numbers import multiply_by
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
@@ -32,85 +32,6 @@ MOST_CALLS = 16
 """Known calls of a plan, and of einsum; the oldest go first."""
 
 _ndarray = np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A matrix of another library: whether its parts are those seen, and where its values go."""
-
-    operand: int
-    shape: tuple[int, ...]
-    indptr: Any
-    indices: Any
-    place: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownCall:
-    """The native call for some operands; ``arguments`` are its arrays but for what calls give."""
-
-    entry: Callable[..., Any]
-    sources: tuple[tuple[int, weakref.ref[Any]], ...]
-    arguments: tuple[Any, ...]
-    given: tuple[tuple[int, int], ...]
-    """(place among the arguments, number of the operand) of dense operands."""
-    rows: tuple[_Rows, ...]
-    looked: tuple[Looked, ...]
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    coefficient: Number
-
-    def run(self, operands: Sequence[Any], out: Any) -> Any:
-        """The result; NotImplemented, and nothing written, where something is not as it was."""
-        for number, source in self.sources:
-            if source() is not operands[number]:
-                return NotImplemented
-        arguments = list(self.arguments)
-        for one in self.rows:
-            value = operands[one.operand]
-            is_same = value.indptr is one.indptr and value.indices is one.indices
-            if not is_same or value.shape != one.shape:
-                return NotImplemented
-            arguments[one.place] = value.data
-        for looked in self.looked:
-            if not looked.is_walkable():
-                return NotImplemented
-        for place, number in self.given:
-            arguments[place] = operands[number]
-        result = np.empty(self.shape, self.dtype) if out is None else out
-        if self.entry(*arguments, result) is NotImplemented:
-            return NotImplemented
-        if self.coefficient != 1:
-            multiply_by(result, self.coefficient)
-        return result if self.shape or out is not None else result[()]
-
-
-@dataclass(frozen=True, slots=True)
-class KnownSum:
-    """The native calls for the terms of a sum with a dense result."""
-
-    calls: tuple[KnownCall, ...]
-
-    @property
-    def sources(self) -> tuple[tuple[int, weakref.ref[Any]], ...]:
-        return tuple(source for call in self.calls for source in call.sources)
-
-    def run(self, operands: Sequence[Any], out: Any) -> Any:
-        """The result; NotImplemented where something is not as it was, or is to be written to."""
-        if out is not None:
-            return NotImplemented
-        total: Any = None
-        for call in self.calls:
-            term = call.run(operands, None)
-            if term is NotImplemented:
-                return NotImplemented
-            total = term if total is None else np.add(total, term, out=_place(total))
-        return total
-
-
-def _place(total: Any) -> Any:
-    """Where to add to it; None for a number."""
-    return total if isinstance(total, _ndarray) else None
 
 
 Known = KnownCall | KnownSum | KnownResult
@@ -155,15 +76,16 @@ def call_of(
     """The call for operands that were just computed with; None where each call needs more."""
     if problem.has_sparse_result:
         return result_of(problem, operands, held, steps)
-    if problem.assignment.accumulates:
-        return None
     calls: list[KnownCall] = []
     for product, step in zip(problem.assignment.products, steps, strict=True):
         call = _term_call(problem, operands, held, product, step)
         if call is None:
             return None
         calls.append(call)
-    return calls[0] if len(calls) == 1 else KnownSum(tuple(calls))
+    accumulates = problem.assignment.accumulates
+    if len(calls) == 1 and not accumulates:
+        return calls[0]
+    return KnownSum(calls=tuple(calls), accumulates=accumulates)
 
 
 def _term_call(
@@ -214,7 +136,7 @@ class _Arguments:
         self._arrays: list[Array] = []
         self._fixed: list[Any] = []
         self._given: list[tuple[int, int]] = []
-        self._rows: list[_Rows] = []
+        self._rows: list[Rows] = []
         self._looked: list[Looked] = []
         self._walked: list[Any] = []
         self._sources: dict[int, weakref.ref[Any]] = {}
@@ -256,7 +178,7 @@ class _Arguments:
                 return False
             if not _is_memory_of(values, parts[0]):
                 return False
-            self._rows.append(_Rows(number, tuple(operand.shape), parts[1], parts[2], place))
+            self._rows.append(Rows(number, tuple(operand.shape), parts[1], parts[2], place))
         elif operand.values is not values:
             return False
         self._sources[number] = weakref.ref(operand)
@@ -314,7 +236,7 @@ class _Arguments:
         )
 
 
-def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> _Rows | None:
+def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> Rows | None:
     """A matrix whose own arrays are walked; None for every other operand."""
     arrays = [getattr(operand, name, None) for name in ("data", "indptr", "indices")]
     levels = [level for level in stored.stored if level]
@@ -323,7 +245,7 @@ def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> _Rows | N
     parts = (stored.values, levels[0].pos, levels[0].crd)
     if stored.blocks or not all(map(_is_memory_of, parts, arrays)):
         return None
-    return _Rows(number, tuple(operand.shape), arrays[1], arrays[2], place)
+    return Rows(number, tuple(operand.shape), arrays[1], arrays[2], place)
 
 
 def _is_memory_of(flat: Array, given: Any) -> bool:
