@@ -12,6 +12,7 @@ import numpy as np
 
 from teir.arrays.levels import FORMAT, Format, Level, parse_format
 from teir.arrays.sparse_checks import require_levels
+from teir.arrays.sparse_rows import rows_of_blocks
 from teir.arrays.sparse_rules import COORDINATES, INDEX_TYPE, SHAPE, VALUES
 from teir.arrays.sparse_storage import (
     Compressed,
@@ -220,6 +221,10 @@ class Sparse:
         fmt = checked_format(levels, mode_order, self.ndim)
         if self.blocks is None and fmt == self.format:
             return self
+        match self.stored, self.blocks, str(fmt):
+            case (None, Compressed() as level, None, None), (height, width), "ds":
+                rows, values = rows_of_blocks(level, self.values, (height, width), self.shape)
+                return owned(self.shape, fmt, (None, rows), values)
         coords, values = self.to_coo()
         return _compressed(list(coords), values, self.shape, fmt, self.index_dtype)
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import parse_format
-from teir.arrays.sparse import Array, Sparse, as_values, assembled, checked_shape
+from teir.arrays.sparse import Array, Sparse, as_values, assembled, checked_shape, owned
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
+from teir.arrays.sparse_rows import ordered_fibres, rows_of_diagonals
 from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
 from teir.arrays.sparse_storage import Compressed, expand
 from teir.dtypes import data_type_of
@@ -145,6 +146,9 @@ def _diagonals(name: str, value: Any) -> Sparse:
     if data.ndim != 2 or offsets.shape != data.shape[:1]:
         found = f"data of shape {data.shape}, offsets of shape {offsets.shape}"
         refuse(KNOWN_KIND, name, "an offset for every row of data", found)
+    rows = rows_of_diagonals(offsets, data, shape) if len(shape) == 2 else None
+    if rows is not None:
+        return owned(shape, _CSR, (None, rows[0]), as_values(rows[1], f"values of {name}"))
     column = np.arange(data.shape[1], dtype=np.int64)
     row = column - offsets[:, None]
     inside = (row >= 0) & (row < shape[0]) & (column < shape[1]) & (data != 0)
@@ -273,6 +277,11 @@ def _stored_values(made: Sparse) -> int:
 
 
 def _sorted(made: Sparse) -> Sparse:
+    match made.stored:
+        case (None, Compressed() as level) if made.blocks is None:
+            rows = ordered_fibres(level, made.level_extents[1], made.values)
+            if rows is not None:
+                return owned(made.shape, made.format, (None, rows[0]), rows[1])
     columns = expand(made.stored, made.level_extents)
     modes = [columns[made.format.mode_order.index(mode)] for mode in range(len(columns))]
     flat = Sparse.from_coo(modes, made.values, made.stored_shape, str(made.format))

@@ -52,7 +52,7 @@ def sorted_sums(
     if prod(extents) < 2**62:
         key = _linear(columns, extents)
         if not bool((key[1:] > key[:-1]).all()):
-            key, order = _stably_sorted(key, prod(extents))
+            key, order = stably_sorted(key, prod(extents))
             columns, values = _columns_of(key, extents), values[order]
         is_first = np.ones(key.size, bool)
         is_first[1:] = key[1:] != key[:-1]
@@ -66,7 +66,7 @@ def sorted_sums(
     return [column[is_first] for column in columns], _sums(values, np.flatnonzero(is_first))
 
 
-def _stably_sorted(key: Array, count: int) -> tuple[Array, Array]:
+def stably_sorted(key: Array, count: int) -> tuple[Array, Array]:
     """Keys below ``count`` in order, and the places they come from, of equal ones as they come.
 
     A key with its place below it sorts as one number, many times as fast as places by their keys.
