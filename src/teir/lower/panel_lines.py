@@ -14,13 +14,12 @@ those chosen by all lines alike 3 and 16 %.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
 
 import msgspec
 
-from teir.target import LINE_BYTES, PAGE_BYTES
+from teir.passes.line_sets import SETS, lines_of_step, lines_per_set
+from teir.target import LINE_BYTES
 
-_SETS = PAGE_BYTES // LINE_BYTES
 _LOST_FROM, _LOST_AT = 8, 13
 """Lines of a set that a panel and what meets it take, of 12 a set holds, from which on some lines
 of the panel are gone when the next columns meet them, and all: no cache knows exactly which line
@@ -50,26 +49,14 @@ class PanelWalk(msgspec.Struct, frozen=True, gc=False):
         lost = self._part_lost(heights[0][0], widths[0][0])
         total = 0.0
         for vectors, count in heights:
-            again = lost * (blocks - 1) * self.depth * self._lines(vectors)
+            again = lost * (blocks - 1) * self.depth * lines_of_step(vectors, self.step_bytes)
             near = columns * self.depth * self.width / LINE_BYTES
             results = columns * (vectors + 1)
             total += count * (_PANEL_LINE * again + _COLUMN_LINE * near + _RESULT_LINE * results)
         return total
 
-    def _lines(self, vectors: int) -> int:
-        """Lines of one step of a panel: one more where steps are apart, for vectors cross lines."""
-        return vectors if self.step_bytes <= vectors * LINE_BYTES else vectors + 1
-
     def _part_lost(self, vectors: int, columns: int) -> float:
         """The part of a panel's lines that makes room for others before it is met again."""
-        near = columns * (self.depth * self.width / LINE_BYTES + vectors + 2) / _SETS
-        ways = self._panel_ways(vectors) + near
+        near = columns * (self.depth * self.width / LINE_BYTES + vectors + 2) / SETS
+        ways = lines_per_set(self.depth, self.step_bytes, vectors) + near
         return min(1.0, max(0.0, (ways - _LOST_FROM) / (_LOST_AT - _LOST_FROM)))
-
-    def _panel_ways(self, vectors: int) -> float:
-        """Lines of a panel in the sets that hold most of them."""
-        lines = self._lines(vectors)
-        if self.step_bytes <= lines * LINE_BYTES:
-            return self.depth * self.step_bytes / PAGE_BYTES
-        apart = max(1, gcd(self.step_bytes, PAGE_BYTES) // LINE_BYTES)
-        return -(-lines // apart) * apart * self.depth / _SETS

@@ -32,6 +32,7 @@ from teir.search.packed_operands import (
 )
 from teir.search.packing import rows_together
 from teir.search.panel_rows import panel_of
+from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
@@ -114,7 +115,7 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
 def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     if wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine):
         return True
-    return gains_near(shape, k, machine)
+    return gains_near(shape, k, machine) or leaves_first_cache(shape, k, machine)
 
 
 def _packs_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:

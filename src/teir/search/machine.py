@@ -38,6 +38,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return is_third_cache_far(self.l2_bytes, self.l3_bytes)
 
     @property
+    def multiplies_twice(self) -> bool:
+        """True for two multiply-adds of whole vectors a cycle, as every processor with tile
+        registers does: loads of vectors that cross lines show beside them."""
+        return self.has_tiles
+
+    @property
     def copies_parts(self) -> bool:
         """True where register blocks read complex rows in parts (`teir.lower.parts`).
 
