@@ -52,7 +52,7 @@ def test_small_products_are_formed_by_vectors() -> None:
         assert are_tiles(step.shape, TILES) is by_tiles
 
 
-@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP16])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
 def test_other_types_are_chosen_for_as_without_tiles(data_type: DataType) -> None:
     extents = {"m": 300, "n": 300, "k": 300}
     with_tiles = choice_of("km,nk->nm", extents, TILES, data_type)

@@ -32,6 +32,7 @@ from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_products import emit_turned_copy, turned_product
+from teir.search.widened import emit_widened, widened
 
 Choose = Callable[[ProductShape, Machine], Choice]
 """Who makes the decisions of a matrix-like step."""
@@ -52,6 +53,9 @@ def emit_step(
         body = _emit_without_matrix(emission, step, machine)
         if body is not None:
             return body
+    wide = widened(emission, step, machine)
+    if wide is not None:
+        return emit_widened(emission, wide, machine, partial(emit_step, choose=choose))
     shape = product_shape(step)
     assert shape is not None
     if shape.c and is_small_batch(shape):

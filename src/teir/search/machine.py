@@ -52,6 +52,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.has_tiles
 
     @property
+    def multiplies_twice_a_cycle(self) -> bool:
+        """True where converting a factor costs as much as a product (`teir.target.Isa`)."""
+        return self.has_tiles
+
+    @property
     def follows_few_rows(self) -> bool:
         """True where a permutation reads long rows as streams (`teir.target.Isa`)."""
         return self.has_tiles
