@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from teir.arrays.operand import OPERAND_RULES, Operand, bind_operand
+from teir.arrays.sparse import Sparse
 from teir.dtypes import DataType
 from teir.errors import TeirError
 
@@ -89,6 +90,16 @@ def test_swapped_bytes_are_refused() -> None:
 @pytest.mark.parametrize("value", [[1.0], (1.0,), 1.0, "text", object(), {}])
 def test_values_without_bytes_are_refused(value: object) -> None:
     assert refusal(value) == "TEIR502"
+
+
+def test_a_sparse_array_is_refused_with_the_way_to_its_elements() -> None:
+    sparse = Sparse.from_coo([[0]], [1.0], (3,))
+    with pytest.raises(TeirError) as caught:
+        bind_operand("x", sparse, DataType.FP64, False)
+    (finding,) = caught.value.findings
+    assert finding.code == "TEIR502"
+    assert finding.hint is not None
+    assert finding.hint.startswith("pass value.to_dense()")
 
 
 def test_none_is_refused() -> None:

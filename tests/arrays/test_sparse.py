@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -298,6 +299,14 @@ def test_binsparse_formats() -> None:
         assert is_sparse(one)
         assert Sparse.from_scipy(one).to_dense().tolist() == [[0, 0, 5], [6, 7, 0]]
         assert teir.einsum("ij->i", one).tolist() == [5, 13]
+
+
+@pytest.mark.parametrize(
+    "call", [np.asarray, lambda one: one @ np.ones(3), lambda one: np.ones(2) * one]
+)
+def test_numpy_takes_none_for_one_object(call: Callable[[Sparse], Any]) -> None:
+    with pytest.raises(TypeError, match="or to_dense"):
+        call(Sparse.from_coo([[0, 1], [1, 1]], [1.0, 2.0], (2, 3)))
 
 
 @pytest.mark.parametrize(

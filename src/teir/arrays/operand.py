@@ -160,6 +160,14 @@ def bind_operand(name: str, value: Any, data_type: DataType, writable: bool) -> 
     )
 
 
+def _in_memory(value: Any) -> str:
+    """How the bytes of a value become an array."""
+    for method in ("to_dense", "toarray", "todense"):
+        if hasattr(value, method):
+            return f"pass value.{method}(); teir.einsum takes sparse arrays as they are"
+    return "numpy.asarray(value) makes an array of most values"
+
+
 def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """A view of a value that is not exactly a NumPy array."""
     if value is None:
@@ -183,7 +191,7 @@ def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
             name,
             "an array (array interface, DLPack or buffer protocol)",
             f"a value of type {type(value).__name__}",
-            "numpy.asarray(value) makes an array of most values",
+            _in_memory(value),
         )
     return _view(name, view, np.asarray)
 

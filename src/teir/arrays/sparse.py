@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -207,6 +207,10 @@ class Sparse:
         coords, values = self.to_coo()
         result[tuple(coords)] = values if self.ndim else values[0]
         return result
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Never:
+        """NumPy would take all of it for one object. Raises TypeError."""
+        raise TypeError("a teir.Sparse is no NumPy array: pass it to teir.einsum, or to_dense()")
 
     def to_scipy(self) -> Any:
         """A scipy.sparse array: CSR, CSC and BSR share the values, other formats become COO."""
