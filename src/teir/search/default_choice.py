@@ -8,9 +8,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from teir.dtypes import DataType
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
+from teir.search.asked_results import asking_for_results, waits_for_lines
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
 from teir.search.division import Division, Packs, division_of
@@ -138,7 +138,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
         case Sharing.NONE | Sharing.PARTS:
-            choice = _asking_for_results(choice, shape, machine)
+            choice = asking_for_results(choice, shape, machine)
             choice = _packed_alone(choice, shape, k, machine)
             if _makes_short_sums(shape) or not rows_stay(choice, shape, machine):
                 return choice
@@ -158,18 +158,6 @@ def _packed_alone(
     if packs_columns_when_met(shape, k, choice, machine):
         return replace(choice, packed_a=Packing.WHOLE, packed_b=Packing.BLOCKS)
     return choice
-
-
-def _asking_for_results(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
-    """Results asked for ahead where the third cache, which holds them, is far.
-
-    Only of whole vectors of plain numbers: other blocks lose more by asking than they win.
-    """
-    kind = shape.out.data_type
-    is_plain = kind in (DataType.FP32, DataType.FP64) and shape.a.data_type is kind
-    is_whole = choice.panel % machine.lanes(kind.width) == 0
-    is_asked = machine.has_far_third_cache and is_plain and is_whole
-    return replace(choice, prefetches_out=True) if is_asked else choice
 
 
 def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
@@ -340,7 +328,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         streams=machine.writes_lines,
         prefetches_a=False,
         prefetches_b=False,
-        prefetches_out=True,
+        prefetches_out=waits_for_lines(shape, _is_far(shape, machine), machine),
     )
 
 

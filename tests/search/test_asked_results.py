@@ -1,0 +1,27 @@
+"""Which products ask for the lines of their results."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, choice_of
+from teir.dtypes import DataType
+from teir.search.choice import Order
+
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+NEAR = replace(FAR, l3_bytes=64 << 20)
+
+
+@pytest.mark.parametrize(
+    ("side", "depth", "is_asked"),
+    [(1000, 32, False), (1000, 24, True), (2048, 64, False), (2048, 48, True)],
+)
+def test_sums_that_outlast_the_writing_of_a_line_ask_for_none(
+    side: int, depth: int, is_asked: bool
+) -> None:
+    extents = {"e": side, "r": depth, "f": side}
+    far, near = (choice_of("er,rf->ef", extents, one, DataType.FP32) for one in (FAR, NEAR))
+    assert far.order is Order.OUTPUT
+    assert far.prefetches_out is is_asked
+    assert near.prefetches_out or near.order is not Order.OUTPUT
