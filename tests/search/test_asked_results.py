@@ -25,3 +25,8 @@ def test_sums_that_outlast_the_writing_of_a_line_ask_for_none(
     assert far.order is Order.OUTPUT
     assert far.prefetches_out is is_asked
     assert near.prefetches_out or near.order is not Order.OUTPUT
+
+
+def test_short_rows_ask_for_the_lines_they_share() -> None:
+    extents = {"i": 30, "j": 30, "k": 30, "l": 30, "r": 64}
+    assert choice_of("ijr,klr->ikjl", extents, FAR, DataType.FP64).prefetches_out
