@@ -97,6 +97,15 @@ def test_parts_fill_half_the_second_cache(
     assert at_once(with_walking_passes(program, stored(), FACTS)) == size
 
 
+@pytest.mark.parametrize(("products", "size"), [(8, 3600), (40, 7200), (128, None)])
+def test_fewer_parts_where_much_is_done_with_the_sum_of_each(
+    products: int, size: int | None
+) -> None:
+    extents = {"i": 40, "j": 60, "k": ROWS, "m": 32, "l": products}
+    program = program_for(RANKED, extents, fused=2)
+    assert at_once(with_gathered_parts(program, stored(4000, 120), FACTS)) == size
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -118,7 +127,7 @@ def test_machines_without_parts(facts: Facts) -> None:
         (SCALED, 64, ROWS, 2, 2000, 200),
         (SCALED, 64, 6000, 2, 2000, 300),
         (SCALED, 64, ROWS, 2, 50_000, 17),
-        (STORED, 16, ROWS, None, 50_000, 24),
+        (STORED, 16, ROWS, None, 50_000, 20),
         (SCALED, 60, ROWS, 2, 2000, 300),
         (RANKED, 64, ROWS, 2, 2000, 300),
     ],
@@ -129,7 +138,7 @@ def test_fibres_without_parts(
     """Few gathers, a near operand, short fibres, rows of part lines, much to do for a fibre."""
     extents = deep(columns, rows)
     if text == RANKED:
-        extents = {"i": 40, "j": 60, "k": rows, "m": columns, "l": 64}
+        extents = {"i": 40, "j": 60, "k": rows, "m": columns, "l": 128}
     program = program_for(text, extents, fused=fused)
     assert with_gathered_parts(program, stored(fibres, length), FACTS) is program
 

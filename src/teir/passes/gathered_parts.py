@@ -9,8 +9,8 @@
         A: add_A
 
 Where the third cache is far a gather of scattered rows takes as long as their lines take from
-there. With so many rows at once that they fill half the second cache every row comes from there
-once, however often it is gathered. Parts cost what follows the sum of a fibre, once for each, and
+there. With so many rows at once that they stay in the second every row comes from there once,
+however often it is gathered. Parts cost what follows the sum of a fibre, once for each, and
 results are added up in memory. Slabs of columns, for which no fibre is cut, read what is stored as
 often and took longer wherever fibres were long.
 
@@ -37,12 +37,14 @@ from teir.target import LINE_BYTES
 _LEAST_GATHERS = 16
 """Gathers of a row, on average."""
 _PART_BYTES = 640
-"""Gathered for a part of a fibre, on average, and twice what its result moves: where that is 128,
-parts of 430 to 680 took 1.0 to 1.5 of the time, of 1000 0.95 to 1.0, of 1840 0.87; where nothing is
-moved, of 430 1.02, of 680 0.89, of 1840 0.67."""
-_MOST_WORK = 1.25
-"""Elements formed for the parts of fibres, over those gathered: 0.5 took 0.57 of the time, 1.1
-0.74, and 4.5 1.07."""
+"""Gathered at least for a part of a fibre, on average, where parts fill half the second cache, and
+as much more as its result moves: where that is 128, parts of 430 to 680 took 1.0 to 1.5 of the
+time, of 1000 0.95 to 1.0, of 1840 0.87; where nothing is moved, of 430 1.02, of 680 0.89, of 1840
+0.67."""
+_SHARES = ((8, 1.25), (15, 2.5))
+"""Sixteenths of the second cache that a part fills, and the most elements formed for all parts over
+those gathered. Half of the cache: 0.5 took 0.57 of the time, 1.1 0.74, and 4.5 1.07; nearly all of
+it, with half as many parts: 2.2 took 0.95."""
 
 
 def with_gathered_parts(program: Program, stored: Mapping[str, int], facts: Facts) -> Program:
@@ -82,20 +84,23 @@ def _size(
     fibres = stored.get(above.segments[0].crd, 0)
     if not row_bytes or 2 * row_bytes * rows.extent < 3 * facts.l2_bytes:
         return None
-    parts = -(-rows.extent * row_bytes // (facts.l2_bytes // 2))
     if gathers < _LEAST_GATHERS * rows.extent:
         return None
     leaf, following = primitives[nest.leaf.primitive], _following(nest, primitives)
-    elements = prod(axes[name].extent for name in leaf.axes)
+    elements = gathers * prod(axes[name].extent for name in leaf.axes)
     formed = fibres * sum(prod(axes[name].extent for name in one.axes) for one in following)
-    if parts * formed > _MOST_WORK * gathers * elements:
-        return None
     private = {tensor.name for node in (nest.rows, nest.fibres) for tensor in node.scratch}
     results = [one for one in (leaf, *following) if one.output not in private]
     moved_bytes = sum(_result_bytes(nest, one, axes, types, fibres) for one in results)
-    if parts * (_PART_BYTES * fibres + 2 * moved_bytes) > gathers * row_bytes:
+    room, size_bytes = facts.l2_bytes // 2, rows.extent * row_bytes
+    part_bytes = _PART_BYTES * fibres + moved_bytes
+    if -(-size_bytes // room) * part_bytes > gathers * row_bytes:
         return None
-    return -(-rows.extent // parts)
+    for share, most_work in _SHARES:
+        parts = -(-size_bytes // (facts.l2_bytes * share // 16))
+        if parts * formed <= most_work * elements:
+            return -(-rows.extent // parts)
+    return None
 
 
 def _result_bytes(
