@@ -81,6 +81,36 @@ def test_a_file_that_holds_no_records_exits_2(teir: Teir, tmp_path: Path, folder
     assert teir("tune", "--import", tmp_path / "nowhere").code == 2
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("teir_tuning", 2, "record 1: expected format 1, found format 2"),
+        ("default_seconds", -1.0, "record 1: expected default_seconds above 0 and below 1e+09"),
+        ("panel", 0, "record 1, choice 0: expected panel from 1 to"),
+    ],
+)
+def test_the_damaged_record_of_a_file_is_named(
+    teir: Teir,
+    folder: Path,
+    tmp_path: Path,
+    falling: list[float],
+    field: str,
+    value: float,
+    said: str,
+) -> None:
+    file = tmp_path / "records.json"
+    assert teir("tune", "ij,jk->ik", *SIZES, "--export", file).code == 0
+    (sound,) = json.loads(file.read_text())["teir_tuning_records"]
+    damaged = json.loads(json.dumps(sound))
+    (damaged if field in damaged else damaged["choices"][0])[field] = value
+    file.write_text(json.dumps({"teir_tuning_records": [sound, damaged]}))
+    done = teir("tune", "--import", file)
+    assert done.code == 2
+    assert said in done.err
+    assert falling
+    assert folder.exists()
+
+
 def test_nothing_to_do_exits_2(teir: Teir) -> None:
     done = teir("tune")
     assert done.code == 2

@@ -34,6 +34,7 @@ TUNING_FILE = Rule(
 
 FORMAT = 1
 _LARGEST = 1 << 40
+_LONGEST = 1e9
 
 
 class ArrayKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,8 +223,8 @@ def read_record(data: bytes) -> TuningRecord:
 def read_export(data: bytes, name: str) -> tuple[TuningRecord, ...]:
     """The records of an exported document called ``name``. Raises TeirError (TEIR645)."""
     export: _Export = _decoded(data, _Export, name)
-    for record in export.teir_tuning_records:
-        _require_sound(record, name)
+    for number, record in enumerate(export.teir_tuning_records):
+        _require_sound(record, f"{name}, record {number}")
     return export.teir_tuning_records
 
 
@@ -241,23 +242,27 @@ def _decoded(data: bytes, kind: Any, name: str) -> Any:
 
 
 def _require_sound(record: TuningRecord, name: str) -> None:
+    """Raises TeirError (TEIR645) at ``name`` for numbers that nothing can be made of."""
     if record.teir_tuning != FORMAT:
-        raise _refusal(name, f"format {record.teir_tuning}, not {FORMAT}")
-    numbers = [
-        (field.name, value)
-        for choice in record.choices
-        for field in fields(choice)
-        if isinstance(value := getattr(choice, field.name), int) and not isinstance(value, bool)
-    ]
-    for label, number in numbers:
-        if not 1 <= number <= _LARGEST:
-            raise _refusal(name, f"{label} of {number}")
-    if not (0 < record.seconds < 1e9 and 0 < record.default_seconds < 1e9):
-        raise _refusal(name, f"a time of {record.seconds} s")
+        raise _refusal(name, f"format {record.teir_tuning}", f"format {FORMAT}")
+    for number, choice in enumerate(record.choices):
+        for field in fields(choice):
+            value = getattr(choice, field.name)
+            if isinstance(value, int) and not isinstance(value, bool) and not _is_size(value):
+                place = f"{name}, choice {number}"
+                expected = f"{field.name} from 1 to {_LARGEST:,}"
+                raise _refusal(place, f"{field.name} of {value}", expected)
+    for label in ("seconds", "default_seconds"):
+        time = getattr(record, label)
+        if not 0 < time < _LONGEST:
+            expected = f"{label} above 0 and below {_LONGEST:g}"
+            raise _refusal(name, f"{label} of {time}", expected)
 
 
-def _refusal(name: str, found: str) -> TeirError:
+def _is_size(number: int) -> bool:
+    return 1 <= number <= _LARGEST
+
+
+def _refusal(name: str, found: str, expected: str = "tuning records") -> TeirError:
     place = ArgumentPlace(name=name)
-    return TeirError(
-        (Finding(rule=TUNING_FILE, place=place, expected="tuning records", found=found),)
-    )
+    return TeirError((Finding(rule=TUNING_FILE, place=place, expected=expected, found=found),))
