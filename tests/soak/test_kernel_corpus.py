@@ -23,6 +23,7 @@ from teir.lower.kernels import (
 )
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import (
+    FibreParts,
     Follows,
     WalkedDots,
     WalkedSampledSum,
@@ -76,6 +77,7 @@ def test_no_kind_of_kernel_is_left_out() -> None:
         (WalkedDots, ("masked", "ahead")),
         (WalkedSampledSum, ("masked", "rows", "ahead")),
         (WalkedScatter, ("outer", "accumulates", "has_rows")),
+        (FibreParts, ("is_numbered",)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

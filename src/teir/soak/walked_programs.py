@@ -8,13 +8,16 @@ the remainder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import assert_never
+
+from msgspec import structs
 
 from teir.arrays.levels import Format, Level
 from teir.dtypes import DataType
 from teir.expr.index_notation_parsing import parse_index_notation
+from teir.ir.coordinate_parts import parted_nest, with_coordinates_at_once
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.search.sparse.graph import IterationGraph, linear
@@ -31,6 +34,9 @@ _FAR_DOTS = 60_000
 _FAR_PAIRS = 25_000
 """The same for long rows."""
 
+_AT_ONCE = 7
+"""Coordinates of a part of a fibre."""
+
 _SAMPLED = "A[i,j] = B[i,j] * C[i,k] * D[j,k]"
 _SCALED = "A[i,l] = B[i,j] * C[i,k] * D[j,k] * E[j,l]"
 
@@ -42,7 +48,8 @@ _Statement = tuple[str, str, dict[str, int], dict[str, str], int | None]
 class Walk:
     """A statement, its loops from the outermost in, the formats, and the index that is narrow.
 
-    With ``fused_at`` factors of the statement, so many make a first product of their own.
+    With ``fused_at`` factors of the statement, so many make a first product of their own; with
+    ``at_once`` fibres are walked in parts of so many coordinates.
     """
 
     text: str
@@ -52,10 +59,12 @@ class Walk:
     value: DataType
     index: DataType
     fused_at: int | None
+    at_once: int | None = None
 
     def __str__(self) -> str:
         levels = " ".join(f"{name}:{word}" for name, word in self.levels.items())
-        return f"{self.text}; {levels}; {self.value.value} {self.index.value}"
+        parts = "" if self.at_once is None else f"; {self.at_once} coordinates at once"
+        return f"{self.text}; {levels}; {self.value.value} {self.index.value}{parts}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +83,10 @@ class Scatter:
 def walks() -> tuple[Walk | Scatter, ...]:
     """All of them, in a fixed order."""
     scatters = product((DataType.FP32, DataType.FP64), _INDICES, (False, True))
+    parted = _walks(_parted_statements(), (DataType.FP32, DataType.FP64))
     return (
         *_walks(_statements(), _VALUES),
+        *(replace(one, at_once=_AT_ONCE) for one in parted),
         *(Scatter(value=value, index=index, by_position=by) for value, index, by in scatters),
     )
 
@@ -129,7 +140,7 @@ def _graph_program(walk: Walk, remainder: int) -> Program:
         fused = loopfuse(graph, walk.fused_at, producer_in_left=True, path=())
         assert isinstance(fused, IterationGraph)
         graph = fused
-    return program_of(
+    program = program_of(
         graph,
         extents,
         data_type=walk.value,
@@ -137,6 +148,22 @@ def _graph_program(walk: Walk, remainder: int) -> Program:
         name="walk",
         shares="B" if "A" in walk.levels else None,
     )
+    return program if walk.at_once is None else _in_parts(program, walk.at_once)
+
+
+def _in_parts(program: Program, at_once: int) -> Program:
+    """The program of one nest, its fibres walked in parts."""
+    primitives = program.primitive_table()
+    types = {name: one.data_type for name, one in program.tensor_table().items()}
+    nest = parted_nest(program.roots[-1], program.axis_table(), primitives, types)
+    assert nest is not None
+    walked = primitives[nest.leaf.primitive]
+    metadata = with_coordinates_at_once(at_once)
+    made = (
+        structs.replace(one, metadata=metadata) if one is walked else one
+        for one in program.primitives
+    )
+    return structs.replace(program, primitives=tuple(made))
 
 
 def _statements() -> Iterator[_Statement]:
@@ -163,6 +190,13 @@ def _statements() -> Iterator[_Statement]:
     wide = {"i": 40, "j": 900}
     yield _SCALED, "ijkl", wide, {"B": "ds"}, 3
     yield _SCALED, "ijkl", {"i": 20, "j": _FAR_PAIRS}, {"B": "ds"}, 3
+
+
+def _parted_statements() -> Iterator[_Statement]:
+    cube = {"i": 5, "j": 9, "k": 30}
+    yield "A[i,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, 2
+    yield "A[i,m] = B[i,j,k] * C[k,m] * D[j,m]", "ijkm", cube, {"B": "dss"}, None
+    yield "A[i,j,m] = B[i,j,k] * C[k,m]", "ijkm", cube, {"B": "dss", "A": "dsd"}, None
 
 
 def _long_rows() -> Iterator[_Statement]:
