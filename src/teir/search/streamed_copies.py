@@ -2,8 +2,8 @@
 
 Where the third cache is slow for one core, what leaves the second costs about as much as memory. A
 tile of squares then waits for one line after another of many rows: on Golden Cove permutations of
-1.3 to 6 MB took 0.35 to 0.65 of the time as streams, and 0.6 to 0.97 of it with a read of the
-result; what the second cache holds, input and output, took 1.3 to 2 times as long.
+1.3 to 6 MB took 0.2 to 0.65 of the time as streams, and 0.5 to 1.0 of it with a read of the result.
+Stored to the caches line by line they took as long as squares.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from teir.search.machine import Machine
 from teir.search.shape import extent_of
 from teir.search.step import Step
 
+_SECOND_CACHES = 1.25
+_SECOND_CACHES_OF_LONG = 1.5
+"""Input and output together, in second caches, from which this pays: below, reading the result
+takes longer than is gained. Squares of elements of 16 bytes store whole lines and wait less."""
+_LONG_BYTES = 16
 _NO_MORE = (1, 1)
 """Sides grow no further than to be long."""
 
@@ -30,7 +35,10 @@ def is_streamed(step: Step, machine: Machine) -> bool:
     width = target.data_type.width
     work = extent_of(step.axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work
-    if not machine.follows_few_rows or is_shared or 2 * work * width <= machine.l2_bytes:
+    if not machine.follows_few_rows or is_shared:
+        return False
+    caches = _SECOND_CACHES_OF_LONG if width >= _LONG_BYTES else _SECOND_CACHES
+    if 2 * work * width < caches * machine.l2_bytes:
         return False
     names = (source.name, target.name)
     axes = [_Axis(axis.extent, tuple(map(axis.stride, names))) for axis in step.axes]
