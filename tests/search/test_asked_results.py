@@ -15,7 +15,7 @@ NEAR = replace(FAR, l3_bytes=64 << 20)
 
 @pytest.mark.parametrize(
     ("side", "depth", "is_asked"),
-    [(1000, 32, False), (1000, 24, True), (2048, 64, False), (2048, 48, True)],
+    [(1000, 24, False), (1000, 16, True), (2048, 64, False), (2048, 48, True)],
 )
 def test_sums_that_outlast_the_writing_of_a_line_ask_for_none(
     side: int, depth: int, is_asked: bool

@@ -10,7 +10,8 @@ from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 
 _PRODUCTS_OF_A_LINE = 64
-"""Products per result in whose time a line is written to memory; half of them for a near one."""
+_PRODUCTS_OF_A_NEAR_LINE = 24
+"""Products per result in whose time a line is written to memory, and where outputs are not far."""
 
 
 def asking_for_results(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
@@ -29,9 +30,9 @@ def waits_for_lines(shape: ProductShape, is_far: bool, machine: Machine) -> bool
     """True for results written past the caches that wait for their lines unless they are asked for.
 
     Measured on Golden Cove, one thread, nobody asking: sums of 64 to 96 products took 0.91 to 0.99
-    of the time, those of 32 and 48 0.83 to 0.98 where results are not far and 0.9 to 1.4 where they
+    of the time, those of 24 to 48 0.77 to 1.02 where results are not far and 0.9 to 1.5 where they
     are, shorter ones 0.88 to 2.0. Short rows, whose ends meet inside lines, took 1.0 to 1.08.
     """
     if not machine.has_far_third_cache or shape.m_outer:
         return True
-    return extent_of(shape.k) < _PRODUCTS_OF_A_LINE // (1 if is_far else 2)
+    return extent_of(shape.k) < (_PRODUCTS_OF_A_LINE if is_far else _PRODUCTS_OF_A_NEAR_LINE)
