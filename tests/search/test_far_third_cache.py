@@ -48,8 +48,8 @@ def test_large_caches_of_a_server_are_far(l2_mb: int, l3_mb: int, is_far: bool) 
 @pytest.mark.parametrize(
     ("side", "data_type", "usual", "far"),
     [
-        (768, DataType.FP32, (Packing.BLOCKS, 128, False), (Packing.BLOCKS, 9, True)),
-        (384, DataType.FP32, (Packing.NONE, 384, False), (Packing.WHOLE, 9, True)),
+        (768, DataType.FP32, (Packing.BLOCKS, 128, False), (Packing.BLOCKS, 6, True)),
+        (384, DataType.FP32, (Packing.NONE, 384, False), (Packing.WHOLE, 6, True)),
         (224, DataType.FP32, (Packing.NONE, 224, False), (Packing.NONE, 224, False)),
         (1024, DataType.BF16, (Packing.BLOCKS, 256, False), (Packing.BLOCKS, 256, False)),
     ],

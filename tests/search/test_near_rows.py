@@ -39,6 +39,17 @@ def test_half_of_the_second_cache_holds_the_rows(side: int, data_type: DataType)
     assert choice.prefetches_out
 
 
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize(("rows", "vectors"), [(960, 4), (1200, 3), (1536, 4), (1584, 3)])
+def test_panels_have_four_vectors_where_these_divide_the_rows(
+    rows: int, vectors: int, data_type: DataType
+) -> None:
+    rows = rows * DataType.FP32.width // data_type.width
+    choice = choice_of(TEXT, _square(1024) | {"k": rows}, FAR, data_type)
+    assert choice.panel == vectors * FAR.lanes(data_type.width)
+    assert choice.column_block == (6 if vectors == 4 else 9)
+
+
 def test_columns_stay_where_the_third_cache_is_near() -> None:
     assert choice_of(TEXT, _square(1024), NEAR, DataType.FP64).column_block == 128
 

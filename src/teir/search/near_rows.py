@@ -93,6 +93,7 @@ def rows_stay(choice: Choice, shape: ProductShape, machine: Machine) -> bool:
 
 def near_rows_choice(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
     """``choice`` with blocks of rows that half of the second cache holds."""
+    choice = replace(choice, panel=_panel(choice, shape, machine))
     depth, panel_bytes = _depth(choice, shape, machine)
     rows = max(1, machine.l2_bytes // 2 // panel_bytes) * choice.panel
     packed_b = Packing.NONE if choice.packed_b is Packing.NONE else Packing.WHOLE
@@ -106,6 +107,19 @@ def near_rows_choice(choice: Choice, shape: ProductShape, machine: Machine) -> C
         column_block=_columns(shape, choice.panel, packed_b, machine),
         streams=False,
     )
+
+
+def _panel(choice: Choice, shape: ProductShape, machine: Machine) -> int:
+    """Rows of a panel: four vectors where they divide the rows as three do.
+
+    Fewer micro-operations a multiply-add. Measured as above beside three vectors, FP32 and FP64,
+    products of 384 to 2304 rows and columns: 0.95 to 1.02 of the time, mostly 0.98.
+    """
+    lanes = machine.lanes(shape.a.data_type.width)
+    is_three = choice.panel == 3 * lanes and not machine.has_few_registers
+    if is_three and shape.m is not None and shape.m.extent % (_TALLEST * lanes) == 0:
+        return _TALLEST * lanes
+    return choice.panel
 
 
 def _depth(choice: Choice, shape: ProductShape, machine: Machine) -> tuple[int, int]:
