@@ -112,7 +112,7 @@ def test_every_schedule_of_a_shared_result(text: str, levels: str) -> None:
     graphs = _graphs(term, DataType.FP64)
     assert len(graphs) > 1
     for graph in graphs:
-        program = _program(term, graph, chosen.problem, "one", "B")
+        program = _program(term, graph, chosen.problem, "one", "B", chosen.deterministic)
         output = [np.full(expected.size, 7.0)]
         arrays = arrays_of(step, program, output)
         names = [tensor.name for tensor in program.tensors]

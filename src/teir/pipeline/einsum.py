@@ -107,7 +107,7 @@ def einsum(
             signature = tuple(key)
             plan = kept.plans.get(signature)
             if plan is None and is_index_notation(subscripts):
-                return _sparse(subscripts, operands, out, None, None, None, False)
+                return _sparse(subscripts, operands, out, None, None, None, False, deterministic)
             if plan is None:
                 plan, views = first_plan(parse_expression(subscripts), operands)
                 kept.keep(signature, plan)
@@ -126,13 +126,15 @@ def einsum(
     if is_text and dtype is None and tune is False and type(subscripts) is str:
         usual = _usual(optimize, memory_limit, deterministic)
         if all(usual.values()) and (threads is None or type(threads) is int):
-            result = sparse_calls().run((subscripts, threads, out_levels), operands, out)
+            result = sparse_calls().run(
+                (subscripts, threads, out_levels, deterministic), operands, out
+            )
             if result is not NotImplemented:
                 return result
     tune = checked_tune(tune)
     if takes_sparse(subscripts, operands, out_levels):
         require_usual(_usual(optimize, memory_limit, deterministic))
-        return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune)
+        return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune, deterministic)
     parsed, arrays = _parse(subscripts, operands)
     wishes = Wishes(
         dtype=dtype,
@@ -196,7 +198,13 @@ def plan(
         require_usual(_usual(optimize, memory_limit, deterministic))
         text, given = _sparse_parsed(subscripts, shapes_or_arrays)
         return sparse_plan(
-            text, given, out_levels=out_levels, dtype=dtype, threads=threads, tune=tune
+            text,
+            given,
+            out_levels=out_levels,
+            dtype=dtype,
+            threads=threads,
+            tune=tune,
+            deterministic=checked_determinism(deterministic),
         )
     is_usual = dtype is None and threads is None and memory_limit is None and not tune
     is_usual = is_usual and deterministic == "runs" and type(optimize) is str and optimize == "auto"
@@ -237,11 +245,20 @@ def _sparse(
     dtype: Any,
     threads: int | None,
     tune: bool,
+    deterministic: str,
 ) -> Any:
     text, given = _sparse_parsed(subscripts, operands)
     asked = subscripts if type(subscripts) is str else None
     return sparse_einsum(
-        text, given, asked, out=out, out_levels=out_levels, dtype=dtype, threads=threads, tune=tune
+        text,
+        given,
+        asked,
+        out=out,
+        out_levels=out_levels,
+        dtype=dtype,
+        threads=threads,
+        tune=tune,
+        deterministic=checked_determinism(deterministic),
     )
 
 

@@ -14,6 +14,7 @@ from teir.errors import ArgumentPlace, Finding, TeirError
 from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_parsing import is_index_notation, parse_index_notation
 from teir.expr.nodes import Subscripts
+from teir.pipeline.determinism import Determinism
 from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
@@ -45,12 +46,13 @@ def sparse_einsum(
     dtype: Any,
     threads: int | None,
     tune: bool,
+    deterministic: Determinism,
 ) -> Any:
     """The result; the call is known by the text ``asked`` from then on. Raises TeirError."""
     is_known = asked is not None and dtype is None
 
     def computed(given: Sequence[Any], target: Any) -> Any:
-        key = (asked, threads, out_levels)
+        key = (asked, threads, out_levels, deterministic.value)
         # Operands that are not views of tensors were looked up before this was called.
         if is_known and given is not operands and not tune:
             result = sparse_calls().run(key, given, target)
@@ -59,7 +61,12 @@ def sparse_einsum(
         assignment = _assignment(subscripts, given)
         held = hold_all(assignment, given)
         problem = sparse_problem(
-            assignment, held, out_levels=out_levels, dtype=dtype, threads=threads
+            assignment,
+            held,
+            out_levels=out_levels,
+            dtype=dtype,
+            threads=threads,
+            deterministic=deterministic,
         )
         if tune:
             tune_sparse(problem, held)
@@ -73,7 +80,7 @@ def sparse_einsum(
 
 
 def sparse_calls() -> SparseCalls:
-    """Calls of einsum with sparse operands, by (text, threads, levels), of the default types."""
+    """Calls with sparse operands, by (text, threads, levels, determinism), of default types."""
     return current().once("sparse calls", SparseCalls)
 
 
@@ -85,6 +92,7 @@ def sparse_plan(
     dtype: Any,
     threads: int | None,
     tune: bool,
+    deterministic: Determinism,
 ) -> SparsePlan:
     """The plan; shapes stand for dense arrays of ``dtype``, float64 by default."""
     kind = np.float64 if dtype is None else dtype
@@ -96,10 +104,24 @@ def sparse_plan(
     if tune:
         held = hold_all(assignment, operands)
         tune_sparse(
-            sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads),
+            sparse_problem(
+                assignment,
+                held,
+                out_levels=out_levels,
+                dtype=dtype,
+                threads=threads,
+                deterministic=deterministic,
+            ),
             held,
         )
-    return plan_sparse(assignment, operands, out_levels=out_levels, dtype=dtype, threads=threads)
+    return plan_sparse(
+        assignment,
+        operands,
+        out_levels=out_levels,
+        dtype=dtype,
+        threads=threads,
+        deterministic=deterministic,
+    )
 
 
 def require_usual(wishes: dict[str, bool]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from teir.expr.index_notation import Assignment, Number, Product, signed
 from teir.ir.nodes import Program
+from teir.pipeline.determinism import Determinism
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
@@ -123,10 +124,18 @@ def plan_sparse(
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
+    deterministic: Determinism,
 ) -> SparsePlan:
     """The plan for operands like these. Raises TeirError."""
     held = hold_all(assignment, operands)
-    problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
+    problem = sparse_problem(
+        assignment,
+        held,
+        out_levels=out_levels,
+        dtype=dtype,
+        threads=threads,
+        deterministic=deterministic,
+    )
     *temporaries, last = stages_of(problem, held)
     outlines = [_temporary(stage) for stage in temporaries]
     outlines += [_outline(last.problem, step) for step in last.steps]

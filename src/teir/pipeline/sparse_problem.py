@@ -19,6 +19,7 @@ from teir.expr.index_notation import Access, Assignment, Product
 from teir.expr.index_notation_check import index_extents
 from teir.expr.index_notation_rules import COMPLEX_NUMBER, at_column
 from teir.expr.nodes import Subscripts
+from teir.pipeline.determinism import Determinism
 from teir.pipeline.executable import thread_count
 from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_operands import Held, hold
@@ -45,6 +46,7 @@ class SparseProblem:
     has_sparse_result: bool
     result_type: DataType
     threads: int
+    deterministic: Determinism
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,6 +65,7 @@ def sparse_problem(
     out_levels: str | None,
     dtype: Any,
     threads: int | None,
+    deterministic: Determinism = Determinism.RUNS,
 ) -> SparseProblem:
     """The problem these operands state. Raises TeirError."""
     rank = len(assignment.output.indices)
@@ -77,6 +80,7 @@ def sparse_problem(
         has_sparse_result=out_levels is not None,
         result_type=result_type,
         threads=thread_count(threads),
+        deterministic=deterministic,
     )
 
 

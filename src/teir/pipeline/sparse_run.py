@@ -91,7 +91,13 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
             index_type = _index_type([term])
             shares = None if alone is None else alone.access.tensor
             chosen = scheduled(
-                term, problem.computed_type, index_type, problem.threads, title, shares
+                term,
+                problem.computed_type,
+                index_type,
+                problem.threads,
+                title,
+                shares,
+                problem.deterministic,
             )
         pair = (term, coefficient)
         made.append(Step(terms=(pair,), scheduled=chosen, coefficient=coefficient))

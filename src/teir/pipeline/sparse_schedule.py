@@ -14,6 +14,7 @@ from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.passes.facts import facts_of
 from teir.passes.walking_programs import with_walking_passes
+from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.executable import (
     Executable,
     ReferenceExecutable,
@@ -56,6 +57,8 @@ class Scheduled:
     """The input whose index arrays are the result's too."""
     ranking: Problem | None = None
     """What the schedules were ranked for; None where there is one only."""
+    deterministic: Determinism = Determinism.RUNS
+    """Whether the program may depend on the number of threads."""
 
 
 def scheduled(
@@ -65,6 +68,7 @@ def scheduled(
     threads: int,
     name: str,
     shares: str | None = None,
+    deterministic: Determinism = Determinism.RUNS,
 ) -> Scheduled:
     """The schedule of ``term``, compiled; kept by statement, types, extents and size class.
 
@@ -75,11 +79,11 @@ def scheduled(
     record = sparse_records().find(problem)
     sizes = tuple(term.extents.items())
     wish = None if record is None else record.schedule
-    key = (term.statement, sizes, problem, name, shares, wish)
+    key = (term.statement, sizes, problem, name, shares, wish, deterministic)
     made = current().once("sparse schedules", dict[object, Scheduled])
     known = made.get(key)
     if known is None:
-        known = _scheduled(term, problem, record, name, shares)
+        known = _scheduled(term, problem, record, name, shares, deterministic)
         while len(made) >= _MOST_COMPILED:
             made.pop(next(iter(made)), None)
         made[key] = known
@@ -110,19 +114,25 @@ def scheduled_rows(
 
 
 def _scheduled(
-    term: Term, problem: SparseKey, record: SparseRecord | None, name: str, shares: str | None
+    term: Term,
+    problem: SparseKey,
+    record: SparseRecord | None,
+    name: str,
+    shares: str | None,
+    deterministic: Determinism,
 ) -> Scheduled:
     data_type = DataType(problem.data_type)
     graphs = _graphs(term, data_type)
     wanted = None if record is None else record.schedule
     graph = next((one for one in graphs if str(one) == wanted), graphs[0])
     return replace(
-        _compiled(_program(term, graph, problem, name, shares), problem.threads),
+        _compiled(_program(term, graph, problem, name, shares, deterministic), problem.threads),
         graph=graph,
         choices=len(graphs),
         problem=problem if len(graphs) > 1 else None,
         record=record if str(graph) == wanted else None,
         shares=shares,
+        deterministic=deterministic,
         ranking=_ranking(term, data_type) if len(graphs) > 1 else None,
     )
 
@@ -135,14 +145,19 @@ def alternatives(
         if graph == chosen.graph or (wanted is not None and str(graph) not in wanted):
             continue
         name = chosen.executable.program.name
-        program = _program(term, graph, problem, name, chosen.shares)
+        program = _program(term, graph, problem, name, chosen.shares, chosen.deterministic)
         executable = _compiled(program, problem.threads).executable
         if isinstance(executable, Executable):
             yield graph, executable
 
 
 def _program(
-    term: Term, graph: IterationGraph, problem: SparseKey, name: str, shares: str | None
+    term: Term,
+    graph: IterationGraph,
+    problem: SparseKey,
+    name: str,
+    shares: str | None,
+    deterministic: Determinism,
 ) -> Program:
     program = program_of(
         graph,
@@ -154,7 +169,8 @@ def _program(
     )
     if term.has_workspace:
         return with_cleared_rows(program)
-    facts = facts_of(host_target(os.environ), threads=problem.threads)
+    threads = planned_threads(deterministic, problem.threads)
+    facts = facts_of(host_target(os.environ), threads=threads)
     return with_walking_passes(program, _stored(term), facts)
 
 
