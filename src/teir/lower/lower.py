@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from teir.dtypes import DataType
 from teir.ir.check.report import Need
 from teir.ir.coordinate_parts import coordinates_at_once
 from teir.ir.lanes import lanes_of
@@ -35,9 +34,7 @@ from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf
 from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
-from teir.lower.block_shapes import most_accumulators
 from teir.lower.bringing import marks_in
-from teir.lower.calls import calls_of
 from teir.lower.context import (
     Context,
     Path,
@@ -52,26 +49,15 @@ from teir.lower.contraction import (
 )
 from teir.lower.contraction_tile import (
     NO_TILE_HINTS,
-    Accumulator,
     TileHints,
     contraction_tile,
 )
 from teir.lower.coordinate_parts import lower_in_parts
-from teir.lower.copy_kernels import (
-    CellCopy,
-    PermuteCopy,
-    RunCopy,
-    StreamCopy,
-    StreamRuns,
-    cell_copy_room_bytes,
-    permute_room_bytes,
-)
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
 from teir.lower.kernel_program import (
     Address,
-    Call,
     Grid,
     GridAxis,
     Guarded,
@@ -79,21 +65,17 @@ from teir.lower.kernel_program import (
     KernelNode,
     KernelProgram,
     Loop,
-    Slot,
     Storage,
 )
-from teir.lower.kernels import TileProduct
+from teir.lower.kernel_scratch import accumulator_of, kernel_scratch_bytes, kernel_slot
 from teir.lower.panels import blocks_of_loop
-from teir.lower.part_loops import copies_before_loop, room_end
+from teir.lower.part_loops import copies_before_loop
 from teir.lower.slots import (
     ScratchRoom,
-    SlotTable,
     assign_slots,
 )
 from teir.lower.sparse import last_cell, sparse_loop
-from teir.lower.stream_room import stream_copy_room_bytes
 from teir.lower.tile_loops import tiles_of_loop
-from teir.lower.tile_products import tile_product_room
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
@@ -110,22 +92,22 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
     """
     slots = assign_slots(program, needs or {})
     used = {Storage.RUN: slots.run_scratch_bytes, Storage.THREAD: slots.thread_scratch_bytes}
-    room = ScratchRoom([*slots.slots, _kernel_slot(0)], used)
+    room = ScratchRoom([*slots.slots, kernel_slot(0)], used)
     context = Context(
         program.axis_table(),
         program.primitive_table(),
         slots,
         _index_cells(program),
         isa,
-        _accumulator(slots, isa),
+        accumulator_of(slots, isa),
         room,
         _lower_siblings,
         turned_operands(program),
         _parted(program),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
-    kernel_scratch = _kernel_scratch_bytes(roots, context.accumulator, isa)
-    room.slots[len(slots.slots)] = _kernel_slot(used[Storage.THREAD])
+    kernel_scratch = kernel_scratch_bytes(roots, context.accumulator, isa)
+    room.slots[len(slots.slots)] = kernel_slot(used[Storage.THREAD])
     has_more = kernel_scratch or len(room.slots) > len(slots.slots) + 1
     return KernelProgram(
         slots=tuple(room.slots) if has_more else slots.slots,
@@ -141,15 +123,6 @@ def _parted(program: Program) -> dict[str, int]:
     return {name: count for name, count in counts if count is not None}
 
 
-def _kernel_slot(start_bytes: int) -> Slot:
-    return Slot(
-        tensor="scratch of kernels",
-        data_type=DataType.FP32,
-        storage=Storage.THREAD,
-        start_bytes=start_bytes,
-    )
-
-
 def _index_cells(program: Program) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
     asked: dict[str, None] = {}
@@ -161,38 +134,6 @@ def _index_cells(program: Program) -> dict[str, int]:
     sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
     cells = [name for axis in asked for name in (axis, *([last_cell(axis)] * (axis in sparse)))]
     return {name: cell for cell, name in enumerate(cells)}
-
-
-def _accumulator(slots: SlotTable, isa: Isa) -> Accumulator:
-    """Room for the largest register block in FP32."""
-    return Accumulator(len(slots.slots), most_accumulators(isa) * isa.vector_bytes)
-
-
-def _kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulator, isa: Isa) -> int:
-    """What calls below ``nodes`` need of the slot after those of the program's tensors.
-
-    Wide accumulators and the room of other kernels share it: no call leaves anything there.
-    """
-    most = room_end(nodes, accumulator.slot)
-    for call, _ in calls_of(nodes):
-        for address in call.operands:
-            if address.slot == accumulator.slot:
-                most = max(most, _room_of(call, accumulator, isa))
-    return most
-
-
-def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:
-    match call.kernel:
-        case PermuteCopy() | RunCopy():
-            return permute_room_bytes(isa)
-        case StreamCopy() | StreamRuns():
-            return stream_copy_room_bytes()
-        case CellCopy():
-            return cell_copy_room_bytes()
-        case TileProduct():
-            return tile_product_room(call)
-        case _:
-            return accumulator.bytes
 
 
 def _lower_siblings(nodes: Sequence[Node], path: Path, context: Context) -> tuple[KernelNode, ...]:
