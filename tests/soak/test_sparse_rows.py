@@ -11,7 +11,7 @@ from teir.ir.nodes import Program
 from teir.lower.calls import kernels_of
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
-from teir.lower.walked_kernels import WalkedKernel
+from teir.lower.walked_kernels import FibreParts, WalkedKernel
 from teir.soak.sparse_products import ROWS_EVERY, compare_product, pair_count
 from teir.soak.sparse_rows import draw_rows
 from teir.target import Isa
@@ -25,6 +25,7 @@ def test_products_by_rows(number: int) -> None:
 
 
 def test_one_pass_and_every_walk_are_reached() -> None:
+    """But parts of fibres: only what a cache does not hold is walked in them."""
     reached: set[type[Kernel]] = set()
     texts = set()
     for number in range(FIRST, FIRST + 120 * ROWS_EVERY, ROWS_EVERY):
@@ -35,7 +36,7 @@ def test_one_pass_and_every_walk_are_reached() -> None:
             reached |= {type(one) for one in kernels_of(lower(program, Isa.AVX512).roots)}
         if plan.is_at_once:
             texts.add(str(drawn.assignment))
-    assert reached >= set(get_args(WalkedKernel))
+    assert reached >= set(get_args(WalkedKernel)) - {FibreParts}
     assert len(texts) == 9
 
 
