@@ -13,7 +13,15 @@ from teir.dtypes import DataType
 from teir.ir.lanes import lanes_of
 from teir.ir.nodes import Program
 from teir.lower.explanation import count_calls
-from teir.lower.kernels import BatchBlock, DotRows, Elementwise, Kernel, LaneBlock, RowSweep
+from teir.lower.kernels import (
+    BatchBlock,
+    DotRows,
+    Elementwise,
+    JoinedDots,
+    Kernel,
+    LaneBlock,
+    RowSweep,
+)
 from teir.lower.lower import lower
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
@@ -30,6 +38,9 @@ SHAPES = (
     ("bk,bk->b", {"b": 11, "k": 13}),
     ("ik->i", {"i": 6, "k": 50}),
     ("ki,k->i", {"i": 300, "k": 9}),
+    ("ki,k->i", {"i": 3, "k": 150}),
+    ("ki,ki->i", {"i": 13, "k": 200}),
+    ("bki->bi", {"b": 3, "i": 5, "k": 131}),
     ("bik,bkj->bij", {"b": 17, "i": 4, "j": 4, "k": 4}),
     ("bik,bkj->bij", {"b": 9, "i": 3, "j": 13, "k": 5}),
     ("bik,bjk->bij", {"b": 21, "i": 5, "j": 8, "k": 6}),
@@ -74,6 +85,9 @@ KERNELS: tuple[tuple[str, tuple[tuple[int, ...], ...], type[Kernel]], ...] = (
     ("ik,ki->", ((64, 64), (64, 64)), DotRows),
     ("ki,k->i", ((1009, 1009), (1009,)), RowSweep),
     ("ikb,kb->ib", ((13, 13, 4096), (13, 4096)), RowSweep),
+    ("ki,k->i", ((1009, 3), (1009,)), JoinedDots),
+    ("ki,ki->i", ((1009, 13), (1009, 13)), JoinedDots),
+    ("bki->bi", ((4, 300, 7),), JoinedDots),
     ("ikb,kjb->ijb", ((8, 8, 127), (8, 8, 127)), LaneBlock),
     ("ikb,kjb->bij", ((8, 8, 127), (8, 8, 127)), LaneBlock),
     ("bik,bkj->bij", ((100, 13, 13), (100, 13, 13)), BatchBlock),
@@ -143,3 +157,19 @@ def test_many_tensors_that_lie_alike_are_multiplied_in_one_pass(threads: int) ->
     products = [one for one in program.primitives if one.inputs]
     assert {len(one.inputs) for one in products} == {3}
     assert not [tensor for tensor in program.tensors if tensor.name.startswith("part")]
+
+
+@pytest.mark.parametrize("extent", [2, 3, 5, 13, 16])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_chains_of_joined_rows_fill_the_accumulators(extent: int, data_type: DataType) -> None:
+    program = program_of("ki,k->i", ((1000, extent), (1000,)), 1, data_type)
+    (lanes,) = [lanes_of(one) for one in program.primitives if one.k]
+    assert lanes is not None
+    assert lanes * data_type.width >= 64
+    assert 512 <= lanes * extent * data_type.width <= 1024
+
+
+@pytest.mark.parametrize("shape", [(127, 3), (1000, 17)])
+def test_few_or_long_rows_are_one_chain_each(shape: tuple[int, int]) -> None:
+    program = program_of("ki,k->i", (shape, shape[:1]), 1, DataType.FP32)
+    assert [lanes_of(one) for one in program.primitives if one.k] == [None]

@@ -22,6 +22,8 @@ from teir.ir.nodes import Operation, Primitive
 
 LANES = "lanes"
 MOST_LANES = 256
+JOINED_BYTES = 1024
+"""Chains of all sums of a short row together, in bytes: sixteen vectors of 64."""
 _VECTOR_BYTES = 64
 _FIBRE_LANES = 8
 

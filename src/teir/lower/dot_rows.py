@@ -9,6 +9,7 @@ from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.elementwise import access
+from teir.lower.joined_dots import lower_joined_dots
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import DotRows
 from teir.target import PAGE_BYTES, Isa
@@ -37,7 +38,7 @@ def lower_dot_rows(
     from_zero: bool,
     isa: Isa,
 ) -> tuple[KernelNode, ...]:
-    """Loops around one `DotRows` call; all reductions run inside it.
+    """Loops around one `DotRows` or `JoinedDots` call; all reductions run inside it.
 
     ``axes`` are all those of the tile, reductions in order; ``types`` those of the inputs and the
     output.
@@ -45,6 +46,9 @@ def lower_dot_rows(
     inputs = len(operands) - 1
     free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
     reductions = _reductions([axis for axis in axes if not axis.strides[-1]], chains, inputs)
+    joined = lower_joined_dots(free, reductions, operands, types, chains, from_zero, isa)
+    if joined is not None:
+        return joined
     nothing = TileAxis(1, (0,) * (inputs + 1))
     rows = max(free, key=_row_worth, default=nothing)
     lanes = min(chains, full_lanes(isa, *types))

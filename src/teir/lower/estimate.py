@@ -28,6 +28,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     LaneBlock,
     PanelBlock,
     PartCopy,
@@ -98,6 +99,8 @@ def _steps(call: Call) -> float:
         case DotRows():
             rows, extents = call.arguments[0], call.arguments[2 : 2 + kernel.reductions]
             return kernel.inputs * rows * (4 + prod(extents) / kernel.lanes)
+        case JoinedDots():
+            return 2 * kernel.columns * (4 + call.arguments[0] / kernel.lanes)
         case RowSweep():
             return 2 * call.arguments[0] * call.arguments[1] / kernel.lanes
         case BatchBlock():

@@ -48,6 +48,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     LaneBlock,
     PanelBlock,
     PartCopy,
@@ -221,6 +222,8 @@ class _Machine:
                 tiles.product_sum(self.memory, call.kernel, call)
             case DotRows():
                 tiles.dot_rows(self.memory, call.kernel, call)
+            case JoinedDots():
+                tiles.joined_dots(self.memory, call.kernel, call)
             case RowSweep():
                 tiles.row_sweep(self.memory, call.kernel, call)
             case BatchBlock():

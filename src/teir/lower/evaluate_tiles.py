@@ -29,6 +29,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     LaneBlock,
     PanelBlock,
     PartCopy,
@@ -196,6 +197,24 @@ def dot_rows(memory: Memory, kernel: DotRows, call: Call) -> None:
     )
     output = memory.tile(call, count, out_type, ((m, along_m[-1]),))
     accumulate_products(kernel.in_type, kernel.out_type, inputs, output, accumulate, kernel.chains)
+
+
+def joined_dots(memory: Memory, kernel: JoinedDots, call: Call) -> None:
+    k, accumulate = call.arguments
+    dtype, columns = kernel.data_type.numpy_dtype(), kernel.columns
+    width = dtype.itemsize
+    inputs = tuple(
+        memory.tile(
+            call,
+            number,
+            dtype,
+            ((columns, 0), (k, width)) if spread else ((columns, width), (k, columns * width)),
+        )
+        for number, spread in enumerate(kernel.spread)
+    )
+    output = memory.tile(call, len(inputs), dtype, ((columns, width),))
+    ends = (kernel.data_type, kernel.data_type)
+    accumulate_products(*ends, inputs, output, accumulate, kernel.chains)
 
 
 def elementwise(memory: Memory, kernel: Elementwise, call: Call) -> None:

@@ -20,6 +20,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     Kernel,
     LaneBlock,
     PanelBlock,
@@ -45,7 +46,7 @@ def describe_kernel(kernel: Kernel) -> str:
     match kernel:
         case GemmBlock() | PanelBlock() | TileProduct():
             return _register_block(kernel)
-        case ProductSum() | DotRows() | RowSweep() | Elementwise():
+        case ProductSum() | DotRows() | JoinedDots() | RowSweep() | Elementwise():
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
@@ -101,7 +102,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
             assert_never(kernel)
 
 
-def _row_kernel(kernel: ProductSum | DotRows | RowSweep | Elementwise) -> str:
+def _row_kernel(kernel: ProductSum | DotRows | JoinedDots | RowSweep | Elementwise) -> str:
     match kernel:
         case ProductSum():
             return (
@@ -113,6 +114,11 @@ def _row_kernel(kernel: ProductSum | DotRows | RowSweep | Elementwise) -> str:
             return (
                 f"DotRows {kernel.in_type.value} {kernel.rows} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {_named(kernel.accesses)})"
+            )
+        case JoinedDots():
+            return (
+                f"JoinedDots {kernel.data_type.value}, rows of {kernel.columns} "
+                f"({kernel.chains} chains in vectors of {kernel.lanes})"
             )
         case RowSweep():
             return f"RowSweep {kernel.data_type.value} {kernel.rows} rows ({kernel.lanes} lanes)"

@@ -6,8 +6,8 @@ integers in the order the kernel's docstring gives. Strides are bytes.
 
 Numerical contract of every kernel that adds products: one fused multiply-add chain per output
 element, starting from the value stored in the output (or from zero), over (outer batch, batch, k)
-in increasing order; `DotRows` keeps as many chains as the program says. So no choice made here
-(block sizes, lanes, access) changes a bit of the result.
+in increasing order; `DotRows` and `JoinedDots` keep as many chains as the program says. So no
+choice made here (block sizes, lanes, access) changes a bit of the result.
 """
 
 from __future__ import annotations
@@ -207,6 +207,24 @@ class DotRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     out_access: Access
 
 
+class JoinedDots(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[m] += sum over k of the product of one or two inputs, in short rows without gaps.
+
+    ``columns`` is how many m there are. Rows of an input lie one behind the other, m adjacent, and
+    vectors run across their ends; with ``spread`` it has one element for all of a row, adjacent
+    along k. A sum is formed in ``chains`` chains, as `teir.ir.lanes` says; ``lanes`` divides them.
+    The type is FP32 or FP64.
+
+    Operands: the inputs, then the output, m adjacent. Arguments, in order: k, accumulate (1 or 0).
+    """
+
+    data_type: DataType
+    columns: int
+    chains: int
+    lanes: int
+    spread: tuple[bool, ...]
+
+
 class LaneBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[r, c, m] += sum over (outer, batch, k) of A[r, ..., m] * B[c, ..., m], lanes along m.
 
@@ -313,6 +331,7 @@ Kernel = (
     | TileProduct
     | ProductSum
     | DotRows
+    | JoinedDots
     | LaneBlock
     | BatchBlock
     | RowSweep

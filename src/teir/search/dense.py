@@ -20,6 +20,7 @@ from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, is_few_dots
+from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
@@ -113,6 +114,9 @@ def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Bo
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)
+    joined = joined_rows_of(step) if step.reductions else None
+    if joined is not None:
+        return emit_joined_rows(emission, joined, machine)
     turned = turned_dot_of(step)
     if turned is not None:
         return emit_turned_dot(emission, turned, machine)

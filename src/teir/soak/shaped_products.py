@@ -40,7 +40,7 @@ _LARGE_WORK = 40_000
 
 def draw_shaped(draw: DrawInt, work: int) -> DrawnProgram:
     """A program of at most about ``work`` multiply-adds, or elements; a sweep has some more."""
-    kinds = (_batch_innermost, _small_products, _dots, _panels, _far_panels, _turned)
+    kinds = (_batch_innermost, _small_products, _dots, _joined, _panels, _far_panels, _turned)
     large = (_swept_matrix, _swept_rows, _streamed, _for_tiles, _short_sides)
     which = draw(0, len(kinds) + (len(large) if work >= _LARGE_WORK else 0) - 1)
     return kinds[which](draw, work) if which < len(kinds) else large[which - len(kinds)](draw)
@@ -70,6 +70,15 @@ def _dots(draw: DrawInt, work: int) -> DrawnProgram:
         orders = (*orders[:2], "m")
     lanes = ((LANES, str(choose(draw, (16, 8, 32, 4, 2, 64)))),)
     return _product(draw, extents, orders, choose(draw, FLOATS), lanes)
+
+
+def _joined(draw: DrawInt, work: int) -> DrawnProgram:
+    """Many short rows, mostly without gaps, in chains."""
+    extents = _extents(draw, work, {"m": 9, "k": 300})
+    orders = ("mk", choose(draw, ("k", "mk")), "m")
+    lanes = ((LANES, str(choose(draw, (8, 16, 32, 2)))),)
+    kind = choose(draw, (DataType.FP32, DataType.FP64, DataType.FP32, DataType.C64))
+    return _product(draw, extents, orders, kind, lanes)
 
 
 def _panels(draw: DrawInt, work: int) -> DrawnProgram:

@@ -57,6 +57,9 @@ def _all() -> Iterator[Special]:
             yield _special(f"blocks past the caches, columns {columns}", kind, _blocks, is_dense)
             yield _special(f"rows taken round, columns {columns}", kind, _taken_round, is_dense)
         yield _special("pairs of runs taken round", kind, _runs_taken_round)
+        for shares in (False, True):
+            rows = "by row" if shares else "of their own"
+            yield _special(f"short rows joined, factors {rows}", kind, _joined, shares)
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
@@ -328,6 +331,18 @@ def _lanes(remainder: int, kind: DataType, reductions: int) -> str:
 axis k = {k}: in0 {w}, in1 {w}
 primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[{names}]) \
 with {{"lanes": 16}}
+do_dots: dots
+"""
+
+
+def _joined(remainder: int, kind: DataType, shares: bool) -> str:
+    """Short rows without gaps, some chains left over; factors by row, or an element each."""
+    w, m, in1 = kind.width, 1 + remainder % 5, "" if shares else f", in1 {kind.width}"
+    k_step = w if shares else m * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}{in1}, out {w}
+axis k = {remainder}: in0 {m * w}, in1 {k_step}
+primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[{"m" if shares else ""}], N=[], \
+K=[k]{"" if shares else ", C=[m]"}) with {{"lanes": 16}}
 do_dots: dots
 """
 

@@ -21,6 +21,7 @@ from teir.backends.llvm.emit_fibre_parts import (
 )
 from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
 from teir.backends.llvm.emit_gemm_block import gemm_arguments
+from teir.backends.llvm.emit_joined_dots import JOINED_DOTS_ARGUMENTS, emit_joined_dots_body
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
 from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_part_copy import PART_COPY_ARGUMENTS, emit_part_copy_body
@@ -65,6 +66,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     Kernel,
     LaneBlock,
     PanelBlock,
@@ -101,6 +103,8 @@ def kernel_operands(kernel: Kernel) -> int:
             return len(kernel.accesses)
         case DotRows():
             return kernel.inputs + 1
+        case JoinedDots():
+            return len(kernel.spread) + 1
         case TransposeCopy() | PartCopy():
             return 2
         case WalkedSum():
@@ -134,6 +138,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return product_sum_arguments(kernel)
         case DotRows():
             return dot_rows_arguments(kernel)
+        case JoinedDots():
+            return JOINED_DOTS_ARGUMENTS
         case LaneBlock():
             return LANE_BLOCK_ARGUMENTS
         case BatchBlock():
@@ -249,6 +255,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_product_sum_body(kernel, isa, _operand_names(kernel)).text()
         case DotRows():
             return emit_dot_rows_body(kernel, isa, _operand_names(kernel)).text()
+        case JoinedDots():
+            return emit_joined_dots_body(kernel, isa, _operand_names(kernel)).text()
         case LaneBlock():
             return emit_lane_block_body(kernel, isa).text()
         case BatchBlock():

@@ -19,6 +19,7 @@ from teir.lower.kernels import (
     DotRows,
     Elementwise,
     GemmBlock,
+    JoinedDots,
     Kernel,
     LaneBlock,
     PanelBlock,
@@ -77,6 +78,10 @@ def kernel_words(kernel: Kernel) -> str:
             return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
         case DotRows():
             return _dot_rows_words(kernel)
+        case JoinedDots():
+            inputs = "".join("s" if spread else "r" for spread in kernel.spread)
+            shape = f"{kernel.columns}_chains{kernel.chains}_lanes{kernel.lanes}_{inputs}"
+            return f"joined_{kernel.data_type.value}_{shape}".lower()
         case LaneBlock():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             loops = "_loop" if kernel.one_loop else ""

@@ -1,0 +1,81 @@
+"""Sums over many short rows that lie one behind the other: chains across the ends of rows.
+
+    outer { zero; Contraction M=[short row] K=[rows] lanes }
+
+One chain would wait for every multiply-add, with most of every vector empty. How many chains there
+are is decided by the extents alone, so that the result does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teir.dtypes import DataType
+from teir.ir.lanes import JOINED_BYTES
+from teir.ir.nodes import Operation
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
+
+_FEWEST_ROWS = 128
+"""Rows from which halving the chains at the end does not show."""
+_MOST_CHAINS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """A step over joined rows: the axis along a row, the summed one, and those around."""
+
+    step: Step
+    row: Span
+    k: Span
+    outer: tuple[Span, ...]
+
+    @property
+    def lanes(self) -> int:
+        """Chains of a power of two that fill the accumulators: at least one vector of 64 bytes."""
+        row_bytes = self.row.extent * self.step.output.data_type.width
+        return min(_MOST_CHAINS, 1 << (JOINED_BYTES // row_bytes).bit_length() - 1)
+
+
+def joined_rows_of(step: Step) -> JoinedRows | None:
+    """The step as a sum over joined rows; None where its rows are long, few, or lie apart."""
+    output, width = step.output, step.output.data_type.width
+    if output.data_type not in (DataType.FP32, DataType.FP64) or len(step.reductions) != 1:
+        return None
+    (k,) = step.reductions
+    free = [axis for axis in step.axes if axis is not k]
+    row = next((axis for axis in free if axis.stride(output.name) == width), None)
+    if row is None or k.extent < _FEWEST_ROWS or row.extent * LINE_BYTES > JOINED_BYTES:
+        return None
+    joins = False
+    for tensor in step.inputs:
+        walk = row.stride(tensor.name), k.stride(tensor.name)
+        if tensor.data_type is not output.data_type:
+            return None
+        if walk not in ((width, row.extent * width), (0, width)):
+            return None
+        joins = joins or walk[0] == width
+    outer = outermost_first([axis for axis in free if axis is not row], output)
+    return JoinedRows(step, row, k, outer) if joins else None
+
+
+def emit_joined_rows(emission: Emission, joined: JoinedRows, machine: Machine) -> Body:
+    """The nodes of a step that `joined_rows_of` recognised."""
+    step, roles = joined.step, Roles(m=(joined.row,), k=(joined.k,))
+
+    def leaf() -> Body:
+        zero = emission.leaf(Operation.ZERO, (), step.output.name, Roles(m=(joined.row,)))
+        return zero + emission.leaf(
+            Operation.CONTRACTION,
+            tuple(tensor.name for tensor in step.inputs),
+            step.output.name,
+            roles,
+            data_type=step.output.data_type,
+            lanes=joined.lanes,
+        )
+
+    is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
+    return emission.loops(joined.outer, leaf, parallel=is_shared)
