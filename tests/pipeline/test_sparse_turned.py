@@ -107,3 +107,27 @@ def test_dense_products_sum_rows_or_columns_and_never_intersect(text: str, kind:
     loops = next(line for line in plan.explain().splitlines() if "schedule:" in line)
     order = loops.split(":")[1].replace("'", "").replace(" ", "").split(",")
     assert order.index(summed) < 2
+
+
+@pytest.mark.parametrize("levels", [None, "ds", "ss", "sd", "ds:1,0"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A[i,j] = B[i,k] * C[i,j]", LEFT.sum(1)[:, None] * RIGHT),
+        ("A[i,j] = C[i,j] * B[i,k]", LEFT * RIGHT.sum(1)[:, None]),
+        ("A[i,j] = B[k,j] * C[i,j]", LEFT.sum(0)[None, :] * RIGHT),
+        ("A[j,i] = B[i,k] * C[i,j]", (LEFT.sum(1)[:, None] * RIGHT).T),
+    ],
+)
+@pytest.mark.parametrize("kinds", [("csr", "csr"), ("csc", "bsr"), ("csr", "csc")])
+def test_matrices_that_share_an_index_of_the_result(
+    text: str, expected: Array, levels: str | None, kinds: tuple[str, str]
+) -> None:
+    made = teir.einsum(
+        text,
+        scipy_sparse.csr_array(LEFT.astype(float)).asformat(kinds[0]),
+        scipy_sparse.csr_array(RIGHT.astype(float)).asformat(kinds[1]),
+        out_levels=levels,
+    )
+    dense = made.to_dense() if levels else made
+    np.testing.assert_array_equal(dense, expected)

@@ -269,6 +269,8 @@ def _row_by_row(factors: list[Factor], output: Access, output_format: Format) ->
         if factor.stored is None or len(indices) != 2 or len(shared) != 1:
             return factors
         (summed,) = shared
+        if summed in output.indices:
+            return factors
         if not output_format.is_sparse and _levels_order(factor)[-1] != summed:
             return factors
         if row in indices:
