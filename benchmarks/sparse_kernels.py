@@ -36,6 +36,7 @@ from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.passes.facts import facts_of
+from teir.passes.part_sizes import cache_of_parts
 from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.executable import Executable, compile_program
 from teir.search.sparse.cost import cost_of, value
@@ -87,13 +88,15 @@ class Figure:
         return asdict(self)
 
 
-def problem_of(statement: Statement, symbols: dict[str, float]) -> Problem:
+def problem_of(statement: Statement, symbols: dict[str, float], threads: int = 1) -> Problem:
     """What schedules are ranked by."""
+    facts = facts_of(host_target(os.environ), threads=threads)
     return Problem(
         statement=statement,
         symbols=symbols,
         element_bytes=8,
-        cache_bytes=host_target(os.environ).caches.l3_bytes,
+        cache_bytes=facts.l3_bytes,
+        l2_bytes=cache_of_parts(facts),
     )
 
 
@@ -142,7 +145,8 @@ def measure(kernel: str, name: str, extent: int, threads: int) -> Figure:
     statement, data = statement_for(kernel), load(name)
     extents = data.index_extents(statement, extent)
     operands = data.operands(statement, extent)
-    graph = ranked(problem_of(statement, data.symbols(statement, extent)))[0].candidate.graph
+    problem = problem_of(statement, data.symbols(statement, extent), threads)
+    graph = ranked(problem)[0].candidate.graph
     executable = executable_of(kernel, graph, extents, threads, data.stored)
     executable.run(operands)
     expected = operands["A"].copy()

@@ -29,38 +29,27 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.ir.coordinate_parts import PartedNest, parted_nest, with_coordinates_at_once
 from teir.ir.nodes import Axis, InvocationNode, Node, Operation, Primitive, Program
-from teir.passes.cache_blocks import is_third_cache_far
 from teir.passes.draft import below
 from teir.passes.facts import Facts
+from teir.passes.part_sizes import FarRows, cache_of_parts, coordinates_of_part
 from teir.target import LINE_BYTES
-
-_LEAST_GATHERS = 16
-"""Gathers of a row, on average."""
-_PART_BYTES = 640
-"""Gathered at least for a part of a fibre, on average, where parts fill half the second cache, and
-as much more as its result moves: where that is 128, parts of 430 to 680 took 1.0 to 1.5 of the
-time, of 1000 0.95 to 1.0, of 1840 0.87; where nothing is moved, of 430 1.02, of 680 0.89, of 1840
-0.67."""
-_SHARES = ((8, 1.25), (15, 2.5))
-"""Sixteenths of the second cache that a part fills, and the most elements formed for all parts over
-those gathered. Half of the cache: 0.5 took 0.57 of the time, 1.1 0.74, and 4.5 1.07; nearly all of
-it, with half as many parts: 2.2 took 0.95."""
 
 
 def with_gathered_parts(program: Program, stored: Mapping[str, int], facts: Facts) -> Program:
     """The program with the advice to walk the fibres of a root in parts, where that pays.
 
-    ``stored``: the elements of index arrays of coordinates by the name of their tensor. For one
-    thread: others have second caches of their own. The same object where nothing pays.
+    ``stored``: the elements of index arrays of coordinates by the name of their tensor. The same
+    object where nothing pays (`teir.passes.part_sizes`).
     """
-    is_far = is_third_cache_far(facts.l2_bytes, facts.l3_bytes)
-    if facts.threads > 1 or facts.vector_bytes != LINE_BYTES or not is_far:
+    l2_bytes = cache_of_parts(facts)
+    if not l2_bytes:
         return program
     axes, primitives = program.axis_table(), program.primitive_table()
     types = {name: one.data_type for name, one in program.tensor_table().items()}
     for root in program.roots:
         nest = parted_nest(root, axes, primitives, types)
-        size = None if nest is None else _size(nest, axes, primitives, types, stored, facts)
+        far = None if nest is None else _far_rows(nest, axes, primitives, types, stored)
+        size = None if far is None else coordinates_of_part(far, l2_bytes)
         if nest is None or size is None:
             continue
         leaf = primitives[nest.leaf.primitive]
@@ -69,38 +58,32 @@ def with_gathered_parts(program: Program, stored: Mapping[str, int], facts: Fact
     return program if made == program.primitives else replace(program, primitives=made)
 
 
-def _size(
+def _far_rows(
     nest: PartedNest,
     axes: Mapping[str, Axis],
     primitives: Mapping[str, Primitive],
     types: Mapping[str, DataType],
     stored: Mapping[str, int],
-    facts: Facts,
-) -> int | None:
-    """The coordinates of a part; None where parts do not pay."""
+) -> FarRows | None:
+    """What the leaf gathers, and what is done beside; None where that is no row of whole lines."""
     above, rows = axes[nest.fibres.axis], axes[nest.walk.axis]
     row_bytes = _row_bytes(nest, axes, primitives, types)
+    if not row_bytes:
+        return None
     gathers = stored.get(rows.segments[0].crd, 0)
     fibres = stored.get(above.segments[0].crd, 0)
-    if not row_bytes or 2 * row_bytes * rows.extent < 3 * facts.l2_bytes:
-        return None
-    if gathers < _LEAST_GATHERS * rows.extent:
-        return None
     leaf, following = primitives[nest.leaf.primitive], _following(nest, primitives)
-    elements = gathers * prod(axes[name].extent for name in leaf.axes)
-    formed = fibres * sum(prod(axes[name].extent for name in one.axes) for one in following)
     private = {tensor.name for node in (nest.rows, nest.fibres) for tensor in node.scratch}
     results = [one for one in (leaf, *following) if one.output not in private]
-    moved_bytes = sum(_result_bytes(nest, one, axes, types, fibres) for one in results)
-    room, size_bytes = facts.l2_bytes // 2, rows.extent * row_bytes
-    part_bytes = _PART_BYTES * fibres + moved_bytes
-    if -(-size_bytes // room) * part_bytes > gathers * row_bytes:
-        return None
-    for share, most_work in _SHARES:
-        parts = -(-size_bytes // (facts.l2_bytes * share // 16))
-        if parts * formed <= most_work * elements:
-            return -(-rows.extent // parts)
-    return None
+    return FarRows(
+        row_bytes=row_bytes,
+        rows=rows.extent,
+        gathers=gathers,
+        fibres=fibres,
+        elements=gathers * prod(axes[name].extent for name in leaf.axes),
+        formed=fibres * sum(prod(axes[name].extent for name in one.axes) for one in following),
+        moved_bytes=sum(_result_bytes(nest, one, axes, types, fibres) for one in results),
+    )
 
 
 def _result_bytes(

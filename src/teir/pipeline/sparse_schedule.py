@@ -12,7 +12,8 @@ from teir.arrays.levels import Level
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.nodes import Program
-from teir.passes.facts import facts_of
+from teir.passes.facts import Facts, facts_of
+from teir.passes.part_sizes import cache_of_parts
 from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.executable import (
@@ -122,7 +123,8 @@ def _scheduled(
     deterministic: Determinism,
 ) -> Scheduled:
     data_type = DataType(problem.data_type)
-    graphs = _graphs(term, data_type)
+    facts = _facts(problem, deterministic)
+    graphs = _graphs(term, data_type, facts)
     wanted = None if record is None else record.schedule
     graph = next((one for one in graphs if str(one) == wanted), graphs[0])
     return replace(
@@ -133,7 +135,7 @@ def _scheduled(
         record=record if str(graph) == wanted else None,
         shares=shares,
         deterministic=deterministic,
-        ranking=_ranking(term, data_type) if len(graphs) > 1 else None,
+        ranking=_ranking(term, data_type, facts) if len(graphs) > 1 else None,
     )
 
 
@@ -141,7 +143,8 @@ def alternatives(
     term: Term, chosen: Scheduled, problem: SparseKey, wanted: Container[str] | None = None
 ) -> Iterator[tuple[IterationGraph, Executable]]:
     """The other schedules as native code, the fastest by prediction first; those ``wanted``."""
-    for graph in _graphs(term, DataType(problem.data_type)):
+    facts = _facts(problem, chosen.deterministic)
+    for graph in _graphs(term, DataType(problem.data_type), facts):
         if graph == chosen.graph or (wanted is not None and str(graph) not in wanted):
             continue
         name = chosen.executable.program.name
@@ -169,9 +172,13 @@ def _program(
     )
     if term.has_workspace:
         return with_cleared_rows(program)
+    return with_walking_passes(program, _stored(term), _facts(problem, deterministic))
+
+
+def _facts(problem: SparseKey, deterministic: Determinism) -> Facts:
+    """The machine and the threads that programs are made for."""
     threads = planned_threads(deterministic, problem.threads)
-    facts = facts_of(host_target(os.environ), threads=threads)
-    return with_walking_passes(program, _stored(term), facts)
+    return facts_of(host_target(os.environ), threads=threads)
 
 
 def _stored(term: Term) -> dict[str, int]:
@@ -196,7 +203,7 @@ def _compiled(program: Program, threads: int) -> Scheduled:
     return Scheduled(graph=None, executable=native, choices=1, refusal=None)
 
 
-def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
+def _graphs(term: Term, data_type: DataType, facts: Facts) -> tuple[IterationGraph, ...]:
     """What there is to choose from, the fastest by prediction first."""
     statement = term.statement
     if term.has_workspace:
@@ -207,18 +214,20 @@ def _graphs(term: Term, data_type: DataType) -> tuple[IterationGraph, ...]:
         order = first_order(statement)
         assert order is not None
         return (linear(statement, order),)
-    return tuple(one.candidate.graph for one in ranked(_ranking(term, data_type)))
+    return tuple(one.candidate.graph for one in ranked(_ranking(term, data_type, facts)))
 
 
-def _ranking(term: Term, data_type: DataType) -> Problem:
+def _ranking(term: Term, data_type: DataType, facts: Facts) -> Problem:
     """The sizes, fibre lengths and caches that schedules are ranked for."""
+    has_parts = data_type in (DataType.FP32, DataType.FP64)
     known = {index: float(extent) for index, extent in term.extents.items()}
     known |= {f"{index}{FIBRE}": length for index, length in fibre_lengths(term).items()}
     return Problem(
         statement=term.statement,
         symbols=known,
         element_bytes=data_type.width,
-        cache_bytes=host_target(os.environ).caches.l3_bytes,
+        cache_bytes=facts.l3_bytes,
+        l2_bytes=cache_of_parts(facts) if has_parts else 0,
     )
 
 

@@ -16,6 +16,7 @@ from typing import assert_never
 from teir.expr.index_notation import Access
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.factoring import factored
+from teir.search.sparse.fibre_parts import FibreParts, fibre_parts
 from teir.search.sparse.graph import Branch, IterationGraph, Nest, Node, sparse_loops
 from teir.search.sparse.statement import Statement
 from teir.target import LINE_BYTES
@@ -40,8 +41,12 @@ _GATHER = 0.9
 """One stored element: its value, its coordinate, the place of a row."""
 _BYTE = 0.08
 """One byte to or from memory."""
+_FAR_BYTE = 0.05
+"""One byte of scattered rows from a third cache that is far."""
 _UPDATE = 4
 """Bytes moved for one byte of a result that is read and written again, not just written once."""
+_PART = 15.0
+"""One part of a fibre: its call, its bounds, and what is misforeseen at its end."""
 _VECTOR_BYTES = 64
 _BLOCK = 24
 """Vectors of the register block of a kernel that walks fibres; it walks them once for each."""
@@ -51,12 +56,17 @@ _FUSED_LEVELS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Extents, mean fibre lengths (``jpos``), bytes of an element, bytes of the last cache."""
+    """Extents, mean fibre lengths (``jpos``), bytes of an element, bytes of the last cache.
+
+    ``l2_bytes``: of the second cache where fibres are walked in parts (`teir.passes.part_sizes`), 0
+    where they are not.
+    """
 
     statement: Statement
     symbols: Mapping[str, float]
     element_bytes: int
     cache_bytes: int
+    l2_bytes: int = 0
 
     @property
     def lanes(self) -> float:
@@ -79,26 +89,35 @@ def predicted_seconds(graph: IterationGraph, problem: Problem) -> float:
 
 def _root(problem: Problem, root: Node) -> float:
     """Nanoseconds of one run of what no loop is around; halves without common loops are such."""
-    place = _Place(1.0, (), 0, False)
     if isinstance(root, Branch) and not root.loops:
         size = problem.bytes_of(root.temporary)
         nanoseconds = _CALL + size / _VECTOR_BYTES * 0.1 + _far(problem, size, 2 * size)
         return nanoseconds + _root(problem, root.producer) + _root(problem, root.consumer)
     is_blocked = isinstance(root, Branch) and len(root.loops) == 1
+    place = _Place(1.0, (), 0, False, _parts(problem, root))
     return _node(problem, root, place, blocks=is_blocked)
+
+
+def _parts(problem: Problem, root: Node) -> FibreParts | None:
+    if not problem.l2_bytes:
+        return None
+    sizes = (problem.symbols, problem.element_bytes, problem.l2_bytes)
+    return fibre_parts(problem.statement, root, *sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """How often a node runs, the loops above, how many of the last are sparse and its own only.
 
-    ``is_half``: the node is the consumer of a sparse loop that is cut in two.
+    ``is_half``: the node is the consumer of a sparse loop that is cut in two. ``parts``: what is
+    walked in parts below the same root.
     """
 
     times: float
     above: tuple[str, ...]
     walked: int
     is_half: bool
+    parts: FibreParts | None
 
 
 def _node(problem: Problem, node: Node, place: _Place, *, blocks: bool) -> float:
@@ -128,8 +147,8 @@ def _branch(problem: Problem, node: Branch, place: _Place, *, blocks: bool) -> f
         zeroing = 0.0 if by_rows else times / 48 if blocks else times
         nanoseconds += _CALL * zeroing + times * size / _VECTOR_BYTES * 0.1
         nanoseconds += _far(problem, size, 2 * size * times)
-    first = _Place(times, above, int(by_rows), False)
-    then = _Place(times, above, 0, is_half)
+    first = _Place(times, above, int(by_rows), False, place.parts)
+    then = _Place(times, above, 0, is_half, place.parts)
     nanoseconds += _node(problem, node.producer, first, blocks=False)
     return nanoseconds + _node(problem, node.consumer, then, blocks=blocks)
 
@@ -229,11 +248,17 @@ def _traffic(
     """Nanoseconds of rows that come from beyond the second cache, and of outputs that go there."""
     nanoseconds = 0.0
     runs = visits / 48 if blocks and place.times > 1 else visits
+    parts = place.parts if place.parts is not None and place.parts.nest is nest else None
     for access in nest.inputs:
+        if parts is not None and access == parts.gathered:
+            nanoseconds += _in_parts(problem, parts)
+            continue
         tile = prod(problem.symbols[index] for index in access.indices if index in inner)
-        row = tile * problem.element_bytes + _split_bytes(problem, access, inner)
+        is_scattered = _is_scattered(problem.statement, access, inner)
+        row = tile * problem.element_bytes
+        row += _split_bytes(problem.statement, access) if is_scattered else 0
         moved = row * (visits if tile < 4096 else runs)
-        nanoseconds += _far(problem, problem.bytes_of(access), moved)
+        nanoseconds += _far(problem, problem.bytes_of(access), moved, is_scattered=is_scattered)
     tile = prod(problem.symbols[index] for index in nest.output.indices if index in inner)
     if tile * problem.element_bytes > _SECOND_CACHE // 4:
         moved = (_UPDATE if runs > 1 else 1) * tile * problem.element_bytes * runs
@@ -241,24 +266,37 @@ def _traffic(
     return nanoseconds
 
 
-def _split_bytes(problem: Problem, access: Access, inner: tuple[str, ...]) -> int:
-    """What a scattered row of an operand moves beside itself.
+def _in_parts(problem: Problem, parts: FibreParts) -> float:
+    """Nanoseconds that parts of fibres add: all rows come near once, and sums are formed again."""
+    size = problem.bytes_of(parts.gathered)
+    again = (parts.walks - 1) * parts.formed / problem.lanes * _STREAMED
+    return _far(problem, size, size) + _PART * parts.walks * parts.fibres + again
 
-    Arrays begin inside a line, so that rows of n lines touch n + 1; rows of temporaries begin with
-    one. Fibres of deeper levels gather scattered rows; those of matrices have neighbours that
-    gather the same lines.
+
+def _is_scattered(statement: Statement, access: Access, inner: tuple[str, ...]) -> bool:
+    """Whether fibres of a deeper level choose rows of an operand.
+
+    Fibres of matrices have neighbours that gather the same lines.
     """
-    statement = problem.statement
-    if access.tensor not in {one.tensor for one in statement.inputs}:
-        return 0
     last = access.indices[-1:]
     deep = {i for one in statement.inputs for i in statement.compressed_indices(one.tensor)[1:]}
     is_row = last != () and last[0] in inner and last[0] not in deep
-    return LINE_BYTES if is_row and deep.intersection(access.indices) else 0
+    return is_row and not deep.isdisjoint(access.indices)
 
 
-def _far(problem: Problem, size: float, moved: float) -> float:
+def _split_bytes(statement: Statement, access: Access) -> int:
+    """What a scattered row of an operand moves beside itself.
+
+    Arrays begin inside a line, so that rows of n lines touch n + 1; rows of temporaries begin with
+    one.
+    """
+    return LINE_BYTES if access.tensor in {one.tensor for one in statement.inputs} else 0
+
+
+def _far(problem: Problem, size: float, moved: float, *, is_scattered: bool = False) -> float:
     """Nanoseconds to move bytes of something of ``size`` bytes."""
     if size <= _SECOND_CACHE:
         return 0.0
-    return moved * (_BYTE if size > problem.cache_bytes / 2 else _BYTE / 4)
+    if size > problem.cache_bytes / 2:
+        return moved * _BYTE
+    return moved * (_FAR_BYTE if is_scattered and problem.l2_bytes else _BYTE / 4)
