@@ -6,6 +6,7 @@ looked at one by one for the first offending one.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Never
@@ -309,10 +310,13 @@ def _parsed(text: bytes) -> Array | None:
         return np.array(msgspec.json.decode(listed, type=list[float]), np.float64)
     except msgspec.DecodeError:
         pass
-    try:
-        return np.fromstring(text, np.float64, sep=" ")
-    except (ValueError, DeprecationWarning):
-        return None
+    with warnings.catch_warnings():
+        # NumPy before 2.3 only warns of what follows the last number it understood.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(text, np.float64, sep=" ")
+        except (ValueError, DeprecationWarning):
+            return None
 
 
 def _is_size(word: bytes) -> bool:
