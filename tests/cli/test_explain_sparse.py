@@ -53,7 +53,10 @@ def test_a_format_of_the_output_asks_for_a_sparse_result(teir: Teir) -> None:
         (("--format", "B:dss", "--sizes", SIZES), "TEIR818", "2 levels"),
         (("--sizes", "i=4,q=2"), "TEIR805", "'q'"),
         (("--sizes", "i=4"), "TEIR805", "--sizes l="),
-        (("--sizes", "i=4.5,j=2,k=2,l=2"), "TEIR805", "4.5"),
+        (("--sizes", "i=4.5,j=2,k=2,l=2"), "TEIR805", "a positive integer for i, found 4.5"),
+        (("--sizes", "i=nan,j=2,k=2,l=2"), "TEIR805", "nan"),
+        (("--sizes", "i=inf,j=2,k=2,l=2"), "TEIR805", "inf"),
+        (("--format", "B:ds", "--sizes", "i=4,j=5,jpos=nan,k=2,l=2"), "TEIR805", "nan"),
         (("--operand", "X=x.mtx", "--sizes", SIZES), "TEIR802", "'X'"),
         (("--operand", "B=none.mtx", "--sizes", SIZES), "TEIR680", "none.mtx"),
     ],
@@ -65,6 +68,18 @@ def test_a_wrong_option_is_refused(
     assert done.code != 0
     assert code in done.err
     assert words in done.err
+
+
+@pytest.mark.parametrize(("tensor", "shape"), [("B", (40, 51)), ("C", (49, 8))])
+def test_a_file_and_sizes_that_disagree_are_refused(
+    teir: Teir, tmp_path: Path, tensor: str, shape: tuple[int, int]
+) -> None:
+    file = tmp_path / "operand.npy"
+    np.save(file, np.ones(shape, np.float32))
+    options = ("--format", "B:ds", "--operand", f"{tensor}={file}", "--sizes", SIZES)
+    done = teir("explain", EXPRESSION, *options)
+    assert done.code == 2
+    assert f"TEIR802 at --operand {tensor}: expected extent 50 of j" in done.err
 
 
 def test_a_file_of_another_rank_is_refused(teir: Teir, tmp_path: Path) -> None:

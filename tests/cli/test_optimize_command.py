@@ -40,6 +40,8 @@ def test_the_result_is_a_program(teir: Teir, product: Path, tmp_path: Path) -> N
     done = teir("optimize", "--result", "--max-kernel-size", "2", product)
     result.write_text(done.out, encoding="utf-8")
     assert teir("check", result).code == 0
+    shown = teir("optimize", "--result", "--max-kernel-size", "2", "--json", product).json()
+    assert shown == {"program": done.out.rstrip("\n")}
     assert "= 2: in0 4, out 4" in done.out
 
 

@@ -66,9 +66,22 @@ def test_records_travel_by_file(
     for record in folder.glob("record-*"):
         record.unlink()
     done = teir("tune", "--import", file)
-    assert (done.code, "1 records read, 1 kept" in done.out) == (0, True)
+    assert (done.code, "1 record read, 1 kept" in done.out) == (0, True)
     assert len(list(folder.glob("record-*.json"))) == 1
     assert falling
+
+
+def test_json_is_one_document(
+    teir: Teir, folder: Path, tmp_path: Path, falling: list[float]
+) -> None:
+    file = tmp_path / "records.json"
+    done = teir("tune", "ij,jk->ik", *SIZES, "--export", file, "--json").json()
+    assert done["exported"] == {"file": str(file), "records": 1}
+    assert "default" in [one["decisions"] for one in done["measured"]]
+    assert len(done["measured"]) == len(falling)
+    done = teir("tune", "--import", file, "--json").json()
+    assert done == {"imported": {"file": str(file), "records": 1, "kept": 0}}
+    assert folder.exists()
 
 
 def test_a_file_that_holds_no_records_exits_2(teir: Teir, tmp_path: Path, folder: Path) -> None:

@@ -59,7 +59,9 @@ def optimize(
     facts = facts_of(host_target(os.environ), threads=threads)
     facts = replace(facts, max_kernel_size=max_kernel_size, min_kernel_size=min_kernel_size)
     steps = optimise(program, facts)
-    if only_result:
+    if only_result and as_json:
+        say_json({"program": _text(steps[-1][1])})
+    elif only_result:
         say(_text(steps[-1][1]))
     elif as_json:
         say_json(_steps_json(program, steps))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +76,25 @@ def _read(path: Path, fmt: Format | None, data_type: DataType) -> Any:
 def _symbols(
     assignment: Assignment, given: Mapping[str, Any], sizes: Sequence[str]
 ) -> dict[str, float]:
-    """Extents and fibre lengths; extents of files need not be said again."""
+    """Extents and fibre lengths; extents of files need not be said again, and agree."""
     symbols = parse_symbols(sizes) if sizes else {}
     known = {f"{index}{FIBRE}" for index in assignment.indices} | set(assignment.indices)
     for name, number in symbols.items():
         if name not in known:
             expected = f"extents of {', '.join(assignment.indices)}, or lengths such as jpos"
             refuse(SIZES, "--sizes", expected, repr(name))
-        if number <= 0 or (name in assignment.indices and number != int(number)):
-            refuse(SIZES, "--sizes", f"a positive number for {name}", f"{number:g}")
+        if not 0 < number < inf or (name in assignment.indices and number != int(number)):
+            kind = "integer" if name in assignment.indices else "number"
+            refuse(SIZES, "--sizes", f"a positive {kind} for {name}", f"{number:g}")
     for name, array in given.items():
         access = assignment.inputs[name]
         if len(array.shape) != len(access.indices):
             expected = f"a tensor of {len(access.indices)} axes for {access}"
             refuse(OPERAND_OPTION, f"--operand {name}", expected, f"shape {array.shape}")
         for index, extent in zip(access.indices, array.shape, strict=True):
-            symbols.setdefault(index, float(extent))
+            if symbols.setdefault(index, float(extent)) != extent:
+                expected = f"extent {symbols[index]:g} of {index} in {access}"
+                refuse(OPERAND_OPTION, f"--operand {name}", expected, f"shape {array.shape}")
     missing = [index for index in assignment.indices if index not in symbols]
     if missing:
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)

@@ -66,22 +66,25 @@ def tune(
     """
     if what is None and exported is None and imported is None:
         refuse(TUNED, "FILE|EXPRESSION", "something to tune, --export or --import", "nothing")
+    said: dict[str, Json] = {}
     if imported is not None:
-        _import(imported)
+        said["imported"] = _import(imported, as_json)
     if what is not None and is_expression(what, sizes):
         if output is not None:
             refuse(TUNED, "--output", "a program file, whose fastest form it takes", "an einsum")
-        _tune_expression(what, sizes, dtype, threads, as_json)
+        said |= _tune_expression(what, sizes, dtype, threads, as_json)
     elif what is not None:
         require_no_sizes(what, sizes)
-        _tune_file(Path(what), threads, output, as_json)
+        said |= _tune_file(Path(what), threads, output, as_json)
     if exported is not None:
-        _export(exported)
+        said["exported"] = _export(exported, as_json)
+    if as_json:
+        say_json(said)
 
 
 def _tune_expression(
     text: str, sizes: Sequence[str], dtype: str, threads: int | None, as_json: bool
-) -> None:
+) -> dict[str, Json]:
     from teir.pipeline.choosing import tunable_of
     from teir.pipeline.einsum import plan
     from teir.pipeline.tuning import progress_bar, tune
@@ -102,33 +105,37 @@ def _tune_expression(
     except KeyboardInterrupt:
         complain(f"interrupted: the best of {len(measured)} programs is kept")
         raise
-    if as_json:
-        say_json(
-            {
-                "expression": text,
-                "seconds": record.seconds,
-                "default_seconds": record.default_seconds,
-                "measured": [
-                    {"seconds": one.seconds, "predicted_seconds": one.candidate.predicted}
-                    for one in measured
-                ],
-            }
+    rows = _decided(measured)
+    if not as_json:
+        _say_measured(rows)
+        gain = record.default_seconds / record.seconds
+        said = (
+            f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
         )
-        return
-    _say_measured(measured)
-    gain = record.default_seconds / record.seconds
-    said = f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
-    say(f"{text}: {in_time_unit(record.seconds)}, {said}; remembered for this machine")
+        say(f"{text}: {in_time_unit(record.seconds)}, {said}; remembered for this machine")
+    return {
+        "expression": text,
+        "seconds": record.seconds,
+        "default_seconds": record.default_seconds,
+        "measured": [
+            {
+                "seconds": one.seconds,
+                "predicted_seconds": one.candidate.predicted,
+                "decisions": decided,
+            }
+            for one, decided in rows
+        ],
+    }
 
 
-def _say_measured(measured: list[Measured]) -> None:
+def _decided(measured: list[Measured]) -> list[tuple[Measured, str]]:
+    """What was measured, as it was, and in what it differs from the default."""
     from teir.pipeline.explain_choice import differences
 
     default = measured[0].candidate.choices
-    rows = [
+    return [
         (
-            in_time_unit(one.seconds),
-            in_time_unit(one.candidate.predicted),
+            one,
             "; ".join(
                 differences(choice, usual)
                 for choice, usual in zip(one.candidate.choices, default, strict=True)
@@ -136,12 +143,21 @@ def _say_measured(measured: list[Measured]) -> None:
             )
             or "default",
         )
-        for one in sorted(measured, key=lambda one: one.seconds)
+        for one in measured
+    ]
+
+
+def _say_measured(decided: list[tuple[Measured, str]]) -> None:
+    rows = [
+        (in_time_unit(one.seconds), in_time_unit(one.candidate.predicted), text)
+        for one, text in sorted(decided, key=lambda row: row[0].seconds)
     ]
     say_table(("measured", "predicted", "decisions"), rows)
 
 
-def _tune_file(file: Path, threads: int | None, output: Path | None, as_json: bool) -> None:
+def _tune_file(
+    file: Path, threads: int | None, output: Path | None, as_json: bool
+) -> dict[str, Json]:
     from teir.pipeline.executable import thread_count
     from teir.pipeline.program_tuning import measured_variants
 
@@ -151,27 +167,36 @@ def _tune_file(file: Path, threads: int | None, output: Path | None, as_json: bo
     try:
         for one in measured_variants(program, thread_count(threads)):
             measured.append(one)
-    finally:
+    except KeyboardInterrupt:
         # What was measured before an interruption is shown and written too.
         if measured:
-            _say_variants(measured, output, as_json)
+            shown = _shown_variants(measured, output, as_json)
+            if as_json:
+                say_json(shown)
+        raise
+    return _shown_variants(measured, output, as_json)
 
 
-def _say_variants(measured: list[MeasuredVariant], output: Path | None, as_json: bool) -> None:
+def _shown_variants(
+    measured: list[MeasuredVariant], output: Path | None, as_json: bool
+) -> dict[str, Json]:
     ranked = sorted(measured, key=lambda one: one.seconds)
     if output is not None:
         save(ranked[0].variant.program, output)
-    if as_json:
-        rows: list[Json] = [
-            {
-                "variant": one.variant.text,
-                "seconds": one.seconds,
-                "predicted_seconds": one.variant.predicted,
-            }
-            for one in ranked
-        ]
-        say_json({"measured": rows})
-        return
+    if not as_json:
+        _say_variants(ranked)
+    rows: list[Json] = [
+        {
+            "variant": one.variant.text,
+            "seconds": one.seconds,
+            "predicted_seconds": one.variant.predicted,
+        }
+        for one in ranked
+    ]
+    return {"measured": rows}
+
+
+def _say_variants(ranked: list[MeasuredVariant]) -> None:
     say_table(
         ("measured", "predicted", "program"),
         [
@@ -181,16 +206,18 @@ def _say_variants(measured: list[MeasuredVariant], output: Path | None, as_json:
     )
 
 
-def _import(file: Path) -> None:
+def _import(file: Path, as_json: bool) -> Json:
     from teir.pipeline.machine_speeds import tuning_records
     from teir.pipeline.tuning_records import read_export
 
     records = read_export(read_file(str(file)), str(file))
     kept = tuning_records().merge(records)
-    say(f"{file}: {len(records)} records read, {kept} kept")
+    if not as_json:
+        say(f"{file}: {_counted(len(records))} read, {kept} kept")
+    return {"file": str(file), "records": len(records), "kept": kept}
 
 
-def _export(file: Path) -> None:
+def _export(file: Path, as_json: bool) -> Json:
     from teir.pipeline.machine_speeds import tuning_records
     from teir.pipeline.tuning_records import write_export
 
@@ -199,4 +226,10 @@ def _export(file: Path) -> None:
         file.write_bytes(write_export(records))
     except OSError as error:
         refuse(OUTPUT_FILE, str(file), "a file that can be written", error.strerror or str(error))
-    say(f"{file}: {len(records)} records written")
+    if not as_json:
+        say(f"{file}: {_counted(len(records))} written")
+    return {"file": str(file), "records": len(records)}
+
+
+def _counted(records: int) -> str:
+    return f"{records} record" if records == 1 else f"{records} records"
