@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation, Tensor
@@ -20,6 +22,7 @@ from teir.search.packing import cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.search.streamed_copies import is_streamed
+from teir.search.thin_copies import is_thin
 from teir.target import LINE_BYTES
 
 _LARGE_BYTES = 3 << 20
@@ -52,10 +55,30 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
         return leaf(Roles(m=_ordered(step.axes, target)))
     is_large = extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES
     if _is_permutation(step) and (is_large or _is_cells(step)):
-        return _emit_permutation(emission, step, machine, leaf)
+        if not is_thin(step, machine):
+            return _emit_permutation(emission, step, machine, leaf)
+        is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
+        if is_shared and len(step.axes) == 2:
+            return _shared_pieces(emission, step, machine)
     most = max(_SIDE, machine.l1_bytes // _SIDE_LINES_BYTES)
     side = 1 << (most.bit_length() - 1)
     return _emit_tiles(emission, step, machine, leaf, side, side)
+
+
+def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
+    """A permutation in pieces of its long side, shared among the threads."""
+    longest = max(step.axes, key=lambda axis: axis.extent)
+    alone = replace(machine, threads=1)
+
+    def part(tile: Span) -> Body:
+        axes = tuple(tile if axis is longest else axis for axis in step.axes)
+        return emit_copy(emission, replace(step, axes=axes), alone)
+
+    body = Body()
+    for piece in cut(longest, _chunk(longest, machine)):
+        assert piece.tile is not None
+        body += emission.loops(piece.loops, partial(part, piece.tile), parallel=True)
+    return body
 
 
 def _is_permutation(step: Step) -> bool:
