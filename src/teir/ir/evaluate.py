@@ -4,8 +4,9 @@ Everything else in this package is compared with this file. It follows the speci
 word: the address formula of section 10.4, guards and order as written (section 10.2). An axis
 contributes ``offset + stride * index`` once per tensor when an ancestor iterates it, and its
 offset once when the primitive consumes it. ``parallel`` nodes run in an arbitrary order drawn from
-``seed``. Scratch is filled with NaN whenever it becomes undefined. The last word on what the
-primitives compute is `teir.ir.tile_arithmetic`.
+``seed``. Scratch is filled with NaN whenever it becomes undefined. `teir.ir.evaluate_primitive`
+reads and writes the tiles; the last word on what the primitives compute is
+`teir.ir.tile_arithmetic`.
 
 Sparse axes: iteration visits the positions of the segment; the coordinate loaded from ``crd`` is
 the index for every tensor except ``crd`` itself and the ``by_position`` tensors, which are
@@ -19,14 +20,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import product
-from typing import Any, assert_never
+from dataclasses import dataclass, field
+from typing import assert_never
 
+import msgspec
 import numpy as np
 
-from teir.dtypes import DataType
-from teir.ir.lanes import fibre_lanes, lanes_of
+from teir.ir.evaluate_primitive import Leaf, leaf_of
+from teir.ir.lanes import fibre_lanes
 from teir.ir.nodes import (
     Axis,
     GuardKind,
@@ -34,7 +35,6 @@ from teir.ir.nodes import (
     InvocationNode,
     IterationNode,
     Node,
-    Operation,
     Policy,
     Primitive,
     Program,
@@ -42,13 +42,8 @@ from teir.ir.nodes import (
     Tensor,
 )
 from teir.ir.part_windows import Window, windows_of
-from teir.ir.subnormals import flushes_subnormals
-from teir.ir.tile_arithmetic import Tile, combine, contract, convert
-
-Buffer = np.ndarray[Any, np.dtype[Any]]
-
-POISON = 0xFF
-"""Every byte of undefined scratch: a NaN in each floating-point type."""
+from teir.ir.tile_arithmetic import Tile, contract, convert
+from teir.ir.tile_memory import Buffer, TensorMemory, operand_memory, scratch_memory
 
 
 def evaluate(
@@ -68,44 +63,13 @@ def evaluate(
     for an operand that is not contiguous and for arithmetic a type does not have.
     """
     memory = {
-        tensor.name: _Memory(
-            data_type=tensor.data_type,
-            content=_bytes_of(tensor.name, operands),
-            base=(bases or {}).get(tensor.name, 0),
-        )
+        tensor.name: operand_memory(tensor, operands, (bases or {}).get(tensor.name, 0))
         for tensor in program.tensors
     }
     _Run(program, memory, random.Random(seed)).run()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Memory:
-    """The bytes of one tensor and where its base address lies in them."""
-
-    data_type: DataType
-    content: Buffer
-    base: int
-
-    def view(self, address: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> Buffer:
-        """The bytes of a tile: shape ``(*extents, width)``."""
-        spans = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
-        low = self.base + address + sum(span for span in spans if span < 0)
-        high = self.base + address + sum(span for span in spans if span > 0) + self.data_type.width
-        if low < 0 or high > self.content.size:
-            raise IndexError(
-                f"bytes {low} to {high} lie outside a buffer of {self.content.size} bytes"
-            )
-        return np.ndarray(
-            (*extents, self.data_type.width),
-            np.uint8,
-            self.content,
-            self.base + address,
-            (*strides, 1),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Visit:
+class _Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One iteration of one axis: the ``number``-th of ``count``."""
 
     axis: Axis
@@ -117,22 +81,41 @@ class _Visit:
 
     def bytes_on(self, tensor: str) -> int:
         index = self.positions.get(tensor, self.coordinate)
-        return self.axis.offsets[tensor] + self.axis.strides[tensor] * index
+        return self.axis.offsets.get(tensor, 0) + self.axis.strides.get(tensor, 0) * index
 
 
-_Path = tuple[_Visit, ...]
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The iterations around a node, and what they add to the address of each tensor."""
+
+    visits: tuple[_Visit, ...] = ()
+    addresses: Mapping[str, int] = field(default_factory=dict)
+    """Bytes; 0 for a tensor that is not there."""
+
+    def inside(self, visit: _Visit) -> _Place:
+        """Section 10.4, without the base."""
+        addresses = dict(self.addresses)
+        for tensor in visit.axis.strides.keys() | visit.axis.offsets.keys():
+            addresses[tensor] = addresses.get(tensor, 0) + visit.bytes_on(tensor)
+        return _Place((*self.visits, visit), addresses)
+
+    def address(self, tensor: str) -> int:
+        return self.addresses.get(tensor, 0)
 
 
 class _Run:
     """One run: the program's tables, the memory, the order of parallel iterations."""
 
-    def __init__(self, program: Program, memory: dict[str, _Memory], order: random.Random) -> None:
+    def __init__(
+        self, program: Program, memory: dict[str, TensorMemory], order: random.Random
+    ) -> None:
         self._program = program
         self._axes = program.axis_table()
         self._primitives = program.primitive_table()
         self._memory = memory | {
-            tensor.name: _scratch_memory(program, tensor, memory) for tensor in _scratch(program)
+            tensor.name: scratch_memory(program, tensor, memory) for tensor in _scratch(program)
         }
+        self._leaves: dict[str, Leaf] = {}
         self._order = order
         self._window: Window | None = None
 
@@ -142,47 +125,48 @@ class _Run:
         for root in self._program.roots:
             for window in windows_of(root, self._axes, self._primitives, types):
                 self._window = window
-                self._enter(root, ())
+                self._enter(root, _Place())
 
-    def _enter(self, node: Node, path: _Path) -> None:
-        if not all(_holds(term, path) for term in node.guard):
+    def _enter(self, node: Node, place: _Place) -> None:
+        if not all(_holds(term, place) for term in node.guard):
             return
         match node:
             case InvocationNode():
                 if self._window is None or self._window.runs(node):
-                    self._invoke(self._primitives[node.primitive], path)
+                    self._leaf(node.primitive).invoke(place.addresses)
             case IterationNode():
-                self._iterate(node, path)
+                self._iterate(node, place)
             case _:
                 assert_never(node)
 
-    def _iterate(self, node: IterationNode, path: _Path) -> None:
-        visits = list(self._visits(self._axes[node.axis], path))
+    def _iterate(self, node: IterationNode, place: _Place) -> None:
+        visits = list(self._visits(self._axes[node.axis], place))
         window = self._window
         if window is not None and window.chooses_fibres(node):
             walked = self._axes[window.nest.walk.axis]
-            visits = [one for one in visits if any(self._visits(walked, (*path, one)))]
+            visits = [one for one in visits if any(self._visits(walked, place.inside(one)))]
         if node.policy is Policy.PARALLEL:
             self._order.shuffle(visits)
         child = node.children[0]
         if isinstance(child, InvocationNode):
             primitive = self._primitives[child.primitive]
             if fibre_lanes(primitive) is not None:
-                self._sum(primitive, path, visits)
+                self._sum(primitive, place, visits)
                 return
         for visit in visits:
             self._undefine(node.scratch)
+            inside = place.inside(visit)
             for child in node.children:
-                self._enter(child, (*path, visit))
+                self._enter(child, inside)
 
-    def _visits(self, axis: Axis, path: _Path) -> Iterator[_Visit]:
+    def _visits(self, axis: Axis, place: _Place) -> Iterator[_Visit]:
         if not axis.is_sparse:
             for index in range(axis.extent):
                 yield _Visit(
                     axis=axis, number=index, count=axis.extent, coordinate=index, positions={}
                 )
             return
-        levels = [self._walk(axis, segment, path) for segment in axis.segments]
+        levels = [self._walk(axis, segment, place) for segment in axis.segments]
         shared = [c for c in levels[0] if all(c in level for level in levels[1:])]
         if len(levels) > 1:
             shared.sort()
@@ -202,16 +186,17 @@ class _Run:
                 positions=positions,
             )
 
-    def _walk(self, axis: Axis, segment: Segment, path: _Path) -> dict[int, int]:
+    def _walk(self, axis: Axis, segment: Segment, place: _Place) -> dict[int, int]:
         """Coordinate to absolute position, in the order of the positions."""
-        start = self._address(segment.pos, path)
+        start = place.address(segment.pos)
         width = self._memory[segment.pos].data_type.width
+        first = place.address(segment.crd) + axis.offsets[segment.crd]
         level: dict[int, int] = {}
         for position in range(
             self._load_index(segment.pos, start), self._load_index(segment.pos, start + width)
         ):
-            step = axis.offsets[segment.crd] + axis.strides[segment.crd] * position
-            coordinate = self._load_index(segment.crd, self._address(segment.crd, path) + step)
+            step = axis.strides[segment.crd] * position
+            coordinate = self._load_index(segment.crd, first + step)
             if coordinate in level or not 0 <= coordinate < axis.extent:
                 raise IndexError(
                     f"{segment.crd} holds coordinate {coordinate} at position {position}: "
@@ -221,114 +206,38 @@ class _Run:
         return level
 
     def _load_index(self, tensor: str, address: int) -> int:
-        return int(self._load(tensor, address, (), ())[()])
+        return int(self._element(tensor, address)[()])
 
-    def _address(self, tensor: str, path: _Path) -> int:
-        """Section 10.4, without the base."""
-        return sum(visit.bytes_on(tensor) for visit in path)
+    def _element(self, tensor: str, address: int) -> Tile:
+        return self._memory[tensor].tile((), ()).read(address)
 
     def _undefine(self, scratch: tuple[Tensor, ...]) -> None:
         for tensor in scratch:
-            self._memory[tensor.name].content[:] = POISON
+            self._memory[tensor.name].undefine()
 
-    def _invoke(self, primitive: Primitive, path: _Path) -> None:
-        axes = tuple(self._axes[name] for name in primitive.axes)
-        addresses = {
-            tensor: self._address(tensor, path) + sum(axis.offsets[tensor] for axis in axes)
-            for tensor in primitive.operands
-        }
-        written = [axis for axis in axes if axis.strides[primitive.output] != 0]
-        if primitive.operation is Operation.ZERO or not self._overlaps(primitive.output, written):
-            self._compute(primitive, addresses, axes)
-            return
-        reduced = tuple(axis for axis in axes if axis.strides[primitive.output] == 0)
-        for point in product(*(range(axis.extent) for axis in written)):
-            steps = {
-                tensor: sum(
-                    axis.strides[tensor] * i for axis, i in zip(written, point, strict=True)
-                )
-                for tensor in addresses
-            }
-            moved = {tensor: addresses[tensor] + steps[tensor] for tensor in addresses}
-            self._compute(primitive, moved, reduced)
+    def _leaf(self, name: str) -> Leaf:
+        if name not in self._leaves:
+            self._leaves[name] = leaf_of(self._primitives[name], self._axes, self._memory)
+        return self._leaves[name]
 
-    def _sum(self, primitive: Primitive, path: _Path, visits: list[_Visit]) -> None:
+    def _sum(self, primitive: Primitive, place: _Place, visits: list[_Visit]) -> None:
         """One sum over the visits of a loop, in chains by their numbers."""
         factors: list[list[Tile]] = [[] for _ in primitive.inputs]
         for visit in visits:
+            inside = place.inside(visit)
             for tensor, tiles in zip(primitive.inputs, factors, strict=True):
-                tiles.append(self._tile(tensor, self._address(tensor, (*path, visit)), ()))
-        output, source = primitive.output, self._memory[primitive.inputs[0]].data_type
+                tiles.append(self._element(tensor, inside.address(tensor)))
+        source = self._memory[primitive.inputs[0]].data_type
         inputs = tuple(np.array(tiles, source.numpy_dtype()) for tiles in factors)
-        address, data_type = self._address(output, path), self._memory[output].data_type
-        start = convert(self._tile(output, address, ()), data_type.accumulator)
-        result = contract(inputs, start, source, fibre_lanes(primitive))
-        self._store(output, address, (), convert(result, data_type))
-
-    def _overlaps(self, tensor: str, axes: list[Axis]) -> bool:
-        """True when two elements of the written tile may share a byte (then order matters)."""
-        reach = self._memory[tensor].data_type.width
-        for axis in sorted(axes, key=lambda axis: axis.strides[tensor]):
-            if axis.extent > 1 and axis.strides[tensor] < reach:
-                return True
-            reach += axis.strides[tensor] * (axis.extent - 1)
-        return False
-
-    def _compute(
-        self, primitive: Primitive, addresses: Mapping[str, int], axes: tuple[Axis, ...]
-    ) -> None:
-        """One invocation on a tile whose written elements share no bytes.
-
-        The axes with stride 0 on the output come last, in their order: a Contraction sums over
-        them, every other primitive writes the same value again.
-        """
-        output = primitive.output
-        free = tuple(axis for axis in axes if axis.strides[output] != 0)
-        reduced = tuple(axis for axis in axes if axis.strides[output] == 0)
-        inputs = tuple(
-            self._tile(tensor, addresses[tensor], free + reduced) for tensor in primitive.inputs
-        )
-        data_type = self._memory[output].data_type
-        accumulator = data_type.accumulator
-        match primitive.operation:
-            case Operation.ZERO:
-                shape = tuple(axis.extent for axis in free)
-                result = np.zeros(shape, accumulator.numpy_dtype())
-            case Operation.CONTRACTION:
-                start = convert(self._tile(output, addresses[output], free), accumulator)
-                source = self._memory[primitive.inputs[0]].data_type
-                lanes, flushes = lanes_of(primitive), flushes_subnormals(primitive)
-                result = contract(inputs, start, source, lanes, flushes)
-            case Operation.COPY:
-                result = _last(inputs[0], len(reduced))
-            case _:
-                wide = tuple(convert(tile, accumulator) for tile in inputs)
-                result = _last(combine(primitive.operation, wide), len(reduced))
-        self._store(output, addresses[output], free, convert(result, data_type))
-
-    def _tile(self, tensor: str, address: int, axes: tuple[Axis, ...]) -> Tile:
-        """The tile as an array: an axis with stride 0 is read once and broadcast."""
-        strides = tuple(axis.strides[tensor] for axis in axes)
-        extents = tuple(axis.extent if axis.strides[tensor] != 0 else 1 for axis in axes)
-        tile = self._load(tensor, address, extents, strides)
-        return np.broadcast_to(tile, tuple(axis.extent for axis in axes))
-
-    def _load(
-        self, tensor: str, address: int, extents: tuple[int, ...], strides: tuple[int, ...]
-    ) -> Tile:
-        memory = self._memory[tensor]
-        stored = np.ascontiguousarray(memory.view(address, extents, strides))
-        return stored.view(memory.data_type.numpy_dtype())[..., 0]
-
-    def _store(self, tensor: str, address: int, axes: tuple[Axis, ...], tile: Tile) -> None:
-        extents = tuple(axis.extent for axis in axes)
-        strides = tuple(axis.strides[tensor] for axis in axes)
-        stored = np.ascontiguousarray(tile.reshape((*tile.shape, 1))).view(np.uint8)
-        self._memory[tensor].view(address, extents, strides)[...] = stored
+        result = self._memory[primitive.output]
+        stored, address = result.tile((), ()), place.address(primitive.output)
+        start = convert(stored.read(address), result.data_type.accumulator)
+        total = contract(inputs, start, source, fibre_lanes(primitive))
+        stored.write(address, convert(total, result.data_type))
 
 
-def _holds(term: GuardTerm, path: _Path) -> bool:
-    (visit,) = (visit for visit in path if visit.axis.name == term.axis)
+def _holds(term: GuardTerm, place: _Place) -> bool:
+    (visit,) = (visit for visit in place.visits if visit.axis.name == term.axis)
     match term.kind:
         case GuardKind.FIRST:
             return visit.number == 0
@@ -338,53 +247,8 @@ def _holds(term: GuardTerm, path: _Path) -> bool:
             assert_never(term.kind)
 
 
-def _last(tile: Tile, reduced: int) -> Tile:
-    """What remains when every index of the trailing dimensions is written in turn."""
-    index: tuple[Any, ...] = (..., *((-1,) * reduced))
-    kept: Tile = tile[index]
-    return kept
-
-
-def _bytes_of(name: str, operands: Mapping[str, Buffer]) -> Buffer:
-    if name not in operands:
-        raise LookupError(f"no operand for tensor {name}")
-    array = operands[name]
-    if array.flags.c_contiguous:
-        return array.reshape(-1).view(np.uint8)
-    if array.flags.f_contiguous:
-        return array.T.reshape(-1).view(np.uint8)
-    raise ValueError(f"the operand for tensor {name} is not contiguous")
-
-
 def _scratch(program: Program) -> Iterator[Tensor]:
     yield from program.scratch
     for node in program.nodes():
         if isinstance(node, IterationNode):
             yield from node.scratch
-
-
-def _scratch_memory(program: Program, scratch: Tensor, memory: Mapping[str, _Memory]) -> _Memory:
-    """Undefined memory that holds every byte the program may touch of ``scratch``."""
-    axes, primitives = program.axis_table(), program.primitive_table()
-    spans: list[tuple[int, int]] = []
-    for path, invocation in program.invocations():
-        primitive = primitives[invocation.primitive]
-        if scratch.name not in primitive.operands:
-            continue
-        named = (*(node.axis for node in path), *primitive.axes)
-        lowest = sum(axes[name].offsets[scratch.name] for name in named)
-        reach = sum(_reach(axes[name], scratch.name, memory) for name in named)
-        spans.append((lowest, lowest + reach + scratch.data_type.width))
-    low = min((start for start, _ in spans), default=0)
-    high = max((end for _, end in spans), default=0)
-    content = np.full(high - low, POISON, np.uint8)
-    return _Memory(data_type=scratch.data_type, content=content, base=-low)
-
-
-def _reach(axis: Axis, tensor: str, memory: Mapping[str, _Memory]) -> int:
-    """Bytes from the first to the last index of ``axis`` on ``tensor``."""
-    largest = axis.extent - 1
-    for segment in axis.segments:
-        if tensor in segment.by_position:
-            largest = memory[segment.crd].content.size // memory[segment.crd].data_type.width
-    return axis.strides[tensor] * largest

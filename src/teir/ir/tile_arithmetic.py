@@ -30,10 +30,13 @@ def convert(tile: Tile, target: DataType) -> Tile:
     """
     if np.iscomplexobj(tile) and not target.is_complex:
         raise ValueError(f"a complex tile has no value of type {target.value}")
+    dtype = target.numpy_dtype()
+    if tile.dtype == dtype:
+        return tile.copy()
     if target is DataType.BF16 and tile.dtype == np.float64:
         tile = _round_to_odd_float32(tile)
     with np.errstate(over="ignore", invalid="ignore"):
-        return tile.astype(target.numpy_dtype())
+        return tile.astype(dtype)
 
 
 def contract(
@@ -138,7 +141,7 @@ def round_to_tf32(tile: Tile) -> Tile:
 def _factor(tile: Tile, data_type: DataType, accumulator: np.dtype[Any], inputs: int) -> Tile:
     if data_type is DataType.TF32 and inputs > 1:
         return round_to_tf32(tile)
-    return tile.astype(accumulator)
+    return tile.astype(accumulator, copy=False)
 
 
 def _flushed(tile: Tile) -> Tile:
