@@ -527,6 +527,32 @@ def test_wrong_keywords() -> None:
         teir.einsum(None, a, a)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        np.array([[0, 1], [0, 1]]),
+        [np.array([1, 2]), np.array([0, 1])],
+        [(np.int64(0), np.int64(2)), (0, 1)],
+        ["einsum_path", (0, 1), (0, 1)],
+        ("greedy", 10_000),
+        ("optimal", np.int64(6)),
+    ],
+    ids=str,
+)
+def test_a_path_as_numpy_writes_it(path: object) -> None:
+    a = np.arange(9.0).reshape(3, 3)
+    for _ in range(2):
+        np.testing.assert_array_equal(teir.einsum("ij,jk,kl", a, a, a, optimize=path), a @ a @ a)
+    made = teir.plan("ij,jk,kl", a, a, a, optimize=path)
+    np.testing.assert_array_equal(made(a, a, a), a @ a @ a)
+
+
+@pytest.mark.parametrize("path", [("greedy", 0), ("greedy", "x"), np.ones(3), [("a", "b")]])
+def test_a_path_that_is_none_is_refused(path: object) -> None:
+    a = np.ones((3, 3))
+    assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize=path)) == "TEIR612"
+
+
 # --- plan -----------------------------------------------------------------------------------
 
 

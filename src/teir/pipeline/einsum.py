@@ -91,7 +91,8 @@ def einsum(
     """
     is_usual = dtype is None and threads is None and memory_limit is None and tune is False
     is_usual = is_usual and deterministic == "runs" and out_levels is None
-    if is_usual and optimize == "auto" and type(subscripts) is str:
+    is_usual = is_usual and type(optimize) is str and optimize == "auto"
+    if is_usual and type(subscripts) is str:
         kept = kept_plans()
         latest = kept.latest.get(subscripts)
         if latest is not None:

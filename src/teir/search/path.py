@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from teir.errors import Rule, TeirError, at_argument
 from teir.search.tree import Path
 
 OPTIMIZE = Rule(
     code="TEIR612",
-    sentence="optimize is True, False, the name of an opt_einsum path finder, a path finder, a "
-    "cotengra tree, or a path: tuples of operand positions that end in one operand.",
+    sentence="optimize is True, False, the name of an opt_einsum path finder, perhaps with the "
+    "elements an intermediate may have, a path finder, a cotengra tree, or a path: tuples of "
+    "operand positions that end in one operand.",
     source="opt_einsum, contract_path",
 )
 
@@ -35,11 +40,23 @@ def find_path(
     if optimize is True or isinstance(optimize, str):
         finder = _finder("auto" if optimize is True else str(optimize))
         return _called(finder, inputs, output, extents)
+    if (limited := _limited_name(optimize)) is not None:
+        name, elements = limited
+        return _called(_finder(name), inputs, output, extents, elements)
     if hasattr(optimize, "get_path"):
         return _checked(optimize.get_path(), count)
     if callable(optimize):
         return _called(optimize, inputs, output, extents)
     return _checked(optimize, count)
+
+
+def _limited_name(optimize: object) -> tuple[str, int] | None:
+    """NumPy's ``("greedy", 10_000)``: a finder and the elements an intermediate may have."""
+    match optimize:
+        case (str() as name, int() | float() | np.number() as elements) if 1 <= elements < inf:
+            return name, int(elements)
+        case _:
+            return None
 
 
 def _finder(name: str) -> Callable[..., Any]:
@@ -56,16 +73,19 @@ def _called(
     inputs: Sequence[Sequence[str]],
     output: Sequence[str],
     extents: Mapping[str, int],
+    *elements: int,
 ) -> Path:
     sets = [frozenset(term) for term in inputs]
-    path = finder(sets, frozenset(output), dict(extents))
+    path = finder(sets, frozenset(output), dict(extents), *elements)
     return _checked(path, len(inputs))
 
 
 def _checked(path: object, count: int) -> Path:
+    if isinstance(path, np.ndarray):
+        path = path.tolist()
     if not isinstance(path, Sequence) or isinstance(path, str):
         raise _refusal(repr(path))
-    steps = [step for step in path if step != "einsum_path"]
+    steps = [step for step in path if not (isinstance(step, str) and step == "einsum_path")]
     left = count
     for step in steps:
         if not _is_step(step, left):
@@ -77,9 +97,9 @@ def _checked(path: object, count: int) -> Path:
 
 
 def _is_step(step: object, left: int) -> bool:
-    if not isinstance(step, Sequence) or not 1 <= len(step) <= left:
+    if not isinstance(step, Sequence | np.ndarray) or not 1 <= len(step) <= left:
         return False
-    places = [place for place in step if isinstance(place, int) and 0 <= place < left]
+    places = [place for place in step if isinstance(place, Integral) and 0 <= int(place) < left]
     return len(set(places)) == len(step)
 
 
