@@ -322,6 +322,8 @@ def test_numpy_takes_none_for_one_object(call: Callable[[Sparse], Any]) -> None:
         (lambda: Sparse.from_coo([[0]], [1.0], (3,), "ds"), "TEIR660"),
         (lambda: Sparse.from_coo([[0]], [1.0], (3,), "x"), "TEIR660"),
         (lambda: Sparse.from_coo([[0]], ["a"], (3,)), "TEIR675"),
+        (lambda: Sparse.from_coo([[0]], np.ones(1, np.longdouble), (3,)), "TEIR675"),
+        (lambda: Sparse.from_coo([[0]], np.ones(1, np.clongdouble), (3,)), "TEIR675"),
         (lambda: Sparse.from_coo([[0], [0]], [1.0], (2**20, 2**20), "dd"), "TEIR677"),
         (lambda: Sparse.from_scipy(3), "TEIR676"),
         (lambda: Sparse.from_levels((3,), "s", {}, [1.0]), "TEIR674"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse
 
 from teir.arrays import sparse_files
@@ -27,6 +28,17 @@ def write(folder: Path, name: str, text: str) -> Path:
     data = text.encode()
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return path
+
+
+@pytest.mark.parametrize("field", ["real", "double", "integer", "unsigned-integer"])
+@pytest.mark.parametrize("kind", ["coordinate", "array"])
+def test_fields_of_one_number(tmp_path: Path, field: str, kind: str) -> None:
+    matrix = np.array([[0.0, 3.0], [7.0, 0.0]])
+    given = scipy.sparse.coo_array(matrix) if kind == "coordinate" else matrix
+    path = tmp_path / "m.mtx"
+    scipy.io.mmwrite(path, given, field="real")
+    path.write_text(path.read_text().replace(" real ", f" {field} "))
+    assert Sparse.from_file(path).to_dense().tolist() == matrix.tolist()
 
 
 @pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".MTX"])

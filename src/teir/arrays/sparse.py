@@ -332,9 +332,11 @@ def as_values(values: Any, name: str = "values") -> Array:
     if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
         refuse(VALUES, name, "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
     data_type = data_type_of(array.dtype)
+    if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
+        expected = "numbers of at most 64 bits, twice that where they are complex"
+        refuse(VALUES, name, expected, f"dtype {array.dtype}")
     if data_type is None or data_type.is_index:
-        is_complex = array.dtype.kind == "c"
-        array = array.astype(np.complex128 if is_complex else np.float64)
+        array = array.astype(np.float64)
     return np.ascontiguousarray(array)
 
 

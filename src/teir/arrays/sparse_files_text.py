@@ -20,7 +20,8 @@ from teir.errors import refuse
 Array = np.ndarray[Any, np.dtype[Any]]
 Elements = tuple[Any, Array, tuple[int, ...]]
 
-_FIELDS = {"real": 1, "integer": 1, "complex": 2, "pattern": 0}
+_FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}
+"""Numbers of an entry. SciPy reads and writes the two that the format does not name."""
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 LONGEST_LINE = 4096
 _COMMAS = bytes.maketrans(b" \t\n\v\f\r", b",,,,,,")

@@ -67,7 +67,8 @@ FILE_SIZE = Rule(
 HEADER = Rule(
     code="TEIR682",
     sentence="A Matrix Market file begins with %%MatrixMarket matrix (coordinate or array) (real, "
-    "integer, complex or pattern) (general, symmetric, skew-symmetric or hermitian), then sizes.",
+    "double, integer, unsigned-integer, complex or pattern) (general, symmetric, skew-symmetric or "
+    "hermitian), then sizes.",
     source="Matrix Market exchange formats",
 )
 ENTRY = Rule(
