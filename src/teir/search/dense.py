@@ -25,6 +25,7 @@ from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
+from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
@@ -63,6 +64,8 @@ def emit_step(
         return emit_small_batch(emission, shape, machine)
     if shape.n is None and is_sweep(shape):
         return emit_sweep(emission, shape, machine)
+    if are_row_dots(shape):
+        return emit_row_dots(emission, shape)
     if is_few_dots(shape):
         return emit_few_dots(emission, shape, machine)
     tile = output_tile(step, shape, machine)
