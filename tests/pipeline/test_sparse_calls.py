@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,49 @@ def test_the_second_call_looks_at_nothing_twice(kind: str, monkeypatch: pytest.M
     out = np.full((9, 5), np.nan)
     assert plan(operand, C, out=out) is out
     np.testing.assert_array_equal(out, B @ C)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *product(["coo", "dia"], ["ij,jk->ik", "ij->", "ij->j", "ij,ij->"]),
+        *product(["coo", "dia", "bsr", "csr", "csc"], ["ii->i", "ii->", "ii,ij->j"]),
+    ],
+)
+def test_copies_in_another_form_are_known(
+    kind: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as nothing of the operand has changed."""
+    matrix = scipy_sparse.bsr_array(np.kron(B[:7], np.ones((2, 2))), blocksize=(2, 2))
+    operand = matrix.asformat(kind)
+    others = {"ij,jk->ik": (integers(14, 5),), "ij->": (), "ij->j": (), "ii->i": (), "ii->": ()}
+    given = others.get(text, (operand,))
+    plan = teir.plan(text, operand, *given)
+    assert isinstance(plan, SparsePlan)
+
+    def expected() -> Array:
+        dense = operand.toarray()
+        return np.asarray(np.einsum(text, dense, *(dense if o is operand else o for o in given)))
+
+    plan(operand, *given)
+    with monkeypatch.context() as patched:
+        patched.setattr(sparse_plan, "hold_all", None)
+        np.testing.assert_array_equal(plan(operand, *given), expected())
+    before = expected()
+    operand.data *= 2
+    np.testing.assert_array_equal(plan(operand, *given), expected())
+    assert not np.array_equal(expected(), before)
+
+
+def test_copies_are_made_again_where_positions_change() -> None:
+    coo = scipy_sparse.coo_array(B)
+    dense = integers(7, 5)
+    plan = planned(coo, dense)
+    coo.coords[1][:] = coo.coords[1][::-1].copy()
+    np.testing.assert_array_equal(plan(coo, dense), coo.toarray() @ dense)
+    coo.coords[0][2] = 99
+    with pytest.raises(TeirError):
+        plan(coo, dense)
 
 
 def test_scalars_are_scalars(csr: Any) -> None:

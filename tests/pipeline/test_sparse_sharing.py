@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse
 
 import teir
-from teir.dtypes import DataType
 from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.evaluate import evaluate
 from teir.pipeline.sparse_problem import hold_all, sparse_problem
 from teir.pipeline.sparse_run import arrays_of, run_steps, steps_of
-from teir.pipeline.sparse_schedule import _graphs, _program
+from teir.pipeline.sparse_schedule import _program
+from teir.search.sparse.ranked import ranked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 draw = np.random.default_rng(11)
@@ -109,7 +109,8 @@ def test_every_schedule_of_a_shared_result(text: str, levels: str) -> None:
     assert chosen.problem is not None
     expected = run_steps(problem, held, [step], None).values
     (term, _) = step.terms[0]
-    graphs = _graphs(term, DataType.FP64)
+    assert chosen.ranking is not None
+    graphs = [one.candidate.graph for one in ranked(chosen.ranking)]
     assert len(graphs) > 1
     for graph in graphs:
         program = _program(term, graph, chosen.problem, "one", "B", chosen.deterministic)

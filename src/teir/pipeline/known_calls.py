@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from teir.expr.index_notation import Number
-from teir.pipeline.sparse_looks import Looked
+from teir.pipeline.sparse_looks import Copied, Looked
 from teir.pipeline.sparse_numbers import multiply_by
 
 _ndarray = np.ndarray
@@ -41,6 +41,7 @@ class KnownCall:
     """(place among the arguments, number of the operand) of dense operands."""
     rows: tuple[Rows, ...]
     looked: tuple[Looked, ...]
+    copied: tuple[Copied, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     coefficient: Number
@@ -59,6 +60,9 @@ class KnownCall:
             arguments[one.place] = value.data
         for looked in self.looked:
             if not looked.is_walkable():
+                return NotImplemented
+        for copied in self.copied:
+            if not copied.is_as_seen(operands):
                 return NotImplemented
         for place, number in self.given:
             arguments[place] = operands[number]

@@ -2,8 +2,8 @@
 
 A call is known by the identity of its sparse operands. Their private memory was looked at once;
 index arrays that others can write are looked at by compiled code at every call, as nothing else
-tells whether they changed. Dense operands may be any arrays of the types, shapes and strides seen:
-the entry point compares them.
+tells whether they changed, and the fingerprint is taken of what was copied in another form. Dense
+operands may be any arrays of the types, shapes and strides seen: the entry point compares them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from teir.expr.index_notation import Number, Product
 from teir.pipeline.executable import Executable
 from teir.pipeline.known_calls import KnownCall, KnownSum, Rows
 from teir.pipeline.sparse_factors import Factor
-from teir.pipeline.sparse_looks import Looked, looked_at
-from teir.pipeline.sparse_operands import Array, Held
+from teir.pipeline.sparse_looks import Copied, Looked, looked_at, only_version
+from teir.pipeline.sparse_operands import Array, Held, version_of_copy
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
 from teir.pipeline.sparse_rings import ring_of
@@ -103,7 +103,7 @@ def _term_call(
         return None
     if ring_of(step.terms[0][0], problem.computed_type) is not None:
         return None
-    made = _Arguments(executable, problem, tuple(held))
+    made = _Arguments(executable, problem, held)
     own = [operands[made.number(access.tensor)] for access in product.factors]
     if len(product.factors) != len(step.factors) or _were_compared(step, own):
         return None
@@ -128,16 +128,18 @@ class _Arguments:
     """The arguments of the entry point, in the order of the program's tensors."""
 
     def __init__(
-        self, executable: Executable, problem: SparseProblem, names: tuple[str, ...]
+        self, executable: Executable, problem: SparseProblem, held: Mapping[str, Held]
     ) -> None:
         self._executable = executable
         self._problem = problem
-        self._names = names
+        self._held = held
+        self._names = tuple(held)
         self._arrays: list[Array] = []
         self._fixed: list[Any] = []
         self._given: list[tuple[int, int]] = []
         self._rows: list[Rows] = []
         self._looked: list[Looked] = []
+        self._copied: list[Copied] = []
         self._walked: list[Any] = []
         self._sources: dict[int, weakref.ref[Any]] = {}
 
@@ -156,9 +158,14 @@ class _Arguments:
             self._arrays.append(operand)
             self._fixed.append(None)
             return True
-        if not isinstance(factor.held.array, Sparse) and dtypes[0] == flat[0].dtype:
+        is_private = isinstance(operand, Sparse) and operand.is_frozen
+        if not is_private and factor.held.notes:
+            if not self._copy(tensor, factor):
+                return False
+            is_private = True
+        elif not isinstance(factor.held.array, Sparse) and dtypes[0] == flat[0].dtype:
             return self._add_values(tensor, operand, flat[0], place)
-        if isinstance(operand, Sparse) and operand.is_frozen:
+        if is_private:
             flat = [a.astype(d, copy=False) for a, d in zip(flat, dtypes, strict=False)]
         else:
             is_typed = all(array.dtype == dtype for array, dtype in zip(flat, dtypes, strict=False))
@@ -184,6 +191,17 @@ class _Arguments:
         self._sources[number] = weakref.ref(operand)
         self._arrays.append(values)
         self._fixed.append(values)
+        return True
+
+    def _copy(self, tensor: str, factor: Factor) -> bool:
+        """What was made of an operand in another form; False where nobody knows of what."""
+        first, last = self._held[tensor], factor.held.array
+        copies = [first.array] if first.notes else []
+        is_known = version_of_copy(last) is not None
+        version = only_version([*copies, last] if is_known or not copies else copies)
+        if version is None:
+            return False
+        self._copied.append(Copied(self.number(tensor), version))
         return True
 
     def _look(self, tensor: str, operand: Any, factor: Factor, place: int) -> bool:
@@ -230,6 +248,7 @@ class _Arguments:
             given=tuple(self._given),
             rows=tuple(self._rows),
             looked=tuple(self._looked),
+            copied=tuple(dict.fromkeys(self._copied)),
             shape=problem.shape,
             dtype=dtype,
             coefficient=coefficient,

@@ -1,8 +1,14 @@
-"""Index arrays that others can write: compiled code looks at them before every use."""
+"""Memory that others can write: what tells before every use whether it is as it was.
+
+Compiled code looks at index arrays that are walked; of what was copied in another form, whose
+values count as well, the fingerprint is taken.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +17,18 @@ from teir.backends.llvm.fibre_unions import addresses
 from teir.backends.llvm.index_check import Check, index_check
 from teir.backends.llvm.index_seen import Still, still_level
 from teir.pipeline.executable import default_isa
-from teir.pipeline.sparse_operands import Array
+from teir.pipeline.sparse_operands import Array, Version, version_of, version_of_copy
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """An operand that was copied in another form: what it has to be still."""
+
+    operand: int
+    version: Version
+
+    def is_as_seen(self, operands: Sequence[Any]) -> bool:
+        return version_of(operands[self.operand]) == self.version
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +91,9 @@ def _seen(pos: Array, arguments: tuple[int, int, int, int, int], check: Check) -
     still = still_level(default_isa(), pos.dtype.itemsize)
     given = (at, own, fibres + 1, there, stored, addresses(starts)[0], extent)
     return _Seen((bounds, starts), given, still)
+
+
+def only_version(copies: Sequence[Sparse | Array]) -> Version | None:
+    """What an operand was when these copies were made of it; None where that is not known."""
+    versions = {version_of_copy(one) for one in copies}
+    return versions.pop() if len(versions) == 1 else None

@@ -171,11 +171,13 @@ def kept(
     return made, note
 
 
-def version_of_copy(made: Sparse) -> Version | None:
-    """The version of what a kept conversion was made from; None for what is none."""
+def version_of_copy(made: Sparse | Array) -> Version | None:
+    """The version of what a kept conversion, or its values, was made from; None for others."""
     cache = current().once("sparse conversions", _Conversions)
     with cache.lock:
-        return next((one.version for one in cache.entries.values() if one.made is made), None)
+        entries = list(cache.entries.values())
+    found = (one.version for one in entries if one.made is made or one.made.values is made)
+    return next(found, None)
 
 
 def _keep(

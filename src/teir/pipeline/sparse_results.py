@@ -19,8 +19,8 @@ from teir.arrays.sparse import Sparse
 from teir.pipeline.kept_patterns import KeptPattern, kept_pattern
 from teir.pipeline.row_sums import RowSum
 from teir.pipeline.sparse_factors import Factor
-from teir.pipeline.sparse_looks import Looked, looked_at
-from teir.pipeline.sparse_operands import Array, Held, Version, version_of, version_of_copy
+from teir.pipeline.sparse_looks import Copied, Looked, looked_at, only_version
+from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_run import Step, run_at_once, run_sparse, sum_at_once
 
@@ -45,14 +45,6 @@ class _Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copied:
-    """An operand that copies in another order were made of: what it has to be still."""
-
-    operand: int
-    version: Version
-
-
-@dataclass(frozen=True, slots=True)
 class _Dense:
     """A dense operand: what has to be the same."""
 
@@ -70,7 +62,7 @@ class KnownResult:
     sources: tuple[tuple[int, weakref.ref[Any]], ...]
     matrices: tuple[_Matrix, ...]
     dense: tuple[_Dense, ...]
-    copied: tuple[_Copied, ...]
+    copied: tuple[Copied, ...]
     looked: tuple[Looked, ...]
     kept: KeptPattern | None
     """An operand times a number."""
@@ -88,7 +80,7 @@ class KnownResult:
             if not matrix.is_as_seen(operands[matrix.operand]):
                 return NotImplemented
         for copied in self.copied:
-            if version_of(operands[copied.operand]) != copied.version:
+            if not copied.is_as_seen(operands):
                 return NotImplemented
         given: dict[str, Array] = {}
         for one in self.dense:
@@ -153,7 +145,7 @@ class _Stored:
     operand: int
     source: weakref.ref[Any]
     matrix: _Matrix | None
-    copied: _Copied | None
+    copied: Copied | None
     looked: tuple[Looked, ...]
 
 
@@ -172,15 +164,15 @@ def _stored(number: int, held: Held, operand: Any, factors: Sequence[Factor]) ->
     copies: list[Sparse | None] = []
     if not array.is_frozen:
         copies = [factor.stored for factor in factors if _is_converted(factor, array)]
-    version = _only_version(copies)
-    if copies and version is None:
+    version = only_version([one for one in copies if one is not None])
+    if copies and (version is None or None in copies):
         return None
     is_read = not array.is_frozen and (not copies or len(copies) < len(factors))
     return _Stored(
         operand=number,
         source=weakref.ref(operand),
         matrix=matrix,
-        copied=None if version is None else _Copied(number, version),
+        copied=None if version is None else Copied(number, version),
         looked=looked_at(array) if is_read else (),
     )
 
@@ -209,12 +201,6 @@ def _factors(name: str, steps: Sequence[Step]) -> list[Factor]:
 
 def _is_converted(factor: Factor, array: Sparse) -> bool:
     return factor.held.array is not array
-
-
-def _only_version(copies: Sequence[Sparse | None]) -> Version | None:
-    """What an operand was when these copies were made of it; None where that is not known."""
-    versions = {None if one is None else version_of_copy(one) for one in copies}
-    return versions.pop() if len(versions) == 1 else None
 
 
 def _is_direct(name: str, operand: Array, steps: Sequence[Step]) -> bool:

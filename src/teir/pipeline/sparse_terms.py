@@ -17,6 +17,7 @@ import numpy as np
 from teir.arrays.levels import Format, Level, dense_format
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
+from teir.pipeline.diagonals import diagonal_of
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Conversion, Held, kept
 from teir.pipeline.sparse_patterns import as_stored_values, with_equal_patterns_once
@@ -93,8 +94,7 @@ def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
     if isinstance(array, Sparse):
         names = tuple(index for n, index in enumerate(indices) if n not in spread)
         access = replace(factor.access, indices=tuple(dict.fromkeys(names)), columns=())
-
-        pick = partial(_picked, array, indices, spread)
+        pick = partial(diagonal_of, array, indices, spread)
         made, note = kept(factor.held.source, f"diagonal {indices} {spread}", "sparse", pick)
         return replace(factor, access=access).with_array(made, note)
     for n in reversed(spread):
@@ -130,18 +130,6 @@ def _without_indices(factor: Factor, single: set[str]) -> Factor:
     return replace(factor, access=replace(factor.access, indices=names, columns=())).with_array(
         whole
     )
-
-
-def _picked(array: Sparse, indices: Sequence[str], spread: Sequence[int]) -> Sparse:
-    """Stored elements whose coordinates of equal indices are equal, one axis for each index."""
-    coords, values = array.to_coo()
-    is_kept = np.ones(values.size, bool)
-    first: dict[str, int] = {}
-    for n, index in enumerate(indices):
-        if n not in spread:
-            is_kept &= coords[n] == coords[first.setdefault(index, n)]
-    columns = [coords[n][is_kept] for n in first.values()]
-    return Sparse.from_coo(columns, values[is_kept], [array.shape[n] for n in first.values()])
 
 
 def _without_blocks(factor: Factor) -> Factor:

@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 from search.sparse.drawn import Case, cases, graphs
 from search.sparse.kernels import KERNELS
 from search.sparse.stored import dense_of, stored
+from teir.arrays.levels import parse_format
 from teir.dtypes import DataType
 from teir.expr.index_notation import Assignment, Product
 from teir.expr.index_notation_evaluate import evaluate_index_notation
+from teir.expr.index_notation_parsing import parse_index_notation
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
-from teir.search.sparse.graph import IterationGraph
+from teir.ir.nodes import InvocationNode, Operation
+from teir.search.sparse.graph import IterationGraph, linear
 from teir.search.sparse.moves import inline, is_linear
 from teir.search.sparse.schedules import stage1_candidates
+from teir.search.sparse.statement import statement_of
 from teir.search.sparse.translate import program_of
 
 
@@ -88,3 +92,40 @@ def test_every_schedule_of_stage_1_computes_the_same(name: str) -> None:
         np.testing.assert_allclose(
             found, wanted, rtol=1e-9, atol=1e-9, err_msg=candidate.graph.tree
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "axes"),
+    [
+        ("A[j,i] = B[i,j]", 2),
+        ("A[j,i] = B[i,j] * C[i]", 2),
+        ("A[k,j,i] = B[i,j,k]", 3),
+        ("A[i,j] = B[i,j]", 1),
+        ("A[i] = B[i,j]", 0),
+        ("A[j] = B[i,j]", 1),
+        ("A[k,i] = B[i,j] * C[j,k]", 1),
+    ],
+)
+def test_columns_of_single_elements_are_set_to_zero_together(text: str, axes: int) -> None:
+    """A Zero of so many axes; column by column a result of 3000 x 3000 took 2.5 of the time."""
+    assignment = parse_index_notation(text)
+    rank = len(assignment.inputs["B"].indices)
+    statement = statement_of(assignment, {"B": parse_format("dss"[:rank])})
+    loops = (*"ijk"[:rank], *(i for i in statement.indices if i not in "ijk"[:rank]))
+    extents = dict.fromkeys(statement.indices, 4)
+    program = program_of(
+        linear(statement, loops),
+        extents,
+        data_type=DataType.FP64,
+        index_type=DataType.I32,
+        name="columns",
+    )
+    check(program).raise_if_wrong()
+    primitives = program.primitive_table()
+    leaves = [one for one in program.nodes() if isinstance(one, InvocationNode)]
+    (zero,) = [
+        primitives[one.primitive]
+        for one in leaves
+        if primitives[one.primitive].operation is Operation.ZERO
+    ]
+    assert len(zero.m) == axes

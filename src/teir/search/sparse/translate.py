@@ -115,7 +115,8 @@ class _Translation:
         """The outermost loops that move the output alone: it is set to zero below them.
 
         Dense ones where the output is dense. Where it has the index arrays of an input, all of its
-        compressed levels, for the walk over that input then meets every stored element.
+        compressed levels, for the walk over that input then meets every stored element. None where
+        loops set columns of the output to zero and add single elements: all of it lies together.
         """
         if isinstance(root, Branch) and not root.loops:
             return self._own_loops(root.consumer)
@@ -133,7 +134,9 @@ class _Translation:
             if loops[count] in walked:
                 break
             count += 1
-        return loops[:count]
+        is_element = isinstance(root, Nest) and len(loops) == len(root.loops)
+        has_columns = levels[-1:] != () and levels[-1] in loops[:count] and count < len(levels)
+        return () if is_element and has_columns else loops[:count]
 
     def _walks_shared(self, walked: Mapping[str, tuple[str, ...]], levels: tuple[str, ...]) -> bool:
         """True when the walk over the levels is that of the shared index arrays and no other."""
