@@ -61,15 +61,7 @@ def contract(
     with np.errstate(all="ignore"):
         if lanes is None:
             return _added(start.copy(), terms, flushes)
-        last, rows = inputs[0].shape[-1], list(terms)
-        chains = [
-            _added(np.zeros_like(start), _chain(rows, last, number, lanes), flushes)
-            for number in range(lanes)
-        ]
-        while len(chains) > 1:
-            half = len(chains) // 2
-            chains = [one + other for one, other in zip(chains, chains[half:], strict=False)]
-        return start + chains[0]
+        return start + _folded(_chains(start, list(terms), inputs[0].shape[-1], lanes, flushes))
 
 
 def _added(total: Tile, terms: Iterable[Tile], flushes: bool) -> Tile:
@@ -81,12 +73,26 @@ def _added(total: Tile, terms: Iterable[Tile], flushes: bool) -> Tile:
     return total
 
 
-def _chain(rows: Sequence[Tile], last: int, number: int, lanes: int) -> Iterator[Tile]:
-    """The terms of one chain: every ``lanes``-th along the last of the summed dimensions."""
-    if last == 0:
-        return
-    for begin in range(0, len(rows), last):
-        yield from rows[begin + number : begin + last : lanes]
+def _chains(start: Tile, rows: Sequence[Tile], last: int, lanes: int, flushes: bool) -> Tile:
+    """The sum of every chain, from zero: the terms that are ``lanes`` apart along ``last``.
+
+    The chains come first, so that each addition serves all of them.
+    """
+    chains = np.zeros((lanes, *start.shape), start.dtype)
+    for begin in range(0, len(rows), max(1, last)):
+        for first in range(begin, begin + last, lanes):
+            beside = np.array(rows[first : min(first + lanes, begin + last)])
+            _added(chains[: len(beside)], (beside,), flushes)
+    return chains
+
+
+def _folded(chains: Tile) -> Tile:
+    """The sum of the chains: each of the first half takes one of the second, until one is left."""
+    while len(chains) > 1:
+        half = len(chains) // 2
+        chains = chains[:half] + chains[half:]
+    folded: Tile = chains[0]
+    return folded
 
 
 def _terms(factors: tuple[Tile, ...], free: int) -> Iterator[Tile]:
