@@ -397,6 +397,9 @@ def test_out_that_cannot_be_written() -> None:
     assert refused(np.zeros((3, 5), "float64")) == "TEIR631"
     assert refused(np.zeros((3, 5), ">f4")) == "TEIR623"
     assert refused(np.broadcast_to(np.zeros(5, "float32"), (3, 5)).view()) == "TEIR632"
+    with pytest.raises(TeirError) as raised:
+        teir.einsum("ij,jk->ik", integers(3, 4), integers(4, 5), out=[1])
+    assert [finding.rule.code for finding in raised.value.findings] == ["TEIR632"]
     overlapping = np.lib.stride_tricks.as_strided(np.zeros(9, "float32"), (3, 5), (4, 4))
     assert refused(overlapping) == "TEIR633"
     still = np.lib.stride_tricks.as_strided(np.zeros(5, "float32"), (3, 5), (0, 4))

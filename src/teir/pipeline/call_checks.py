@@ -38,9 +38,10 @@ def view_out(problem: Problem, out: Any) -> ArrayView:
     view = view_array("out", out)
     findings = []
     shape = problem.bound.output_shape
-    if view.kind is Kind.NUMBER or not view.writable:
-        found = "a read-only array" if view.kind is not Kind.NUMBER else type(out).__name__
-        findings.append(at_argument(OUT_WRITABLE, "out", "a writable array", found))
+    if view.kind is Kind.NUMBER:
+        refuse(OUT_WRITABLE, "out", "a writable array", type(out).__name__)
+    if not view.writable:
+        findings.append(at_argument(OUT_WRITABLE, "out", "a writable array", "a read-only array"))
     if view.shape != shape:
         findings.append(at_argument(OUT_SHAPE, "out", f"shape {shape}", f"shape {view.shape}"))
     if view.dtype != problem.out.dtype:
