@@ -30,6 +30,15 @@ def test_pickling_is_refused_with_the_way_out(plan: teir.Plan) -> None:
         pickle.dumps(plan.executable)
 
 
+def test_plans_of_sparse_products_stay_too() -> None:
+    array = teir.Sparse.from_coo(np.diag_indices(3), np.ones(3), (3, 3))
+    plan = teir.plan("ij,jk->ik", array, (3, 2), threads=1)
+    assert copy.copy(plan) is plan
+    assert copy.deepcopy([plan])[0] is plan
+    with pytest.raises(TypeError, match="a teir SparsePlan"):
+        pickle.dumps(plan)
+
+
 def test_programs_reports_findings_and_sparse_arrays_travel(plan: teir.Plan) -> None:
     for value in (plan.program, teir.check(plan.program)):
         assert pickle.loads(pickle.dumps(value)) == value

@@ -14,6 +14,7 @@ from typing import Any
 from teir.expr.index_notation import Assignment, Number, Product, signed
 from teir.ir.nodes import Program
 from teir.pipeline.determinism import Determinism
+from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
@@ -27,7 +28,7 @@ from teir.pipeline.tensor_views import in_tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparsePlan:
+class SparsePlan(ProcessBound):
     """A sparse product, or a sum of them, for operands of given shapes, types and formats.
 
     Call it: ``plan(b, c)`` or ``plan(b, c, out=a)``. Immutable; may be called from any thread.
