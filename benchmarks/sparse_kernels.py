@@ -36,7 +36,7 @@ from teir.backends.llvm.peak import measure_fma_peak
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.passes.facts import facts_of
-from teir.passes.part_sizes import cache_of_parts
+from teir.passes.part_sizes import part_cache
 from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.executable import Executable, compile_program
 from teir.search.sparse.cost import cost_of, value
@@ -96,7 +96,7 @@ def problem_of(statement: Statement, symbols: dict[str, float], threads: int = 1
         symbols=symbols,
         element_bytes=8,
         cache_bytes=facts.l3_bytes,
-        l2_bytes=cache_of_parts(facts),
+        parts=part_cache(facts),
     )
 
 

@@ -109,7 +109,7 @@ def test_fewer_parts_where_much_is_done_with_the_sum_of_each(
 @pytest.mark.parametrize(
     "facts",
     [
-        replace(FACTS, threads=2),
+        replace(FACTS, threads=3),
         replace(FACTS, vector_bytes=32),
         replace(FACTS, l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20),
         replace(FACTS, l3_bytes=32 << 20),
@@ -119,6 +119,15 @@ def test_machines_without_parts(facts: Facts) -> None:
     """Threads, short vectors, a third cache that is near."""
     program = program_for(SCALED, deep(64), fused=2)
     assert with_gathered_parts(program, stored(), facts) is program
+
+
+@pytest.mark.parametrize(("text", "fused", "size"), [(SCALED, 2, 1920), (STORED, None, None)])
+def test_two_threads_have_parts_where_fibres_have_no_results(
+    text: str, fused: int | None, size: int | None
+) -> None:
+    program = program_for(text, deep(64), fused=fused)
+    after = with_gathered_parts(program, stored(4000, 150), replace(FACTS, threads=2))
+    assert at_once(after) == size
 
 
 @pytest.mark.parametrize(
@@ -148,7 +157,8 @@ def test_rows_of_a_matrix_gather_near_ones() -> None:
     assert with_gathered_parts(program, {"B.crd1": 100 * ROWS}, FACTS) is program
 
 
-def test_results_are_those_of_whole_fibres() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_those_of_whole_fibres(threads: int) -> None:
     """Of integers, whose sums are exact in any order."""
     program = program_for(SCALED, {"i": 3, "j": 4, "k": ROWS, "m": 64}, fused=2)
     after = with_gathered_parts(program, stored(), FACTS)
@@ -166,5 +176,5 @@ def test_results_are_those_of_whole_fibres() -> None:
     }
     results = [np.full((3, 64), np.nan) for _ in range(2)]
     for one, result in zip((program, after), results, strict=True):
-        compile_program(one, threads=1).run({**operands, "A": result})
+        compile_program(one, threads=threads).run({**operands, "A": result})
     np.testing.assert_array_equal(results[0], results[1])

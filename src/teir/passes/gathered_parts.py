@@ -31,7 +31,7 @@ from teir.ir.coordinate_parts import PartedNest, parted_nest, with_coordinates_a
 from teir.ir.nodes import Axis, InvocationNode, Node, Operation, Primitive, Program
 from teir.passes.draft import below
 from teir.passes.facts import Facts
-from teir.passes.part_sizes import FarRows, cache_of_parts, coordinates_of_part
+from teir.passes.part_sizes import FarRows, coordinates_of_part, part_cache
 from teir.target import LINE_BYTES
 
 
@@ -41,15 +41,15 @@ def with_gathered_parts(program: Program, stored: Mapping[str, int], facts: Fact
     ``stored``: the elements of index arrays of coordinates by the name of their tensor. The same
     object where nothing pays (`teir.passes.part_sizes`).
     """
-    l2_bytes = cache_of_parts(facts)
-    if not l2_bytes:
+    cache = part_cache(facts)
+    if cache is None:
         return program
     axes, primitives = program.axis_table(), program.primitive_table()
     types = {name: one.data_type for name, one in program.tensor_table().items()}
     for root in program.roots:
         nest = parted_nest(root, axes, primitives, types)
         far = None if nest is None else _far_rows(nest, axes, primitives, types, stored)
-        size = None if far is None else coordinates_of_part(far, l2_bytes)
+        size = None if far is None else coordinates_of_part(far, cache)
         if nest is None or size is None:
             continue
         leaf = primitives[nest.leaf.primitive]

@@ -13,7 +13,7 @@ from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.passes.facts import Facts, facts_of
-from teir.passes.part_sizes import cache_of_parts
+from teir.passes.part_sizes import part_cache
 from teir.passes.walking_programs import with_walking_passes
 from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.executable import (
@@ -227,7 +227,7 @@ def _ranking(term: Term, data_type: DataType, facts: Facts) -> Problem:
         symbols=known,
         element_bytes=data_type.width,
         cache_bytes=facts.l3_bytes,
-        l2_bytes=cache_of_parts(facts) if has_parts else 0,
+        parts=part_cache(facts) if has_parts else None,
     )
 
 

@@ -9,6 +9,7 @@ from teir.dtypes import DataType
 from teir.ir.coordinate_parts import coordinates_at_once
 from teir.passes.facts import Facts
 from teir.passes.gathered_parts import with_gathered_parts
+from teir.passes.part_sizes import PartCache, part_cache
 from teir.search.sparse.fibre_parts import FibreParts, fibre_parts
 from teir.search.sparse.graph import Branch, IterationGraph, Node
 from teir.search.sparse.predicted import Problem
@@ -16,12 +17,13 @@ from teir.search.sparse.ranked import ranked
 from teir.search.sparse.translate import program_of
 
 FACTS = Facts(vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, threads=1)
+PARTS = part_cache(FACTS)
 EXTENTS = {"i": 600, "j": 400, "k": 28_800}
 LENGTHS = {"jpos": 16.5, "kpos": 57.3}
 SHARES = {"K7": "B"}
 
 
-def problem_for(kernel: str, extent: int, l2_bytes: int = FACTS.l2_bytes) -> Problem:
+def problem_for(kernel: str, extent: int, parts: PartCache | None = PARTS) -> Problem:
     """``kernel`` on long fibres; B is i, j, k or, for K8, i, k, l."""
     statement = KERNELS[kernel].statement
     levels = dict(zip(statement.inputs[0].indices, "ijk", strict=True))
@@ -37,7 +39,7 @@ def problem_for(kernel: str, extent: int, l2_bytes: int = FACTS.l2_bytes) -> Pro
         symbols=symbols,
         element_bytes=8,
         cache_bytes=FACTS.l3_bytes,
-        l2_bytes=l2_bytes,
+        parts=parts,
     )
 
 
@@ -48,12 +50,9 @@ def roots(node: Node) -> list[Node]:
 
 
 def parts_of(graph: IterationGraph, problem: Problem) -> list[FibreParts]:
-    found = (
-        fibre_parts(
-            problem.statement, root, problem.symbols, problem.element_bytes, problem.l2_bytes
-        )
-        for root in roots(graph.root)
-    )
+    assert problem.parts is not None
+    sizes = (problem.symbols, problem.element_bytes, problem.parts)
+    found = (fibre_parts(problem.statement, root, *sizes) for root in roots(graph.root))
     return [one for one in found if one is not None]
 
 
@@ -90,5 +89,5 @@ def test_dense_products_come_first_where_parts_make_their_rows_near(extent: int)
 
 
 def test_machines_without_parts_choose_as_before() -> None:
-    graph = str(ranked(problem_for("K7", 64, l2_bytes=0))[0].candidate.graph)
+    graph = str(ranked(problem_for("K7", 64, parts=None))[0].candidate.graph)
     assert graph.startswith("i, j' < T1[l]")

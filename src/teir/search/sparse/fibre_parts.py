@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from teir.expr.index_notation import Access
-from teir.passes.part_sizes import FarRows, coordinates_of_part
+from teir.passes.part_sizes import FarRows, PartCache, coordinates_of_part
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.graph import Nest, Node, sparse_loops, tensors_of
 from teir.search.sparse.statement import Statement
@@ -48,7 +48,7 @@ def fibre_parts(
     root: Node,
     symbols: Mapping[str, float],
     element_bytes: int,
-    l2_bytes: int,
+    cache: PartCache,
 ) -> FibreParts | None:
     """The nest of a root that is walked in parts; None where parts are illegal or do not pay."""
     walk = _walk(statement, root)
@@ -56,7 +56,7 @@ def fibre_parts(
     if walk is None or gathered is None:
         return None
     far = _far_rows(statement, walk, symbols, element_bytes)
-    size = coordinates_of_part(far, l2_bytes)
+    size = coordinates_of_part(far, cache)
     if size is None:
         return None
     return FibreParts(

@@ -14,6 +14,7 @@ from math import prod
 from typing import assert_never
 
 from teir.expr.index_notation import Access
+from teir.passes.part_sizes import PartCache
 from teir.search.sparse.cost import FIBRE
 from teir.search.sparse.factoring import factored
 from teir.search.sparse.fibre_parts import FibreParts, fibre_parts
@@ -58,15 +59,14 @@ _FUSED_LEVELS = 2
 class Problem:
     """Extents, mean fibre lengths (``jpos``), bytes of an element, bytes of the last cache.
 
-    ``l2_bytes``: of the second cache where fibres are walked in parts (`teir.passes.part_sizes`), 0
-    where they are not.
+    ``parts``: the cache for which fibres are walked in parts, None where they are not.
     """
 
     statement: Statement
     symbols: Mapping[str, float]
     element_bytes: int
     cache_bytes: int
-    l2_bytes: int = 0
+    parts: PartCache | None = None
 
     @property
     def lanes(self) -> float:
@@ -99,9 +99,9 @@ def _root(problem: Problem, root: Node) -> float:
 
 
 def _parts(problem: Problem, root: Node) -> FibreParts | None:
-    if not problem.l2_bytes:
+    if problem.parts is None:
         return None
-    sizes = (problem.symbols, problem.element_bytes, problem.l2_bytes)
+    sizes = (problem.symbols, problem.element_bytes, problem.parts)
     return fibre_parts(problem.statement, root, *sizes)
 
 
@@ -299,4 +299,4 @@ def _far(problem: Problem, size: float, moved: float, *, is_scattered: bool = Fa
         return 0.0
     if size > problem.cache_bytes / 2:
         return moved * _BYTE
-    return moved * (_FAR_BYTE if is_scattered and problem.l2_bytes else _BYTE / 4)
+    return moved * (_FAR_BYTE if is_scattered and problem.parts is not None else _BYTE / 4)
