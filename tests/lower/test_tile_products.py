@@ -8,6 +8,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.lower.explanation import count_calls
+from teir.lower.kernel_program import Call
 from teir.lower.kernels import GemmBlock, Kernel, TileProduct
 from teir.lower.lower import lower
 from teir.lower.tile_room import room_bytes
@@ -84,3 +85,34 @@ def test_the_room_is_scratch_of_the_thread() -> None:
     room = room_bytes(3, 40, 4)
     assert kernel_program.thread_scratch_bytes == room
     assert room == 4096 + 64 + 6 * (2048 + 4 * 1024)
+
+
+def settled_call(m: int, n: int, k: int) -> Call:
+    (call,) = [
+        node for node in lower(product(m=m, n=n, k=(k,)), Isa.AMX).roots if isinstance(node, Call)
+    ]
+    return call
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "copies"),
+    [
+        (64, 500, 64, False),
+        (64, 30_000, 64, True),
+        (32, 30_000, 64, False),
+        (80, 500, 64, True),
+        (32, 500, 48, True),
+    ],
+)
+def test_columns_are_copied_where_that_pays(m: int, n: int, k: int, *, copies: bool) -> None:
+    kernel = settled_call(m, n, k).kernel
+    assert isinstance(kernel, TileProduct)
+    assert kernel.copies is copies
+
+
+@pytest.mark.parametrize(("m", "k"), [(48, 48), (32, 64), (64, 256)])
+def test_columns_of_short_sums_stay_near_until_all_rows_met_them(m: int, k: int) -> None:
+    packed = settled_call(m, 30_000, k).arguments[-1]
+    groups, rows = -(-k // 32), -(-m // 16)
+    assert packed <= max(8 * rows, (256 << 10) // (groups * 1024))
+    assert packed >= 8 * rows

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
-from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, shuffle, splat
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    constants,
+    prefetch,
+    shift_pointer,
+    shuffle,
+    splat,
+)
 from teir.backends.llvm.emit_tile_grid import Grid, Rows, column_tile
 from teir.backends.llvm.emit_tile_sums import Depth
 from teir.backends.llvm.emit_transpose import SquareTile
@@ -143,11 +151,16 @@ def copy_columns(
 
 
 def _copy_group(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
-    """``steps`` adjacent steps, at most 32 are taken, of ``count`` columns."""
+    """``steps`` adjacent steps, at most 32 are taken, of ``count`` columns.
+
+    The same of the next tile is asked for: so many columns side by side no processor follows.
+    """
     most = text.value(f"call i64 @llvm.smin.i64(i64 {steps}, i64 {GROUP_STEPS})")
     mask = _exist(text, GROUP_STEPS, most)
+    next_tile = text.value(f"mul i64 %b_n, {_SIDE}")
 
     def column(values: list[str]) -> list[str]:
+        prefetch(text, shift_pointer(text, values[0], next_tile), Cache.FIRST)
         words = _rows(text, values[0], mask)
         text.effect(f"store <{GROUP_STEPS} x i16> {words}, ptr {values[1]}, align 1")
         return [
