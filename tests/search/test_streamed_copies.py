@@ -37,6 +37,8 @@ def streams(text: str, extents: dict[str, int], machine: Machine, data_type: Dat
         ("ij->ji", {"i": 600, "j": 600}, DataType.FP32),
         ("abcd->dcba", {"a": 20, "b": 20, "c": 22, "d": 20}, DataType.FP64),
         ("ij->ji", {"i": 320, "j": 320}, DataType.C128),
+        ("ij->ji", {"i": 390, "j": 390}, DataType.FP64),
+        ("ij->ji", {"i": 275, "j": 275}, DataType.C128),
     ],
 )
 def test_what_the_second_cache_loses_is_read_as_streams(text, extents, data_type) -> None:
@@ -50,6 +52,7 @@ def test_what_the_second_cache_loses_is_read_as_streams(text, extents, data_type
     [
         ("ij->ji", {"i": 400, "j": 400}, DataType.FP64),
         ("ij->ji", {"i": 300, "j": 300}, DataType.C128),
+        ("ij->ji", {"i": 365, "j": 365}, DataType.FP64),
         ("ij->ji", {"i": 100, "j": 5000}, DataType.FP64),
         ("ij->ji", {"i": 100000, "j": 10}, DataType.FP64),
         ("ij->ji", {"i": 900, "j": 900}, DataType.BF16),
