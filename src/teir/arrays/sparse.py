@@ -218,6 +218,18 @@ class Sparse:
 
         return scipy_array(self)
 
+    def split_blocks(self) -> Sparse:
+        """The same memory with the axes inside blocks as axes of their own, behind the others."""
+        from teir.arrays.sparse_blocks import split_blocks
+
+        return split_blocks(self)
+
+    def join_blocks(self) -> Sparse:
+        """The reverse: an array of half the rank, whose blocks are the inner half of the axes."""
+        from teir.arrays.sparse_blocks import join_blocks
+
+        return join_blocks(self)
+
     def converted(
         self, levels: str | None = None, mode_order: Sequence[int] | None = None
     ) -> Sparse:

@@ -9,6 +9,7 @@ all of them in one order. Three kinds of pairs go before it, each computed as a 
 
 Of neighbours those come first that make the fewest products (what a product of sparse matrices
 costs: Gustavson, 1978), counted on the operands at hand; others may be taken in another order.
+Matrices of blocks are neighbours as well (`teir.pipeline.sparse_block_pairs`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_storage import expand
 from teir.backends.llvm.fibre_sums import NUMBERS
 from teir.expr.index_notation import Access
+from teir.pipeline.sparse_block_pairs import BLOCKED, block_neighbours
 from teir.pipeline.sparse_factors import plain_levels
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_patterns import store_alike
@@ -57,6 +59,9 @@ def next_pair(
     alike = _alike(factors, stored, problem)
     if alike is not None or not problem.has_sparse_result:
         return alike
+    blocks = block_neighbours(factors, stored, problem)
+    if blocks is not None:
+        return Pair(left=blocks.left, right=blocks.right, indices=blocks.indices, format=BLOCKED)
     vectors = [one for one in factors if _is_vector(one, problem, held)]
     matrices = [pair for pair in stored if len(pair[0].indices) == 2]
     numbers = [one for one in factors if not one.indices]
