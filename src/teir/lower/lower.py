@@ -259,29 +259,10 @@ def _lower_invocation(
     leaf: InvocationNode, path: Path, context: Context, from_zero: bool
 ) -> tuple[KernelNode, ...]:
     primitive = context.primitives[leaf.primitive]
+    if primitive.operation is not Operation.CONTRACTION:
+        return _lower_elementwise(primitive, path, context)
     names, consumed = operand_names(primitive), axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
-    if primitive.operation is not Operation.CONTRACTION:
-        axes = tile_axes(consumed, names)
-        output_bytes = 0
-        if primitive.operation is Operation.COPY:
-            output_bytes = types[-1].width
-            for axis in (*path.axes, *consumed):
-                if primitive.output in axis.strides:
-                    output_bytes *= axis.extent
-        hints = memory_hints(primitive)
-        return lower_elementwise(
-            primitive.operation,
-            axes,
-            operands,
-            types,
-            context.isa,
-            output_bytes,
-            room=Address(slot=context.accumulator.slot, offset_bytes=0),
-            streams=hints.streams,
-            brings=bool(hints.prefetched),
-            follows_input=_packs(primitive, context),
-        )
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)
     if lanes is not None:
@@ -290,20 +271,51 @@ def _lower_invocation(
     ahead = _distances_to_next_tile(primitive, path)
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
-    turned: tuple[Turned | None, ...] = (None,) * len(primitive.inputs)
-    if context.turned:
-        around = (*path.axes, *path.absorbed)
-        turned = tuple(
-            [
-                turned_operand_of_tile(context.turned.get(name), name, consumed, around)
-                for name in names[:-1]
-            ]
-        )
+    turned = _turned_operands(primitive, path, context)
     tile = replace(tile, flushes=flushes_subnormals(primitive), turned=turned)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     room = Address(slot=context.accumulator.slot, offset_bytes=0)
     return lower_contraction(tile, context.isa, wide, marks, room)
+
+
+def _lower_elementwise(
+    primitive: Primitive, path: Path, context: Context
+) -> tuple[KernelNode, ...]:
+    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    operands, types = operands_of(names, path, consumed, context)
+    output_bytes = 0
+    if primitive.operation is Operation.COPY:
+        output_bytes = types[-1].width
+        for axis in (*path.axes, *consumed):
+            if primitive.output in axis.strides:
+                output_bytes *= axis.extent
+    hints = memory_hints(primitive)
+    return lower_elementwise(
+        primitive.operation,
+        tile_axes(consumed, names),
+        operands,
+        types,
+        context.isa,
+        output_bytes,
+        room=Address(slot=context.accumulator.slot, offset_bytes=0),
+        streams=hints.streams,
+        brings=bool(hints.prefetched),
+        follows_input=_packs(primitive, context),
+    )
+
+
+def _turned_operands(
+    primitive: Primitive, path: Path, context: Context
+) -> tuple[Turned | None, ...]:
+    """For each input of a Contraction, where its rows lie once more."""
+    if not context.turned:
+        return (None,) * len(primitive.inputs)
+    consumed, around = axes_of(primitive, context), (*path.axes, *path.absorbed)
+    return tuple(
+        turned_operand_of_tile(context.turned.get(name), name, consumed, around)
+        for name in operand_names(primitive)[:-1]
+    )
 
 
 def _packs(primitive: Primitive, context: Context) -> bool:

@@ -245,16 +245,27 @@ def _call(
     lanes: int,
     is_first: bool,
 ) -> Call:
-    width = tile.in_type.width
     starts = zip(axes.rows.strides, axes.columns.strides, strict=True)
-    a, b, c = [
+    addresses = tuple(
         Address(
             slot=address.slot,
             offset_bytes=address.offset_bytes + m * rows.start * lanes + n * columns.start,
         )
         for address, (m, n) in zip(operands, starts, strict=True)
-    ]
-    a_place, b_place = (1, 0) if axes.swapped else (0, 1)
+    )
+    kernel, turned = _kernel(tile, axes, rows, columns, lanes, is_first)
+    arguments = _arguments(tile, axes)
+    if turned is not None:
+        arguments = (*arguments, turned.distance_bytes)
+    return Call(kernel=kernel, operands=addresses, arguments=arguments)
+
+
+def _kernel(
+    tile: ContractionTile, axes: PanelAxes, rows: _Cut, columns: _Cut, lanes: int, is_first: bool
+) -> tuple[PanelBlock, Turned | None]:
+    """The kernel of a block, and where its rows lie once more if it takes them from there."""
+    width = tile.in_type.width
+    a_place, b_place = _places(axes)
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
     height = (rows.size - 1) * lanes + rows.last_lanes
@@ -276,7 +287,13 @@ def _call(
         turns=turned is not None,
         reads_ahead=_reads_ahead(tile, axes, ahead[2]),
     )
-    arguments: tuple[int, ...] = (
+    return kernel, turned
+
+
+def _arguments(tile: ContractionTile, axes: PanelAxes) -> tuple[int, ...]:
+    """Those that every block of a panel is called with."""
+    a_place, b_place = _places(axes)
+    return (
         axes.k.extent,
         axes.k.strides[0],
         axes.k.strides[1],
@@ -284,10 +301,12 @@ def _call(
         axes.columns.strides[2],
         axes.run.strides[2],
         int(not tile.from_zero),
-        ahead[a_place],
-        ahead[b_place],
-        ahead[2],
+        tile.ahead[a_place],
+        tile.ahead[b_place],
+        tile.ahead[2],
     )
-    if turned is not None:
-        arguments = (*arguments, turned.distance_bytes)
-    return Call(kernel=kernel, operands=(a, b, c), arguments=arguments)
+
+
+def _places(axes: PanelAxes) -> tuple[int, int]:
+    """Which inputs of the tile are A and B."""
+    return (1, 0) if axes.swapped else (0, 1)

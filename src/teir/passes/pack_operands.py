@@ -152,49 +152,90 @@ def _wishes_of_leaf(
     loops: tuple[str, ...],
     around: tuple[str, ...],
 ) -> list[_Wish]:
+    product = _product_of(draft, facts, leaf)
+    if product is None:
+        return []
+    wishes = (_wish(draft, facts, product, is_lanes, loops, around) for is_lanes in (True, False))
+    return [wish for wish in wishes if wish is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Product:
+    """A leaf that multiplies two matrices; ``lanes`` is the operand whose rows fill vectors."""
+
+    leaf: str
+    lanes: str
+    other: str
+    output: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    summed: tuple[str, ...]
+
+
+def _product_of(draft: Draft, facts: Facts, leaf: InvocationNode) -> _Product | None:
+    """The product of a leaf; None where it is no such leaf or nothing of it may be packed."""
     primitive = draft.primitives[leaf.primitive]
     if primitive.operation is not Operation.CONTRACTION or leaf.guard:
-        return []
+        return None
     if len(set(primitive.operands)) != 3 or len(primitive.inputs) != 2:
-        return []
+        return None
     kinds_of_numbers = {draft.tensors[name].data_type for name in primitive.operands}
     if facts.only_short_rows and not kinds_of_numbers <= _PLAIN:
-        return []
+        return None
     rows, columns = kinds(draft, primitive)
     summed = tuple(name for name in primitive.axes if not _moves(draft, name, primitive.output))
     if not rows or not summed or len(rows) + len(columns) + len(summed) != len(primitive.axes):
-        return []
+        return None
     first, second = primitive.inputs
     lanes, other = (first, second) if _moves(draft, rows[0], first) else (second, first)
-    wishes = []
-    known = draft.program.tensor_table()
-    for operand, side, limit in (
-        (lanes, rows, 2 * facts.l2_bytes),
-        (other, columns, facts.l3_bytes // 2),
-    ):
-        if _moves(draft, loops[0], operand) or operand not in known:
-            continue
-        inside = tuple(name for name in loops if _moves(draft, name, operand))
-        across = tuple(name for name in side if _moves(draft, name, operand))
-        elements = (*inside, *across, *summed)
-        if not across or len(set(elements)) != len(elements):
-            continue
-        readers = extent_of(draft, [name for name in loops if name not in inside])
-        readers *= extent_of(draft, columns if operand == lanes else rows)
-        size_bytes = extent_of(draft, elements) * draft.width(operand)
-        if size_bytes > limit or readers < facts.packing.readers:
-            continue
-        if not all(_moves(draft, name, operand) for name in summed):
-            continue
-        walk = walked(draft, operand, (*inside, *across), summed, readers)
-        sums = [name for name in inside if not _moves(draft, name, primitive.output)]
-        rows_walk = walked(draft, operand, across, (*sums, *summed), readers)
-        outside = [name for name in around if _moves(draft, name, operand)]
-        whole_bytes = size_bytes * extent_of(draft, outside)
-        fills = operand == lanes and _fills_cache(facts, rows_walk, whole_bytes)
-        if fills or (not facts.only_short_rows and _wants(facts, walk, operand == lanes)):
-            wishes.append(_Wish(leaf.name, operand, operand == lanes, inside, across, summed))
-    return wishes
+    return _Product(
+        leaf=leaf.name,
+        lanes=lanes,
+        other=other,
+        output=primitive.output,
+        rows=rows,
+        columns=columns,
+        summed=summed,
+    )
+
+
+def _wish(
+    draft: Draft,
+    facts: Facts,
+    product: _Product,
+    is_lanes: bool,
+    loops: tuple[str, ...],
+    around: tuple[str, ...],
+) -> _Wish | None:
+    """What the product wishes of one operand; None where the operand stays where it is."""
+    operand, side, opposite, limit = (
+        (product.lanes, product.rows, product.columns, 2 * facts.l2_bytes)
+        if is_lanes
+        else (product.other, product.columns, product.rows, facts.l3_bytes // 2)
+    )
+    if _moves(draft, loops[0], operand) or operand not in draft.program.tensor_table():
+        return None
+    inside = tuple(name for name in loops if _moves(draft, name, operand))
+    across = tuple(name for name in side if _moves(draft, name, operand))
+    elements = (*inside, *across, *product.summed)
+    if not across or len(set(elements)) != len(elements):
+        return None
+    readers = extent_of(draft, [name for name in loops if name not in inside])
+    readers *= extent_of(draft, opposite)
+    size_bytes = extent_of(draft, elements) * draft.width(operand)
+    if size_bytes > limit or readers < facts.packing.readers:
+        return None
+    if not all(_moves(draft, name, operand) for name in product.summed):
+        return None
+    walk = walked(draft, operand, (*inside, *across), product.summed, readers)
+    sums = [name for name in inside if not _moves(draft, name, product.output)]
+    rows_walk = walked(draft, operand, across, (*sums, *product.summed), readers)
+    outside = [name for name in around if _moves(draft, name, operand)]
+    whole_bytes = size_bytes * extent_of(draft, outside)
+    fills = is_lanes and _fills_cache(facts, rows_walk, whole_bytes)
+    if fills or (not facts.only_short_rows and _wants(facts, walk, is_lanes)):
+        return _Wish(product.leaf, operand, is_lanes, inside, across, product.summed)
+    return None
 
 
 def _moves(draft: Draft, axis: str, tensor: str) -> bool:
