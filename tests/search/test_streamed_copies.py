@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, stated
 from teir.dtypes import DataType
 from teir.ir.memory_hints import memory_hints
-from teir.ir.nodes import Program
+from teir.ir.nodes import IterationNode, Policy, Program
 from teir.pipeline.operand_types import contiguous
 from teir.search.machine import Machine
 from teir.search.tree import TreeOptions, contraction_program
@@ -23,10 +23,12 @@ def permuted(text: str, extents: dict[str, int], machine: Machine, data_type: Da
 
 
 def streams(text: str, extents: dict[str, int], machine: Machine, data_type: DataType) -> bool:
-    """True where all leaves of the program write past the caches; there is one then."""
+    """True where all leaves of the program write past the caches; there are a block for each
+    thread then, and at most what is left."""
     program = permuted(text, extents, machine, data_type)
     found = [memory_hints(primitive).streams for primitive in program.primitives]
-    assert not any(found) or found == [True]
+    assert len(found) <= 1 + (machine.threads > 1) or not any(found)
+    assert all(found) == any(found)
     return all(found)
 
 
@@ -44,7 +46,7 @@ def streams(text: str, extents: dict[str, int], machine: Machine, data_type: Dat
 def test_what_the_second_cache_loses_is_read_as_streams(text, extents, data_type) -> None:
     assert streams(text, extents, TILES, data_type)
     assert not streams(text, extents, USUAL, data_type)
-    assert not streams(text, extents, replace(TILES, threads=2), data_type)
+    assert streams(text, extents, replace(TILES, threads=2), data_type)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,18 @@ def test_a_streamed_permutation_means_what_numpy_computes() -> None:
     assert streams("ij->ji", extents, small, DataType.FP32)
     program = permuted("ij->ji", extents, small, DataType.FP32)
     assert_exact(program, "ij->ji", extents, DataType.FP32, 1)
+
+
+@pytest.mark.parametrize("extents", [{"i": 514, "j": 519}, {"i": 520, "j": 540}])
+def test_every_thread_takes_a_block_of_long_sides(extents: dict[str, int]) -> None:
+    machine = replace(TILES, threads=2, l2_bytes=1 << 14)
+    program = permuted("ij->ji", extents, machine, DataType.FP32)
+    loops = [node for node in program.nodes() if isinstance(node, IterationNode)]
+    assert [program.axis_table()[one.axis].extent for one in loops] == [2]
+    assert all(one.policy is Policy.PARALLEL for one in loops)
+    assert_exact(program, "ij->ji", extents, DataType.FP32, 2)
+
+
+def test_blocks_of_many_threads_would_be_short() -> None:
+    machine = replace(TILES, threads=16)
+    assert not streams("ij->ji", {"i": 500, "j": 500}, machine, DataType.FP64)

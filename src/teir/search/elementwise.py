@@ -21,7 +21,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
-from teir.search.streamed_copies import is_streamed
+from teir.search.streamed_copies import is_streamed, shared_axis
 from teir.search.thin_copies import is_thin
 from teir.target import LINE_BYTES
 
@@ -45,24 +45,44 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
     (source,), target = step.inputs, step.output
 
+    is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
     streams = _is_permutation(step) and is_streamed(step, machine)
+    blocks = shared_axis(step, machine.threads) if streams and is_shared else None
+    streams = streams and (blocks is not None or not is_shared)
     hints = MemoryHints(streams=streams, prefetched=frozenset())
 
     def leaf(tile: Roles) -> Body:
         return emission.leaf(Operation.COPY, (source.name,), target.name, tile, hints=hints)
 
-    if streams:
+    if streams and blocks is None:
         return leaf(Roles(m=_ordered(step.axes, target)))
+    if blocks is not None:
+        return _streamed_blocks(emission, step, machine, blocks, leaf)
     is_large = extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES
     if _is_permutation(step) and (is_large or _is_cells(step)):
         if not is_thin(step, machine):
             return _emit_permutation(emission, step, machine, leaf)
-        is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
         if is_shared and len(step.axes) == 2:
             return _shared_pieces(emission, step, machine)
     most = max(_SIDE, machine.l1_bytes // _SIDE_LINES_BYTES)
     side = 1 << (most.bit_length() - 1)
     return _emit_tiles(emission, step, machine, leaf, side, side)
+
+
+def _streamed_blocks(
+    emission: Emission,
+    step: Step,
+    machine: Machine,
+    shared: Span,
+    leaf: Callable[[Roles], Body],
+) -> Body:
+    """One block of an axis for each thread: sides of smaller ones would be short."""
+    rest = tuple(axis for axis in step.axes if axis is not shared)
+    body = Body()
+    for piece in cut(shared, shared.extent // machine.threads):
+        roles = Roles(m=_ordered((*some(piece.tile), *rest), step.output))
+        body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
+    return body
 
 
 def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:

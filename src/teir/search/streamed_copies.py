@@ -8,6 +8,8 @@ Stored to the caches line by line they took as long as squares.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from teir.passes.long_sides import long_sides
@@ -39,18 +41,35 @@ def _is_unit(axis: Span, step: Step) -> bool:
 
 
 def is_streamed(step: Step, machine: Machine) -> bool:
-    """True for a permutation of long sides, alone, that the second cache does not hold."""
-    (source,), target = step.inputs, step.output
+    """True for a permutation of long sides that the second cache does not hold."""
+    target = step.output
     width = target.data_type.width
     work = extent_of(step.axes)
-    is_shared = machine.threads > 1 and work >= machine.threaded_work
-    if not machine.follows_few_rows or is_shared:
+    if not machine.follows_few_rows:
         return False
     caches = _SECOND_CACHES_OF_LONG if width >= _LONG_BYTES else _SECOND_CACHES
     if any(axis.stride(target.name) % LINE_BYTES for axis in step.axes if not _is_unit(axis, step)):
         caches = _SECOND_CACHES_UNALIKE
     if 2 * work * width < caches * machine.l2_bytes:
         return False
-    names = (source.name, target.name)
-    axes = [_Axis(axis.extent, tuple(map(axis.stride, names))) for axis in step.axes]
-    return long_sides(axes, width, _NO_MORE) is not None
+    return _has_long_sides(step, step.axes)
+
+
+def shared_axis(step: Step, threads: int) -> Span | None:
+    """The axis of which every thread takes one block, each of long sides; None where none is left.
+
+    The farthest in the result that serves, so that threads write apart.
+    """
+    for axis in sorted(step.axes, key=lambda one: one.stride(step.output.name), reverse=True):
+        if axis.extent < threads:
+            continue
+        _, block = axis.split(axis.extent // threads)
+        if _has_long_sides(step, [block if one is axis else one for one in step.axes]):
+            return axis
+    return None
+
+
+def _has_long_sides(step: Step, axes: Sequence[Span]) -> bool:
+    names = (step.inputs[0].name, step.output.name)
+    sides = [_Axis(axis.extent, tuple(map(axis.stride, names))) for axis in axes]
+    return long_sides(sides, step.output.data_type.width, _NO_MORE) is not None
