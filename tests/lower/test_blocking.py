@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teir.dtypes import DataType
-from teir.lower.blocking import choose_blocking, most_columns
+from teir.lower.blocking import BlockedTile, Blocking, choose_blocking, most_columns
 from teir.target import Isa
 
 
@@ -19,24 +19,41 @@ def test_columns_that_share_sets_of_the_first_cache_are_few(
     assert most_columns(stride_bytes) == most
 
 
+def chosen(
+    size: tuple[int, int, int],
+    isa: Isa,
+    in_type: DataType = DataType.FP32,
+    out_type: DataType = DataType.FP32,
+    most: int | None = None,
+) -> Blocking:
+    """The blocking of a tile of so many rows, columns and products."""
+    rows, columns, depth = size
+    tile = BlockedTile(
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        in_type=in_type,
+        out_type=out_type,
+        most_columns=most,
+    )
+    return choose_blocking(tile, isa)
+
+
 def test_no_block_has_more_columns_than_its_sets_hold() -> None:
-    blocking = choose_blocking(8, 96, 64, Isa.AVX512, DataType.FP64, DataType.FP64, 12)
+    blocking = chosen((8, 96, 64), Isa.AVX512, DataType.FP64, DataType.FP64, 12)
     assert max(cut.size for cut in blocking.columns) <= 12
 
 
 def test_few_products_take_tall_blocks_of_some_columns() -> None:
     """Runs of C that are written once for three products are long: fewer lines are crossed."""
-    short = choose_blocking(121, 113, 3, Isa.AVX512, DataType.FP32, DataType.FP32)
+    short = chosen((121, 113, 3), Isa.AVX512)
     assert [cut.size for cut in short.rows] == [4]
     assert min(cut.size for cut in short.columns) >= 2
 
 
 def test_blocks_have_more_products_per_load_where_loads_do_not_hide() -> None:
     """One multiply-add a cycle hides the loads of a 2 x 6 block; two a cycle do not."""
-    one, two = (
-        choose_blocking(54, 67, 38, isa, DataType.FP32, DataType.FP32)
-        for isa in (Isa.AVX512, Isa.AMX)
-    )
+    one, two = (chosen((54, 67, 38), isa) for isa in (Isa.AVX512, Isa.AMX))
     assert [(cut.size, cut.count) for cut in one.rows] == [(2, 2)]
     assert [cut.size for cut in one.columns] == [6, 5]
     assert [(cut.size, cut.count) for cut in two.rows] == [(4, 1)]
@@ -44,16 +61,13 @@ def test_blocks_have_more_products_per_load_where_loads_do_not_hide() -> None:
 
 
 def test_blocks_of_narrow_types_are_those_of_any_avx512() -> None:
-    one, two = (
-        choose_blocking(54, 67, 38, isa, DataType.BF16, DataType.FP32)
-        for isa in (Isa.AVX512, Isa.AMX)
-    )
+    one, two = (chosen((54, 67, 38), isa, DataType.BF16) for isa in (Isa.AVX512, Isa.AMX))
     assert one == two
 
 
 def test_deep_sums_from_beyond_the_first_cache_read_few_lines() -> None:
     """Wide blocks read A less often: what hot tiles gain by tall ones is lost on its way."""
-    deep = choose_blocking(1600, 96, 448, Isa.AMX, DataType.FP32, DataType.FP32)
-    hot = choose_blocking(64, 96, 38, Isa.AMX, DataType.FP32, DataType.FP32)
+    deep = chosen((1600, 96, 448), Isa.AMX)
+    hot = chosen((64, 96, 38), Isa.AMX)
     assert [cut.size for cut in deep.columns] == [9, 8]
     assert [cut.size for cut in hot.columns] == [6]

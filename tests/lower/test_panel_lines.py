@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from teir.dtypes import DataType
-from teir.lower.blocking import choose_blocking
+from teir.lower.blocking import BlockedTile, choose_blocking
 from teir.lower.panel_lines import PanelWalk
 from teir.target import Isa
 
 
 def _heights(side: int, step_bytes: int, isa: Isa = Isa.AMX) -> list[int]:
     kind = DataType.FP64
-    blocking = choose_blocking(side, side, side, isa, kind, kind, a_step_bytes=step_bytes)
-    return [cut.size for cut in blocking.rows]
+    tile = BlockedTile(
+        rows=side, columns=side, depth=side, in_type=kind, out_type=kind, a_step_bytes=step_bytes
+    )
+    return [cut.size for cut in choose_blocking(tile, isa).rows]
 
 
 def test_rows_that_fill_their_sets_are_met_in_lower_panels() -> None:

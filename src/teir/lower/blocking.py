@@ -88,84 +88,27 @@ def most_columns(column_stride_bytes: int) -> int | None:
     return sets * (_LINES_PER_SET - 2) if sets <= _CROWDED_SETS else None
 
 
-@cache
-def choose_blocking(
-    rows: int,
-    columns: int,
-    depth: int,
-    isa: Isa,
-    in_type: DataType,
-    out_type: DataType,
-    most: int | None = None,
-    flushes: bool = False,
-    parts: bool = False,
-    a_step_bytes: int = 0,
-) -> Blocking:
-    """The cheapest blocking of a ``rows`` x ``columns`` tile reduced over ``depth`` products.
+class BlockedTile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A ``rows`` x ``columns`` tile reduced over ``depth`` products, which is to be cut in blocks.
 
-    No block has more than ``most`` columns; with ``parts`` as `GemmBlock` blocks have pairs of
+    No block has more than ``most_columns``; with ``parts`` as `GemmBlock` blocks have pairs of
     vectors, but for a vector left over. ``a_step_bytes``: from one step of the sum to the next in
-    rows of A that are adjacent, else 0. The cost of a block per reduction step is the largest
-    of its multiply-adds, its loads and the latency bound; each call adds what starts and ends it.
-    Where loads are no faster than multiply-adds, they do not hide: a step costs both.
+    rows of A that are adjacent, else 0.
     """
-    lanes = _lanes_for(rows, full_lanes(isa, in_type, out_type))
-    vectors = -(-rows // lanes)
-    tile = _TileBytes(rows, columns, depth * in_type.width)
-    streams = (rows + columns) * tile.depth_bytes > _NEAR_BYTES
-    steps = _Steps(
-        depth,
-        _PAIR_COLUMN if flushes else 1.0,
-        isa.multiplies_twice_a_cycle and in_type in (DataType.FP32, DataType.FP64),
-        parts,
-    )
-    walk = PanelWalk(depth, a_step_bytes, in_type.width) if a_step_bytes > 0 else None
-    best: tuple[float, int, int] | None = None
-    masked = rows % lanes > 0
-    shapes = part_shapes(isa) if parts else block_shapes(isa, in_type, out_type, flushes, masked)
-    for height, width in shapes:
-        if height > vectors or width > columns or (most is not None and width > most):
-            continue
-        cost = _cost(vectors - (vectors % 2 if parts else 0), columns, height, width, steps)
-        if streams and steps.loads_show and walk is not None:
-            cost += walk.cost(_pieces(vectors, height), _pieces(columns, width))
-        elif streams:
-            line = _LINE_AT_TWICE if steps.loads_show else 1
-            cost += line * _traffic(tile, height * lanes, width)
-        if holds_depth(1, 1, depth):
-            run = min(height, _LONG_RUN if width >= _SOME_COLUMNS else 1)
-            cost += _RUN_COST * columns * -(-vectors // run)
-        if best is None or cost < best[0]:
-            best = (cost, height, width)
-    assert best is not None
-    _, height, width = best
-    return Blocking(
-        lanes,
-        tuple(_cuts_in_pairs(vectors, height) if parts else _even_cuts(vectors, height)),
-        tuple(_even_cuts(columns, width)),
-        rows - (vectors - 1) * lanes,
-    )
 
-
-class _TileBytes(msgspec.Struct, frozen=True, gc=False):
     rows: int
     columns: int
-    depth_bytes: int
+    depth: int
+    in_type: DataType
+    out_type: DataType
+    most_columns: int | None = None
+    flushes: bool = False
+    parts: bool = False
+    a_step_bytes: int = 0
 
-
-def _traffic(tile: _TileBytes, block_rows: int, block_columns: int) -> float:
-    """What reading A once per column of blocks, and B once per row of blocks, costs beyond L1."""
-    passes_a = -(-tile.columns // block_columns)
-    passes_b = -(-tile.rows // block_rows)
-    lines = tile.depth_bytes / 64
-    return lines * (tile.rows * passes_a + _SCATTERED * tile.columns * passes_b)
-
-
-def _lanes_for(rows: int, full: int) -> int:
-    lanes = full
-    while lanes > 1 and lanes // 2 >= rows:
-        lanes //= 2
-    return lanes
+    @property
+    def depth_bytes(self) -> int:
+        return self.depth * self.in_type.width
 
 
 class _Steps(msgspec.Struct, frozen=True, gc=False):
@@ -174,7 +117,7 @@ class _Steps(msgspec.Struct, frozen=True, gc=False):
     ``column_cost`` is what a column takes per step before its factor is in a register.
     ``loads_show``: loads of A and B take their time beside the multiply-adds. Measured on Golden
     Cove with every block of 100 tiles: blocks of 10 to 12 accumulators lose a tenth to a fifth.
-    ``parts`` as in `choose_blocking`.
+    ``parts`` as in `BlockedTile`.
     """
 
     depth: int
@@ -190,6 +133,87 @@ class _Steps(msgspec.Struct, frozen=True, gc=False):
         if self.loads_show:
             return self.depth * max(products + height + width, _CHAINS)
         return self.depth * max(products, height + width, _CHAINS, self.column_cost * width)
+
+
+@cache
+def choose_blocking(tile: BlockedTile, isa: Isa) -> Blocking:
+    """The cheapest blocking of ``tile``.
+
+    The cost of a block per reduction step is the largest of its multiply-adds, its loads and the
+    latency bound; each call adds what starts and ends it. Where loads are no faster than
+    multiply-adds, they do not hide: a step costs both.
+    """
+    lanes = _lanes_for(tile.rows, full_lanes(isa, tile.in_type, tile.out_type))
+    vectors = -(-tile.rows // lanes)
+    height, width = min(
+        _shapes(tile, isa, vectors, masked=tile.rows % lanes > 0),
+        key=_BlockingCost(tile, lanes, vectors, _steps(tile, isa)).of,
+    )
+    return Blocking(
+        lanes,
+        tuple(_cuts_in_pairs(vectors, height) if tile.parts else _even_cuts(vectors, height)),
+        tuple(_even_cuts(tile.columns, width)),
+        tile.rows - (vectors - 1) * lanes,
+    )
+
+
+def _steps(tile: BlockedTile, isa: Isa) -> _Steps:
+    is_twice = isa.multiplies_twice_a_cycle and tile.in_type in (DataType.FP32, DataType.FP64)
+    return _Steps(tile.depth, _PAIR_COLUMN if tile.flushes else 1.0, is_twice, tile.parts)
+
+
+def _shapes(tile: BlockedTile, isa: Isa, vectors: int, masked: bool) -> Iterator[tuple[int, int]]:
+    """Blocks, in vectors and columns, that the tile has room for."""
+    types = (tile.in_type, tile.out_type)
+    widest = min(tile.columns, tile.columns if tile.most_columns is None else tile.most_columns)
+    shapes = part_shapes(isa) if tile.parts else block_shapes(isa, *types, tile.flushes, masked)
+    for height, width in shapes:
+        if height <= vectors and width <= widest:
+            yield height, width
+
+
+class _BlockingCost(msgspec.Struct, frozen=True, gc=False):
+    """What a tile costs in blocks of one shape, in multiply-adds of one vector."""
+
+    tile: BlockedTile
+    lanes: int
+    vectors: int
+    steps: _Steps
+
+    def of(self, shape: tuple[int, int]) -> float:
+        tile, (height, width) = self.tile, shape
+        formed = self.vectors - (self.vectors % 2 if tile.parts else 0)
+        cost = _cost(formed, tile.columns, height, width, self.steps)
+        if (tile.rows + tile.columns) * tile.depth_bytes > _NEAR_BYTES:
+            cost += self._reading(height, width)
+        if holds_depth(1, 1, tile.depth):
+            run = min(height, _LONG_RUN if width >= _SOME_COLUMNS else 1)
+            cost += _RUN_COST * tile.columns * -(-self.vectors // run)
+        return cost
+
+    def _reading(self, height: int, width: int) -> float:
+        """What lines from beyond the first cache cost."""
+        tile = self.tile
+        if self.steps.loads_show and tile.a_step_bytes > 0:
+            walk = PanelWalk(tile.depth, tile.a_step_bytes, tile.in_type.width)
+            return walk.cost(_pieces(self.vectors, height), _pieces(tile.columns, width))
+        line = _LINE_AT_TWICE if self.steps.loads_show else 1
+        return line * _traffic(tile, height * self.lanes, width)
+
+
+def _traffic(tile: BlockedTile, block_rows: int, block_columns: int) -> float:
+    """What reading A once per column of blocks, and B once per row of blocks, costs beyond L1."""
+    passes_a = -(-tile.columns // block_columns)
+    passes_b = -(-tile.rows // block_rows)
+    lines = tile.depth_bytes / 64
+    return lines * (tile.rows * passes_a + _SCATTERED * tile.columns * passes_b)
+
+
+def _lanes_for(rows: int, full: int) -> int:
+    lanes = full
+    while lanes > 1 and lanes // 2 >= rows:
+        lanes //= 2
+    return lanes
 
 
 def _cost(vectors: int, columns: int, height: int, width: int, steps: _Steps) -> float:

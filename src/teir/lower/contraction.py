@@ -5,8 +5,9 @@ from __future__ import annotations
 from teir.lower.batch_blocks import batch_axes, lower_batch_blocks
 from teir.lower.bringing import Marks
 from teir.lower.contraction_tile import Accumulator, ContractionTile
-from teir.lower.gemm import BLOCK_REDUCTIONS, lower_gemm
+from teir.lower.gemm import lower_gemm
 from teir.lower.gemm_axes import gemm_axes, single_elements
+from teir.lower.gemm_call import BLOCK_REDUCTIONS
 from teir.lower.kernel_program import Address, KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.panels import lower_panels, panel_axes

@@ -13,25 +13,26 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
-from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
-from teir.lower.block_shapes import holds_depth
-from teir.lower.blocking import Blocking, Cut, choose_blocking, full_lanes, most_columns
+from teir.lower.blocking import (
+    BlockedTile,
+    Blocking,
+    Cut,
+    choose_blocking,
+    full_lanes,
+    most_columns,
+)
 from teir.lower.bringing import Brought, Marks, brought_rows
 from teir.lower.contraction_tile import Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm_axes import GemmAxes, in_order
+from teir.lower.gemm_call import BLOCK_REDUCTIONS, BlockCall, BlockCalls, all_loops
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
-from teir.lower.kernels import GemmBlock
 from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
 from teir.target import Isa
 
-BLOCK_REDUCTIONS = 3
-"""Reduction loops inside a GemmBlock: k, batch, outer."""
-_FEW_VECTORS = 3
-"""Vectors of blocks whose multiply-adds may read some factors from memory themselves."""
 _SHORT_DEPTH = 16
 """Products per result up to which a block takes no longer than a few of its calls."""
 
@@ -62,18 +63,18 @@ def lower_gemm(
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     has_parts = not outside and takes_parts(tile, axes, lanes, depth, isa)
     parts_room = room if has_parts else None
-    blocking = choose_blocking(
-        axes.lanes.extent,
-        axes.columns.extent,
-        depth,
-        isa,
-        tile.in_type,
-        tile.out_type,
-        most_columns(axes.columns.strides[1]),
-        tile.flushes,
-        parts_room is not None,
-        axes.adjacent_step(inside, tile.in_type),
+    blocked = BlockedTile(
+        rows=axes.lanes.extent,
+        columns=axes.columns.extent,
+        depth=depth,
+        in_type=tile.in_type,
+        out_type=tile.out_type,
+        most_columns=most_columns(axes.columns.strides[1]),
+        flushes=tile.flushes,
+        parts=parts_room is not None,
+        a_step_bytes=axes.adjacent_step(inside, tile.in_type),
     )
+    blocking = choose_blocking(blocked, isa)
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
     if parts_room is not None:
         body = blocks.panels_in_parts(parts_room)
@@ -137,7 +138,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
 
         Where the room would be large, one panel is copied at a time.
         """
-        loops = _all_loops(self.inside)
+        loops = all_loops(self.inside)
         is_whole = is_near(self.tile, self.axes, self._depth)
         rows = part_rows(self.tile, self.axes, self.operands[0], room, loops, is_whole)
         copies: tuple[KernelNode, ...] = ()
@@ -171,15 +172,15 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         return TileAxis(count, tuple(stride * rows for stride in self.axes.lanes.strides))
 
     def _blocking_of_one_vector(self) -> Blocking:
-        return choose_blocking(
-            self.blocking.lanes,
-            self.axes.columns.extent,
-            self._depth,
-            self.isa,
-            self.tile.in_type,
-            self.tile.out_type,
-            most_columns(self.axes.columns.strides[1]),
+        vector = BlockedTile(
+            rows=self.blocking.lanes,
+            columns=self.axes.columns.extent,
+            depth=self._depth,
+            in_type=self.tile.in_type,
+            out_type=self.tile.out_type,
+            most_columns=most_columns(self.axes.columns.strides[1]),
         )
+        return choose_blocking(vector, self.isa)
 
     def _bringing_columns(
         self, rows: Cut, row: int, masked: bool, brought: Brought
@@ -249,13 +250,6 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             depth *= axis.extent
         return depth
 
-    def _fixed_depth(self, vectors: int, columns: int) -> int | None:
-        """The depth a block knows; None where it takes the depth as an argument."""
-        if len(self.inside) != 1 or not self.isa.is_avx512:
-            return None
-        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return self._depth if is_plain and holds_depth(vectors, columns, self._depth) else None
-
     def _loop(self, axis: TileAxis, body: tuple[KernelNode, ...]) -> tuple[KernelNode, ...]:
         if axis.extent == 1:
             return body
@@ -272,10 +266,15 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
             blocks = cut.count if self._repeats(cut) else 1
-            call = self._call(
-                vectors, cut.size, masked, (a, b, c), None, accumulate, blocks, brings
+            block = BlockCall(
+                vectors=vectors,
+                columns=cut.size,
+                masked=masked,
+                accumulate=accumulate,
+                blocks=blocks,
+                brings=brings,
             )
-            return self._reduce(call)
+            return self._reduce(self._calls.call(block, (a, b, c)))
         return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))
 
     def _reduce(self, call: Call) -> tuple[KernelNode, ...]:
@@ -306,86 +305,26 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         store = lower_elementwise(
             Operation.COPY, turned, (wide, c), (wide_type, self.tile.out_type), self.isa
         )
-        call = self._call(vectors, columns, masked, (a, b, wide), panel_bytes, True, 1, False)
-        return (*load, *self._reduce(call), *store)
-
-    def _call(
-        self,
-        vectors: int,
-        columns: int,
-        masked: bool,
-        operands: tuple[Address, Address, Address],
-        wide_column_bytes: int | None,
-        accumulate: bool,
-        blocks: int,
-        brings: bool,
-    ) -> Call:
-        """``blocks`` blocks; ``wide_column_bytes`` is given when C is the wide accumulator."""
-        lane_strides = self.axes.lanes.strides
-        is_wide = wide_column_bytes is not None
-        out_type = self.tile.out_type.accumulator if is_wide else self.tile.out_type
-        c_m = out_type.width if is_wide else lane_strides[2]
-        c_n = self.axes.columns.strides[2] if wide_column_bytes is None else wide_column_bytes
-        a_access = _lane_access(lane_strides[0], self.tile.in_type)
-        a_access = Access.UNIT if self.has_parts else a_access
-        kernel = GemmBlock(
-            in_type=self.tile.in_type,
-            out_type=out_type,
-            lanes=self.blocking.lanes,
+        widened = BlockCall(
             vectors=vectors,
             columns=columns,
-            a_access=a_access,
-            c_access=_lane_access(c_m, out_type),
             masked=masked,
-            flushes=self.tile.flushes,
-            b_adjacent=self._walks_b(vectors, columns) and self._is_b_adjacent(),
-            repeats=blocks > 1,
-            brings=brings,
-            depth=self._fixed_depth(vectors, columns),
-            parts=self.has_parts,
+            accumulate=True,
+            wide_column_bytes=panel_bytes,
         )
-        reduction = tuple(
-            value
-            for axis in reversed(_all_loops(self.inside))
-            for value in (axis.extent, *axis.strides[:2])
+        return (*load, *self._reduce(self._calls.call(widened, (a, b, wide))), *store)
+
+    @property
+    def _calls(self) -> BlockCalls:
+        return BlockCalls(
+            tile=self.tile,
+            axes=self.axes,
+            inside=self.inside,
+            isa=self.isa,
+            lanes=self.blocking.lanes,
+            last_lanes=self.blocking.last_lanes,
+            has_parts=self.has_parts,
         )
-        arguments = (
-            *reduction,
-            self.axes.columns.strides[1],
-            c_n,
-            int(accumulate),
-            self._last_lanes(masked),
-            lane_strides[0],
-            c_m,
-            self.tile.ahead[0 if self.axes.swapped else 1],
-            0 if is_wide else self.tile.ahead[-1],
-            *((blocks,) if blocks > 1 else ()),
-            *((self.tile.ahead[1 if self.axes.swapped else 0],) if brings else ()),
-        )
-        return Call(kernel=kernel, operands=operands, arguments=arguments)
-
-    def _last_lanes(self, masked: bool) -> int:
-        return self.blocking.last_lanes if masked else self.blocking.lanes
-
-    def _walks_b(self, vectors: int, columns: int) -> bool:
-        """True where a block gains by knowing that the elements of a column of B are adjacent."""
-        if self.tile.flushes:
-            return True
-        if self.tile.in_type not in (DataType.FP32, DataType.FP64):
-            return False
-        if vectors == 1:
-            return self.isa.is_avx512 and columns > 2
-        is_looped = self._fixed_depth(vectors, columns) is None
-        return self.isa.multiplies_twice_a_cycle and vectors <= _FEW_VECTORS and is_looped
-
-    def _is_b_adjacent(self) -> bool:
-        return bool(self.inside) and self.inside[-1].strides[1] == self.tile.in_type.width
-
-
-def _all_loops(inside: tuple[TileAxis, ...]) -> tuple[TileAxis, ...]:
-    """The reductions of a block, those that are missing in front."""
-    missing = BLOCK_REDUCTIONS - len(inside)
-    return (TileAxis(1, (0, 0, 0)),) * missing + inside
 
 
 def _split(cut: Cut, count: int) -> Iterator[Cut]:
@@ -394,7 +333,3 @@ def _split(cut: Cut, count: int) -> Iterator[Cut]:
         yield Cut(cut.start, cut.size, count)
     if count < cut.count:
         yield Cut(cut.start + count * cut.size, cut.size, cut.count - count)
-
-
-def _lane_access(stride_bytes: int, data_type: DataType) -> Access:
-    return Access.UNIT if stride_bytes == data_type.width else Access.STRIDED
