@@ -65,7 +65,7 @@ PROGRAM_FAULTS = (
     Fault(
         "a wrong remainder mask",
         "lower/blocking.py",
-        "rows - (vectors - 1) * lanes,",
+        "tile.rows - (vectors - 1) * lanes,",
         "lanes,",
         PROGRAMS,
     ),
