@@ -43,14 +43,15 @@ def check_copy(
     room = -(-unaligned.ctypes.data // LINE_BYTES) * LINE_BYTES
     for edge in Edge:
         source = Guarded(drawn.span(drawn.source_strides), edge)
-        source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
+        source.bytes[:] = np.frombuffer(random.bytes(source.bytes.size), np.uint8)
         target = Guarded(drawn.span(drawn.target_strides), edge)
         target.bytes[:] = 0x3C
         wanted = target.bytes.copy()
         read = np.ndarray(drawn.extents, element, source.bytes.data, 0, drawn.source_strides)
         np.ndarray(drawn.extents, element, wanted.data, 0, drawn.target_strides)[...] = read
         compiled.call(kernel, drawn.arguments, (source.address, target.address, room))
-        np.testing.assert_array_equal(target.bytes, wanted, str((kernel, drawn)))
+        if not np.array_equal(target.bytes, wanted):
+            np.testing.assert_array_equal(target.bytes, wanted, str((kernel, drawn)))
 
 
 def draw_stream(
