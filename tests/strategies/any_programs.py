@@ -51,69 +51,94 @@ JSON = st.recursive(
     ),
     max_leaves=4,
 )
+# A strategy is examined when it is made: those that do not depend on the program are made once.
+_SOME_NAMES = {
+    most: st.lists(NAMES, min_size=1, max_size=most, unique=True) for most in (3, 4, 5, 8)
+}
+_TITLES = st.text(_CHARACTERS, max_size=8)
+_TYPES = st.sampled_from(DataType)
+_DECLARED_TYPES = st.none() | _TYPES
+_OPERATIONS = st.sampled_from(Operation)
+_POLICIES = st.sampled_from(Policy)
+_KEYS = st.text(_CHARACTERS, max_size=6).filter(lambda key: key not in ("data_type", "operands"))
+_METADATA = st.dictionaries(_KEYS, JSON, max_size=2)
 
 
 @st.composite
 def any_programs(draw: st.DrawFn, records: bool = False) -> Program:
     """A program; with ``records`` only what the record form accepts."""
-    tensor_names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
-    axis_names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
-    primitive_names = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
-    node_names = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
-    tensors = [
-        Tensor(name=name, data_type=draw(st.sampled_from(DataType))) for name in tensor_names
-    ]
+    tensor_names = draw(_SOME_NAMES[5])
+    axis_names = draw(_SOME_NAMES[4])
+    primitive_names = draw(_SOME_NAMES[3])
+    node_names = draw(_SOME_NAMES[8])
+    tensors = [Tensor(name=name, data_type=draw(_TYPES)) for name in tensor_names]
     owned = [tensors.pop() for _ in range(draw(st.integers(0, len(tensors) - 1)))]
     roots, left = _forest(draw, node_names, axis_names, primitive_names, owned)
     widths = {tensor.name: tensor.data_type.width for tensor in (*tensors, *owned)}
+    operands, named = st.sampled_from(tensor_names), st.sampled_from(axis_names)
+    inputs, roles = st.lists(operands, max_size=3), st.lists(named, max_size=3).map(tuple)
     primitives = [
-        _primitive(draw, name, tensor_names, axis_names, records) for name in primitive_names
+        _primitive(draw, name, inputs, operands, roles, records) for name in primitive_names
     ]
+    segments = _segments(sorted(widths))
     return Program(
-        name=draw(st.text(_CHARACTERS, max_size=8)),
+        name=draw(_TITLES),
         tensors=tuple(tensors),
         scratch=tuple(left),
-        axes=tuple(_axis(draw, name, widths, records) for name in axis_names),
+        axes=tuple(_axis(draw, name, widths, segments, records) for name in axis_names),
         primitives=tuple(primitives),
         roots=roots,
     )
 
 
-def _axis(draw: st.DrawFn, name: str, widths: dict[str, int], records: bool) -> Axis:
+def _segments(tensors: list[str]) -> st.SearchStrategy[list[Segment]]:
+    names = st.sampled_from(tensors)
+    one = st.builds(
+        Segment, pos=names, crd=names, by_position=st.lists(names, max_size=2).map(tuple)
+    )
+    return st.lists(one, max_size=2)
+
+
+def _axis(
+    draw: st.DrawFn,
+    name: str,
+    widths: dict[str, int],
+    segments: st.SearchStrategy[list[Segment]],
+    records: bool,
+) -> Axis:
     low = 0 if records else -(2**62)
     steps = {tensor: draw(st.integers(low, 2**50)) * width for tensor, width in widths.items()}
     offsets = {tensor: draw(st.integers(-8, 8)) * width for tensor, width in widths.items()}
-    names = st.sampled_from(sorted(widths))
-    segments = st.builds(
-        Segment, pos=names, crd=names, by_position=st.lists(names, max_size=2).map(tuple)
-    )
     return Axis(
         name=name,
         extent=draw(st.integers(1 if records else -(2**62), 2**62 - 1)),
         strides=Bytes(steps),
         offsets=Bytes(offsets),
-        segments=tuple(draw(st.lists(segments, max_size=2))),
+        segments=tuple(draw(segments)),
     )
 
 
 def _primitive(
-    draw: st.DrawFn, name: str, tensors: list[str], axes: list[str], records: bool
+    draw: st.DrawFn,
+    name: str,
+    inputs: st.SearchStrategy[list[str]],
+    operands: st.SearchStrategy[str],
+    roles: st.SearchStrategy[tuple[str, ...]],
+    records: bool,
 ) -> Primitive:
-    operation = draw(st.sampled_from(Operation))
+    operation = draw(_OPERATIONS)
     contracts = operation is Operation.CONTRACTION or not records
-    lists = st.lists(st.sampled_from(axes), max_size=3).map(tuple)
-    keys = st.text(_CHARACTERS, max_size=6).filter(lambda key: key not in ("data_type", "operands"))
-    metadata = draw(st.dictionaries(keys, JSON, max_size=2))
+    metadata = draw(_METADATA)
     return Primitive(
         name=name,
         operation=operation,
-        inputs=tuple(draw(st.lists(st.sampled_from(tensors), max_size=3))),
-        output=draw(st.sampled_from(tensors)),
-        c=draw(lists) if contracts else (),
-        m=draw(lists),
-        n=draw(lists),
-        k=draw(lists) if contracts else (),
-        data_type=draw(st.none() | st.sampled_from(DataType)),
+        inputs=tuple(draw(inputs)),
+        output=draw(operands),
+        c=draw(roles) if contracts else (),
+        m=draw(roles),
+        n=draw(roles),
+        k=draw(roles) if contracts else (),
+        data_type=draw(_DECLARED_TYPES),
         metadata=tuple(
             (key, msgspec.json.encode(metadata[key]).decode()) for key in sorted(metadata)
         ),
@@ -133,14 +158,14 @@ def _forest(
     """
     left = list(owned)
     orphans: list[Node] = []
+    walked, invoked = st.sampled_from(axes), st.sampled_from(primitives)
+    terms = st.builds(GuardTerm, kind=st.sampled_from(GuardKind), axis=walked)
+    guards = st.lists(terms, max_size=2)
     for name in names:
-        terms = st.builds(GuardTerm, kind=st.sampled_from(GuardKind), axis=st.sampled_from(axes))
-        guard = tuple(draw(st.lists(terms, max_size=2)))
+        guard = tuple(draw(guards))
         taken = draw(st.integers(0, len(orphans)))
         if taken == 0:
-            orphans.append(
-                InvocationNode(name=name, primitive=draw(st.sampled_from(primitives)), guard=guard)
-            )
+            orphans.append(InvocationNode(name=name, primitive=draw(invoked), guard=guard))
             continue
         children = tuple(orphans[-taken:])
         del orphans[-taken:]
@@ -148,8 +173,8 @@ def _forest(
         orphans.append(
             IterationNode(
                 name=name,
-                axis=draw(st.sampled_from(axes)),
-                policy=draw(st.sampled_from(Policy)),
+                axis=draw(walked),
+                policy=draw(_POLICIES),
                 children=children,
                 guard=guard,
                 scratch=tuple(mine),
