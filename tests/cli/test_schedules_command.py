@@ -113,3 +113,23 @@ def test_scalar_factors(teir: Teir) -> None:
     assert done.code == 2
     assert "TEIR661" in done.err
     assert "scalars alone" in done.err
+
+
+def test_many_schedules_are_shown_by_classes(teir: Teir) -> None:
+    expression = "A[i,l] = B[i,j] * C[j,k] * D[k,l]"
+    table = teir("schedules", expression)
+    found = teir("schedules", expression, "--json").json()
+    assert table.code == 0
+    rows = table.out.split("\n\n")[1].splitlines()
+    assert rows[0].split() == ["schedule", "time", "memory", "alike"]
+    assert len(rows) == 1 + found["classes"]
+    assert sum(int(row.split()[-1]) for row in rows[1:]) == found["stage3"] > 40
+
+
+def test_no_bar_where_standard_error_is_no_terminal(
+    teir: Teir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teir.pipeline.progress._PATIENCE_SECONDS", -1.0)
+    done = teir("schedules", "A[i,l] = B[i,j] * C[j,k] * D[k,l]", "--format", "B:ds", "--json")
+    assert done.code == 0
+    assert done.err == ""

@@ -4,6 +4,7 @@ should be."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from math import log10
 from typing import Annotated
@@ -24,7 +25,7 @@ from teir.search.sparse.statement import Statement, statement_of
 from teir.target import host_target
 
 _SHOWN = 40
-"""Schedules of the frontier in the table; --json has all."""
+"""Schedules of the frontier in the table, or classes where they are more; --json has all."""
 
 
 def schedules(
@@ -174,21 +175,32 @@ def _say(found: Schedules) -> None:
             print_time(found.statement, candidate.cost.time),
             print_memory(candidate.cost.memory),
         )
-        for candidate in found.frontier[:_SHOWN]
+        for candidate in found.frontier
     ]
-    say_table(("schedule", "time", "memory"), rows)
-    if len(found.frontier) > _SHOWN:
-        say(f"and {len(found.frontier) - _SHOWN} more")
+    if len(rows) <= _SHOWN:
+        say_table(("schedule", "time", "memory"), rows)
+    else:
+        _say_classes(rows)
     if found.chosen is not None:
         say()
         say(f"chosen: {found.chosen.graph}")
+
+
+def _say_classes(rows: list[tuple[str, str, str]]) -> None:
+    """One schedule of every class, and how many have its costs."""
+    alike = Counter((time, memory) for _, time, memory in rows)
+    firsts = {(time, memory): tree for tree, time, memory in reversed(rows)}
+    shown = [(firsts[costs], *costs, str(count)) for costs, count in list(alike.items())[:_SHOWN]]
+    say_table(("schedule", "time", "memory", "alike"), shown)
+    if len(alike) > _SHOWN:
+        say(f"and {len(alike) - _SHOWN} more classes")
 
 
 def _say_counts(found: Schedules) -> None:
     words = "class" if found.classes == 1 else "classes"
     say(_statement_text(found.statement))
     say(f"generated                        {found.generated:,}")
-    say(f"stage 1, temporaries of rank 2   {found.stage1:,}")
+    say(f"stage 1, rank at most 2          {found.stage1:,}")
     say(f"stage 2, depths                  {found.stage2:,}")
     say(f"stage 3, all admitted sizes      {found.stage3:,} in {found.classes:,} {words}")
 

@@ -32,7 +32,9 @@ def _bar(title: str, shown: ExitStack) -> Advance:
     from rich.console import Console
     from rich.progress import Progress
 
-    bar = shown.enter_context(Progress(console=Console(stderr=True), transient=True))
+    console = Console(stderr=True)
+    quiet = not console.is_terminal
+    bar = shown.enter_context(Progress(console=console, transient=True, disable=quiet))
     task = bar.add_task(title, total=None)
 
     def advance(done: int, of: int) -> None:
