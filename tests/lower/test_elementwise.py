@@ -91,3 +91,65 @@ def test_transposing_tiles_ask_for_the_next_turn_of_the_longest_loop(is_asked_fo
         assert isinstance(call, Call)
         assert call.operands[0] == Address(slot=0, offset_bytes=8 + (1 << 20))
         assert call.arguments == (2, 64, 32, 256, 1, 0)
+
+
+def turned_panels(
+    isa: Isa,
+    columns: int,
+    depth: int,
+    panels: int = 1,
+    data_type: DataType = DataType.FP32,
+    apart: int = 1,
+) -> Call:
+    """The copy of columns that are adjacent along the depth into panels [depth][columns].
+
+    Rows of a panel lie ``apart`` times their length apart.
+    """
+    operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(2))
+    width = data_type.width
+    axes = [
+        TileAxis(panels, (columns * depth * width, apart * columns * depth * width)),
+        TileAxis(depth, (width, apart * columns * width)),
+        TileAxis(columns, (depth * width, width)),
+    ]
+    room = Address(slot=2, offset_bytes=0)
+    types = (data_type, data_type)
+    nodes = lower_elementwise(Operation.COPY, axes, operands, types, isa, room=room)
+    while isinstance(nodes[0], Loop):
+        nodes = nodes[0].body
+    (call,) = nodes
+    assert isinstance(call, Call)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("isa", "columns", "depth", "whole"),
+    [
+        (Isa.AMX, 6, 256, 6),
+        (Isa.AMX, 16, 32, 16),
+        (Isa.AMX, 17, 256, 0),
+        (Isa.AMX, 6, 31, 0),
+        (Isa.AVX512, 6, 256, 0),
+    ],
+)
+def test_few_columns_are_turned_whole_where_vectors_are_quick(
+    isa: Isa, columns: int, depth: int, whole: int
+) -> None:
+    kernel = turned_panels(isa, columns, depth).kernel
+    assert isinstance(kernel, TransposeCopy)
+    assert kernel.columns == whole
+
+
+def test_few_columns_of_a_large_copy_go_through_no_tile() -> None:
+    """3 MB and more: squares of other permutations are put together in tiles."""
+    kernel = turned_panels(Isa.AMX, 6, 1536, panels=200).kernel
+    assert isinstance(kernel, TransposeCopy)
+    assert not isinstance(turned_panels(Isa.AVX512, 6, 1536, panels=200).kernel, TransposeCopy)
+    gaps = turned_panels(Isa.AMX, 6, 1536, panels=200, apart=2)
+    assert not isinstance(gaps.kernel, TransposeCopy)
+
+
+def test_narrow_elements_are_turned_in_squares() -> None:
+    kernel = turned_panels(Isa.AMX, 6, 256, data_type=DataType.BF16).kernel
+    assert isinstance(kernel, TransposeCopy)
+    assert kernel.columns == 0

@@ -108,6 +108,10 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
             "TransposeCopy of 4-byte elements (16×16 in registers, to whole lines)",
         ),
         (
+            replace(TURN, columns=6),
+            "TransposeCopy of 4-byte elements (6 at once in registers)",
+        ),
+        (
             replace(TURN, grouped=2),
             "TransposeCopy of 4-byte elements (16×16 in registers, rows in groups of 2)",
         ),

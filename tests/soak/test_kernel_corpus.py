@@ -95,6 +95,7 @@ def test_runs_and_reductions_are_reached() -> None:
         Follows.OUTER_COORDINATE,
     }
     assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
+    assert {one.columns for one in reached() if isinstance(one, TransposeCopy)} == {0, 6, 11}
 
 
 def test_long_rows_of_whole_vectors_are_audited() -> None:

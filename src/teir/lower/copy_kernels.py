@@ -16,6 +16,7 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     row i lies at (i div grouped) * out_m + (i mod grouped) * out_row.
     ``aligns``: all rows of the output lie alike in their lines, and the second tile along n begins
     where a line does.
+    ``columns``: n, where rows of the output are turned whole; 0 where squares are.
 
     Operands: input, output. Arguments, in order: m, n, in_n, out_m, and out_row where grouped > 1.
     """
@@ -24,6 +25,7 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lanes: int
     grouped: int = 1
     aligns: bool = False
+    columns: int = 0
 
 
 PERMUTE_AXES = SIDE_AXES

@@ -34,6 +34,10 @@ _SHORT = 4
 """A transposing tile pays only when both of its sides reach this many elements."""
 _MOST_ASKED = 256
 """Lines that one transposing tile may ask for."""
+_FEW_COLUMNS = 16
+_TURNED_WHOLE_BYTES = (4, 8)
+_LEAST_COLUMN_LINES = 2
+"""Rows of an output that are turned whole, the elements of these, and the lines of each column."""
 _ALIGNED_TILES = 4
 """Tiles of a row from which storing whole lines repays one tile more."""
 _GROUPS = (2, 4)
@@ -73,13 +77,14 @@ def lower_elementwise(
         cells = lower_cells(moving, operands, widths[0], room)
         if cells is not None:
             return cells
-    if is_copy and is_large and room is not None:
+    turned = _turned_axes(operation, moving, types, isa)
+    is_panel = turned is not None and _is_panel(turned, widths[0], isa)
+    if is_copy and is_large and room is not None and not is_panel:
         streams = streams or output_bytes >= streamed_bytes(isa)
         permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
         if permutation is not None:
             return permutation
     slots = [address.slot for address in operands]
-    turned = _turned_axes(operation, moving, types, isa)
     if turned is not None:
         inside = turned.axes
         rest = _ordered([axis for axis in moving if axis not in inside], follows_input)
@@ -249,6 +254,26 @@ def _asking(
     return (Call(kernel=BringLines(), operands=(ahead, source, source), arguments=arguments),)
 
 
+def _is_few(turned: _Turned, width: int, isa: Isa) -> bool:
+    """True where a row of the output is a few elements, which squares seldom divide.
+
+    Measured on Golden Cove, panels [k][columns] of 6 to 12 columns: 15 to 26 GB/s are read from the
+    second cache where squares read 9 to 16, and 7 to 9 GB/s from memory into memory where tiles of
+    squares that are written in lines read 2.5 to 5.
+    """
+    is_plain = turned.group.extent == 1 and width in _TURNED_WHOLE_BYTES
+    is_long = turned.along_input.extent * width >= _LEAST_COLUMN_LINES * LINE_BYTES
+    columns = turned.along_output.extent
+    return isa.multiplies_twice_a_cycle and is_plain and is_long and columns <= _FEW_COLUMNS
+
+
+def _is_panel(turned: _Turned, width: int, isa: Isa) -> bool:
+    """True where few columns are turned whole and each row of the output ends where the next one
+    begins; rows that lie apart are written in longer pieces through a tile."""
+    step = turned.along_output.extent * width
+    return turned.along_input.strides[1] == step and _is_few(turned, width, isa)
+
+
 def _transpose_call(
     turned: _Turned,
     operands: tuple[Address, ...],
@@ -267,7 +292,10 @@ def _transpose_call(
     is_whole = lanes * width == LINE_BYTES and not any(step % LINE_BYTES for step in steps)
     is_long = along_output.extent >= _ALIGNED_TILES * lanes
     aligns = isa.stores_lines_sooner and is_whole and is_long and not is_packed
-    kernel = TransposeCopy(element_bytes=width, lanes=lanes, grouped=grouped, aligns=aligns)
+    columns = along_output.extent if _is_few(turned, width, isa) else 0
+    kernel = TransposeCopy(
+        element_bytes=width, lanes=lanes, grouped=grouped, aligns=aligns, columns=columns
+    )
     arguments = (
         rows,
         along_output.extent,

@@ -159,7 +159,9 @@ def _copy(
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
             lines = ", to whole lines" if kernel.aligns else ""
-            name, how = "TransposeCopy", _square(kernel.lanes) + groups + lines
+            whole = f"{kernel.columns} at once in registers"
+            square = whole if kernel.columns else _square(kernel.lanes)
+            name, how = "TransposeCopy", square + groups + lines
         case PermuteCopy():
             name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():

@@ -227,10 +227,14 @@ def _turned(
     return turned if turned is not None and is_whole and 0 < first == turned.first else None
 
 
-def _reads_ahead(tile: ContractionTile, axes: PanelAxes, c_ahead: int) -> bool:
+def _reads_ahead(tile: ContractionTile, axes: PanelAxes, columns: int, c_ahead: int) -> bool:
     """True where C alone is asked for although caches hold it: then they are far, and the columns
-    of B, each a stream of its own along k, are asked for too."""
-    is_adjacent = axes.k.strides[1] == tile.in_type.width
+    of B, each a stream of its own along k, are asked for too; or the one stream that all
+    ``columns`` of a block make."""
+    width = tile.in_type.width
+    is_dense = axes.columns.strides[1] == width and axes.k.strides[1] == columns * width
+    is_stream = is_dense and columns == axes.columns.extent
+    is_adjacent = axes.k.strides[1] == width or is_stream
     *inputs, output = tile.hints.prefetched
     is_near = output and c_ahead != 0 and not tile.hints.streams
     return is_near and is_adjacent and not any(inputs)
@@ -285,7 +289,7 @@ def _kernel(
         claims=asked[2] and ahead[2] != 0,
         staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
         turns=turned is not None,
-        reads_ahead=_reads_ahead(tile, axes, ahead[2]),
+        reads_ahead=_reads_ahead(tile, axes, columns.size, ahead[2]),
     )
     return kernel, turned
 

@@ -97,6 +97,7 @@ def conversions(isa: Isa) -> list[Kernel]:
         TransposeCopy(element_bytes=width, lanes=max(1, isa.vector_bytes // width))
         for width in (2, 4, 8, 16)
     ]
+    transposes += [TransposeCopy(element_bytes=width, lanes=4, columns=11) for width in (4, 8)]
     return copies + transposes
 
 

@@ -99,7 +99,33 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 3, 2, runs=2, flags="adjacent dense streams turns"),
         panel(data_type, isa, 3, 5, flags="claims ahead"),
         panel(data_type, isa, 2, 3, narrower=2, flags="claims ahead"),
+        panel(data_type, isa, 2, 12, flags="adjacent claims ahead"),
+        panel(data_type, isa, 2, 5, flags="adjacent"),
+        panel(data_type, isa, 4, 6, flags="adjacent claims ahead"),
     ]
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_factors_of_low_panels_are_read_by_every_second_column(data_type: DataType) -> None:
+    """Where the processor multiplies twice a cycle, and no last vector is narrower."""
+    low = panel(data_type, Isa.AMX, 2, 12, flags="adjacent")
+    read = emit_panel_body(low, Isa.AMX).text().count("asm ")
+    steps = 4 + 1
+    assert read == steps * (2 * 6 + 1)
+    others = (
+        (panel(data_type, Isa.AMX, 3, 8, flags="adjacent"), Isa.AMX),
+        (panel(data_type, Isa.AMX, 2, 12, narrower=2, flags="adjacent"), Isa.AMX),
+        (panel(data_type, Isa.AMX, 2, 12), Isa.AMX),
+        (panel(data_type, Isa.AVX512, 2, 12, flags="adjacent"), Isa.AVX512),
+    )
+    for kernel, isa in others:
+        assert "asm " not in emit_panel_body(kernel, isa).text()
+
+
+def test_columns_side_by_side_are_one_stream_to_ask_for() -> None:
+    """Four steps of six numbers of 8 bytes are three lines."""
+    dense = panel(DataType.FP64, Isa.AMX, 4, 6, flags="adjacent ahead")
+    assert emit_panel_body(dense, Isa.AMX).text().count("llvm.prefetch") == 3
 
 
 @pytest.mark.parametrize("columns", [1, 5])

@@ -68,6 +68,24 @@ def test_rows_that_lie_alike_in_their_lines(isa: Isa, element_bytes: int) -> Non
                 check(compiled, kernel, m, n, edge, random, gap)
 
 
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("element_bytes", [4, 8])
+def test_few_columns_turned_whole(isa: Isa, element_bytes: int) -> None:
+    """Every count of columns, with less than a line of each, whole lines and a last one in part."""
+    random = np.random.default_rng(element_bytes)
+    per_line = 64 // element_bytes
+    kernels = [
+        TransposeCopy(element_bytes=element_bytes, lanes=1, columns=columns)
+        for columns in range(1, 17)
+    ]
+    compiled = Compiled(kernels, isa)
+    for kernel in kernels:
+        for m in (1, per_line - 1, per_line, per_line + 1, 3 * per_line):
+            for edge in Edge:
+                for gap in (0, 5):
+                    check(compiled, kernel, m, kernel.columns, edge, random, gap)
+
+
 def check_groups(
     compiled: Compiled,
     kernel: TransposeCopy,

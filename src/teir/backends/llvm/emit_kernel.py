@@ -32,6 +32,7 @@ from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stre
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
+from teir.backends.llvm.emit_transpose_columns import emit_transpose_columns_body
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
 from teir.backends.llvm.emit_walked_sampled_sum import (
     emit_walked_sampled_sum_body,
@@ -276,7 +277,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case FibreParts():
             return emit_fibre_parts_body(kernel, _operand_names(kernel)).text()
         case TransposeCopy():
-            return emit_transpose_body(kernel).text()
+            emit = emit_transpose_columns_body if kernel.columns else emit_transpose_body
+            return emit(kernel).text()
         case PermuteCopy() | RunCopy():
             return emit_permute_body(kernel, isa).text()
         case StreamCopy():

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from teir.backends.llvm.emit_gemm_factors import add_product_of_element, panel_reads_factors
 from teir.backends.llvm.emit_numbers import computed_number
+from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_requests import bring_a, claim_unless
@@ -36,6 +38,8 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 LATE_STEPS = 4
+_PANEL_AHEAD_BYTES = 512
+"""How far ahead packed columns that lie side by side are asked for."""
 _LATE_VECTORS = 4
 _STEPS = 4
 _COLUMNS_PER_BASE = 4
@@ -310,17 +314,30 @@ class _Panel:
             ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
             for column in range(self.kernel.columns):
                 prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
-        if steps > 1 and self.kernel.reads_ahead:
+        if steps > 1 and self.kernel.reads_ahead and self.kernel.adjacent_columns:
+            for line in range(0, steps * self.kernel.columns * self.width, LINE_BYTES):
+                beyond = shift_pointer(text, b[0], _PANEL_AHEAD_BYTES + line)
+                prefetch(text, beyond, Cache.FIRST)
+        elif steps > 1 and self.kernel.reads_ahead:
             for column in range(self.kernel.columns):
                 place = shift_pointer(text, self._place_in_b(b, column), LINE_BYTES)
                 prefetch(text, place, Cache.FIRST)
         for _ in range(steps):
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
-            b = tuple(shift_pointer(text, base, "%b_k") for base in b)
+            b = tuple(self._next_of_b(base) for base in b)
         left = text.value(f"sub i64 {state.k_left}, {steps}")
         text.effect("br label %loop")
         return _State(a, b, left, sums)
+
+    def _next_of_b(self, base: str) -> str:
+        """Where B lies at the next step; a register of its own where factors are read from it."""
+        following = shift_pointer(self.text, base, "%b_k")
+        return opaque(self.text, "ptr", following) if self._reads_factors else following
+
+    @property
+    def _reads_factors(self) -> bool:
+        return panel_reads_factors(self.kernel, self.isa)
 
     def _step(self, a: str, b: tuple[str, ...], sums: Sums) -> Sums:
         kernel = self.kernel
@@ -328,8 +345,18 @@ class _Panel:
         bring_a(self.text, kernel, a, every)
         factors = self._factors(a, every)
         return [
-            self._add_products(factors, self._place_in_b(b, column), every, rows)
+            self._add_elements(factors, self._place_in_b(b, column), rows)
+            if self._reads_factors and column % kernel.vectors == 0
+            else self._add_products(factors, self._place_in_b(b, column), every, rows)
             for column, rows in enumerate(sums)
+        ]
+
+    def _add_elements(self, factors: list[str], place: str, sums: list[str]) -> list[str]:
+        """As `_add_products`, every multiply-add reading the factor at ``place`` itself."""
+        kind = Arithmetic(self.isa, self.kernel.data_type, self.kernel.lanes)
+        return [
+            add_product_of_element(self.text, kind, factor, place, row)
+            for factor, row in zip(factors, sums, strict=True)
         ]
 
     def _factors(self, a: str, numbers: range) -> list[str]:

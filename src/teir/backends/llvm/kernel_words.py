@@ -118,6 +118,7 @@ def kernel_words(kernel: Kernel) -> str:
         case TransposeCopy():
             groups = f"_groups{kernel.grouped}" if kernel.grouped > 1 else ""
             lines = "_lines" if kernel.aligns else ""
+            lines += f"_columns{kernel.columns}" if kernel.columns else ""
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}{lines}"
         case PermuteCopy():
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"

@@ -20,6 +20,7 @@ import numpy as np
 from teir.backends.llvm import layout, nest
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.pool import ThreadPool, thread_pool
+from teir.backends.llvm.scratch_pages import scratch_memory
 from teir.backends.llvm.specialise_ir import specialised_cells
 from teir.backends.llvm.table import build_table
 from teir.backends.llvm.watch import run_watched
@@ -110,12 +111,12 @@ class SpareMemory(msgspec.Struct, frozen=True):
         try:
             memory = self._memory.pop()
         except IndexError:
-            return np.empty(size_bytes, np.uint8)
+            return scratch_memory(size_bytes)
         if memory.size >= size_bytes:
             return memory
         if size_bytes > _MOST_SPARE_BYTES:
             self.give(memory)
-        return np.empty(size_bytes, np.uint8)
+        return scratch_memory(size_bytes)
 
     def give(self, memory: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
         """Keep this memory, which no run uses any more, or forget it."""
@@ -229,7 +230,7 @@ class NativeProgram(msgspec.Struct, frozen=True):
         try:
             return self._idle.pop()
         except IndexError:
-            return self._new_context(_fresh)
+            return self._new_context(scratch_memory)
 
     def _new_context(self, memory: Memory) -> Context:
         pool = 0 if self.pool is None else self.pool.address
@@ -288,10 +289,6 @@ def native_program(
 
 Memory = Callable[[int], "np.ndarray[Any, np.dtype[np.uint8]]"]
 """Gives at least so many bytes."""
-
-
-def _fresh(size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.empty(size_bytes, np.uint8)
 
 
 def _context(program: KernelProgram, root: Root, threads: int, pool: int, give: Memory) -> Context:
