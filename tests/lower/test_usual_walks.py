@@ -16,7 +16,7 @@ from teir.target import Isa
 @pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32])
 def test_all_their_kernels_walk_fibres(data_type: DataType) -> None:
     programs = list(walked_programs(data_type))
-    assert len(programs) == 3 * len(WIDTHS)
+    assert len(programs) == 4 * len(WIDTHS)
     for program in programs:
         check(program).raise_if_wrong()
         for kernel in count_calls(lower(program, Isa.AVX512).roots):
@@ -25,3 +25,19 @@ def test_all_their_kernels_walk_fibres(data_type: DataType) -> None:
 
 def test_other_types_have_none() -> None:
     assert not list(walked_programs(DataType.C64))
+
+
+@pytest.mark.parametrize(("width", "data_type"), [(64, DataType.FP64), (128, DataType.FP32)])
+def test_rows_that_are_asked_for_are_among_them(width: int, data_type: DataType) -> None:
+    kernels = {
+        kernel
+        for program in walked_programs(data_type)
+        for kernel in count_calls(lower(program, Isa.AMX).roots)
+    }
+    vectors = width * data_type.width // 64
+    found = [
+        one
+        for one in kernels
+        if isinstance(one, WalkedSum) and one.vectors == vectors and one.rows and one.rows.asks
+    ]
+    assert len(found) == 1

@@ -32,6 +32,7 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf
+from teir.lower.asked_rows import with_asked_rows
 from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
 from teir.lower.bringing import marks_in
@@ -252,7 +253,7 @@ def _lower_grid(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         return body
     balance = balance_of(chain[-1], inner.axes, context.axes, context.slots)
     whole = Grid(axes=tuple(grid), body=body, balance=balance if len(grid) == 1 else None)
-    return rows_of_grid(whole, context.isa) or (whole,)
+    return with_asked_rows(rows_of_grid(whole, context.isa) or (whole,), whole, context.isa)
 
 
 def _lower_invocation(

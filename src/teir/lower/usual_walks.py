@@ -1,6 +1,6 @@
 """Programs over one sparse matrix whose kernels most sparse products call.
 
-i { j over a fibre { A[i, :] += B[p] C[j, :] } }                       a matrix of rows
+i { j over a fibre { A[i, :] += B[p] C[j, :] } }                       a matrix of rows, a large one
 i { j over a fibre { t = C[i, :] . D[j, :]; S[p] += B[p] t } }         sampled dots
 i { j over a fibre { t = C[i, :] . D[j, :]; A[i, :] += B[p] t E[j, :] } }
 """
@@ -29,6 +29,8 @@ from teir.target import LINE_BYTES
 WIDTHS = (16, 32, 64, 128)
 """Elements of a dense row."""
 _ROWS = 640
+_MANY_ROWS = 1 << 16
+"""Of a result that is far from all caches."""
 _COLUMNS = 512
 _FLOATS = (DataType.FP64, DataType.FP32)
 
@@ -39,7 +41,8 @@ def walked_programs(data_type: DataType) -> Iterator[Program]:
         return
     for width in WIDTHS:
         zero, add = _add(("B", "C"), "A")
-        yield _program(data_type, width, "BCA", (zero,), (add,), ())
+        for rows in (_ROWS, _MANY_ROWS):
+            yield _program(data_type, width, "BCA", (zero,), (add,), (), rows)
         dot, use = _dot(data_type), _primitive(Operation.CONTRACTION, ("B", "t"), "S")
         clear = _primitive(Operation.ZERO, (), "S")
         yield _program(data_type, width, "BCDS", (), (*dot, clear, use), ("t",))
@@ -94,6 +97,7 @@ def _program(
     of_row: tuple[Primitive, ...],
     of_position: tuple[Primitive, ...],
     scratch: tuple[str, ...],
+    count: int = _ROWS,
 ) -> Program:
     """``of_row`` below the rows, then ``of_position`` below the stored elements."""
     size, index = data_type.width, DataType.I32
@@ -103,7 +107,7 @@ def _program(
     by_position = tuple(name for name in ("B", "S") if name in tensors)
     values = {"crd": index.width} | dict.fromkeys(by_position, size)
     axes = (
-        _axis("i", _ROWS, fixed, tensors),
+        _axis("i", count, fixed, tensors),
         Axis(
             name="j",
             extent=_COLUMNS,

@@ -40,7 +40,8 @@ class WalkedRows:
     row q with the coordinate crd[q] where ``crd`` is a type; without, they are numbered from 0 to
     the argument rows. ``inputs`` says for every input what of a row moves it, ``output`` for the
     output: POSITION its number, COORDINATE its coordinate. Up to ``together`` adjacent rows whose
-    fibres hold the same coordinates share what their inputs share; that changes no value.
+    fibres hold the same coordinates share what their inputs share; that changes no value. Where it
+    ``asks`` the next row of the output is asked for before one of a short fibre is formed alone.
 
     Operands, before all others: bounds and crd, as far as there are such. Arguments, after all
     others: rows (read without bounds), pos_row (from a row's pos to the next row's), c_row, then
@@ -52,6 +53,7 @@ class WalkedRows:
     inputs: tuple[Follows, ...]
     output: Follows
     together: int
+    asks: bool = False
 
     @property
     def index_arrays(self) -> int:

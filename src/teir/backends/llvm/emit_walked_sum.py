@@ -40,14 +40,16 @@ from teir.backends.llvm.emit_single_rows import (
     emit_single_rows,
     has_single_rows,
 )
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, prefetch_to_write, shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedRows, WalkedSum
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 _MOST_TOGETHER = 9
 """Vectors of each of some rows that are formed at once."""
+_MOST_ELEMENTS_OF_ASKED = 12
+"""Longer sums outlast the writing of the row before."""
 
 
 def walked_sum_arguments(kernel: WalkedSum) -> tuple[str, ...]:
@@ -235,6 +237,7 @@ def _moving_rows(
             first_fibre=(start, length),
             pointers=first.pointers | dict(zip(moved, pointers, strict=True)),
         )
+        _ask_for_next_row(row, rows, label, length)
         row.sum(label)
         steps = [_row_step(rows, number) for number in moved]
         shifted = [shift_pointer(text, *one) for one in zip(pointers, steps, strict=True)]
@@ -245,6 +248,26 @@ def _moving_rows(
     carried += [Carried("ptr", first.pointers[number]) for number in moved]
     emit_strides(text, f"each_row{label}", left, carried, form)
     return []
+
+
+def _ask_for_next_row(row: SumBody, rows: WalkedRows, label: str, length: str) -> None:
+    """The lines of the output's row after this one, unless this one takes long.
+
+    After the last row nobody's lines are asked for.
+    """
+    text, kernel = row.text, row.kernel
+    if not rows.asks:
+        return
+
+    def ask() -> Values:
+        following = shift_pointer(text, row.pointers[len(kernel.inputs)], "%c_row")
+        row_bytes = kernel.vectors * kernel.lanes * kernel.out_type.width
+        for start in range(0, row_bytes, LINE_BYTES):
+            prefetch_to_write(text, shift_pointer(text, following, start))
+        return []
+
+    is_short = text.value(f"icmp ule i64 {length}, {_MOST_ELEMENTS_OF_ASKED}")
+    emit_when(text, f"asked{label}", is_short, (), ask)
 
 
 def _at_row(body: SumBody, rows: WalkedRows, bounds: Sequence[str], row: str) -> SumBody:

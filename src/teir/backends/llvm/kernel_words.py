@@ -173,7 +173,8 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
 def _rows_words(rows: WalkedRows) -> str:
     types = "_".join(one.value for one in (rows.bounds, rows.crd) if one is not None)
     moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
-    return f"_rows{rows.together}_{types}_{moves}"
+    asks = "_asks" if rows.asks else ""
+    return f"_rows{rows.together}_{types}_{moves}{asks}"
 
 
 def _walked_sampled_words(kernel: WalkedSampledSum) -> str:
