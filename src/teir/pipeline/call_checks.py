@@ -25,7 +25,9 @@ OUT_TYPE = Rule(
 )
 OUT_WRITABLE = Rule(code="TEIR632", sentence="out is a writable array.", source="docs/safety.md G9")
 OUT_APART = Rule(
-    code="TEIR635", sentence="out shares no byte with an operand.", source="docs/safety.md G10"
+    code="TEIR635",
+    sentence="out shares no byte with an operand, unless overlap is 'copy'.",
+    source="docs/safety.md G10",
 )
 CALL_RULES = (PLAN_OPERANDS, OUT_SHAPE, OUT_TYPE, OUT_WRITABLE, OUT_APART)
 
@@ -82,7 +84,7 @@ def require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
                 "out",
                 "memory apart from the operands",
                 f"bytes shared with operand {place}",
-                "pass a copy of the operand, or leave out away",
+                "pass overlap='copy', or leave out away",
             )
 
 

@@ -29,6 +29,7 @@ from teir.pipeline.operand_types import (
     operand_type,
     stored_type,
 )
+from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.plan import Plan, run_planned, run_views
 from teir.pipeline.planning import (
     Wishes,
@@ -63,6 +64,7 @@ def einsum(
     tune: bool = False,
     deterministic: str = "runs",
     out_levels: str | None = None,
+    overlap: str = "refuse",
 ) -> Any:
     """NumPy's einsum, by generated code: ``einsum("ij,jk->ik", a, b)``.
 
@@ -81,14 +83,18 @@ def einsum(
     for this machine; later calls use it without being asked. It changes no bit of the result,
     except of products with sparse operands, whose schedules sum in different orders.
     ``deterministic`` is "runs" (the same bits on every call with the same number of threads) or
-    "threads" (the same bits for any number of threads).
+    "threads" (the same bits for any number of threads). An operand that shares bytes with ``out``
+    is refused, or with ``overlap="copy"`` copied first.
 
     Index notation ``einsum("A[i,l] = B[i,j] * C[j,l] - D[i,l]", b, c, d)``, sparse operands (see
     `teir.Sparse`) and sparse results (``out_levels="ds"``) are described in docs/sparse.md; they
-    take ``out``, ``dtype``, ``threads`` and ``tune``.
+    take ``out``, ``overlap``, ``dtype``, ``threads`` and ``tune``.
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
+    if overlap != "refuse":
+        operands = read_apart(operands, out, overlap)
+        (subscripts,) = read_apart((subscripts,), out, overlap)
     is_usual = dtype is None and threads is None and memory_limit is None and tune is False
     is_usual = is_usual and deterministic == "runs" and out_levels is None
     is_usual = is_usual and type(optimize) is str and optimize == "auto"

@@ -40,6 +40,7 @@ from teir.pipeline.operands import (
     bytes_of,
     written_tensors,
 )
+from teir.pipeline.overlap import bound_apart
 from teir.pipeline.process_bound import ProcessBound
 from teir.runtime.runtime import current
 from teir.target import Isa, host_target, usable_threads
@@ -129,15 +130,20 @@ class Executable(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
         """The form of the code that runs now; a table may become specialised while it runs."""
         return Form.SPECIALISED if self.native.is_specialised else Form.TABLE
 
-    def run(self, operands: Mapping[str, Any], timeout: float | None = None) -> None:
+    def run(
+        self, operands: Mapping[str, Any], timeout: float | None = None, overlap: str = "refuse"
+    ) -> None:
         """Run on one contiguous array per tensor; the written ones are changed in place.
 
-        ``timeout`` in seconds. Raises TeirError when an operand does not fit or overlaps another,
-        TimeoutError when the time is over (the outputs are then unspecified).
+        ``timeout`` in seconds. With ``overlap="copy"`` operands that are only read and share bytes
+        with written ones are copied first. Raises TeirError when an operand does not fit or
+        overlaps another, TimeoutError when the time is over (the outputs are then unspecified).
         """
         if timeout is not None:
             _require_seconds(timeout)
-        bound = bind_operands(self.program, operands, self.written)
+        bound = bound_apart(
+            bind_operands(self.program, operands, self.written), self.written, overlap
+        )
         check_operands(self.proof, bound).raise_if_wrong()
         addresses = tuple(bound[tensor.name].address for tensor in self.program.tensors)
         self.native.run(addresses, timeout)
@@ -159,9 +165,11 @@ class ReferenceExecutable:
     program: Program
     written: frozenset[str]
 
-    def run(self, operands: Mapping[str, Any]) -> None:
+    def run(self, operands: Mapping[str, Any], overlap: str = "refuse") -> None:
         """As `Executable.run`, slowly and for sparse programs too."""
-        bound = bind_operands(self.program, operands, self.written)
+        bound = bound_apart(
+            bind_operands(self.program, operands, self.written), self.written, overlap
+        )
         check_program(self.program, bound).raise_if_wrong()
         memory = {name: bytes_of(operand) for name, operand in bound.items()}
         evaluate(
@@ -268,18 +276,20 @@ def run(
     backend: str = "cpu",
     threads: int | None = None,
     timeout: float | None = None,
+    overlap: str = "refuse",
 ) -> None:
     """Run ``program`` on ``operands``, one contiguous array per tensor, in place.
 
     An array has the tensor's type, or is uint8 and then holds the tensor's bytes, whatever its
-    shape. Raises TeirError before anything is written, TimeoutError after ``timeout`` seconds of
-    native code.
+    shape. Operands that overlap written ones are refused, or with ``overlap="copy"`` copied first
+    where they are only read. Raises TeirError before anything is written, TimeoutError after
+    ``timeout`` seconds of native code.
     """
     if _backend(backend) is Backend.CPU:
         # What packing saves in one run is less than what it takes to prepare.
-        compile_program(program, threads=threads).run(operands, timeout)
+        compile_program(program, threads=threads).run(operands, timeout, overlap)
         return
-    compile_for(program, backend=backend, threads=threads).run(operands)
+    compile_for(program, backend=backend, threads=threads).run(operands, overlap=overlap)
 
 
 def _program(program: Program) -> Program:

@@ -24,7 +24,15 @@ EXTENTS = Rule(
 )
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2, *, out: Any = None, threads: int | None = None) -> Any:
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    out: Any = None,
+    threads: int | None = None,
+    overlap: str = "refuse",
+) -> Any:
     """As `numpy.tensordot`: ``axes`` is a count, or a pair of axes or of axis lists."""
     shape_a, shape_b = _shape("operand 0", a), _shape("operand 1", b)
     rank_a, rank_b = len(shape_a), len(shape_b)
@@ -37,11 +45,16 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, out: Any = None, threads: int | 
     kept = [name for place, name in enumerate(names_a) if place not in left]
     kept += [name for place, name in enumerate(names_b) if place not in right]
     text = f"{''.join(names_a)},{''.join(names_b)}->{''.join(kept)}"
-    return einsum(text, a, b, out=out, threads=threads)
+    return einsum(text, a, b, out=out, threads=threads, overlap=overlap)
 
 
 def transpose(
-    a: Any, axes: Sequence[int] | None = None, *, out: Any = None, threads: int | None = None
+    a: Any,
+    axes: Sequence[int] | None = None,
+    *,
+    out: Any = None,
+    threads: int | None = None,
+    overlap: str = "refuse",
 ) -> Any:
     """The array with its axes permuted, as a new C-contiguous array (not a view) or in ``out``.
 
@@ -53,7 +66,7 @@ def transpose(
         raise _axes_refusal(f"a permutation of {rank} axes", repr(axes))
     names = [symbol_of(place) for place in range(rank)]
     text = f"{''.join(names)}->{''.join(names[place] for place in order)}"
-    return einsum(text, a, out=out, threads=threads)
+    return einsum(text, a, out=out, threads=threads, overlap=overlap)
 
 
 def _shape(name: str, array: Any) -> Sequence[int]:

@@ -18,6 +18,7 @@ from teir.pipeline.executable import Executable, Form
 from teir.pipeline.indirect_calls import Indirect
 from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.operand_types import OperandType, operand_type
+from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.problem import Problem, Route
 from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.room import no_room
@@ -42,7 +43,8 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
 
     The result is in ``out`` if given, else in a new C-contiguous array. A call raises TeirError
     before anything is written: operands that do not fit the plan (TEIR641), an ``out`` that cannot
-    be written directly (TEIR630 to TEIR636).
+    be written directly (TEIR630 to TEIR636). ``plan(a, b, out=a, overlap="copy")`` copies operands
+    that share bytes with ``out`` first.
 
     Immutable; may be called from any thread. Arrays with other strides than planned for are
     computed by a plan of their own.
@@ -180,9 +182,9 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
         return self.executable
 
 
-def call_plan(plan: Plan, *operands: Any, out: Any = None) -> Any:
+def call_plan(plan: Plan, *operands: Any, out: Any = None, overlap: str = "refuse") -> Any:
     """A call of ``plan`` that its native call does not serve."""
-    return run_plan(plan, operands, out)
+    return run_plan(plan, read_apart(operands, out, overlap), out)
 
 
 def run_plan(plan: Plan, operands: Sequence[Any], out: Any) -> Any:

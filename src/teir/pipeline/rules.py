@@ -11,6 +11,7 @@ from teir.pipeline.memory import MEMORY_LIMIT
 from teir.pipeline.numbered_axes import AXES
 from teir.pipeline.numbered_axes import EXTENTS as TENSORDOT_EXTENTS
 from teir.pipeline.operand_types import COMMON_TYPE, RESULT_TYPE
+from teir.pipeline.overlap import OVERLAP
 from teir.pipeline.plan import NO_PROGRAM
 from teir.pipeline.problem import OUT_ORDER, OUT_OVERLAP, OUT_WIDTH, SIZE
 from teir.pipeline.room import NO_ROOM
@@ -38,6 +39,7 @@ EINSUM_RULES = tuple(
             OUT_WIDTH,
             MEMORY_LIMIT,
             DETERMINISTIC,
+            OVERLAP,
             TUNE,
             NO_ROOM,
         ),

@@ -14,6 +14,7 @@ from typing import Any
 from teir.expr.index_notation import Assignment, Number, Product, signed
 from teir.ir.nodes import Program
 from teir.pipeline.determinism import Determinism
+from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
@@ -75,12 +76,15 @@ class SparsePlan(ProcessBound):
         (program,) = self.programs
         return program
 
-    def __call__(self, *operands: Any, out: Any = None) -> Any:
+    def __call__(self, *operands: Any, out: Any = None, overlap: str = "refuse") -> Any:
         """The result: a new array, ``out``, or with compressed levels a new `teir.Sparse`.
 
-        Raises TeirError before anything is written: operands other than planned for (TEIR688),
-        index arrays that are none (TEIR672 to TEIR674), a wrong ``out`` (TEIR686).
+        With ``overlap="copy"`` operands that share bytes with ``out`` are copied first. Raises
+        TeirError before anything is written: operands other than planned for (TEIR688), index
+        arrays that are none (TEIR672 to TEIR674), a wrong ``out`` (TEIR686).
         """
+        if overlap != "refuse":
+            operands = read_apart(operands, out, overlap)
         return in_tensors(operands, out, self._computed)
 
     def _computed(self, operands: Sequence[Any], out: Any) -> Any:

@@ -327,7 +327,9 @@ def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> 
     for name, one in held.items():
         parts = flat_arrays(one.array) if isinstance(one.array, Sparse) else [one.array]
         if any(np.may_share_memory(array, part) for part in parts):
-            refuse(SPARSE_OUT, "out", "memory apart from the operands", f"bytes of {name}")
+            found = f"bytes of {name}"
+            hint = "pass overlap='copy', or leave out away"
+            refuse(SPARSE_OUT, "out", "memory apart from the operands", found, hint)
     return array
 
 
