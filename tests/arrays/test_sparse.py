@@ -362,3 +362,11 @@ def test_what_is_wrong_with_values_names_their_array() -> None:
     found = code_and_text(lambda: teir.einsum("ij->i", diagonals))
     assert found[0] == "TEIR676"
     assert "an offset for every row of data" in found[1]
+
+
+def test_long_doubles_are_not_rounded_in_silence() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    if np.dtype(np.longdouble).itemsize == 8:
+        pytest.skip("long doubles are doubles here")
+    with pytest.raises(TeirError, match="TEIR675 at array: expected numbers of at most 64 bits"):
+        Sparse.from_scipy(scipy_sparse.csr_array(np.eye(2, dtype=np.longdouble)))

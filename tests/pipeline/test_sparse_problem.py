@@ -19,5 +19,6 @@ def test_long_numbers_are_refused_where_no_type_is_asked_for(wide: type) -> None
         teir.einsum("ij,j->i", matrix.astype(wide), vector)
     with pytest.raises(teir.TeirError, match=r"TEIR689 at in1: .* at most 64 bits"):
         teir.einsum("ij,j->i", matrix, vector.astype(wide))
-    result = teir.einsum("ij,j->i", matrix, vector.astype(wide), dtype="complex128")
-    np.testing.assert_array_equal(result, vector)
+    for given in ((matrix, vector.astype(wide)), (matrix.astype(wide), vector)):
+        result = teir.einsum("ij,j->i", *given, dtype="complex128")
+        np.testing.assert_array_equal(result, vector)

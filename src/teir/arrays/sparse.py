@@ -21,7 +21,7 @@ from teir.arrays.sparse_storage import (
     expand,
     sorted_sums,
 )
-from teir.dtypes import data_type_of
+from teir.arrays.sparse_values import exact_values, refuse_long_numbers
 from teir.errors import refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,7 +62,7 @@ class Sparse:
         """
         extents = checked_shape(shape)
         fmt = checked_format(levels, mode_order, len(extents))
-        given = as_values(values)
+        given = exact_values(values)
         columns = _columns(coords, given.size, extents)
         return _compressed(columns, given, extents, fmt, None)
 
@@ -97,7 +97,7 @@ class Sparse:
             else None
             for n in range(len(extents))
         )
-        made = assembled(extents, fmt, stored, np.asarray(as_values(values)), None, frozen=frozen)
+        made = assembled(extents, fmt, stored, exact_values(values), None, frozen=frozen)
         made.require_valid("indices")
         return made
 
@@ -116,6 +116,7 @@ class Sparse:
         """
         from teir.arrays.sparse_adapters import adapt
 
+        refuse_long_numbers("array", getattr(array, "dtype", None))
         made = adapt("array", array, checked=True)
         if levels is not None or mode_order is not None:
             made = made.converted(levels, mode_order)
@@ -246,7 +247,7 @@ class Sparse:
 
     def with_values(self, values: Any) -> Sparse:
         """Other values at the same positions."""
-        given = as_values(values)
+        given = exact_values(values)
         if given.shape != self.values.shape:
             refuse(VALUES, "values", f"{self.nnz} values", f"shape {given.shape}")
         return replace(self, values=_private(given))
@@ -336,20 +337,6 @@ def _order_text(mode_order: Sequence[int], rank: int) -> str:
         return ",".join(str(index(mode)) for mode in mode_order)
     except TypeError:
         refuse(FORMAT, "mode_order", f"the axes 0 to {rank - 1} in any order", repr(mode_order))
-
-
-def as_values(values: Any, name: str = "values") -> Array:
-    """A vector of numbers that are computed with; integers and booleans become float64."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
-        refuse(VALUES, name, "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
-    data_type = data_type_of(array.dtype)
-    if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
-        expected = "numbers of at most 64 bits, twice that where they are complex"
-        refuse(VALUES, name, expected, f"dtype {array.dtype}")
-    if data_type is None or data_type.is_index:
-        array = array.astype(np.float64)
-    return np.ascontiguousarray(array)
 
 
 def _columns(coords: Any, count: int, shape: tuple[int, ...]) -> list[Array]:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import parse_format
-from teir.arrays.sparse import Array, Sparse, as_values, assembled, checked_shape, owned
+from teir.arrays.sparse import Array, Sparse, assembled, checked_shape, owned
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
 from teir.arrays.sparse_rows import ordered_fibres, rows_of_diagonals
 from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
 from teir.arrays.sparse_storage import Compressed, expand
+from teir.arrays.sparse_values import as_values
 from teir.dtypes import data_type_of
 from teir.errors import TeirError, refuse
 

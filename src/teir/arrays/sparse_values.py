@@ -1,0 +1,42 @@
+"""The numbers of sparse arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from teir.arrays.sparse_rules import VALUES
+from teir.dtypes import data_type_of
+from teir.errors import refuse
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_LONGEST = {"f": 8, "c": 16}
+"""Bytes of the longest numbers that are computed with, by kind."""
+
+
+def as_values(values: Any, name: str = "values") -> Array:
+    """A vector of numbers that are computed with; integers and booleans become float64."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
+        refuse(VALUES, name, "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
+    data_type = data_type_of(array.dtype)
+    if data_type is None or data_type.is_index:
+        is_complex = array.dtype.kind == "c"
+        array = array.astype(np.complex128 if is_complex else np.float64)
+    return np.ascontiguousarray(array)
+
+
+def exact_values(values: Any) -> Array:
+    """As `as_values`, for values that are kept: long doubles are refused, not rounded."""
+    array = np.asarray(values)
+    refuse_long_numbers("values", array.dtype)
+    return as_values(array)
+
+
+def refuse_long_numbers(name: str, dtype: Any) -> None:
+    """Raises TeirError (TEIR675) for a type of numbers that would lose digits."""
+    if isinstance(dtype, np.dtype) and dtype.itemsize > _LONGEST.get(dtype.kind, dtype.itemsize):
+        expected = "numbers of at most 64 bits, twice that where they are complex"
+        refuse(VALUES, name, expected, f"dtype {dtype}")
