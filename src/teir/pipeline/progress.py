@@ -33,11 +33,16 @@ def _bar(title: str, shown: ExitStack) -> Advance:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    quiet = not console.is_terminal
-    bar = shown.enter_context(Progress(console=console, transient=True, disable=quiet))
+    if not console.is_terminal:
+        return _nothing
+    bar = shown.enter_context(Progress(console=console, transient=True))
     task = bar.add_task(title, total=None)
 
     def advance(done: int, of: int) -> None:
         bar.update(task, completed=done, total=of)
 
     return advance
+
+
+def _nothing(done: int, of: int) -> None:
+    """Older versions of rich end a bar that is not shown with an empty line."""
