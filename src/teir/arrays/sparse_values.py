@@ -12,8 +12,12 @@ from teir.errors import refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_LONGEST = {"f": 8, "c": 16}
-"""Bytes of the longest numbers that are computed with, by kind."""
+SHORT_NUMBERS = "numbers of at most 64 bits, twice that where they are complex"
+
+
+def is_long(dtype: np.dtype[Any]) -> bool:
+    """True for numbers that would lose digits."""
+    return dtype.itemsize > (16 if dtype.kind == "c" else 8)
 
 
 def as_values(values: Any, name: str = "values") -> Array:
@@ -37,6 +41,5 @@ def exact_values(values: Any) -> Array:
 
 def refuse_long_numbers(name: str, dtype: Any) -> None:
     """Raises TeirError (TEIR675) for a type of numbers that would lose digits."""
-    if isinstance(dtype, np.dtype) and dtype.itemsize > _LONGEST.get(dtype.kind, dtype.itemsize):
-        expected = "numbers of at most 64 bits, twice that where they are complex"
-        refuse(VALUES, name, expected, f"dtype {dtype}")
+    if isinstance(dtype, np.dtype) and dtype.kind in "fc" and is_long(dtype):
+        refuse(VALUES, name, SHORT_NUMBERS, f"dtype {dtype}")

@@ -10,6 +10,7 @@ import numpy as np
 from teir.arrays.adapters import ArrayView, Kind, view_array
 from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.pipeline.operand_types import OperandType
+from teir.pipeline.overlap import meet, span_of
 from teir.pipeline.problem import Problem
 
 PLAN_OPERANDS = Rule(
@@ -74,11 +75,9 @@ def require_planned(problem: Problem, types: Sequence[OperandType]) -> None:
 
 
 def require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
-    low, high = out.span_bytes
+    written = span_of(out)
     for place, view in enumerate(views):
-        begin, end = view.span_bytes
-        apart = view.address - out.address
-        if begin + apart < high and low < end + apart and _overlaps(view, out):
+        if meet(span_of(view), written) and _overlaps(view, out):
             refuse(
                 OUT_APART,
                 "out",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from teir.arrays.adapters import ArrayView, Kind, view_array
+from teir.arrays.adapters import Kind, view_array
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import is_sparse
-from teir.pipeline.overlap import Overlap, Span, checked_overlap, meet
+from teir.pipeline.overlap import Overlap, Span, checked_overlap, meet, span_of
 from teir.pipeline.sparse_operands import hold
 from teir.pipeline.sparse_run import flat_arrays
 
@@ -21,15 +21,10 @@ def read_apart(operands: Sequence[Any], out: Any, overlap: Any) -> tuple[Any, ..
     """
     if checked_overlap(overlap) is Overlap.REFUSE or out is None:
         return tuple(operands)
-    written = _span(view_array("out", out))
+    written = span_of(view_array("out", out))
     return tuple(
         _apart(f"operand {place}", operand, written) for place, operand in enumerate(operands)
     )
-
-
-def _span(view: ArrayView) -> Span:
-    low, high = view.span_bytes
-    return view.address + low, view.address + high
 
 
 def _apart(name: str, operand: Any, written: Span) -> Any:
@@ -39,9 +34,9 @@ def _apart(name: str, operand: Any, written: Span) -> Any:
     if is_sparse(operand):
         array = hold(name, operand).array
         assert isinstance(array, Sparse)
-        parts = [_span(view_array(name, part)) for part in flat_arrays(array)]
+        parts = [span_of(view_array(name, part)) for part in flat_arrays(array)]
         return array.frozen() if any(meet(written, part) for part in parts) else operand
     view = view_array(name, operand)
-    if view.kind is Kind.NUMBER or not meet(written, _span(view)):
+    if view.kind is Kind.NUMBER or not meet(written, span_of(view)):
         return operand
     return operand.clone() if view.array is None else view.array.copy(order="K")

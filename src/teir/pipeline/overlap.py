@@ -7,6 +7,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from teir.arrays.adapters import ArrayView
 from teir.arrays.operand import BoundOperand
 from teir.errors import Rule, refuse
 from teir.pipeline.operands import bytes_of
@@ -42,6 +43,12 @@ Span = tuple[int, int]
 def meet(one: Span, other: Span) -> bool:
     """True where spans share a byte."""
     return one[0] < other[1] and other[0] < one[1]
+
+
+def span_of(view: ArrayView) -> Span:
+    """The addresses that the elements of ``view`` lie between."""
+    low, high = view.span_bytes
+    return view.address + low, view.address + high
 
 
 def bound_apart(

@@ -12,6 +12,7 @@ from teir.arrays.adapters import view_array
 from teir.arrays.levels import Format, dense_format, parse_format
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import is_sparse, shape_of
+from teir.arrays.sparse_values import SHORT_NUMBERS, is_long
 from teir.dtypes import DataType, data_type_of
 from teir.errors import ArgumentPlace, Finding, TeirError, refuse
 from teir.expr.check import bind_shapes
@@ -184,9 +185,8 @@ def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
         return asked
     given = [_given_type(one) for one in held.values()]
     for name, one in zip(held, given, strict=True):
-        if one.itemsize > (16 if one.kind == "c" else 8):
-            expected = "numbers of at most 64 bits, twice that where they are complex"
-            refuse(SPARSE_TYPE, name, expected, f"dtype {one}", "dtype='float64' rounds them")
+        if is_long(one):
+            refuse(SPARSE_TYPE, name, SHORT_NUMBERS, f"dtype {one}", "dtype='float64' rounds them")
     found = data_type_of(np.result_type(*map(_value_type, given)))
     if found is None or found.is_index or all(dtype.kind in "biu" for dtype in given):
         return DataType.FP64

@@ -43,21 +43,16 @@ _RUNS_IN_L1 = 4
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
-    (source,), target = step.inputs, step.output
-
+    target = step.output
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
-    streams = _is_permutation(step) and is_streamed(step, machine)
-    blocks = shared_axis(step, machine.threads) if streams and is_shared else None
-    streams = streams and (blocks is not None or not is_shared)
-    hints = MemoryHints(streams=streams, prefetched=frozenset())
-
-    def leaf(tile: Roles) -> Body:
-        return emission.leaf(Operation.COPY, (source.name,), target.name, tile, hints=hints)
-
-    if streams and blocks is None:
-        return leaf(Roles(m=_ordered(step.axes, target)))
-    if blocks is not None:
-        return _streamed_blocks(emission, step, machine, blocks, leaf)
+    if _is_permutation(step) and is_streamed(step, machine):
+        leaf = _copying(emission, step, streams=True)
+        if not is_shared:
+            return leaf(Roles(m=_ordered(step.axes, target)))
+        blocks = shared_axis(step, machine.threads)
+        if blocks is not None:
+            return _streamed_blocks(emission, step, machine, blocks, leaf)
+    leaf = _copying(emission, step, streams=False)
     is_large = extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES
     if _is_permutation(step) and (is_large or _is_cells(step)):
         if not is_thin(step, machine):
@@ -67,6 +62,17 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     most = max(_SIDE, machine.l1_bytes // _SIDE_LINES_BYTES)
     side = 1 << (most.bit_length() - 1)
     return _emit_tiles(emission, step, machine, leaf, side, side)
+
+
+def _copying(emission: Emission, step: Step, *, streams: bool) -> Callable[[Roles], Body]:
+    """The invocation for a tile; ``streams`` writes past the caches."""
+    (source,), target = step.inputs, step.output
+    hints = MemoryHints(streams=streams, prefetched=frozenset())
+
+    def leaf(tile: Roles) -> Body:
+        return emission.leaf(Operation.COPY, (source.name,), target.name, tile, hints=hints)
+
+    return leaf
 
 
 def _streamed_blocks(

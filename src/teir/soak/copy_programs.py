@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from teir.dtypes import DataType
+from teir.target import LINE_BYTES
 
 GAP = 3
 """Elements between rows, so that a stride is no extent."""
@@ -63,6 +64,27 @@ def copied_cells(remainder: int, kind: DataType) -> str:
     )
     return f"""{head(in0=kind, out=kind)}{axes}
 primitive copy = Copy(in0 -> out; M=[{", ".join(extents)}], N=[])
+do_copy: copy
+"""
+
+
+def turned(remainder: int, kind: DataType, group: int) -> str:
+    """Rows of the output that lie in groups; the input is adjacent across all of them."""
+    w, m, r = kind.width, 3 + remainder, 1 + remainder * 5 % 14
+    return f"""{head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + GAP) * w}
+axis r = {r}: in0 {group * w}, out {(group * (m + GAP) + 1) * w}
+axis m = {m}: in0 {(group * r + GAP) * w}, out {w}
+primitive copy = Copy(in0 -> out; M=[r, g], N=[m])
+do_copy: copy
+"""
+
+
+def turned_whole(remainder: int, kind: DataType, columns: int) -> str:
+    """Panels of few columns, each adjacent along a depth of some lines and a remainder."""
+    w, k = kind.width, 2 * LINE_BYTES // kind.width + remainder
+    return f"""{head(in0=kind, out=kind)}axis n = {columns}: in0 {(k + GAP) * w}, out {w}
+axis k = {k}: in0 {w}, out {columns * w}
+primitive copy = Copy(in0 -> out; M=[n], N=[k])
 do_copy: copy
 """
 

@@ -13,8 +13,17 @@ from functools import partial
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.soak.copy_programs import GAP, brought, copied_cells, copied_rows, copied_runs, head
-from teir.target import ARRAY_START_BYTES, LINE_BYTES
+from teir.soak.copy_programs import (
+    GAP,
+    brought,
+    copied_cells,
+    copied_rows,
+    copied_runs,
+    head,
+    turned,
+    turned_whole,
+)
+from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
 _COMPLEX = (DataType.C64, DataType.C128)
@@ -72,9 +81,9 @@ def _all() -> Iterator[Special]:
         yield _special("many short axes", kind, copied_cells)
         yield _special("a copy of what is far", kind, brought)
         for group in (2, 4):
-            yield _special(f"rows turned in groups of {group}", kind, _turned, group)
+            yield _special(f"rows turned in groups of {group}", kind, turned, group)
         for width in (6, 11):
-            yield _special(f"{width} columns turned whole", kind, _turned_whole, width)
+            yield _special(f"{width} columns turned whole", kind, turned_whole, width)
         yield _special("products of a batch from zero", kind, _batch_from_zero)
         for reductions in (1, 2, 3):
             yield _special(
@@ -275,27 +284,6 @@ def _swept_by_rows(remainder: int, kind: DataType) -> str:
 axis k = {k}: in0 {(m + GAP) * w}, in1 {(m + 2 * GAP) * w}
 primitive sweep = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[k])
 do_sweep: sweep
-"""
-
-
-def _turned(remainder: int, kind: DataType, group: int) -> str:
-    """Rows of the output that lie in groups; the input is adjacent across all of them."""
-    w, m, r = kind.width, 3 + remainder, 1 + remainder * 5 % 14
-    return f"""{head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + GAP) * w}
-axis r = {r}: in0 {group * w}, out {(group * (m + GAP) + 1) * w}
-axis m = {m}: in0 {(group * r + GAP) * w}, out {w}
-primitive copy = Copy(in0 -> out; M=[r, g], N=[m])
-do_copy: copy
-"""
-
-
-def _turned_whole(remainder: int, kind: DataType, columns: int) -> str:
-    """Panels of few columns, each adjacent along a depth of some lines and a remainder."""
-    w, k = kind.width, 2 * LINE_BYTES // kind.width + remainder
-    return f"""{head(in0=kind, out=kind)}axis n = {columns}: in0 {(k + GAP) * w}, out {w}
-axis k = {k}: in0 {w}, out {columns * w}
-primitive copy = Copy(in0 -> out; M=[n], N=[k])
-do_copy: copy
 """
 
 
