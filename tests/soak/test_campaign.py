@@ -19,11 +19,13 @@ from teir.soak.draws import seeded
 from teir.soak.figures import figures_table, write_figures
 from teir.soak.gather import gather
 from teir.soak.kept import Kept
+from teir.soak.kernel_corpus import program_of_case
 from teir.soak.kernel_pages import press_one, pressed_cases
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.mutants import CHANGES, TEXT_CHANGES, draw_mutant, draw_text_mutant
 from teir.soak.programs import draw_program
 from teir.soak.running import host_variants
+from teir.soak.same_code import different_variants
 from teir.soak.soundness import examine_one
 from teir.soak.sparse_products import compare_product, pair_count
 
@@ -136,7 +138,9 @@ def test_kernels_between_inaccessible_pages() -> None:
     for item in range(0, len(pressed_cases()), 97):
         result = press_one(item, remainders=5)
         assert result["wrong"] == []
-        assert result["runs"] == 10 * len(host_variants())
+        programs = (program_of_case(pressed_cases()[item], number) for number in range(1, 6))
+        variants = [different_variants(program, host_variants()) for program in programs]
+        assert result["runs"] == 2 * sum(map(len, variants))
         kernels.update(result["kernels"])
     assert len(kernels) > 20
 

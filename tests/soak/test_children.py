@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from itertools import groupby
 from typing import Any
 
 from teir.soak.children import Died, Done, Failed, Hung, in_children
@@ -37,3 +38,18 @@ def test_every_item_has_one_outcome() -> None:
 
 def test_no_items_no_children() -> None:
     assert list(in_children(_work, [], jobs=3, seconds=1.0)) == []
+
+
+def _slow_first(item: int) -> dict[str, Any]:
+    if item == 0:
+        time.sleep(0.5)
+    return {"process": os.getpid()}
+
+
+def test_neighbours_are_done_by_one_child_and_the_last_ones_by_whoever_is_free() -> None:
+    outcomes = list(in_children(_slow_first, range(40), jobs=2, seconds=10.0))
+    done = sorted((o.item, o.result["process"]) for o in outcomes if isinstance(o, Done))
+    assert [item for item, _ in done] == list(range(40))
+    changes = [process for process, _ in groupby(process for _, process in done)]
+    assert len(changes) == 2
+    assert sum(process == done[0][1] for _, process in done) < 20

@@ -29,7 +29,7 @@ def test_keys_follow_the_texts_of_kernels_and_the_sources_that_run(
 ) -> None:
     before = press_key(0, 2), audit_key(0, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(content, "_kernel_digest", _other_digest)
+        patch.setattr(content, "kernel_digest", _other_digest)
         assert press_key(0, 2) != before[0]
         assert audit_key(0, 2) != before[1]
     monkeypatch.setattr(content, "_sources", lambda: "others")

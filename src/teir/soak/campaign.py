@@ -180,6 +180,7 @@ def _kernels(campaign: Campaign, say: Say) -> Figure:
     tally = gather("kernel families", work, items, campaign.jobs, say, SECONDS_PER_FAMILY, kept)
     title = f"kernels between inaccessible pages, 1 to {campaign.remainders} elements, both ends"
     sets = ", ".join(isa.value for isa in host_variants())
+    sets += ", once where two have the same code"
     remarks = (f"{len(tally.kernels):,} different kernels reached", f"each case with {sets}")
     return tally.figure(7, title, len(items), remarks)
 

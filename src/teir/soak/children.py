@@ -13,8 +13,12 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 Work = Callable[[int], dict[str, Any]]
@@ -61,9 +65,12 @@ def in_children(
 ) -> Iterator[Outcome]:
     """One outcome for each item, in any order; ``seconds`` is the limit for one item.
 
-    The items are dealt to ``jobs`` children; a child that dies is replaced.
+    Each of ``jobs`` children takes items that follow one another, since neighbours share code that
+    a child compiles once; one that has none left takes the last of those with most before them. A
+    child that dies is replaced.
     """
-    hands = [_Child(work, items[number::jobs], seconds) for number in range(jobs)]
+    spans = [deque(items[start:end]) for start, end in pairwise(_bounds(len(items), jobs))]
+    hands = [_Child(work, partial(_taken, spans, number), seconds) for number in range(jobs)]
     try:
         while any(hand.is_busy for hand in hands):
             readable = {hand.pipe: hand for hand in hands if hand.is_busy}
@@ -77,18 +84,33 @@ def in_children(
             hand.stop()
 
 
-class _Child:
-    """A forked child that works through a list of items, and its replacement when it dies."""
+def _bounds(count: int, parts: int) -> list[int]:
+    """Where ``parts`` spans of ``count`` items begin, and where the last one ends."""
+    return [count * number // parts for number in range(parts + 1)]
 
-    def __init__(self, work: Work, items: Sequence[int], seconds: float) -> None:
+
+def _taken(spans: Sequence[deque[int]], number: int) -> int | None:
+    """The next item of span ``number``, taken from it; of the longest where it has none left."""
+    if spans[number]:
+        return spans[number].popleft()
+    longest = max(spans, key=len)
+    return longest.pop() if longest else None
+
+
+class _Child:
+    """A forked child that is told one item after the other, and its replacement when it dies."""
+
+    def __init__(self, work: Work, take: Callable[[], int | None], seconds: float) -> None:
         self._work = work
-        self._items = list(items)
+        self._take = take
         self._seconds = seconds
         self._text = b""
         self.pipe = -1
+        self._orders = -1
         self._process = -1
+        self._item = -1
         self._since = time.monotonic()
-        self._start()
+        self._go_on()
 
     @property
     def is_busy(self) -> bool:
@@ -96,30 +118,31 @@ class _Child:
 
     def read(self) -> Iterator[Outcome]:
         piece = os.read(self.pipe, 1 << 16)
-        self._text += piece
-        *lines, self._text = self._text.split(b"\n")
-        for line in lines:
-            self._since = time.monotonic()
-            record = json.loads(line)
-            item = self._items.pop(0)
-            if "error" in record:
-                yield Failed(item=item, error=record["error"])
-            else:
-                yield Done(item=item, result=record["result"])
+        item = self._item
         if not piece:
             status = self._reap()
-            if self._items:
-                number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-                yield Died(item=self._items.pop(0), signal_number=number)
-            self._start()
+            number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+            self._go_on()
+            yield Died(item=item, signal_number=number)
+            return
+        self._text += piece
+        if not self._text.endswith(b"\n"):
+            return
+        record = json.loads(self._text)
+        self._text = b""
+        self._go_on()
+        if "error" in record:
+            yield Failed(item=item, error=record["error"])
+        else:
+            yield Done(item=item, result=record["result"])
 
     def stop_if_late(self) -> Iterator[Outcome]:
         if not self.is_busy or time.monotonic() - self._since < self._seconds:
             return
+        item = self._item
         self.stop()
-        if self._items:
-            yield Hung(item=self._items.pop(0), seconds=self._seconds)
-        self._start()
+        self._go_on()
+        yield Hung(item=item, seconds=self._seconds)
 
     def stop(self) -> None:
         if self.is_busy:
@@ -128,33 +151,51 @@ class _Child:
 
     def _reap(self) -> int:
         os.close(self.pipe)
+        os.close(self._orders)
         _, status = os.waitpid(self._process, 0)
-        self._process, self.pipe, self._text = -1, -1, b""
+        self._process, self.pipe, self._orders, self._text = -1, -1, -1, b""
         return status
 
-    def _start(self) -> None:
-        if not self._items:
+    def _go_on(self) -> None:
+        """Begin the next item; without one the child is stopped."""
+        item = self._take()
+        if item is None:
+            self.stop()
             return
-        self._since = time.monotonic()
-        self.pipe, end = os.pipe()
+        if not self.is_busy:
+            self._start()
+        self._item, self._since = item, time.monotonic()
+        with suppress(BrokenPipeError):  # of one that died between two items, `read` will tell
+            os.write(self._orders, b"%d\n" % item)
+
+    def _start(self) -> None:
+        self.pipe, results = os.pipe()
+        orders, self._orders = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         self._process = os.fork()
         if self._process == 0:
             os.close(self.pipe)
-            _work_through(self._work, self._items, end)
-        os.close(end)
+            os.close(self._orders)
+            _work_through(self._work, orders, results)
+        os.close(orders)
+        os.close(results)
 
 
-def _work_through(work: Work, items: Sequence[int], pipe: int) -> None:
-    """The child's life: one JSON line per item, then the end without any clean-up."""
+def _work_through(work: Work, orders: int, results: int) -> None:
+    """The child's life: one JSON line per item it is told, then the end without any clean-up."""
     faulthandler.disable()
-    for item in items:
-        try:
-            record: dict[str, Any] = {"result": work(item)}
-        except BaseException:
-            record = {"error": traceback.format_exc()}
-        line = json.dumps(record).encode() + b"\n"
-        while line:
-            line = line[os.write(pipe, line) :]
-    os._exit(0)
+    try:
+        for word in os.fdopen(orders, "rb", buffering=0):
+            line = json.dumps(_record(work, int(word))).encode() + b"\n"
+            while line:
+                line = line[os.write(results, line) :]
+    finally:
+        os._exit(0)
+
+
+def _record(work: Work, item: int) -> dict[str, Any]:
+    try:
+        return {"result": work(item)}
+    except BaseException:
+        return {"error": traceback.format_exc()}

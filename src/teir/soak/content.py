@@ -6,6 +6,7 @@ same numbers: a result of one is a result of the other.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -13,16 +14,15 @@ from pathlib import Path
 
 import teir
 from teir.backends.llvm.compile_ir import compiler_version
-from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.backends.llvm.nest import emit_nest
 from teir.ir.nodes import Program
 from teir.ir.printing import print_program
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.soak.kernel_corpus import AUDITED_ISAS, audit_cases, program_of_case
 from teir.soak.kernel_pages import Case, pressed_cases
 from teir.soak.running import host_variants
+from teir.soak.same_code import kernel_digest
 from teir.soak.walked_programs import Scatter, Walk
 from teir.target import Isa
 
@@ -37,7 +37,7 @@ _IN_TEXTS = (
 _RUNNING = (
     *("arrays/operand.py", "pipeline/executable.py", "soak/code_", "soak/kernel_corpus.py"),
     *("soak/kernel_pages.py", "soak/operands.py", "soak/pages.py", "soak/running.py"),
-    "soak/stored_images.py",
+    *("soak/same_code.py", "soak/stored_images.py"),
 )
 """Sources among those that make the operands, run, compare and audit."""
 
@@ -66,12 +66,7 @@ def _texts(programs: Iterable[Program], isas: Sequence[Isa]) -> Iterable[str]:
         for isa in isas:
             roots = lower(program, isa).roots
             yield f"{isa.value} {roots}"
-            yield from sorted(_kernel_digest(kernel, isa) for kernel in kernels_of(roots))
-
-
-@cache
-def _kernel_digest(kernel: Kernel, isa: Isa) -> str:
-    return _digest([emit_kernel(kernel, isa)])
+            yield from sorted(kernel_digest(kernel, isa) for kernel in kernels_of(roots))
 
 
 @cache
@@ -80,10 +75,23 @@ def _sources() -> str:
     package = Path(teir.__file__).parent
     paths = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
     return _digest(
-        f"{name}\n{path.read_text(encoding='utf-8')}"
+        f"{name}\n{_code(path.read_text(encoding='utf-8'))}"
         for name, path in sorted(paths.items())
         if name.startswith(_RUNNING) or not name.startswith(_IN_TEXTS)
     )
+
+
+def _code(source: str) -> str:
+    """What ``source`` does: without comments and docstrings, which decide nothing."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [one for one in node.body if not _is_text(one)]
+    return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _digest(texts: Iterable[str]) -> str:

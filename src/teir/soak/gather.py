@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, assert_never
 
 from teir.soak.children import Died, Done, Failed, Hung, Outcome, in_children
@@ -19,6 +20,9 @@ SECONDS_PER_ITEM = 60.0
 REPORT_EVERY_SECONDS = 10.0
 SHOWN = 20
 """At most so many wrong cases are kept per figure."""
+
+_KEY = "key"
+"""Where a result says under which key it is kept."""
 
 COUNTED = ("accepted", "ran", "race", "false_refusal", "skipped")
 """Keys of a result that are counted where they are true."""
@@ -71,31 +75,40 @@ def gather(
     name) and the keys of `COUNTED`.
     """
     tally = Tally()
-    keys: dict[int, str] = {} if kept is None else {item: kept.key(item) for item in items}
     known = {} if kept is None else kept.results()
-    for key in keys.values():
-        if key in known:
-            result, taken = known[key]
-            _count(tally, result)
-            tally.kept_seconds += taken
-    left = [item for item in items if keys.get(item) not in known]
+    if kept is not None:
+        work = partial(_unless_known, work=work, key=kept.key, known=frozenset(known))
     said = before = time.monotonic()
-    first = len(items) - len(left) + 1
-    for number, outcome in enumerate(in_children(work, left, jobs=jobs, seconds=seconds), first):
+    for number, outcome in enumerate(in_children(work, items, jobs=jobs, seconds=seconds), 1):
         for text in _mistakes(outcome):
             tally.counts["wrong"] += 1
             if len(tally.wrong) < SHOWN:
                 tally.wrong.append(text)
             say(f"{title}: {text}")
         if isinstance(outcome, Done):
-            _count(tally, outcome.result)
-            if kept is not None:
-                kept.add(keys[outcome.item], outcome.result, time.monotonic() - before)
+            key = outcome.result.pop(_KEY, None)
+            result, taken = known.get(key, (outcome.result, 0.0))
+            _count(tally, result)
+            tally.kept_seconds += taken
+            if kept is not None and key is not None and key not in known:
+                kept.add(key, result, time.monotonic() - before)
         before = time.monotonic()
         if time.monotonic() - said > REPORT_EVERY_SECONDS:
             said = time.monotonic()
             say(f"{title}: {number:,} of {len(items):,}, {tally.counts['wrong']} wrong")
     return tally
+
+
+def _unless_known(
+    item: int,
+    *,
+    work: Callable[[int], dict[str, Any]],
+    key: Callable[[int], str],
+    known: frozenset[str],
+) -> dict[str, Any]:
+    """The result of ``work`` and the item's key; the key alone where its result is known."""
+    name = key(item)
+    return {_KEY: name} if name in known else {**work(item), _KEY: name}
 
 
 def _count(tally: Tally, result: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from teir.lower.lower import lower
 from teir.soak.code_audit import audit
 from teir.soak.code_object import object_functions
 from teir.soak.kernel_pages import Case, case_program, kernel_cases
+from teir.soak.same_code import code_isa
 from teir.soak.walked_programs import Scatter, Walk, long_walks, walk_program, walks
 from teir.target import Isa
 
@@ -63,6 +64,9 @@ def program_of_case(case: Case | Walk | Scatter, remainder: int) -> Program:
 @cache
 def audit_kernel(kernel: Kernel, isa: Isa) -> tuple[str, ...]:
     """What is outside the allowed set in the leaf function of ``kernel``."""
+    same = code_isa(kernel, isa)
+    if same is not isa:
+        return audit_kernel(kernel, same)
     symbol = leaf_symbol(kernel, isa)
     data = compile_object(module_text([emit_kernel(kernel, isa)], isa), isa, (symbol,))
     functions = object_functions(data)

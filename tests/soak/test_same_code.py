@@ -1,0 +1,84 @@
+"""What runs once for two instruction sets is the same machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from teir.backends.llvm import compile_ir
+from teir.backends.llvm.compile_ir import Machine, compile_object, machine_for, module_text
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
+from teir.lower.calls import kernels_of
+from teir.lower.kernels import Kernel, TileProduct
+from teir.lower.lower import lower
+from teir.soak import same_code
+from teir.soak.kernel_corpus import audit_cases, program_of_case
+from teir.soak.same_code import code_isa, different_variants
+from teir.target import Isa
+
+ALL = (Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+PROGRAMS = [program_of_case(case, 24) for case in audit_cases()[::13]]
+KERNELS = {one for program in PROGRAMS for one in kernels_of(lower(program, Isa.AMX).roots)}
+
+
+def without_tiles(isa: Isa) -> Machine:
+    """The machine of `Isa.AMX`, of `Isa.AVX512` without tiles, as on a host that has them."""
+    machine = machine_for(Isa.AMX)
+    if isa is Isa.AMX:
+        return machine
+    features = (one for one in machine.features.split(",") if "amx-" not in one)
+    return replace(machine, features=",".join(features))
+
+
+@pytest.fixture
+def one_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(same_code, "machine_for", without_tiles)
+    monkeypatch.setattr(compile_ir, "machine_for", without_tiles)
+    same_code._differ_by_tiles_alone.cache_clear()
+    yield
+    same_code._differ_by_tiles_alone.cache_clear()
+
+
+def object_of(kernel: Kernel, isa: Isa) -> bytes:
+    text = emit_kernel(kernel, isa).replace(kernel_symbol(kernel, isa), "kernel")
+    return compile_object(module_text([text], isa), isa, ("kernel_node",))
+
+
+@pytest.mark.usefixtures("one_host")
+def test_kernels_of_one_code_have_one_object() -> None:
+    same = [one for one in KERNELS if code_isa(one, Isa.AMX) is Isa.AVX512]
+    assert len(same) > len(KERNELS) // 2
+    for kernel in sorted(same, key=str)[::7]:
+        assert object_of(kernel, Isa.AMX) == object_of(kernel, Isa.AVX512), kernel
+
+
+@pytest.mark.usefixtures("one_host")
+def test_programs_run_for_tiles_where_a_kernel_or_the_lowering_is_another() -> None:
+    once = different_variants(PROGRAMS[0], ALL)
+    assert once == (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+    apart = 0
+    for program in PROGRAMS:
+        kernels = {isa: kernels_of(lower(program, isa).roots) for isa in ALL[:2]}
+        differ = kernels[Isa.AMX] != kernels[Isa.AVX512] or any(
+            code_isa(one, Isa.AMX) is Isa.AMX for one in kernels[Isa.AMX]
+        )
+        apart += differ
+        assert (different_variants(program, ALL) == ALL) is differ
+    assert 0 < apart < len(PROGRAMS)
+
+
+@pytest.mark.usefixtures("one_host")
+def test_kernels_with_tiles_are_their_own() -> None:
+    """Their texts do not depend on the instruction set, but no other processor runs them."""
+    tiles = [one for one in KERNELS if "tilezero" in emit_kernel(one, Isa.AMX)]
+    assert tiles
+    assert all(isinstance(one, TileProduct) for one in tiles)
+    assert all(code_isa(one, Isa.AMX) is Isa.AMX for one in tiles)
+
+
+def test_nothing_is_left_out_where_the_machines_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_code, "_differ_by_tiles_alone", lambda: False)
+    assert all(different_variants(program, ALL) == ALL for program in PROGRAMS)
+    assert different_variants(PROGRAMS[0], ALL[1:]) == ALL[1:]
