@@ -34,9 +34,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     usual = sparse_einsum.stages_of
 
-    def stages_of(problem: Any, held: Any) -> Any:
+    def stages_of(problem: Any, held: Any, room: Any) -> Any:
         found.append(str(problem.assignment))
-        return usual(problem, held)
+        return usual(problem, held, room)
 
     monkeypatch.setattr(sparse_einsum, "stages_of", stages_of)
     return found

@@ -21,6 +21,7 @@ from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.call_checks import view_out
 from teir.pipeline.determinism import checked_determinism
+from teir.pipeline.memory import checked_limit
 from teir.pipeline.operand_types import (
     OperandType,
     asked_type,
@@ -88,7 +89,7 @@ def einsum(
 
     Index notation ``einsum("A[i,l] = B[i,j] * C[j,l] - D[i,l]", b, c, d)``, sparse operands (see
     `teir.Sparse`) and sparse results (``out_levels="ds"``) are described in docs/sparse.md; they
-    take ``out``, ``overlap``, ``dtype``, ``threads`` and ``tune``.
+    take ``out``, ``overlap``, ``dtype``, ``threads``, ``tune`` and ``memory_limit``.
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
@@ -114,7 +115,9 @@ def einsum(
             signature = tuple(key)
             plan = kept.plans.get(signature)
             if plan is None and is_index_notation(subscripts):
-                return _sparse(subscripts, operands, out, None, None, None, False, deterministic)
+                return _sparse(
+                    subscripts, operands, out, None, None, None, False, deterministic, None
+                )
             if plan is None:
                 plan, views = first_plan(parse_expression(subscripts), operands)
                 kept.keep(signature, plan)
@@ -131,8 +134,8 @@ def einsum(
             return plan.call_planned(operands, out)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and tune is False and type(subscripts) is str:
-        usual = _usual(optimize, memory_limit, deterministic)
-        if all(usual.values()) and (threads is None or type(threads) is int):
+        usual = all(_usual(optimize, deterministic).values()) and memory_limit is None
+        if usual and (threads is None or type(threads) is int):
             result = sparse_calls().run(
                 (subscripts, threads, out_levels, deterministic), operands, out
             )
@@ -140,8 +143,11 @@ def einsum(
                 return result
     tune = checked_tune(tune)
     if takes_sparse(subscripts, operands, out_levels):
-        require_usual(_usual(optimize, memory_limit, deterministic))
-        return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune, deterministic)
+        require_usual(_usual(optimize, deterministic))
+        limit = checked_limit(memory_limit)
+        return _sparse(
+            subscripts, operands, out, out_levels, dtype, threads, tune, deterministic, limit
+        )
     parsed, arrays = _parse(subscripts, operands)
     wishes = Wishes(
         dtype=dtype,
@@ -202,7 +208,8 @@ def plan(
     """
     tune = checked_tune(tune)
     if takes_sparse(subscripts, shapes_or_arrays, out_levels):
-        require_usual(_usual(optimize, memory_limit, deterministic))
+        require_usual(_usual(optimize, deterministic))
+        limit = checked_limit(memory_limit)
         text, given = _sparse_parsed(subscripts, shapes_or_arrays)
         return sparse_plan(
             text,
@@ -212,6 +219,7 @@ def plan(
             threads=threads,
             tune=tune,
             deterministic=checked_determinism(deterministic),
+            memory_limit=limit,
         )
     is_usual = dtype is None and threads is None and memory_limit is None and not tune
     is_usual = is_usual and deterministic == "runs" and type(optimize) is str and optimize == "auto"
@@ -253,6 +261,7 @@ def _sparse(
     threads: int | None,
     tune: bool,
     deterministic: str,
+    memory_limit: int | None,
 ) -> Any:
     text, given = _sparse_parsed(subscripts, operands)
     asked = subscripts if type(subscripts) is str else None
@@ -266,6 +275,7 @@ def _sparse(
         threads=threads,
         tune=tune,
         deterministic=checked_determinism(deterministic),
+        memory_limit=memory_limit,
     )
 
 
@@ -278,10 +288,9 @@ def _sparse_parsed(
     return _parse(subscripts, operands)
 
 
-def _usual(optimize: Any, memory_limit: int | None, deterministic: str) -> dict[str, bool]:
+def _usual(optimize: Any, deterministic: str) -> dict[str, bool]:
     return {
         "optimize": isinstance(optimize, (str, bool)),
-        "memory_limit": memory_limit is None,
         "deterministic": deterministic in ("runs", "threads"),
     }
 

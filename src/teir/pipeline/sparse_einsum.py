@@ -19,6 +19,7 @@ from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps
 from teir.pipeline.sparse_stages import stages_of
@@ -47,9 +48,10 @@ def sparse_einsum(
     threads: int | None,
     tune: bool,
     deterministic: Determinism,
+    memory_limit: int | None = None,
 ) -> Any:
     """The result; the call is known by the text ``asked`` from then on. Raises TeirError."""
-    is_known = asked is not None and dtype is None
+    is_known = asked is not None and dtype is None and memory_limit is None
 
     def computed(given: Sequence[Any], target: Any) -> Any:
         key = (asked, threads, out_levels, deterministic.value)
@@ -59,7 +61,8 @@ def sparse_einsum(
             if result is not NotImplemented:
                 return result
         assignment = _assignment(subscripts, given)
-        held = hold_all(assignment, given)
+        room = None if memory_limit is None else Room(memory_limit, target is not None)
+        held = hold_all(assignment, given, room)
         problem = sparse_problem(
             assignment,
             held,
@@ -67,10 +70,11 @@ def sparse_einsum(
             dtype=dtype,
             threads=threads,
             deterministic=deterministic,
+            memory_limit=memory_limit,
         )
         if tune:
-            tune_sparse(problem, held)
-        *_, stage = stages_of(problem, held)
+            tune_sparse(problem, held, room)
+        *_, stage = stages_of(problem, held, room)
         result = run_steps(stage.problem, held, stage.steps, target)
         if is_known and stage.problem is problem:
             sparse_calls().keep(key, given, call_of(problem, given, held, stage.steps))
@@ -93,6 +97,7 @@ def sparse_plan(
     threads: int | None,
     tune: bool,
     deterministic: Determinism,
+    memory_limit: int | None = None,
 ) -> SparsePlan:
     """The plan; shapes stand for dense arrays of ``dtype``, float64 by default."""
     kind = np.float64 if dtype is None else dtype
@@ -102,18 +107,18 @@ def sparse_plan(
     ]
     assignment = _assignment(subscripts, operands)
     if tune:
-        held = hold_all(assignment, operands)
-        tune_sparse(
-            sparse_problem(
-                assignment,
-                held,
-                out_levels=out_levels,
-                dtype=dtype,
-                threads=threads,
-                deterministic=deterministic,
-            ),
+        room = None if memory_limit is None else Room(memory_limit)
+        held = hold_all(assignment, operands, room)
+        problem = sparse_problem(
+            assignment,
             held,
+            out_levels=out_levels,
+            dtype=dtype,
+            threads=threads,
+            deterministic=deterministic,
+            memory_limit=memory_limit,
         )
+        tune_sparse(problem, held, room)
     return plan_sparse(
         assignment,
         operands,
@@ -121,6 +126,7 @@ def sparse_plan(
         dtype=dtype,
         threads=threads,
         deterministic=deterministic,
+        memory_limit=memory_limit,
     )
 
 

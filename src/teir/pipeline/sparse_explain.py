@@ -36,6 +36,8 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     dtype = problem.result_type.numpy_dtype()
     out = f"{dtype} of shape {plan.shape}, levels {problem.output_format}"
     lines.append(f"  {assignment.output.tensor}: {out}")
+    if problem.memory_limit is not None:
+        lines.append(f"  memory limit: {problem.memory_limit:,} bytes")
     if plan.pattern is not None and problem.output_format.is_sparse:
         lines.append(f"  pattern: {_pattern(plan.pattern)}")
     notes = dict.fromkeys(note for outline in plan.outlines for note in outline.notes)
@@ -125,7 +127,8 @@ def _lines(
     if isinstance(chosen.executable, Executable):
         threads = chosen.executable.threads
         isa = chosen.executable.isa.value
-        lines.append(f"  computed by: native code ({isa}), {threads} thread(s)")
+        scratch = f"{chosen.scratch_bytes:,} bytes of scratch"
+        lines.append(f"  computed by: native code ({isa}), {threads} thread(s), {scratch}")
     else:
         lines.append(f"  computed by: the evaluator, slowly: {chosen.refusal}")
     if measured and not frontier.rows:

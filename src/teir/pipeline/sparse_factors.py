@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from teir.arrays.sparse import Sparse
@@ -32,3 +33,13 @@ class Factor:
     def with_array(self, array: Sparse | Array, *notes: Conversion) -> Factor:
         held = replace(self.held, array=array, notes=(*self.held.notes, *notes))
         return replace(self, held=held)
+
+    def with_copy(self, most_bytes: int, make: Callable[[], Array]) -> Factor:
+        """With the array ``make`` makes, which takes so much. Raises TeirError (TEIR643)."""
+        room = self.held.room
+        if room is not None:
+            room.require(most_bytes, f"a copy of {self.held.name}")
+        made = make()
+        if room is not None:
+            room.take(made)
+        return self.with_array(made)

@@ -142,7 +142,7 @@ def _groups(order: tuple[str, ...], runs: Sequence[tuple[str, ...]]) -> tuple[tu
 def _joined(one: Held, factor: _Factor, groups: Sequence[tuple[str, ...]]) -> Held:
     sizes = tuple(map(len, groups))
     make = partial(joined_levels, factor.array, sizes)
-    made, note = kept(one.source, f"joined {sizes}", "levels", make)
+    made, note = kept(one.source, f"joined {sizes}", "levels", make, one.room)
     return replace(one, array=made, notes=(*one.notes, note))
 
 

@@ -24,6 +24,7 @@ from teir.arrays.sparse_storage import position_count
 from teir.backends.llvm.fingerprint import fingerprint
 from teir.backends.llvm.index_check import index_check
 from teir.pipeline.executable import default_isa
+from teir.pipeline.sparse_room import Room, conversion_bytes
 from teir.runtime.runtime import current
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,6 +45,8 @@ class Held:
     source: Any
     is_torch: bool
     notes: tuple[Conversion, ...] = ()
+    room: Room | None = None
+    """What copies of it may take; None where there is no limit."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +61,7 @@ class Conversion:
     seconds: float
 
 
-def hold(name: str, value: Any) -> Held:
+def hold(name: str, value: Any, room: Room | None = None) -> Held:
     """``value`` as levels or as a dense array. Raises TeirError with the offending position."""
     is_torch = type(value).__module__.split(".")[0] == "torch"
     if not is_sparse(value):
@@ -66,13 +69,13 @@ def hold(name: str, value: Any) -> Held:
         array = view.array
         if array is None:
             array = torch_values(value)
-        return Held(name=name, array=array, source=value, is_torch=is_torch)
+        return Held(name=name, array=array, source=value, is_torch=is_torch, room=room)
     made = _shared(name, value)
     if made is not None:
-        return Held(name=name, array=made, source=value, is_torch=is_torch)
+        return Held(name=name, array=made, source=value, is_torch=is_torch, room=room)
     kind = type(value).__name__
-    made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True))
-    return Held(name=name, array=made, source=value, is_torch=is_torch, notes=(note,))
+    made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True), room)
+    return Held(name=name, array=made, source=value, is_torch=is_torch, notes=(note,), room=room)
 
 
 def _shared(name: str, value: Any) -> Sparse | None:
@@ -147,9 +150,12 @@ class _Conversions:
 
 
 def kept(
-    source: Any, purpose: str, kind: str, make: Callable[[], Sparse]
+    source: Any, purpose: str, kind: str, make: Callable[[], Sparse], room: Room | None = None
 ) -> tuple[Sparse, Conversion]:
-    """What ``make`` makes of ``source`` for ``purpose``, kept until ``source`` changes or dies."""
+    """What ``make`` makes of ``source`` for ``purpose``, kept until ``source`` changes or dies.
+
+    Raises TeirError (TEIR643) where there is no ``room`` for it.
+    """
     cache = current().once("sparse conversions", _Conversions)
     key = (id(source), purpose)
     version = version_of(source)
@@ -160,10 +166,16 @@ def kept(
         and known.version == version
         and known.source() is source
     ):
+        if room is not None:
+            room.take(known.made)
         return known.made, known.note
+    if room is not None:
+        room.require(conversion_bytes(source), f"a copy of an operand ({kind} {purpose})")
     started = time.perf_counter()
     made = make()
     seconds = time.perf_counter() - started
+    if room is not None:
+        room.take(made)
     target = f"{made.format}, {made.nnz:,} values"
     note = Conversion(text=f"{kind} {purpose} as {target}", seconds=seconds)
     if version is not None:

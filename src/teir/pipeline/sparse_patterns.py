@@ -91,8 +91,13 @@ def _product(one: Factor, other: Factor) -> Factor:
     left, right = one.stored, other.stored
     assert left is not None
     assert right is not None
+    room = one.held.room
+    if room is not None:
+        room.require(left.values.nbytes, f"the values of {one.held.name} and {other.held.name}")
     started = time.perf_counter()
     made = replace(left, values=left.values * right.values)
+    if room is not None:
+        room.take(made.values)
     seconds = time.perf_counter() - started
     text = f"{one.held.name} and {other.held.name} store the same positions: values multiplied"
     return one.with_array(made, *other.held.notes, Conversion(text=text, seconds=seconds))

@@ -21,6 +21,7 @@ from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
 from teir.pipeline.sparse_rings import ring_of
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
 from teir.pipeline.sparse_schedule import Scheduled
 from teir.pipeline.sparse_stages import Stage, stages_of
@@ -91,11 +92,13 @@ class SparsePlan(ProcessBound):
         result = self.calls.run(None, operands, out)
         if result is not NotImplemented:
             return result
-        held = hold_all(self.problem.assignment, operands)
+        limit = self.problem.memory_limit
+        room = None if limit is None else Room(limit, out is not None)
+        held = hold_all(self.problem.assignment, operands, room)
         require_planned(self.problem, held)
-        *_, stage = stages_of(self.problem, held)
+        *_, stage = stages_of(self.problem, held, room)
         result = run_steps(stage.problem, held, stage.steps, out)
-        if stage.problem is self.problem:
+        if stage.problem is self.problem and limit is None:
             self.calls.keep(None, operands, call_of(self.problem, operands, held, stage.steps))
         return result
 
@@ -130,9 +133,11 @@ def plan_sparse(
     dtype: Any,
     threads: int | None,
     deterministic: Determinism,
+    memory_limit: int | None = None,
 ) -> SparsePlan:
     """The plan for operands like these. Raises TeirError."""
-    held = hold_all(assignment, operands)
+    room = None if memory_limit is None else Room(memory_limit)
+    held = hold_all(assignment, operands, room)
     problem = sparse_problem(
         assignment,
         held,
@@ -140,8 +145,9 @@ def plan_sparse(
         dtype=dtype,
         threads=threads,
         deterministic=deterministic,
+        memory_limit=memory_limit,
     )
-    *temporaries, last = stages_of(problem, held)
+    *temporaries, last = stages_of(problem, held, room)
     outlines = [_temporary(stage) for stage in temporaries]
     outlines += [_outline(last.problem, step) for step in last.steps]
     live = [step for step in last.steps if step.scheduled is not None]
@@ -166,6 +172,7 @@ def _outline(problem: SparseProblem, step: Step) -> Outline:
         notes=tuple(note for term, _ in step.terms for note in term.notes),
         scheduled=step.scheduled,
         is_ring=not problem.has_sparse_result
+        and problem.memory_limit is None
         and ring_of(step.terms[0][0], problem.computed_type) is not None,
     )
 

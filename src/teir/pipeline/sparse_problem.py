@@ -24,6 +24,7 @@ from teir.pipeline.determinism import Determinism
 from teir.pipeline.executable import thread_count
 from teir.pipeline.operand_types import asked_type
 from teir.pipeline.sparse_operands import Held, hold
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import OUT_LEVELS, SPARSE_OPERANDS, SPARSE_TYPE
 
 _COMPUTED = {
@@ -48,6 +49,8 @@ class SparseProblem:
     result_type: DataType
     threads: int
     deterministic: Determinism
+    memory_limit: int | None = None
+    """Bytes a call may allocate."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,6 +70,7 @@ def sparse_problem(
     dtype: Any,
     threads: int | None,
     deterministic: Determinism = Determinism.RUNS,
+    memory_limit: int | None = None,
 ) -> SparseProblem:
     """The problem these operands state. Raises TeirError."""
     rank = len(assignment.output.indices)
@@ -82,11 +86,14 @@ def sparse_problem(
         result_type=result_type,
         threads=thread_count(threads),
         deterministic=deterministic,
+        memory_limit=memory_limit,
     )
 
 
-def hold_all(assignment: Assignment, operands: Sequence[Any]) -> dict[str, Held]:
-    """Every operand by the name of its tensor. Raises TeirError."""
+def hold_all(
+    assignment: Assignment, operands: Sequence[Any], room: Room | None = None
+) -> dict[str, Held]:
+    """Every operand by the name of its tensor, copies within the room. Raises TeirError."""
     names = tuple(assignment.inputs)
     if len(names) != len(operands):
         plural = "" if len(names) == 1 else "s"
@@ -98,7 +105,7 @@ def hold_all(assignment: Assignment, operands: Sequence[Any]) -> dict[str, Held]
     held: dict[str, Held] = {}
     for name, value in zip(names, operands, strict=True):
         try:
-            held[name] = hold(name, value)
+            held[name] = hold(name, value, room)
         except TeirError as error:
             findings += error.findings
     if findings:

@@ -20,7 +20,8 @@ SPARSE_OUT = Rule(
 )
 SPARSE_KEYWORDS = Rule(
     code="TEIR687",
-    sentence="Sparse products and index notation take out, dtype, threads, tune and out_levels.",
+    sentence="Sparse products and index notation take out, dtype, threads, tune, memory_limit, "
+    "deterministic and out_levels, and no optimize.",
     source=_SOURCE,
 )
 SPARSE_OPERANDS = Rule(

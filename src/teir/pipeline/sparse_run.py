@@ -23,10 +23,12 @@ from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_memory import spare_bytes
 from teir.pipeline.sparse_numbers import in_type, multiply_by
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_rings import ring_of
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
@@ -63,8 +65,13 @@ class Step:
         return tuple(factor for term, _ in self.terms for factor in term.factors)
 
 
-def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
-    """All products with their schedules: rows of a sparse result together, else one by one."""
+def steps_of(
+    problem: SparseProblem, held: Mapping[str, Held], room: Room | None = None
+) -> list[Step]:
+    """All products with their schedules: rows of a sparse result together, else one by one.
+
+    Raises TeirError (TEIR643) where there is no ``room`` for them.
+    """
     assignment = problem.assignment
     terms = []
     for product in assignment.products:
@@ -74,6 +81,7 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
         )
         terms.append((term, product.coefficient))
     live = [pair for pair in terms if not _is_empty(pair[0])]
+    spare = None if room is None else spare_bytes(problem, live, room)
     name = assignment.text or str(assignment)
     alone = shared_factor(live[0][0]) if problem.has_sparse_result and len(live) == 1 else None
     if problem.has_sparse_result and live and alone is None:
@@ -82,6 +90,7 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
         numbered = [(term, None if one == 1 else scales.index(one)) for term, one in live]
         rows = scheduled_rows(numbered, problem.computed_type, index_type, problem.threads, name)
         if rows is not None:
+            _require_scratch(problem, rows, spare, room)
             return [Step(terms=tuple(live), scheduled=rows, scales=scales)]
     made = []
     for number, (term, coefficient) in enumerate(terms):
@@ -98,10 +107,22 @@ def steps_of(problem: SparseProblem, held: Mapping[str, Held]) -> list[Step]:
                 title,
                 shares,
                 problem.deterministic,
+                spare,
             )
+            _require_scratch(problem, chosen, spare, room)
         pair = (term, coefficient)
         made.append(Step(terms=(pair,), scheduled=chosen, coefficient=coefficient))
     return made
+
+
+def _require_scratch(
+    problem: SparseProblem, chosen: Scheduled, spare: int | None, room: Room | None
+) -> None:
+    """Raises TeirError (TEIR643) where the scratch of a program does not fit beside the rest."""
+    if room is None or spare is None:
+        return
+    rest = room.left_bytes - spare
+    room.require(rest + chosen.scratch_bytes, f"{problem.assignment.output} and its temporaries")
 
 
 def _index_type(terms: Sequence[Term]) -> DataType:
@@ -143,11 +164,15 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
     compute = problem.computed_type.numpy_dtype()
     shape = problem.shape
     total: Array | None = None
+    term: Array | None = None
     for step in steps:
         if step.scheduled is None:
             continue
-        is_direct = total is None and out is not None and out.dtype == compute
-        result = out if is_direct and out is not None else np.empty(shape, compute)
+        if total is None:
+            is_direct = out is not None and out.dtype == compute
+            result = out if is_direct and out is not None else np.empty(shape, compute)
+        else:
+            result = term = np.empty(shape, compute) if term is None else term
         _run_term(problem, step, step.scheduled, result.reshape(-1))
         total = _added(total, result, step.coefficient)
     return np.zeros(shape, compute) if total is None else total
@@ -164,7 +189,8 @@ def _added(total: Array | None, term: Array, coefficient: Number) -> Array:
 
 def _run_term(problem: SparseProblem, step: Step, chosen: Scheduled, result: Array) -> None:
     """One product of a dense sum, written into ``result``."""
-    ring = ring_of(step.terms[0][0], problem.computed_type)
+    is_bounded = problem.memory_limit is not None
+    ring = None if is_bounded else ring_of(step.terms[0][0], problem.computed_type)
     sums = None if ring is None else ring.sums(problem.threads)
     if sums is None:
         _execute(step, chosen, [result])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -22,12 +23,13 @@ from teir.pipeline.executable import (
     compile_for,
     compile_program,
 )
+from teir.pipeline.memory import scratch_bytes
 from teir.pipeline.sparse_records import SparseKey, SparseRecord, sparse_key, sparse_records
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
 from teir.search.sparse.cleared_rows import with_cleared_rows
 from teir.search.sparse.cost import FIBRE
-from teir.search.sparse.graph import IterationGraph, linear
+from teir.search.sparse.graph import IterationGraph, branches, linear
 from teir.search.sparse.predicted import Problem
 from teir.search.sparse.ranked import ranked
 from teir.search.sparse.row_program import SumTerm, row_program
@@ -37,6 +39,8 @@ from teir.search.sparse.workspace import workspace_graph
 from teir.target import host_target
 
 _MOST_COMPILED = 512
+_LEAST = 8
+"""Schedules with the smallest temporaries that are tried last, where memory is bounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,10 @@ class Scheduled:
     """What the schedules were ranked for; None where there is one only."""
     deterministic: Determinism = Determinism.RUNS
     """Whether the program may depend on the number of threads."""
+    scratch_bytes: int = 0
+    """What the program allocates besides, on all its threads."""
+    most_scratch_bytes: int | None = None
+    """What it may allocate; the fastest schedule by prediction that does with it was chosen."""
 
 
 def scheduled(
@@ -70,21 +78,23 @@ def scheduled(
     name: str,
     shares: str | None = None,
     deterministic: Determinism = Determinism.RUNS,
+    most_scratch_bytes: int | None = None,
 ) -> Scheduled:
     """The schedule of ``term``, compiled; kept by statement, types, extents and size class.
 
-    ``shares`` names an input whose index arrays are those of a sparse result too.
+    ``shares`` names an input whose index arrays are those of a sparse result too. Where none does
+    with ``most_scratch_bytes``, it is the one that needs least.
     """
     types = (data_type, index_type)
     problem = sparse_key(term.statement, term.extents, fibre_lengths(term), types, threads)
     record = sparse_records().find(problem)
     sizes = tuple(term.extents.items())
     wish = None if record is None else record.schedule
-    key = (term.statement, sizes, problem, name, shares, wish, deterministic)
+    key = (term.statement, sizes, problem, name, shares, wish, deterministic, most_scratch_bytes)
     made = current().once("sparse schedules", dict[object, Scheduled])
     known = made.get(key)
     if known is None:
-        known = _scheduled(term, problem, record, name, shares, deterministic)
+        known = _scheduled(term, problem, record, name, shares, deterministic, most_scratch_bytes)
         while len(made) >= _MOST_COMPILED:
             made.pop(next(iter(made)), None)
         made[key] = known
@@ -121,22 +131,56 @@ def _scheduled(
     name: str,
     shares: str | None,
     deterministic: Determinism,
+    most_scratch_bytes: int | None,
 ) -> Scheduled:
     data_type = DataType(problem.data_type)
     facts = _facts(problem, deterministic)
     graphs = _graphs(term, data_type, facts)
     wanted = None if record is None else record.schedule
     graph = next((one for one in graphs if str(one) == wanted), graphs[0])
+
+    def compiled(one: IterationGraph) -> Scheduled:
+        program = _program(term, one, problem, name, shares, deterministic)
+        return _compiled(program, problem.threads)
+
+    made = compiled(graph)
+    if most_scratch_bytes is not None and made.scratch_bytes > most_scratch_bytes:
+        room = term, data_type.width, most_scratch_bytes
+        graph, made = _within(room, graphs, compiled)
     return replace(
-        _compiled(_program(term, graph, problem, name, shares, deterministic), problem.threads),
+        made,
         graph=graph,
         choices=len(graphs),
         problem=problem if len(graphs) > 1 else None,
         record=record if str(graph) == wanted else None,
         shares=shares,
         deterministic=deterministic,
+        most_scratch_bytes=most_scratch_bytes,
         ranking=_ranking(term, data_type, facts) if len(graphs) > 1 else None,
     )
+
+
+def _within(
+    room: tuple[Term, int, int],
+    graphs: Sequence[IterationGraph],
+    compiled: Callable[[IterationGraph], Scheduled],
+) -> tuple[IterationGraph, Scheduled]:
+    """The first schedule whose scratch fits; where none does the one that needs least."""
+    term, width, most_bytes = room
+
+    def temporaries(graph: IterationGraph) -> int:
+        found = (branch.temporary.indices for branch in branches(graph.root))
+        return width * sum(prod(term.extents[index] for index in one) for one in found if one)
+
+    needs = {graph: temporaries(graph) for graph in graphs}
+    tried: list[tuple[IterationGraph, Scheduled]] = []
+    least = sorted(graphs, key=lambda graph: needs[graph])[:_LEAST]
+    for graph in [*(one for one in graphs if needs[one] <= most_bytes), *least]:
+        made = compiled(graph)
+        if made.scratch_bytes <= most_bytes:
+            return graph, made
+        tried.append((graph, made))
+    return min(tried, key=lambda pair: pair[1].scratch_bytes)
 
 
 def alternatives(
@@ -149,9 +193,10 @@ def alternatives(
             continue
         name = chosen.executable.program.name
         program = _program(term, graph, problem, name, chosen.shares, chosen.deterministic)
-        executable = _compiled(program, problem.threads).executable
-        if isinstance(executable, Executable):
-            yield graph, executable
+        other = _compiled(program, problem.threads)
+        is_large = other.scratch_bytes > (chosen.most_scratch_bytes or other.scratch_bytes)
+        if isinstance(other.executable, Executable) and not is_large:
+            yield graph, other.executable
 
 
 def _program(
@@ -200,7 +245,8 @@ def _compiled(program: Program, threads: int) -> Scheduled:
         evaluator = compile_for(program, backend="reference", threads=threads)
         why = error.findings[0].rule.sentence
         return Scheduled(graph=None, executable=evaluator, choices=1, refusal=why)
-    return Scheduled(graph=None, executable=native, choices=1, refusal=None)
+    scratch = scratch_bytes(native.kernel_program, native.threads)
+    return Scheduled(graph=None, executable=native, choices=1, refusal=None, scratch_bytes=scratch)
 
 
 def _graphs(term: Term, data_type: DataType, facts: Facts) -> tuple[IterationGraph, ...]:

@@ -17,6 +17,7 @@ from teir.pipeline.sparse_joined import with_joined_indices
 from teir.pipeline.sparse_operands import Held, kept
 from teir.pipeline.sparse_pairs import Pair, next_pair
 from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_run import Step, run_sparse, steps_of
 
 
@@ -28,8 +29,13 @@ class Stage:
     steps: tuple[Step, ...]
 
 
-def stages_of(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Stage, ...]:
-    """The assignment with its schedules, behind the temporaries it reads, which are computed."""
+def stages_of(
+    problem: SparseProblem, held: Mapping[str, Held], room: Room | None = None
+) -> tuple[Stage, ...]:
+    """The assignment with its schedules, behind the temporaries it reads, which are computed.
+
+    Raises TeirError (TEIR643) before the stage that there is no ``room`` for.
+    """
     stages: list[Stage] = []
     if problem.has_sparse_result:
         held = {name: _without_blocks(one) for name, one in held.items()}
@@ -38,12 +44,14 @@ def stages_of(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Stage, 
         product, pair = found
         name = _new_name({problem.assignment.output.tensor, *held})
         temporary = Access(tensor=name, indices=pair.indices)
-        stage = _stage(_pair_problem(problem, pair, temporary), held)
+        stage = _stage(_pair_problem(problem, pair, temporary), held, room)
         stages.append(stage)
         made = run_sparse(stage.problem, stage.steps)
-        held = {**held, name: Held(name=name, array=made, source=made, is_torch=False)}
+        if room is not None:
+            room.take(made)
+        held = {**held, name: Held(name=name, array=made, source=made, is_torch=False, room=room)}
         problem = _without(problem, product, pair, temporary)
-    return *stages, _stage(problem, held)
+    return *stages, _stage(problem, held, room)
 
 
 def _without_blocks(one: Held) -> Held:
@@ -51,13 +59,13 @@ def _without_blocks(one: Held) -> Held:
     array = one.array
     if not isinstance(array, Sparse) or array.blocks is None:
         return one
-    made, note = kept(one.source, "without blocks", "BSR", array.converted)
+    made, note = kept(one.source, "without blocks", "BSR", array.converted, one.room)
     return replace(one, array=made, notes=(*one.notes, note))
 
 
-def _stage(problem: SparseProblem, held: Mapping[str, Held]) -> Stage:
+def _stage(problem: SparseProblem, held: Mapping[str, Held], room: Room | None) -> Stage:
     used = {name: held[name] for name in problem.assignment.inputs}
-    return Stage(problem=problem, steps=tuple(steps_of(problem, used)))
+    return Stage(problem=problem, steps=tuple(steps_of(problem, used, room)))
 
 
 def _first_pair(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[Product, Pair] | None:

@@ -95,10 +95,11 @@ def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
         names = tuple(index for n, index in enumerate(indices) if n not in spread)
         access = replace(factor.access, indices=tuple(dict.fromkeys(names)), columns=())
         pick = partial(diagonal_of, array, indices, spread)
-        made, note = kept(factor.held.source, f"diagonal {indices} {spread}", "sparse", pick)
+        one, purpose = factor.held, f"diagonal {indices} {spread}"
+        made, note = kept(one.source, purpose, "sparse", pick, one.room)
         return replace(factor, access=access).with_array(made, note)
     for n in reversed(spread):
-        array = array.take(0, axis=n)
+        array = np.moveaxis(array, n, 0)[0]
         indices = (*indices[:n], *indices[n + 1 :])
     names = tuple(dict.fromkeys(indices))
     number = {index: n for n, index in enumerate(names)}
@@ -136,7 +137,8 @@ def _without_blocks(factor: Factor) -> Factor:
     array = factor.held.array
     if not isinstance(array, Sparse) or array.blocks is None:
         return factor
-    made, note = kept(factor.held.source, "without blocks", "BSR", array.converted)
+    one = factor.held
+    made, note = kept(one.source, "without blocks", "BSR", array.converted, one.room)
     return factor.with_array(made, note)
 
 
@@ -182,7 +184,12 @@ def _split_names(indices: Sequence[str], inner: Mapping[str, str]) -> tuple[str,
 
 def _split_dense(factor: Factor, inner: Mapping[str, str], blocks: Mapping[str, int]) -> Factor:
     array = factor.held.array
-    dense = array.to_dense() if isinstance(array, Sparse) else array
+    if isinstance(array, Sparse):
+        # Coordinates of all elements, in columns and as one array.
+        most = prod(array.shape) * array.dtype.itemsize + 16 * (array.ndim + 1) * array.nnz
+        factor = factor.with_copy(most, array.to_dense)
+    dense = factor.held.array
+    assert isinstance(dense, np.ndarray)
     shape: list[int] = []
     for index, extent in zip(factor.access.indices, dense.shape, strict=True):
         shape += [extent // blocks[index], blocks[index]] if index in inner else [extent]
@@ -305,7 +312,7 @@ def _laid_out(factor: Factor) -> Factor:
     order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
     if array.transpose(order).flags.c_contiguous and all(s >= 0 for s in array.strides):
         return factor
-    return factor.with_array(np.ascontiguousarray(array))
+    return factor.with_copy(array.nbytes, partial(np.ascontiguousarray, array))
 
 
 def _agree(statement: Statement, tensors: Sequence[str]) -> bool:
@@ -343,5 +350,5 @@ def _sorted_as(factor: Factor, order: Sequence[str]) -> Factor:
     levels = first + "s" * (len(modes) - 1)
     purpose = f"sorted {indices} {levels} {modes} blocks {array.blocks}"
     make = partial(sorted_anew, array, levels, modes)
-    made, note = kept(factor.held.source, purpose, "levels", make)
+    made, note = kept(factor.held.source, purpose, "levels", make, factor.held.room)
     return factor.with_array(made, note)

@@ -19,6 +19,7 @@ from teir.pipeline.progress import Advance
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_records import FORMAT, SparseRecord, sparse_records
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_run import Step, arrays_of, pattern_of
 from teir.pipeline.sparse_schedule import alternatives
 from teir.pipeline.sparse_stages import stages_of
@@ -32,13 +33,15 @@ _LONG = 1e-3
 """Seconds from which on that is so: what takes less may have waited for its code."""
 
 
-def tune_sparse(problem: SparseProblem, held: Mapping[str, Held]) -> tuple[SparseRecord, ...]:
+def tune_sparse(
+    problem: SparseProblem, held: Mapping[str, Held], room: Room | None = None
+) -> tuple[SparseRecord, ...]:
     """Measure every product of the problem that has no record yet, on these operands.
 
     The records of those that were measured. Raises TeirError as planning does.
     """
     made = []
-    for stage in stages_of(problem, held):
+    for stage in stages_of(problem, held, room):
         for step in stage.steps:
             if step.scheduled is None or step.scheduled.record is not None:
                 continue

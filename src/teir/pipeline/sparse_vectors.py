@@ -38,6 +38,7 @@ from teir.pipeline.sparse_joined import joined_levels
 from teir.pipeline.sparse_numbers import in_type, scale_of
 from teir.pipeline.sparse_operands import Array, kept
 from teir.pipeline.sparse_problem import SparseProblem
+from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_terms import Term
 
 _MOST_COORDINATES = 1 << 62
@@ -116,7 +117,8 @@ def vector_sum(problem: SparseProblem, terms: Sequence[tuple[Term, Number]]) -> 
     if not all(stored) or sum(map(len, stored)) < 2:
         return None
     arrays = [array for one in stored for array in one]
-    joined = [_joined(array) for array in arrays]
+    room = terms[0][0].factors[0].held.room
+    joined = [_joined(array, room) for array in arrays]
     width = np.result_type(*(last_level(one).crd.dtype for one in joined))
     numbers = data_type.numpy_dtype()
     levels = iter([_level(one, width, numbers) for one in joined])
@@ -152,10 +154,10 @@ def _stored(term: Term, wanted: tuple[str, ...], problem: SparseProblem) -> tupl
     return tuple(found)
 
 
-def _joined(array: Sparse) -> Sparse:
-    """All levels as one, kept with the array."""
+def _joined(array: Sparse, room: Room | None) -> Sparse:
+    """All levels as one, kept with the array. Raises TeirError (TEIR643)."""
     sizes = (array.ndim,)
-    return kept(array, f"joined {sizes}", "levels", partial(joined_levels, array, sizes))[0]
+    return kept(array, f"joined {sizes}", "levels", partial(joined_levels, array, sizes), room)[0]
 
 
 def _level(
