@@ -11,7 +11,7 @@ from msgspec.structs import replace as changed
 from passes.sample_programs import product
 from teir.dtypes import DataType
 from teir.ir.check import check
-from teir.ir.nodes import Operation, Program
+from teir.ir.nodes import Bytes, Operation, Program
 from teir.ir.parsing import parse_program
 from teir.passes.facts import Facts
 from teir.passes.optimise import optimise
@@ -42,6 +42,18 @@ def example(name: str) -> Program:
     return parse_program(path.read_text(encoding="utf-8"))
 
 
+def with_whole_columns(program: Program) -> Program:
+    """The program on columns of in1 whose reductions follow one another."""
+    steps = {"k": 128, "np": 1024}
+    axes = [
+        changed(axis, strides=Bytes({**axis.strides, "in1": steps[axis.name]}))
+        if axis.name in steps
+        else axis
+        for axis in program.axes
+    ]
+    return changed(program, axes=tuple(axes))
+
+
 def of_pairs(program: Program) -> Program:
     """The program on inputs of BF16, elements as far apart as they were."""
     tensors = [
@@ -57,7 +69,8 @@ def of_pairs(program: Program) -> Program:
 
 @pytest.mark.parametrize("name", ["1-gemm", "2-brgemm", "3-zero-brgemm-relu"])
 def test_only_the_operand_of_the_lanes_is_copied_and_loops_stay(name: str) -> None:
-    program = example(name)
+    """Where columns lie in long pieces; blocked ones are in the tests of `near_rows`."""
+    program = with_whole_columns(example(name))
     made = with_short_rows_packed(program, SERVER)
     assert check(made).ok
     inputs = [one.inputs for one in made.primitives if one.operation is Operation.CONTRACTION]
@@ -79,6 +92,15 @@ def test_only_the_operand_of_the_lanes_is_copied_and_loops_stay(name: str) -> No
 def test_others_stay_the_same_object(program: Program, facts: Facts) -> None:
     assert check(program).ok
     assert with_short_rows_packed(program, facts) is program
+
+
+@pytest.mark.parametrize("name", ["1-gemm", "2-brgemm", "3-zero-brgemm-relu"])
+def test_blocked_columns_are_copied_too(name: str) -> None:
+    made = with_short_rows_packed(example(name), SERVER)
+    assert check(made).ok
+    inputs = [one.inputs for one in made.primitives if one.operation is Operation.CONTRACTION]
+    assert {left for left, _ in inputs} == {"in0_packed"}
+    assert {right for _, right in inputs} == {"in1_packed", "in1_packed_1"}
 
 
 def test_no_other_rule_copies_anything() -> None:

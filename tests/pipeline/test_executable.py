@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 import teir
 from teir.pipeline.executable import Executable, Form, ReferenceExecutable, compile_program
-from teir.target import Caches, host_target
+from teir.target import MANY_REGISTERS, Caches, host_target
 
 PRODUCT = """
 teir 1 "product"
@@ -122,6 +124,33 @@ def test_short_rows_are_copied_first_where_the_third_cache_is_far(
     np.testing.assert_array_equal(near, far)
     expected = given["out"] + np.einsum("kmp,nqk->nmqp", given["in0"], given["in1"])
     np.testing.assert_allclose(far, expected, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("data_type", [np.float32, np.float64])
+def test_blocked_products_run_in_another_order_with_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, data_type: type
+) -> None:
+    text = files("teir").joinpath("examples", "backend-1-gemm.teir").read_text(encoding="utf-8")
+    if data_type is np.float64:
+        text = re.sub(r"(in0|in1|out) (\d+)", lambda m: f"{m[1]} {2 * int(m[2])}", text)
+        text = text.replace("FP32", "FP64")
+    program = teir.loads(text)
+    generator = np.random.default_rng(5)
+    shapes = {"in0": (32, 8, 32, 32), "in1": (32, 8, 32, 32), "out": (32, 32, 32, 32)}
+    given = {
+        name: generator.standard_normal(shape).astype(data_type) for name, shape in shapes.items()
+    }
+    caches = Caches(l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, source="test")
+    target = replace(host_target(os.environ), caches=caches)
+    monkeypatch.setattr("teir.pipeline.executable.host", lambda: target)
+    found = []
+    for executable in (compile_program(program, threads=1), teir.compile(program, threads=1)):
+        operands = {name: array.copy() for name, array in given.items()}
+        executable.run(operands)
+        found.append(operands["out"])
+    np.testing.assert_array_equal(*found)
+    if target.isa.vector_registers >= MANY_REGISTERS:
+        assert any("in1_packed" in one.inputs for one in executable.program.primitives)
 
 
 def test_bytes_stand_for_a_tensor_whatever_their_shape() -> None:

@@ -39,6 +39,23 @@ def cut(draft: Draft, axis: str, block: int) -> tuple[Piece, ...]:
     return (first, Piece(None, draft.axis(axis, "rest", left, whole.strides, offsets)))
 
 
+def cut_evenly(draft: Draft, axis: str, largest: int) -> tuple[Piece, ...]:
+    """The fewest blocks of at most ``largest`` indices, the longer ones first.
+
+    They differ by one index at most.
+    """
+    whole = draft.axes[axis]
+    size, longer = divmod(whole.extent, -(-whole.extent // largest))
+    start = longer * (size + 1)
+    if start in (0, whole.extent):
+        return cut(draft, axis, size)
+    names = dict.fromkeys((*whole.offsets, *whole.strides))
+    offsets = {name: whole.offsets[name] + start * whole.strides[name] for name in names}
+    late = draft.axis(axis, "late", whole.extent - start, whole.strides, offsets)
+    early = draft.axis(axis, "early", start, whole.strides, whole.offsets)
+    return (*cut(draft, early, size + 1), *cut(draft, late, size))
+
+
 def looped(draft: Draft, axis: str | None, body: Siblings, policy: Policy) -> Siblings:
     """``body`` inside a loop over ``axis``; as it is without an axis."""
     if axis is None or not body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teir.passes.cache_blocks import Worth, panel_rows
+from teir.passes.cache_blocks import Worth, is_third_cache_far, panel_rows
 from teir.target import Target
 
 
@@ -48,6 +48,11 @@ class Facts:
             elements=self.packed_elements,
             readers=self.packed_readers,
         )
+
+    @property
+    def has_far_third_cache(self) -> bool:
+        """True where the third cache is slow for one core (`teir.passes.cache_blocks`)."""
+        return is_third_cache_far(self.l2_bytes, self.l3_bytes)
 
     def panel_rows(self, width: int) -> int:
         """Rows of a packed panel of accumulators ``width`` bytes wide."""

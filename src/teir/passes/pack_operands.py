@@ -10,8 +10,9 @@ The operand that carries the lanes is packed where its lanes lie apart, or its r
 steps (multiples of 4096 bytes meet in one cache set) and are read often: [loops][k][row], rows
 adjacent. The other operand is packed where its reductions lie apart and many rows read them:
 [loops][column][k], columns padded by a line, or [loops][k][column] where its columns are adjacent
-already. Where the third cache is far, short rows of a large operand are packed too. What that means
-in numbers is in `teir.passes.cache_blocks`. The copy stands before the outermost loop that reads
+already. Where the third cache is far, short rows of a large operand are packed too, and the few
+columns of `teir.passes.near_rows`: [loops][k][column]. What that means in numbers is in
+`teir.passes.cache_blocks`. The copy stands before the outermost loop that reads
 the same elements again and for which they fit: twice the second cache for lanes, of which a panel
 at a time is near, half of the third for the others. Branches that walk the operand alike share one
 copy. No sum changes.
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
+from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import (
     Bytes,
     InvocationNode,
@@ -34,7 +36,13 @@ from teir.ir.nodes import (
     Program,
     Tensor,
 )
-from teir.passes.cache_blocks import Walked, packs_columns, packs_lanes, rows_fill_second_cache
+from teir.passes.cache_blocks import (
+    Walked,
+    packs_columns,
+    packs_few_columns,
+    packs_lanes,
+    rows_fill_second_cache,
+)
 from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds, walked
@@ -55,12 +63,13 @@ class _Wish:
     """A Contraction leaf below a list of siblings that wants an operand packed before them.
 
     ``loops`` are the loops below that move the operand, ``across`` the consumed axes that move it
-    and the output, ``along`` the reductions; all outermost first.
+    and the output, ``along`` the reductions; all outermost first. ``is_turned``: what lies side by
+    side in the copy is ``across``, however it lay before.
     """
 
     leaf: str
     operand: str
-    is_lanes: bool
+    is_turned: bool
     loops: tuple[str, ...]
     across: tuple[str, ...]
     along: tuple[str, ...]
@@ -161,7 +170,10 @@ def _wishes_of_leaf(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """A leaf that multiplies two matrices; ``lanes`` is the operand whose rows fill vectors."""
+    """A leaf that multiplies two matrices; ``lanes`` is the operand whose rows fill vectors.
+
+    ``asks``: it asks for its results ahead.
+    """
 
     leaf: str
     lanes: str
@@ -170,6 +182,7 @@ class _Product:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     summed: tuple[str, ...]
+    asks: bool
 
 
 def _product_of(draft: Draft, facts: Facts, leaf: InvocationNode) -> _Product | None:
@@ -196,6 +209,7 @@ def _product_of(draft: Draft, facts: Facts, leaf: InvocationNode) -> _Product | 
         rows=rows,
         columns=columns,
         summed=summed,
+        asks=primitive.output in memory_hints(primitive).prefetched,
     )
 
 
@@ -232,9 +246,15 @@ def _wish(
     rows_walk = walked(draft, operand, across, (*sums, *product.summed), readers)
     outside = [name for name in around if _moves(draft, name, operand)]
     whole_bytes = size_bytes * extent_of(draft, outside)
-    fills = is_lanes and _fills_cache(facts, rows_walk, whole_bytes)
+    if is_lanes:
+        fills = _fills_cache(facts, rows_walk, whole_bytes)
+    else:
+        few = walked(draft, operand, across, product.summed, readers)
+        fills = product.asks and packs_few_columns(
+            few, facts.l2_bytes, facts.l3_bytes, facts.packing
+        )
     if fills or (not facts.only_short_rows and _wants(facts, walk, is_lanes)):
-        return _Wish(product.leaf, operand, is_lanes, inside, across, product.summed)
+        return _Wish(product.leaf, operand, is_lanes or fills, inside, across, product.summed)
     return None
 
 
@@ -260,7 +280,7 @@ def _copy(draft: Draft, wish: _Wish) -> tuple[Tensor, InvocationNode]:
     by_stride = sorted(
         wish.across, key=lambda name: draft.axes[name].strides[wish.operand], reverse=True
     )
-    if draft.axes[by_stride[-1]].strides[wish.operand] == width or wish.is_lanes:
+    if draft.axes[by_stride[-1]].strides[wish.operand] == width or wish.is_turned:
         order = (*wish.along, *by_stride)
         room = _stack(draft, order, tensor.name, width)
     else:

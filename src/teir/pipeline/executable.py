@@ -211,10 +211,11 @@ def compile_for(
 
     ``backend`` is "cpu" (native code) or "reference" (the evaluator). ``threads`` is how many
     threads its ``parallel`` nodes may use, all usable cores by default. Native code runs the
-    program as it is written, but for short rows that it copies first where the third cache is far
-    (`teir.passes.short_rows`; ``Executable.program`` shows them). The order of every sum
-    is the program's, so a program gives the same bits on any number of threads: both modes of
-    ``deterministic`` ("runs", "threads") hold. Raises TeirError.
+    program as it is written, but for short rows that it copies first where the third cache is far,
+    with tiles of the result in an order for them (`teir.passes.short_rows`;
+    ``Executable.program`` shows both). The order of every sum is the program's, so a program gives
+    the same bits on any number of threads: both modes of ``deterministic`` ("runs", "threads")
+    hold. Raises TeirError.
     """
     checked_determinism(deterministic)
     match _backend(backend):

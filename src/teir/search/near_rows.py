@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
+from teir.passes.cache_blocks import register_columns
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
 from teir.search.packed_operands import fits_whole
@@ -43,9 +44,6 @@ _LARGE_PART = 8
 """Sums, adjacent rows, and the part of the second cache they take, from which a copy is repaid."""
 _LEAST_DEPTH = 128
 """Products of a reduction block that a panel of A leaves room for."""
-_COLUMNS = {1: 16, 2: 13, 3: 9}
-_TALL_COLUMNS = 6
-"""Columns of a register block by its vectors; and of one four vectors high."""
 _TALLEST = 4
 _LINES = 3
 """Lines of a step of the sum in columns that lay side by side before they were packed: shorter
@@ -146,7 +144,7 @@ def _columns(shape: ProductShape, panel: int, packed_b: Packing, machine: Machin
     assert shape.n is not None
     width, extent = shape.b.data_type.width, shape.n.extent
     vectors = -(-panel // machine.lanes(width))
-    columns = _COLUMNS.get(_block_vectors(vectors), _TALL_COLUMNS)
+    columns = register_columns(_block_vectors(vectors))
     if machine.has_few_registers:
         columns = machine.columns_in_few(vectors)
     if packed_b is Packing.WHOLE and shape.n.stride(shape.b.name) == width:

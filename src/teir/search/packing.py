@@ -18,6 +18,7 @@ import msgspec
 from teir.dtypes import DataType
 from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation, Tensor
+from teir.passes.cache_blocks import MOST_TOGETHER
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
@@ -27,8 +28,6 @@ from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
 _PAIR = 2
-_MOST_TOGETHER = 16
-"""Columns of a register block: so few lie side by side whichever way they lay before."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
@@ -241,7 +240,7 @@ def pack_b(
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     # Products of BF16 are taken in pairs along k, which one load brings where they are adjacent.
-    keeps_k = block > _MOST_TOGETHER or source.data_type is DataType.BF16
+    keeps_k = block > MOST_TOGETHER or source.data_type is DataType.BF16
     is_crowded = source.data_type.is_complex and block * width % PAGE_BYTES == 0
     if keeps_k and (is_crowded or columns.stride(source.name) != width):
         k_packed, column_bytes = _stack(k, target.name, width)
