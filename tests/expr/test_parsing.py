@@ -144,6 +144,7 @@ def test_sublists_are_read(inputs: list, output: list | None, text: str) -> None
         ([True], "TEIR611"),
         (["a"], "TEIR611"),
         ([1.0], "TEIR611"),
+        ([np.array([0, 1])], "TEIR611"),
         ([..., ...], "TEIR602"),
     ],
 )

@@ -605,7 +605,9 @@ def test_a_plan_is_saved(tmp_path: object) -> None:
 # --- the other functions, and the libraries that call ours ------------------------------------
 
 
-@pytest.mark.parametrize("axes", [0, 1, 2, ([1, 0], [0, 1]), (1, 0), ([-1], [0])])
+@pytest.mark.parametrize(
+    "axes", [0, 1, 2, ([1, 0], [0, 1]), (1, 0), ([-1], [0]), np.array([[1], [0]]), np.array([1, 0])]
+)
 def test_tensordot(axes: object) -> None:
     shape = {0: (2, 3), 1: (3, 4), 2: (2, 3)}.get(axes if isinstance(axes, int) else -1, (3, 2))
     a, b = integers(2, 3), integers(*shape)
@@ -618,6 +620,8 @@ def test_tensordot_refuses_axes() -> None:
     assert code_of(lambda: teir.tensordot(a, a, ([0, 0], [0, 1]))) == "TEIR615"
     assert code_of(lambda: teir.tensordot(a, a, "x")) == "TEIR615"
     assert code_of(lambda: teir.tensordot(a, a, ([5], [0]))) == "TEIR615"
+    assert code_of(lambda: teir.tensordot(a, a, ([np.array([0, 1])], [0]))) == "TEIR615"
+    assert code_of(lambda: teir.tensordot(a, a, np.array(1.5))) == "TEIR615"
 
 
 def test_tensordot_repeats_no_extent_of_1() -> None:
@@ -639,6 +643,7 @@ def test_transpose(axes: tuple[int, ...] | None) -> None:
 def test_transpose_refuses_axes() -> None:
     assert code_of(lambda: teir.transpose(integers(2, 3), (0, 0))) == "TEIR615"
     assert code_of(lambda: teir.transpose(integers(2, 3), (0, 2))) == "TEIR615"
+    assert code_of(lambda: teir.transpose(integers(2, 3), [np.array([1, 0]), 0])) == "TEIR615"
 
 
 @pytest.mark.parametrize("optimize", [True, False, "greedy", [(1, 2), (0, 1)]])

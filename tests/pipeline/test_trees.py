@@ -104,7 +104,7 @@ def test_a_limit_that_cannot_be_met_is_refused_with_the_smallest_that_can() -> N
         teir.plan(CHAIN, *SHAPES, memory_limit=smallest - 1, threads=1)
 
 
-@pytest.mark.parametrize("limit", [-1, 1.5, True, "1GB"])
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "1GB", np.ones(2, np.int64)])
 def test_a_limit_is_a_number_of_bytes(limit: object) -> None:
     with pytest.raises(teir.TeirError, match="TEIR643"):
         teir.einsum("ij->ji", np.ones((2, 3)), memory_limit=limit)

@@ -148,16 +148,14 @@ def _require_room(count: int) -> None:
         refuse(STORED_SIZE, "levels", f"at most {MOST_POSITIONS:,} positions", f"{count:,}")
 
 
-def expand(
-    stored: Stored, extents: Sequence[int], places: int | None = None, first: int = 0
-) -> list[Array]:
+def expand(stored: Stored, extents: Sequence[int], places: int | None = None) -> list[Array]:
     """The coordinates of every stored prefix of the first ``places`` levels, all by default.
 
-    In storage order, int64, one column per level. ``first`` is the level of the first extent.
+    In storage order, int64, one column per level.
     """
     columns: list[Array] = []
     count = 1
-    for extent, level in list(zip(extents, stored, strict=True))[first:places]:
+    for extent, level in list(zip(extents, stored, strict=True))[:places]:
         if level is None:
             _require_room(count * extent)
             columns = [np.repeat(column, extent) for column in columns]

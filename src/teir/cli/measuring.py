@@ -30,7 +30,7 @@ def measure_peaks() -> Peaks:
 
 
 def measure_speed(
-    program: Program, call: Callable[[], object], peaks: Peaks, threads: int = 1
+    program: Program, call: Callable[[], object], peaks: Peaks, threads: int
 ) -> Speed:
     """The best speed of ``call``, which runs ``program``, beside the peak of ``threads`` cores.
 

@@ -6,10 +6,10 @@ term       = symbols and at most one "...", blanks allowed between them
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Sequence
 
+from teir.arrays.integers import as_integer
 from teir.errors import Finding, TeirError
 from teir.expr.nodes import Subscripts, Term
 from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
@@ -141,10 +141,11 @@ def parse_sublists(
     findings = [finding for entry in lists for finding in _sublist_findings(entry)]
     if findings:
         raise TeirError(tuple(findings))
-    numbers = sorted({_index(item) for entry in lists for item in entry if item is not ...})
+    named = [[_index(item) for item in entry] for entry in lists]
+    numbers = sorted({number for entry in named for number in entry if number is not None})
     symbol = {number: symbol_of(rank) for rank, number in enumerate(numbers)}
     terms = [
-        "".join("..." if item is ... else symbol[_index(item)] for item in entry) for entry in lists
+        "".join("..." if number is None else symbol[number] for number in entry) for entry in named
     ]
     left = ",".join(terms[: len(inputs)])
     return parse_subscripts(left if output is None else f"{left}->{terms[-1]}")
@@ -154,7 +155,7 @@ def _sublist_findings(entry: Sequence[object]) -> list[Finding]:
     text = _shown(entry)
     findings = []
     for item in entry:
-        if item is not ... and not _is_index(item):
+        if item is not ... and _index(item) is None:
             findings.append(
                 at_character(SUBLIST, text, 0, "non-negative integers or Ellipsis", repr(item))
             )
@@ -163,12 +164,10 @@ def _sublist_findings(entry: Sequence[object]) -> list[Finding]:
     return findings
 
 
-def _is_index(item: object) -> bool:
-    return hasattr(item, "__index__") and not isinstance(item, bool) and operator.index(item) >= 0
-
-
-def _index(item: object) -> int:
-    return operator.index(item)  # type: ignore[arg-type]
+def _index(item: object) -> int | None:
+    """The index a sublist names by a non-negative integer; None for all else."""
+    number = None if isinstance(item, bool) else as_integer(item)
+    return None if number is None or number < 0 else number
 
 
 def _shown(entry: Sequence[object]) -> str:

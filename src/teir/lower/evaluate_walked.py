@@ -25,7 +25,7 @@ from teir.lower.walked_kernels import (
 
 
 def _fibre(
-    memory: Memory, arrays: Sequence[Address], types: tuple[DataType, DataType], shift: int = 0
+    memory: Memory, arrays: Sequence[Address], types: tuple[DataType, DataType], shift: int
 ) -> list[tuple[int, int]]:
     """Position and coordinate of every stored element."""
     (pos, crd), (pos_type, crd_type) = arrays, types

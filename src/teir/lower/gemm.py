@@ -43,7 +43,7 @@ def lower_gemm(
     isa: Isa,
     accumulator: Accumulator | None,
     marks: Marks | None,
-    room: Address | None = None,
+    room: Address | None,
 ) -> tuple[KernelNode, ...]:
     """Loops around `GemmBlock` calls; ``accumulator`` holds a narrow output between them.
 

@@ -90,15 +90,13 @@ def with_axes(
     leaf: InvocationNode,
     axes: Mapping[str, str],
     guard: Sequence[GuardTerm],
-    inputs: Mapping[str, str] | None = None,
 ) -> InvocationNode:
-    """The leaf under a name of its own, with axes and inputs exchanged."""
+    """The leaf under a name of its own, with axes exchanged and one more guard."""
     primitive = draft.primitives[leaf.primitive]
     c, m, n, k = (
         tuple(axes.get(name, name) for name in names) for _, names in primitive.role_axes()
     )
-    moved = tuple((inputs or {}).get(name, name) for name in primitive.inputs)
-    changed = draft.primitive(primitive, inputs=moved, c=c, m=m, n=n, k=k)
+    changed = draft.primitive(primitive, c=c, m=m, n=n, k=k)
     name = draft.name(leaf.name)
     return replace(leaf, name=name, primitive=changed, guard=joined(leaf.guard, tuple(guard)))
 

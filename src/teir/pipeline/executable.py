@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
-from operator import attrgetter, index
+from operator import attrgetter
 from typing import Any, Literal, assert_never, overload
 
 import msgspec
 from msgspec.structs import replace
 
+from teir.arrays.integers import as_integer
 from teir.backends.llvm.background import bind_instant
 from teir.backends.llvm.native import NativeProgram
 from teir.backends.llvm.specialise import bind_specialised
@@ -319,9 +320,8 @@ def thread_count(threads: int | None) -> int:
         return default_threads()
     if type(threads) is int and threads > 0:
         return threads
-    is_integer = hasattr(threads, "__index__") and not isinstance(threads, bool)
-    count = index(threads) if is_integer else 0
-    if count < 1:
+    count = None if isinstance(threads, bool) else as_integer(threads)
+    if count is None or count < 1:
         refuse(THREADS, "threads", "an integer of at least 1", repr(threads))
     return count
 

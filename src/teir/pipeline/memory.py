@@ -9,11 +9,11 @@ loop around the tree over blocks of an index, of the output or summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import index as as_integer
 from typing import Any
 
 from msgspec.structs import replace
 
+from teir.arrays.integers import as_integer
 from teir.errors import Rule, TeirError, at_argument
 from teir.lower.kernel_program import KernelProgram
 from teir.search.contraction import Contraction, Path
@@ -60,10 +60,10 @@ def checked_limit(memory_limit: Any) -> int | None:
     """The limit in bytes. Raises TeirError (TEIR643) for what is none."""
     if memory_limit is None:
         return None
-    is_integer = hasattr(memory_limit, "__index__") and not isinstance(memory_limit, bool)
-    if not is_integer or as_integer(memory_limit) < 0:
+    limit = None if isinstance(memory_limit, bool) else as_integer(memory_limit)
+    if limit is None or limit < 0:
         raise _refusal("a number of bytes, or None", repr(memory_limit))
-    return as_integer(memory_limit)
+    return limit
 
 
 def program_within(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from teir.arrays.adapters import view_array
+from teir.arrays.integers import as_integer
 from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.expr.parsing import symbol_of
 from teir.pipeline.einsum import einsum
@@ -83,8 +84,8 @@ def _require_equal_extents(left: Sequence[int], right: Sequence[int]) -> None:
 
 
 def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[int]]:
-    if hasattr(axes, "__index__"):
-        count = int(axes)
+    count = as_integer(axes)
+    if count is not None:
         if not 0 <= count <= min(rank_a, rank_b):
             raise _axes_refusal(f"0 to {min(rank_a, rank_b)} axes", repr(axes))
         return list(range(rank_a - count, rank_a)), list(range(count))
@@ -104,10 +105,11 @@ def _axes(axes: Any, rank: int) -> list[int]:
     return [_axis(axes, rank)]
 
 
-def _axis(place: Any, rank: int) -> int:
-    if not hasattr(place, "__index__") or not -rank <= int(place) < rank:
+def _axis(place: object, rank: int) -> int:
+    number = as_integer(place)
+    if number is None or not -rank <= number < rank:
         raise _axes_refusal(f"axes from {-rank} to {rank - 1}", repr(place))
-    return int(place) % rank
+    return number % rank
 
 
 def _axes_refusal(expected: str, found: str) -> TeirError:

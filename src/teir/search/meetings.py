@@ -79,11 +79,11 @@ def meetings_below(root: Meeting) -> list[Meeting]:
 
 
 def meeting_tree(
-    contraction: Contraction, path: Path, results: Sequence[Sequence[str]] | None = None
+    contraction: Contraction, path: Path, results: Sequence[Sequence[str]] | None
 ) -> Meeting:
     """The meetings along ``path``; the root is the one that makes the output.
 
-    ``results`` are the indices of every step's result as a tree wrote them.
+    ``results`` are the indices of every step's result where a tree wrote them.
     """
     parts: list[Part] = [_converted(factor, contraction) for factor in contraction.inputs]
     for number, places in enumerate(path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from teir.target import Isa
 
 
-def check_function(symbol: str, isa: Isa, width: int, *, copies: bool = False) -> str:
+def check_function(symbol: str, isa: Isa, width: int, *, copies: bool) -> str:
     """The function's definition in LLVM IR; with ``copies`` it takes %own.pos and %own.crd too."""
     element = f"i{8 * width}"
     lanes = max(1, isa.vector_bytes // width)

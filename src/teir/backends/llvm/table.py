@@ -353,7 +353,8 @@ class _Builder:
             offsets.append(operand.offset_bytes)
         missing = REGISTER_OPERANDS - len(offsets)
         if sources == [0, 1, 2][: len(sources)]:
-            return leaf, (*offsets, *(0,) * missing)  # type: ignore[return-value]
+            first, second, third = (*offsets, *(0,) * missing)
+            return leaf, (first, second, third)
         words: list[int] = []
         for source, offset in zip(sources, offsets, strict=True):
             words += (source, offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teir.errors import Finding, Part, Rule
 from teir.ir.check.report import RuleCheck, blame
-from teir.ir.check.resolved import Invocation, Resolved, path_of
+from teir.ir.check.resolved import Invocation, Iteration, Resolved, path_of
 
 CHILDREN = Rule(
     code="TEIR317",
@@ -67,8 +67,8 @@ def guard_ancestors(resolved: Resolved) -> list[Finding]:
     ]
 
 
-def _ancestor_axes(place: object) -> str:
-    axes = [step.node.axis for step in reversed(path_of(place))]  # type: ignore[arg-type]
+def _ancestor_axes(place: Iteration | Invocation) -> str:
+    axes = [step.node.axis for step in reversed(path_of(place))]
     return f"the ancestors iterate: {', '.join(axes)}" if axes else "the node is a root"
 
 

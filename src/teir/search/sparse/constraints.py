@@ -189,9 +189,9 @@ def _bound(side: Polynomial, other: Polynomial) -> tuple[str | None, int | None]
 
 
 def polynomial_value(
-    polynomial: Polynomial, of: Callable[[str], int | float], start: int | float = 0
+    polynomial: Polynomial, of: Callable[[str], int | float], start: int | float
 ) -> int | float:
-    """The polynomial where ``of`` gives the value of each symbol."""
+    """The polynomial where ``of`` gives the value of each symbol, added to ``start``."""
     total = start
     for product, factor in polynomial:
         term: int | float = factor

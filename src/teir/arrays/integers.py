@@ -1,0 +1,20 @@
+"""What callers may give where an integer is asked for: whatever Python takes for an index."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import SupportsIndex
+
+
+def as_integer(value: object) -> int | None:
+    """The integer that ``value`` stands for, as for an index of a list; None for all else.
+
+    Arrays have the method of an index whatever they hold: only one integer is one. A bool is 0 or
+    1, as for Python; callers that take none refuse it.
+    """
+    if not isinstance(value, SupportsIndex):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
