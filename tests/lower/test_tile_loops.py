@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Call, Loop
 from teir.lower.kernels import TileProduct
 from teir.lower.lower import lower
@@ -53,6 +54,66 @@ def test_an_axis_that_goes_on_where_the_inner_one_ends_makes_it_longer() -> None
     assert isinstance(only, Call)
     assert only.arguments[:2] == (24, 100)
     assert only.arguments[16:22] == (1, 0, 0, 1, 0, 0)
+
+
+def nested_text(
+    beyond: int = 5, rows: int = 3, columns: int = 40, m: int = 24, n: int = 12, k: int = 24
+) -> str:
+    """out[d, n_, m_, n, m] = sum over k of in0[d, m_, k, m] in1[n_, n, k]; n_, d and m_ in loops.
+
+    Rows of ``d`` do not go on where those of ``m_`` end, unless there is one ``n_``.
+    """
+    tile = 2 * m * n
+    return f"""teir 1 "loops"
+tensor in0: BF16
+tensor in1: BF16
+tensor out: BF16
+axis d = {beyond}: in0 {2 * m * k * rows}, out {tile * rows * columns}
+axis m_ = {rows}: in0 {2 * m * k}, out {tile}
+axis n_ = {columns}: in1 {2 * k * n + 16}, out {tile * rows}
+axis m = {m}: in0 2, out 2
+axis n = {n}: in1 {2 * k}, out {2 * m}
+axis k = {k}: in0 {2 * m}, in1 2
+primitive zero = Zero(out; M=[m], N=[n])
+primitive product = Contraction BF16 (in0, in1 -> out; M=[m], N=[n], K=[k]) with {{"subnormals": "zero"}}
+sequential n_ over n_
+  sequential d over d
+    sequential m_ over m_
+      do_zero: zero
+      do_product: product
+"""  # noqa: E501
+
+
+def test_rows_that_go_on_where_the_outer_ones_end_join_them() -> None:
+    (only,) = lower(parse_program(nested_text(columns=1, rows=8)), Isa.AMX).roots
+    assert isinstance(only, Call)
+    assert only.arguments[16:22] == (40, 24 * 48, 24 * 24, 1, 0, 0)
+
+
+def test_a_small_call_takes_a_loop_across_one_that_it_cannot_take() -> None:
+    (loop,) = lower(parse_program(nested_text(rows=8)), Isa.AMX).roots
+    assert isinstance(loop, Loop)
+    assert loop.extent == 5
+    (call,) = loop.body
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, TileProduct)
+    assert call.arguments[16] == 8
+    assert call.arguments[19] == 40
+
+
+def test_small_products_want_a_loop_that_the_call_takes() -> None:
+    """6,912 products a turn: eight turns are enough, two and rows far from one another are not."""
+    for rows, is_taken in ((8, True), (2, False)):
+        nodes = lower(parse_program(nested_text(rows=rows)), Isa.AMX).roots
+        kernels = count_calls(nodes)
+        assert any(isinstance(one, TileProduct) for one in kernels) is is_taken
+
+
+def test_results_that_meet_across_loops_stay_where_they_are() -> None:
+    text = nested_text(rows=8).replace(f"out {2 * 24 * 12 * 8 * 40}", f"out {2 * 24 * 12 * 8}")
+    (outer,) = lower(parse_program(text), Isa.AMX).roots
+    assert isinstance(outer, Loop)
+    assert outer.extent == 40
 
 
 def test_a_long_loop_gives_some_of_its_turns() -> None:

@@ -82,9 +82,17 @@ def test_others_are_formed_by_vectors(changes: dict[str, object]) -> None:
 
 def test_the_room_is_scratch_of_the_thread() -> None:
     kernel_program = lower(product(k=(3, 40)), Isa.AMX)
-    room = room_bytes(3, 40, 4)
+    room = room_bytes(3, 40, 4, row_pairs=2)
     assert kernel_program.thread_scratch_bytes == room
-    assert room == 4096 + 64 + 6 * (2048 + 4 * 1024)
+    assert room == 4096 + 64 + 6 * (2 * 2048 + 4 * 1024)
+
+
+def test_rows_stay_in_the_room_where_they_are_many_and_fit() -> None:
+    kept = {
+        (m, n, k): settled_call(m, n, k).kernel.keeps_rows  # type: ignore[union-attr]
+        for m, n, k in ((40, 40, 40), (32, 500, 40), (500, 32, 40), (480, 480, 640))
+    }
+    assert list(kept.values()) == [True, False, False, False]
 
 
 def settled_call(m: int, n: int, k: int) -> Call:
@@ -110,9 +118,15 @@ def test_columns_are_copied_where_that_pays(m: int, n: int, k: int, *, copies: b
     assert kernel.copies is copies
 
 
-@pytest.mark.parametrize(("m", "k"), [(48, 48), (32, 64), (64, 256)])
+@pytest.mark.parametrize(("m", "k"), [(30, 48), (32, 64), (16, 256)])
 def test_columns_of_short_sums_stay_near_until_all_rows_met_them(m: int, k: int) -> None:
     packed = settled_call(m, 30_000, k).arguments[-1]
     groups, rows = -(-k // 32), -(-m // 16)
     assert packed <= max(8 * rows, (256 << 10) // (groups * 1024))
     assert packed >= 8 * rows
+
+
+@pytest.mark.parametrize(("m", "k"), [(48, 48), (48, 2000), (480, 30)])
+def test_few_columns_are_copied_at_once_where_rows_stay(m: int, k: int) -> None:
+    packed = settled_call(m, 30_000, k).arguments[-1]
+    assert 2 <= packed <= max(2, (128 << 10) // (-(-k // 32) * 1024))

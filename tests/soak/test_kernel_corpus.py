@@ -20,6 +20,7 @@ from teir.lower.kernels import (
     Kernel,
     LaneBlock,
     PanelBlock,
+    TileProduct,
 )
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import (
@@ -70,6 +71,7 @@ def test_no_kind_of_kernel_is_left_out() -> None:
         (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
         (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
         (GemmBlock, ("flushes", "b_adjacent", "parts")),
+        (TileProduct, ("b_adjacent", "keeps_rows")),
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),
         (Elementwise, ("brings",)),

@@ -35,7 +35,8 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     ``reductions`` keep the program's order, outermost first. ``from_zero`` says that the output
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
-    ``turned``: of each input where its rows lie once more, taken round.
+    ``turned``: of each input where its rows lie once more, taken round. ``turns``: of the loop
+    around, where one input and the output move along it.
     """
 
     free: tuple[TileAxis, ...]
@@ -48,6 +49,7 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     hints: TileHints
     flushes: bool = False
     turned: tuple[Turned | None, ...] = ()
+    turns: int = 1
 
     @property
     def slots(self) -> tuple[int, ...]:

@@ -94,6 +94,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
         case TileProduct():
             copied = ", columns of B copied" if kernel.copies else ""
             turned = copied if kernel.b_adjacent else ", columns of B turned"
+            turned += ", rows of A kept" if kernel.keeps_rows else ""
             return (
                 f"TileProduct {kernel.in_type.value} to {kernel.out_type.value} "
                 f"(tiles of 16×16 sums, 32 steps at once{turned})"

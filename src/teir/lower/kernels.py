@@ -147,7 +147,7 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     A sum adds groups of 32 steps of k, each from zero: the even steps are one chain of fused
     multiply-adds, the odd steps another, and the two are added. C is added at the end.
     With ``copies`` columns of B are copied into the room, else they are read where they lie: k is
-    adjacent and made of whole groups.
+    adjacent and made of whole groups. With ``keeps_rows`` the room holds all rows too.
 
     Operands: A, B, C, room (`teir.lower.tile_room` says how large; nobody else uses it meanwhile).
     Arguments, in order: m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n,
@@ -161,6 +161,7 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     out_type: DataType
     b_adjacent: bool
     copies: bool
+    keeps_rows: bool = False
 
 
 class ProductSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -273,7 +273,8 @@ def _lower_invocation(
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
     turned = _turned_operands(primitive, path, context)
-    tile = replace(tile, flushes=flushes_subnormals(primitive), turned=turned)
+    flushes, turns = flushes_subnormals(primitive), _turns_around(primitive, path)
+    tile = replace(tile, flushes=flushes, turned=turned, turns=turns)
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     room = Address(slot=context.accumulator.slot, offset_bytes=0)
@@ -334,6 +335,15 @@ def _tile_hints(primitive: Primitive) -> TileHints:
     if hints is NO_HINTS:
         return NO_TILE_HINTS
     return TileHints(hints.streams, tuple(map(hints.prefetched.__contains__, primitive.operands)))
+
+
+def _turns_around(primitive: Primitive, path: Path) -> int:
+    """Turns of the innermost loop, where one input and the output move along it; else 1."""
+    loops = [axis for axis in path.axes if axis.extent > 1]
+    if path.in_grid or not loops or loops[-1].is_sparse:
+        return 1
+    *inputs, output = (bool(loops[-1].strides[name]) for name in primitive.operands)
+    return loops[-1].extent if output and sum(inputs) == 1 else 1
 
 
 def _distances_to_next_tile(primitive: Primitive, path: Path) -> tuple[int, ...]:

@@ -5,7 +5,8 @@
 
 A panel of A then is packed once for all columns, a tile of columns of B once for all rows, and the
 registers are configured once. A loop may go in whose indices are rows, or columns, and whose
-results are apart from each other; of a long one as many turns as one call may take. What changes
+results are apart from each other; of a long one as many turns as one call may take. A small call
+takes such a loop across one inside it that it cannot take. What changes
 only the results of its own turn, and comes after them, then has a loop of its own behind the call.
 """
 
@@ -23,6 +24,8 @@ from teir.lower.tile_products import settled
 
 _LONGEST_CALL = 1 << 29
 """Products of one call, which nothing can interrupt: half a millisecond of those by tiles."""
+_SMALL_CALL = 1 << 20
+"""Products of a call that is worth lengthening across a loop it cannot take."""
 _ROWS_AT, _COLUMNS_AT = 16, 19
 """Where the outer axes of the rows and of the columns begin among the arguments."""
 
@@ -32,6 +35,8 @@ def tiles_of_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     match loop.body:
         case (Call(kernel=TileProduct()) as call, *others):
             taken = _taken(call, loop)
+        case (Loop(body=(Call(kernel=TileProduct()) as call,)) as inner,):
+            return _exchanged(loop, inner, call)
         case _:
             return None
     if taken is None or not all(_changes_own_results(other, call, taken[1][1]) for other in others):
@@ -40,7 +45,8 @@ def tiles_of_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     size = _largest_part(loop.extent, _LONGEST_CALL // _products(call))
     if size == 1 or (others and size < loop.extent):
         return None
-    arguments = (*call.arguments[:at], size, *strides, *call.arguments[at + 3 :])
+    outer = _outer_axis(call, at, size, strides)
+    arguments = (*call.arguments[:at], *outer, *call.arguments[at + 3 :])
     longer = settled(_continued(replace(call, arguments=arguments), at))
     if others:
         return longer, replace(loop, body=tuple(others))
@@ -48,6 +54,21 @@ def tiles_of_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
         return (longer,)
     steps = tuple(Step(slot=one.slot, stride_bytes=one.stride_bytes * size) for one in loop.steps)
     return (replace(loop, extent=loop.extent // size, steps=steps, body=(longer,)),)
+
+
+def _exchanged(loop: Loop, inner: Loop, call: Call) -> tuple[KernelNode, ...] | None:
+    """The loop taken by a small call across the loop inside, whose results are apart as well."""
+    if _products(call) > _SMALL_CALL:
+        return None
+    taken = tiles_of_loop(replace(loop, body=(call,)))
+    match taken:
+        case (Call(kernel=TileProduct()) as longer,):
+            stride = sum(
+                one.stride_bytes for one in inner.steps if one.slot == call.operands[2].slot
+            )
+            if _are_apart(longer, (inner.extent, stride)):
+                return (replace(inner, body=(longer,)),)
+    return None
 
 
 def _taken(call: Call, loop: Loop) -> tuple[int, tuple[int, int]] | None:
@@ -58,9 +79,23 @@ def _taken(call: Call, loop: Loop) -> tuple[int, tuple[int, int]] | None:
     if result.slot in [one.slot for one in factors] or bool(a) == bool(b):
         return None
     at, stride = (_ROWS_AT, a) if a else (_COLUMNS_AT, b)
-    if call.arguments[at] != 1 or not _are_apart(call, (loop.extent, c)):
+    is_taken = call.arguments[at] != 1 and not _goes_on(call, at, (stride, c))
+    if is_taken or not _are_apart(call, (loop.extent, c)):
         return None
     return at, (stride, c)
+
+
+def _outer_axis(call: Call, at: int, size: int, strides: tuple[int, int]) -> tuple[int, ...]:
+    """Extent and strides of the outer axis with ``size`` turns of the loop in it."""
+    if _goes_on(call, at, strides):
+        return (size * call.arguments[at], *call.arguments[at + 1 : at + 3])
+    return (size, *strides)
+
+
+def _goes_on(call: Call, at: int, strides: tuple[int, int]) -> bool:
+    """True where a loop goes on where the outer axis that the call has already ends."""
+    extent, *steps = call.arguments[at : at + 3]
+    return extent > 1 and strides == (extent * steps[0], extent * steps[1])
 
 
 def _changes_own_results(other: KernelNode, call: Call, apart: int) -> bool:

@@ -2,7 +2,8 @@
 
 bytes 0 to 4095     32 x 32 sums in FP32, on their way to C
 64 bytes            how the tiles are configured
-from byte 4160 on   two tiles of 16 rows of A, 2 KiB for every group of 32 steps
+from byte 4160 on   two tiles of 16 rows of A, 2 KiB for every group of 32 steps; or all rows, two
+                    tiles after the other
 behind them         tiles of columns of B, one after the other, 1 KiB for every group of steps
 """
 
@@ -20,10 +21,10 @@ CONFIGURED_BYTES = 4096
 PANEL_START_BYTES = CONFIGURED_BYTES + GROUP_BYTES
 
 
-def room_bytes(segments: int, depth: int, packed: int) -> int:
-    """Bytes for ``segments`` runs of ``depth`` steps and ``packed`` tiles of columns."""
+def room_bytes(segments: int, depth: int, packed: int, row_pairs: int = 1) -> int:
+    """Bytes for ``segments`` runs of ``depth`` steps of rows and of ``packed`` tiles of columns."""
     groups = segments * -(-depth // GROUP_STEPS)
-    return PANEL_START_BYTES + groups * (PANEL_GROUP_BYTES + packed * TILE_BYTES)
+    return PANEL_START_BYTES + groups * (row_pairs * PANEL_GROUP_BYTES + packed * TILE_BYTES)
 
 
 def most_packed(segments: int, depth: int, room: int) -> int:

@@ -18,6 +18,8 @@ _TILE = 16
 _GROUP = 32
 _LEAST_COLUMNS = 4
 _LEAST_PRODUCTS = 8192
+_LEAST_OF_A_TURN, _LEAST_OF_ALL_TURNS, _LEAST_STEPS = 1 << 10, 1 << 15, 4
+"""Products of a tile in loops that one call takes, of all its turns, and steps of its sums."""
 _PANELS = range(512, 2 * _TILE - 1, -1)
 """Rows of a panel."""
 _WASTE = 0.04
@@ -32,8 +34,15 @@ def are_tiles(shape: ProductShape, machine: Machine) -> bool:
         return False
     if shape.a.data_type is not DataType.BF16 or shape.b.data_type is not DataType.BF16:
         return False
-    products = shape.m.extent * shape.n.extent * extent_of(shape.k)
-    return shape.n.extent >= _LEAST_COLUMNS and products >= _LEAST_PRODUCTS
+    if shape.n.extent < _LEAST_COLUMNS:
+        return False
+    steps = extent_of(shape.k)
+    products = shape.m.extent * shape.n.extent * steps
+    if products >= _LEAST_PRODUCTS:
+        return True
+    if machine.threads > 1 or steps < _LEAST_STEPS or products < _LEAST_OF_A_TURN:
+        return False
+    return shape.rows * shape.columns * steps >= _LEAST_OF_ALL_TURNS
 
 
 def tile_panel(rows: int) -> int:

@@ -147,7 +147,7 @@ def _short_sides(draw: DrawInt) -> DrawnProgram:
 
 def _for_tiles(draw: DrawInt) -> DrawnProgram:
     """Products of BF16 as einsum forms them, large enough for tile registers."""
-    extents = {"m": draw(33, 64), "n": draw(8, 24), "k": draw(33, 50)}
+    extents = {"m": draw(33, 64), "n": draw(8, 40), "k": draw(33, 50)}
     orders = ("mk", _mixed(draw, "nk"), "mn")
     return _product(draw, extents, orders, DataType.BF16, ((SUBNORMALS, ZERO),))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.lower.test_tile_loops import looped_text
+from tests.lower.test_tile_loops import looped_text, nested_text
 from tests.lower.test_tile_products import kernels_of, product_text
 
 from teir.backends.llvm.compile_ir import runs_here
@@ -70,6 +70,23 @@ def test_whole_numbers_are_exact_and_nothing_else_is_touched(
 def test_loops_inside_the_call_change_nothing(changes: dict[str, int]) -> None:
     program = parse_program(looped_text(**changes))
     images = tight_images(draw_images(program, 7, 3), program)
+    expected = evaluated(program, images)
+    pages = GuardedOperands(images)
+    executable = compiled(program, Isa.AMX, 1)
+    for at_end in (True, False):
+        ours = pages.placed(at_end=at_end)
+        executable.run(as_operands(ours))
+        assert list(differences(ours, expected)) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"rows": 8}, {"rows": 8, "columns": 1}, {"rows": 7, "n": 20, "m": 33, "k": 70, "columns": 3}],
+)
+def test_small_products_in_long_calls_change_nothing(changes: dict[str, int]) -> None:
+    program = parse_program(nested_text(**changes))
+    assert [type(one) for one in kernels_of(program, Isa.AMX)] == [TileProduct]
+    images = tight_images(draw_images(program, 5, 3), program)
     expected = evaluated(program, images)
     pages = GuardedOperands(images)
     executable = compiled(program, Isa.AMX, 1)
@@ -175,9 +192,16 @@ def test_subnormal_numbers_count_as_zero() -> None:
 
 def kernels() -> list[Kernel]:
     return [
-        TileProduct(in_type=DataType.BF16, out_type=out, b_adjacent=adjacent, copies=copies)
+        TileProduct(
+            in_type=DataType.BF16,
+            out_type=out,
+            b_adjacent=adjacent,
+            copies=copies,
+            keeps_rows=keeps_rows,
+        )
         for out in OUTPUTS
         for adjacent, copies in ((False, True), (True, False), (True, True))
+        for keeps_rows in (False, True)
     ]
 
 

@@ -33,7 +33,7 @@ def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows
     """The rows of one or two tiles, side by side in every group of steps."""
     name = f"rows{len(tiles)}"
     masks = [_exist(text, _SIDE, tile.count) for tile in tiles]
-    shifts = [_distance(text, tiles[0].a, tile.a) for tile in tiles[1:]]
+    shifts = [distance(text, tiles[0].a, tile.a) for tile in tiles[1:]]
     twice = text.value("shl i64 %a_k, 1")
 
     def steps(place: str, has_second: bool) -> list[tuple[str, str]]:
@@ -88,7 +88,7 @@ def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows
     _each_segment(text, name, tiles[0].a, "a", panel, segment)
 
 
-def _distance(text: FunctionText, one: str, other: str) -> str:
+def distance(text: FunctionText, one: str, other: str) -> str:
     ends = [text.value(f"ptrtoint ptr {place} to i64") for place in (other, one)]
     return text.value(f"sub i64 {ends[0]}, {ends[1]}")
 

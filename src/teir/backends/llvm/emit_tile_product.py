@@ -8,6 +8,14 @@
           sum all steps in four tiles, of 16 x 16 results each
           put the tiles down in the room; add C, round, store
 
+Where all rows fit (``keeps_rows``), they are interleaved once, and walked inside the columns:
+
+    interleave the steps of all rows
+    for as many tiles of columns as the room takes:
+      copy them
+      for every two of them:
+        for every two tiles of rows: as above
+
 A tile of results has a row for every column of the block, since C is adjacent along m. A column of
 B, 32 steps of it, is a row of a tile. Columns are cut into tiles of equal height, for the registers
 have one configuration during a call, and the last tile of an axis forms some columns of the tile
@@ -17,14 +25,15 @@ ends. Source: Intel SDM volume 1 chapter 18, volume 2 TDPBF16PS.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from teir.backends.llvm.emit_flush import start_flushing, stop_flushing
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.backends.llvm.emit_tile_grid import Grid, column_tile, row_tile
-from teir.backends.llvm.emit_tile_packing import copy_columns, pack_rows
+from teir.backends.llvm.emit_tile_grid import Columns, Grid, Rows, column_tile, row_tile
+from teir.backends.llvm.emit_tile_packing import copy_columns, distance, pack_rows
 from teir.backends.llvm.emit_tile_sums import Block, Depth, configure, emit_sums, store_sums
 from teir.lower.kernels import TileProduct
 from teir.lower.tile_room import (
@@ -53,10 +62,14 @@ def emit_tile_product_body(
     room = operands[-1]
     grid, depth = Grid.of(text, operands), _depth(text)
     panel = shift_pointer(text, room, PANEL_START_BYTES)
-    panel_bytes = text.value(f"mul i64 {depth.all_groups}, {PANEL_GROUP_BYTES}")
-    packed = shift_pointer(text, panel, panel_bytes)
+    pair_bytes = text.value(f"mul i64 {depth.all_groups}, {PANEL_GROUP_BYTES}")
+    kept = _halved(text, grid.rows.count) if kernel.keeps_rows else "1"
+    packed = shift_pointer(text, panel, text.value(f"mul i64 {pair_bytes}, {kept}"))
     configure(text, shift_pointer(text, room, CONFIGURED_BYTES), grid.columns.size)
-    product = _Product(kernel, isa, grid, depth, room, panel, packed)
+    product = _Product(kernel, isa, grid, depth, room, panel, pair_bytes, packed)
+
+    if kernel.keeps_rows:
+        _keep_rows(text, product)
 
     def chunk(now: list[str]) -> list[str]:
         (first,) = now
@@ -64,7 +77,10 @@ def emit_tile_product_body(
         count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 %packed)")
         if kernel.copies:
             copy_columns(text, kernel, grid, depth, packed, (first, count))
-        _emit_rows(text, product, first, count)
+        if kernel.keeps_rows:
+            _emit_columns(text, product, (first, count))
+        else:
+            _emit_rows(text, product, (first, count))
         return [text.value(f"add i64 {first}, %packed")]
 
     before = text.value("sub i64 %packed, 1")
@@ -97,63 +113,155 @@ class _Product:
     depth: Depth
     room: str
     panel: str
+    pair_bytes: str
     packed: str
 
+    def row_tiles(self, text: FunctionText, numbers: Sequence[str]) -> list[Rows]:
+        return [row_tile(text, self.grid, self.kernel, number) for number in numbers]
 
-def _emit_rows(text: FunctionText, product: _Product, first: str, count: str) -> None:
-    """All rows beside ``count`` tiles of columns from the tile ``first`` on."""
-    rows = product.grid.rows
+    def columns_at(self, text: FunctionText, place: str) -> str:
+        """Where tile ``place`` of the copied columns lies."""
+        size = text.value(f"mul i64 {self.depth.all_groups}, {TILE_BYTES}")
+        return shift_pointer(text, self.packed, text.value(f"mul i64 {place}, {size}"))
+
+    def block(self, text: FunctionText, at: Block) -> None:
+        emit_sums(text, self.kernel, self.depth, at)
+        store_sums(text, self.kernel, self.isa, at, self.room)
+
+
+def _in_pairs(
+    text: FunctionText, name: str, count: str, body: Callable[[tuple[str, ...]], None]
+) -> None:
+    """``body`` for two of ``count`` tiles at a time, and for a last single one."""
 
     def pair(now: list[str]) -> list[str]:
         (number,) = now
         following = text.value(f"add i64 {number}, 1")
-        is_pair = text.value(f"icmp ult i64 {following}, {rows.count}")
-        is_single = text.value(f"xor i1 {is_pair}, true")
-        for tiles, suits in ((2, is_pair), (1, is_single)):
-            body = partial(_emit_panel, text, product, (number, following)[:tiles], (first, count))
-            emit_when(text, f"rows{tiles}", suits, (), body)
-        return [text.value(f"add i64 {number}, 2")]
-
-    pairs = _halved(text, rows.count)
-    emit_loop(text, "row_pairs", pairs, 1, (Carried("i64", "0"),), pair)
-
-
-def _emit_panel(
-    text: FunctionText, product: _Product, numbers: tuple[str, ...], columns: tuple[str, str]
-) -> list[str]:
-    """The tiles of rows ``numbers`` beside all tiles of ``columns``: the first, how many."""
-    first, count = columns
-    rows = [row_tile(text, product.grid, product.kernel, number) for number in numbers]
-    pack_rows(text, product.depth, product.panel, rows)
-    name = f"by{len(rows)}"
-
-    def pair(now: list[str]) -> list[str]:
-        (done,) = now
-        following = text.value(f"add i64 {done}, 1")
         is_pair = text.value(f"icmp ult i64 {following}, {count}")
         is_single = text.value(f"xor i1 {is_pair}, true")
 
-        def block(places: tuple[str, ...]) -> list[str]:
-            numbers = [text.value(f"add i64 {first}, {place}") for place in places]
-            tiles = [column_tile(text, product.grid, number) for number in numbers]
-            size = text.value(f"mul i64 {product.depth.all_groups}, {TILE_BYTES}")
-            packed = [
-                shift_pointer(text, product.packed, text.value(f"mul i64 {place}, {size}"))
-                for place in places
-            ]
-            at = Block(f"{name}x{len(places)}", tuple(rows), tuple(tiles), tuple(packed))
-            emit_sums(text, product.kernel, product.depth, product.panel, at)
-            store_sums(text, product.kernel, product.isa, at, product.room)
+        def tiles(numbers: tuple[str, ...]) -> list[str]:
+            body(numbers)
             return []
 
-        for tiles, suits in ((2, is_pair), (1, is_single)):
-            body = partial(block, (done, following)[:tiles])
-            emit_when(text, f"{name}_columns{tiles}", suits, (), body)
-        return [text.value(f"add i64 {done}, 2")]
+        for size, suits in ((2, is_pair), (1, is_single)):
+            numbers = (number, following)[:size]
+            emit_when(text, f"{name}{size}", suits, (), partial(tiles, numbers))
+        return [text.value(f"add i64 {number}, 2")]
 
     pairs = _halved(text, count)
-    emit_loop(text, f"{name}_column_pairs", pairs, 1, (Carried("i64", "0"),), pair)
-    return []
+    emit_loop(text, f"{name}_pairs", pairs, 1, (Carried("i64", "0"),), pair)
+
+
+def _keep_rows(text: FunctionText, product: _Product) -> None:
+    """All rows in the room, pairs of tiles one after the other."""
+
+    def pack(numbers: tuple[str, ...]) -> None:
+        place = _kept(text, product, numbers)
+        pack_rows(text, product.depth, place, product.row_tiles(text, numbers))
+
+    _in_pairs(text, "kept", product.grid.rows.count, pack)
+
+
+def _kept(text: FunctionText, product: _Product, numbers: tuple[str, ...]) -> str:
+    before = text.value(f"lshr i64 {numbers[0]}, 1")
+    return shift_pointer(text, product.panel, text.value(f"mul i64 {before}, {product.pair_bytes}"))
+
+
+def _emit_columns(text: FunctionText, product: _Product, columns: tuple[str, str]) -> None:
+    """All rows, which are kept, beside the tiles of ``columns``: the first, how many."""
+    first, count = columns
+    grid = product.grid
+
+    def column_pair(places: tuple[str, ...]) -> None:
+        numbers = [text.value(f"add i64 {first}, {place}") for place in places]
+        tiles = [column_tile(text, grid, number) for number in numbers]
+        packed = [product.columns_at(text, place) for place in places]
+        ahead = [
+            _columns_ahead(text, grid, number, len(places), tile)
+            for number, tile in zip(numbers, tiles, strict=True)
+        ]
+        name = f"across{len(places)}"
+
+        def row_pair(numbers: tuple[str, ...]) -> None:
+            rows = product.row_tiles(text, numbers)
+            place = _kept(text, product, numbers)
+            at = Block(
+                f"{name}x{len(rows)}", tuple(rows), tuple(tiles), place, tuple(packed), tuple(ahead)
+            )
+            product.block(text, at)
+
+        _in_pairs(text, f"{name}_rows", grid.rows.count, row_pair)
+
+    _in_pairs(text, "columns", count, column_pair)
+
+
+def _columns_ahead(text: FunctionText, grid: Grid, number: str, step: int, tile: Columns) -> str:
+    """How far the results of the columns that come next lie behind those of ``tile``."""
+    following = text.value(f"add i64 {number}, {step}")
+    exists = text.value(f"icmp ult i64 {following}, {grid.columns.count}")
+    after = column_tile(
+        text, grid, text.value(f"select i1 {exists}, i64 {following}, i64 {number}")
+    )
+    return text.value(f"sub i64 {after.c_offset}, {tile.c_offset}")
+
+
+def _emit_rows(text: FunctionText, product: _Product, columns: tuple[str, str]) -> None:
+    """All rows beside the tiles of ``columns``: the first, how many."""
+    first, count = columns
+    grid = product.grid
+
+    def row_pair(numbers: tuple[str, ...]) -> None:
+        rows = product.row_tiles(text, numbers)
+        pack_rows(text, product.depth, product.panel, rows)
+        (next_rows,) = product.row_tiles(text, (text.value(f"add i64 {numbers[-1]}, 1"),))
+        rows_ahead = distance(text, rows[0].c, next_rows.c)
+        name = f"by{len(rows)}"
+
+        def column_pair(places: tuple[str, ...]) -> None:
+            numbers = [text.value(f"add i64 {first}, {place}") for place in places]
+            tiles = [column_tile(text, grid, number) for number in numbers]
+            packed = [product.columns_at(text, place) for place in places]
+            ahead = [
+                _ahead(text, grid, columns, len(places), rows_ahead, place, tile)
+                for place, tile in zip(places, tiles, strict=True)
+            ]
+            at = Block(
+                f"{name}x{len(places)}",
+                tuple(rows),
+                tuple(tiles),
+                product.panel,
+                tuple(packed),
+                tuple(ahead),
+            )
+            product.block(text, at)
+
+        _in_pairs(text, f"{name}_columns", count, column_pair)
+
+    _in_pairs(text, "rows", grid.rows.count, row_pair)
+
+
+def _ahead(
+    text: FunctionText,
+    grid: Grid,
+    chosen: tuple[str, str],
+    step: int,
+    rows_ahead: str,
+    place: str,
+    tile: Columns,
+) -> str:
+    """How far the results of the block that comes next lie behind those of this one.
+
+    It has the next columns of the ``chosen`` ones, or the first of them and the next rows.
+    """
+    first, count = chosen
+    following = text.value(f"add i64 {place}, {step}")
+    is_inside = text.value(f"icmp ult i64 {following}, {count}")
+    start = text.value(f"select i1 {is_inside}, i64 {following}, i64 0")
+    rows = text.value(f"select i1 {is_inside}, i64 0, i64 {rows_ahead}")
+    after = column_tile(text, grid, text.value(f"add i64 {first}, {start}"))
+    columns = text.value(f"sub i64 {after.c_offset}, {tile.c_offset}")
+    return text.value(f"add i64 {rows}, {columns}")
 
 
 def _halved(text: FunctionText, count: str) -> str:

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import widen
 from teir.backends.llvm.emit_pairs import narrow_sum
-from teir.backends.llvm.emit_text import FunctionText, constants, shift_pointer, splat
+from teir.backends.llvm.emit_text import (
+    FunctionText,
+    constants,
+    prefetch_to_write,
+    shift_pointer,
+    splat,
+)
 from teir.backends.llvm.emit_tile_grid import Columns, Rows
 from teir.dtypes import DataType
 from teir.lower.kernels import TileProduct
@@ -43,7 +49,9 @@ class Block:
     name: str
     rows: tuple[Rows, ...]
     columns: tuple[Columns, ...]
+    panel: str
     packed: tuple[str, ...]
+    ahead: tuple[str, ...]
 
     @property
     def registers(self) -> list[tuple[int, int, int]]:
@@ -70,14 +78,19 @@ def configure(text: FunctionText, place: str, columns: str) -> None:
     text.effect(f"call void @llvm.x86.ldtilecfg(ptr {place})")
 
 
-def emit_sums(
-    text: FunctionText, kernel: TileProduct, depth: Depth, panel: str, block: Block
-) -> None:
+def emit_sums(text: FunctionText, kernel: TileProduct, depth: Depth, block: Block) -> None:
     """The sums of the block, in its registers."""
     for register, _, _ in block.registers:
         text.effect(f"call void @llvm.x86.tilezero(i8 {register})")
     if kernel.copies:
-        _groups(text, block, depth.all_groups, (panel, *block.packed), TILE_BYTES, str(GROUP_BYTES))
+        _groups(
+            text,
+            block,
+            depth.all_groups,
+            (block.panel, *block.packed),
+            TILE_BYTES,
+            str(GROUP_BYTES),
+        )
         return
 
     def segment(values: list[str]) -> list[str]:
@@ -90,7 +103,7 @@ def emit_sums(
         _, (a, *_) = emit_loop(text, f"{block.name}_batch", "%batch", 1, start, segment)
         return [a, *(shift_pointer(text, b, "%b_outer") for b in values[1:])]
 
-    places = (panel, *(tile.b for tile in block.columns))
+    places = (block.panel, *(tile.b for tile in block.columns))
     start = tuple(Carried("ptr", value) for value in places)
     emit_loop(text, f"{block.name}_outer", "%outer", 1, start, outer)
 
@@ -149,6 +162,10 @@ def store_sums(text: FunctionText, kernel: TileProduct, isa: Isa, block: Block, 
 
         def column(values: list[str]) -> list[str]:
             source, *places = values
+            there = shift_pointer(text, places[0], block.ahead[number])
+            prefetch_to_write(text, there)
+            size = len(places) * LANES * kernel.out_type.width
+            prefetch_to_write(text, shift_pointer(text, there, size - 1))
             for row, (at, mask) in enumerate(zip(places, masks, strict=True)):
                 sums_at = shift_pointer(text, source, row * LANES * 4)
                 total = text.value(f"load <{LANES} x float>, ptr {sums_at}, align 64")
