@@ -12,14 +12,14 @@ import pytest
 from cli.command_line import Teir
 from teir.ir.check import check
 from teir.ir.load import load
-from teir.pipeline import program_tuning, tuning
+from teir.pipeline import program_tuning, sparse_tuning, tuning
 from teir.runtime.runtime import current
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TEIR_CACHE_DIR", str(tmp_path / "cache"))
-    names = ("tuning records", "speeds", "einsum plans")
+    names = ("tuning records", "speeds", "einsum plans", "sparse tuning records")
     kept = current()._kept
     before = {name: kept.pop(name) for name in names if name in kept}
     yield tmp_path / "cache" / "tuning"
@@ -38,6 +38,7 @@ def falling(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(tuning, "seconds_of", seconds_of)
     monkeypatch.setattr(program_tuning, "seconds_of", seconds_of)
+    monkeypatch.setattr(sparse_tuning, "seconds_per_call", seconds_of)
     return times
 
 
@@ -167,3 +168,99 @@ def test_explain_measures_on_request(teir: Teir, product: Path) -> None:
     done = teir("explain", "ij,jk->ik", *SIZES, "--measure")
     assert "predicted:" in done.out
     assert "measured:" in done.out
+
+
+SPARSE_SIZES = ("--sizes", "i=40,j=50,jpos=4,k=24,l=16", "--threads", "1")
+
+
+@pytest.mark.parametrize(
+    ("expression", "name"),
+    [("A[i,l] = B[i,j] * C[j,k] * D[k,l]", "B"), ("ij,jk,kl->il", "in0")],
+)
+def test_a_sparse_product_is_measured_remembered_and_exported(
+    teir: Teir, folder: Path, falling: list[float], tmp_path: Path, expression: str, name: str
+) -> None:
+    options = ("--format", f"{name}:ds", *SPARSE_SIZES)
+    done = teir("tune", expression, *options)
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split() == ["measured", "predicted", "schedule"]
+    assert f"{len(falling):.2f} times as fast as the default" in done.out
+    (file,) = folder.glob("sparse-*.json")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    explained = teir("explain", expression, *options)
+    assert f"schedule: {record['schedule']}" in explained.out
+    assert "tuned on" in explained.out
+    exported = tmp_path / "all.json"
+    assert teir("tune", "--export", str(exported)).out.endswith("1 record written\n")
+    assert "1 record read, 0 kept" in teir("tune", "--import", str(exported)).out
+    file.unlink()
+    assert "1 record read, 1 kept" in teir("tune", "--import", str(exported)).out
+    assert json.loads(file.read_text(encoding="utf-8")) == record
+
+
+def test_a_sparse_product_is_measured_anew_from_a_file(
+    teir: Teir, falling: list[float], tmp_path: Path
+) -> None:
+    file = tmp_path / "b.tns"
+    lines = [f"{row} {1 + row * 7 % 30} {row}.5" for row in range(1, 31)]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    options = ("--operand", f"in0={file}", "--sizes", "k=24,l=16", "--threads", "1", "--json")
+    first = teir("tune", "ij,jk,kl->il", *options).json()
+    (product,) = first["products"]
+    assert first["expression"] == "out[i,l] = in0[i,j] * in1[j,k] * in2[k,l]"
+    assert product["default_seconds"] == product["measured"][0]["seconds"]
+    assert product["schedule"] == product["measured"][-1]["schedule"]
+    count = len(falling)
+    (again,) = teir("tune", "ij,jk,kl->il", *options).json()["products"]
+    assert len(falling) > count
+    default = product["measured"][0]["schedule"]
+    (same,) = (one for one in again["measured"] if one["schedule"] == default)
+    assert again["default_seconds"] == same["seconds"]
+
+
+def test_a_sparse_product_interrupted_keeps_what_was_measured(
+    teir: Teir, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [1.0, 0.5, None, 0.1]
+
+    def seconds_per_call(_: Any) -> float:
+        time = times.pop(0)
+        if time is None:
+            raise KeyboardInterrupt
+        return time
+
+    monkeypatch.setattr(sparse_tuning, "seconds_per_call", seconds_per_call)
+    done = teir("tune", "ij,jk,kl->il", "--format", "in0:ds", *SPARSE_SIZES)
+    assert "the best of 2 schedules is kept" in done.err
+    (file,) = folder.glob("sparse-*.json")
+    assert json.loads(file.read_text(encoding="utf-8"))["seconds"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("ij->i", "--format", "in0:ds", "--sizes", "i=40,j=50,jpos=4"), "TEIR814", "schedule"),
+        (("i...->i", "--format", "in0:ds"), "TEIR817", "ellipses"),
+        (("ij,jk->ik", "--format", "B:ds", "--sizes", "i=4,j=4,k=4"), "TEIR818", "in0"),
+        (("ij,jk->ik", "--format", "in0:ds", "--output", "x.teir"), "TEIR814", "--output"),
+    ],
+)
+def test_what_no_sparse_tuning_can_be_is_refused(
+    teir: Teir, arguments: tuple[str, ...], code: str, words: str
+) -> None:
+    done = teir("tune", *arguments)
+    assert done.code != 0
+    assert code in done.err
+    assert words in done.err
+
+
+def test_a_wrong_sparse_record_is_refused_whole(teir: Teir, tmp_path: Path) -> None:
+    assert teir("tune", "ij,jk,kl->il", "--format", "in0:ds", *SPARSE_SIZES).code == 0
+    file = tmp_path / "all.json"
+    assert teir("tune", "--export", str(file)).code == 0
+    document = json.loads(file.read_text(encoding="utf-8"))
+    for key, wrong in (("seconds", -1.0), ("teir_sparse_tuning", 9), ("schedule", 4)):
+        (record,) = document["teir_sparse_tuning_records"]
+        changed = {**document, "teir_sparse_tuning_records": [{**record, key: wrong}]}
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        assert "TEIR645" in teir("tune", "--import", str(file)).err

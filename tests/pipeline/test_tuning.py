@@ -22,7 +22,8 @@ from teir.pipeline.machine_speeds import (
     measured_speeds,
     tuning_records,
 )
-from teir.pipeline.tuning_records import read_export, read_record, write_export
+from teir.pipeline.tuning_export import Exported, read_export, write_export
+from teir.pipeline.tuning_records import read_record
 from teir.search.machine import Speeds
 
 EXPRESSION = "aij,jk->aki"
@@ -269,8 +270,8 @@ def test_merging_keeps_the_faster_record(folder: Path, falling: list[float]) -> 
     teir.plan(EXPRESSION, a, b, threads=1, tune=True)
     records = tuning_records()
     (record,) = records.all()
-    data = write_export([record])
-    assert read_export(data, "file") == (record,)
+    data = write_export(Exported((record,)))
+    assert read_export(data, "file") == Exported((record,))
     assert records.merge([record]) == 0
     import msgspec
 

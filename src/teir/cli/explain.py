@@ -9,9 +9,7 @@ import typer
 from teir.cli.console import say
 from teir.cli.expression import DtypeOption, SizesOption, data_type_named, load_or_plan
 from teir.cli.operands import parse_pairs
-from teir.cli.options import ThreadsOption
-from teir.cli.rules import SCHEDULE_OPTION
-from teir.errors import refuse
+from teir.cli.options import FormatOption, TensorFileOption, ThreadsOption
 from teir.expr.index_notation_parsing import is_index_notation
 
 
@@ -22,24 +20,8 @@ def explain(
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
     threads: ThreadsOption = None,
-    formats: Annotated[
-        list[str],
-        typer.Option(
-            "--format",
-            metavar="NAME:LEVELS[:ORDER]",
-            help="How a tensor of index notation is stored: B:ds. Dense where not given.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
-    files: Annotated[
-        list[str],
-        typer.Option(
-            "--operand",
-            metavar="NAME=FILE",
-            help="A tensor of index notation: .mtx, .tns, .npz (sparse) or .npy. Else drawn.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
+    formats: FormatOption = [],  # noqa: B006
+    files: TensorFileOption = [],  # noqa: B006
     measure: Annotated[
         bool, typer.Option("--measure", help="Run it too: the time beside the predicted one.")
     ] = False,
@@ -48,9 +30,10 @@ def explain(
 
     For an einsum also the decisions and why they were taken. For index notation, such as
     "A[i,l] = B[i,j] * C[j,l]" with --format B:ds --sizes i=9000,j=9000,jpos=30,l=64, the frontier
-    of its schedules and why the winner won.
+    of its schedules and why the winner won; so for an einsum with --format or --operand, whose
+    tensors are called in0, in1, ... and out.
     """
-    if is_index_notation(what):
+    if is_index_notation(what) or formats or files:
         from teir.cli.sparse_job import explain_sparse
 
         text = explain_sparse(
@@ -64,8 +47,5 @@ def explain(
         )
         say(text)
         return
-    for option, given in (("--format", formats), ("--operand", files)):
-        if given:
-            refuse(SCHEDULE_OPTION, option, "index notation: A[i,l] = B[i,j] * C[j,l]", repr(what))
     job = load_or_plan(what, sizes, dtype, threads)
     say(job.explain(measure))

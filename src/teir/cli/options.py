@@ -46,3 +46,21 @@ RandomFlag = Annotated[
     bool,
     typer.Option("--random", help="Draw every operand that is not given, uniform in [-1, 1)."),
 ]
+FormatOption = Annotated[
+    list[str],
+    typer.Option(
+        "--format",
+        metavar="NAME:LEVELS[:ORDER]",
+        help="How a tensor is stored: B:ds, in an einsum in0:ds. Dense where not given.",
+        show_default=False,
+    ),
+]
+TensorFileOption = Annotated[
+    list[str],
+    typer.Option(
+        "--operand",
+        metavar="NAME=FILE",
+        help="A tensor from a file: .mtx, .tns, .npz (sparse) or .npy. Else drawn.",
+        show_default=False,
+    ),
+]

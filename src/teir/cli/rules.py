@@ -52,7 +52,7 @@ MEMORY = Rule(
 EINSUM = Rule(
     code="TEIR817",
     sentence="Commands that draw operands take an einsum or an einsum tree; index notation is for "
-    "teir explain and teir schedules.",
+    "teir explain, teir schedules and teir tune, einsums without brackets and ellipses for them.",
     source=_SOURCE,
 )
 COMPARABLE = Rule(
@@ -70,7 +70,7 @@ TUNED = Rule(
 
 SCHEDULE_OPTION = Rule(
     code="TEIR818",
-    sentence="teir schedules, and teir explain of index notation, take --format NAME:LEVELS and "
+    sentence="teir schedules, teir explain and teir tune take --format NAME:LEVELS and "
     "--sizes NAME=NUMBER; teir schedules --plot FILE beside --sizes, with matplotlib installed.",
     source=_SOURCE,
 )

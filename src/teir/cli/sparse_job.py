@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,23 @@ from teir.arrays.levels import Format, Level
 from teir.arrays.sparse import Sparse
 from teir.cli.expression import require_memory
 from teir.cli.operands import read_array
-from teir.cli.rules import OPERAND_OPTION, SCHEDULE_OPTION, SIZES
+from teir.cli.rules import EINSUM, OPERAND_OPTION, SCHEDULE_OPTION, SIZES
 from teir.cli.schedules import parse_formats, parse_symbols
 from teir.dtypes import DataType
 from teir.errors import refuse
-from teir.expr.index_notation import Access, Assignment
-from teir.expr.index_notation_parsing import parse_index_notation
+from teir.expr.index_notation import Access, Assignment, Product
+from teir.expr.index_notation_parsing import is_index_notation, parse_index_notation
+from teir.expr.parsing import parse_expression
 from teir.search.sparse.cost import FIBRE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseCase:
+    """Index notation with its operands; ``out_levels`` where a sparse result is asked for."""
+
+    text: str
+    operands: tuple[Any, ...]
+    out_levels: str | None
 
 
 def explain_sparse(
@@ -32,25 +44,63 @@ def explain_sparse(
     threads: int | None,
     measure: bool,
 ) -> str:
-    """What a plan of index notation says of itself; what no file gives is drawn.
+    """What a plan of index notation says of itself. Raises TeirError."""
+    from teir.pipeline.einsum import plan
+
+    case = sparse_case(text, formats=formats, sizes=sizes, files=files, data_type=data_type)
+    made: Any = plan(
+        case.text, *case.operands, dtype=data_type, threads=threads, out_levels=case.out_levels
+    )
+    return str(made.explain(measure))
+
+
+def notation_of(text: str) -> str:
+    """Index notation as it is; an einsum as index notation of out, in0, in1, ...
+
+    Raises TeirError (TEIR817) for trees and ellipses.
+    """
+    if is_index_notation(text):
+        return text
+    parsed = parse_expression(text)
+    terms = [*parsed.inputs, *([] if parsed.output is None else [parsed.output])]
+    if parsed.nesting is not None or any(term.ellipsis is not None for term in terms):
+        refuse(EINSUM, "expression", "an einsum without brackets and ellipses", repr(text))
+    counts = Counter(symbol for term in parsed.inputs for symbol in term.symbols)
+    alone = sorted(symbol for symbol, count in counts.items() if count == 1)
+    wanted = tuple(alone) if parsed.output is None else parsed.output.symbols
+    factors = tuple(
+        Access(tensor=f"in{number}", indices=term.symbols)
+        for number, term in enumerate(parsed.inputs)
+    )
+    output = Access(tensor="out", indices=wanted)
+    return str(Assignment(output=output, products=(Product(factors=factors),)))
+
+
+def sparse_case(
+    text: str,
+    *,
+    formats: Sequence[str],
+    sizes: Sequence[str],
+    files: Mapping[str, Path],
+    data_type: DataType,
+) -> SparseCase:
+    """The operands of index notation; what no file gives is drawn, dense ones are shapes.
 
     A format of the output asks for a sparse result. Raises TeirError.
     """
-    from teir.pipeline.einsum import plan
-
+    text = notation_of(text)
     assignment = parse_index_notation(text)
     asked = parse_formats(formats)
     _require_known(assignment, asked, files)
     given = {name: _read(path, asked.get(name), data_type) for name, path in files.items()}
     symbols = _symbols(assignment, given, sizes)
-    operands = [
+    operands = tuple(
         given[name] if name in given else _drawn(access, asked.get(name), symbols, data_type)
         for name, access in assignment.inputs.items()
-    ]
+    )
     output = asked.get(assignment.output.tensor)
     levels = None if output is None else str(output)
-    made: Any = plan(text, *operands, dtype=data_type, threads=threads, out_levels=levels)
-    return str(made.explain(measure))
+    return SparseCase(text=text, operands=operands, out_levels=levels)
 
 
 def _require_known(

@@ -18,10 +18,12 @@ from teir.cli.expression import (
     require_no_sizes,
     stated_einsum,
 )
-from teir.cli.options import JsonFlag, ThreadsOption
+from teir.cli.operands import parse_pairs
+from teir.cli.options import FormatOption, JsonFlag, TensorFileOption, ThreadsOption
 from teir.cli.rules import OUTPUT_FILE, TUNED
 from teir.cli.timing import in_time_unit
 from teir.errors import refuse
+from teir.expr.index_notation_parsing import is_index_notation
 from teir.ir.check import check as check_program
 from teir.ir.load import load, read_file, save
 
@@ -40,6 +42,8 @@ def tune(
     sizes: SizesOption = [],  # noqa: B006  (typer copies it)
     dtype: DtypeOption = "FP32",
     threads: ThreadsOption = None,
+    formats: FormatOption = [],  # noqa: B006
+    files: TensorFileOption = [],  # noqa: B006
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Write the fastest program of FILE.", show_default=False),
@@ -61,15 +65,23 @@ def tune(
     """Measure the most promising programs and remember the decisions of the fastest.
 
     Later calls of the same contraction on this machine use them; results keep their bits. Of a
-    program FILE the passes make variants; the fastest is written where --output says. Ctrl-C keeps
-    what was measured.
+    program FILE the passes make variants; the fastest is written where --output says. Of index
+    notation, and of an einsum with --format or --operand, whose tensors are called in0, in1, ...
+    and out, schedules are measured, which sum in different orders. Ctrl-C keeps what was measured.
     """
     if what is None and exported is None and imported is None:
         refuse(TUNED, "FILE|EXPRESSION", "something to tune, --export or --import", "nothing")
     said: dict[str, Json] = {}
     if imported is not None:
         said["imported"] = _import(imported, as_json)
-    if what is not None and is_expression(what, sizes):
+    is_sparse = what is not None and (is_index_notation(what) or formats or files)
+    if what is not None and is_sparse:
+        if output is not None:
+            refuse(
+                TUNED, "--output", "a program file, whose fastest form it takes", "an expression"
+            )
+        said |= _tune_sparse(what, sizes, formats, files, dtype, threads, as_json)
+    elif what is not None and is_expression(what, sizes):
         if output is not None:
             refuse(TUNED, "--output", "a program file, whose fastest form it takes", "an einsum")
         said |= _tune_expression(what, sizes, dtype, threads, as_json)
@@ -80,6 +92,25 @@ def tune(
         said["exported"] = _export(exported, as_json)
     if as_json:
         say_json(said)
+
+
+def _tune_sparse(
+    what: str,
+    sizes: Sequence[str],
+    formats: Sequence[str],
+    files: Sequence[str],
+    dtype: str,
+    threads: int | None,
+    as_json: bool,
+) -> dict[str, Json]:
+    from teir.cli.sparse_job import sparse_case
+    from teir.cli.sparse_tune import tune_case
+
+    data_type = data_type_named(dtype)
+    case = sparse_case(
+        what, formats=formats, sizes=sizes, files=parse_pairs(files), data_type=data_type
+    )
+    return tune_case(case, data_type, threads, as_json)
 
 
 def _tune_expression(
@@ -208,27 +239,29 @@ def _say_variants(ranked: list[MeasuredVariant]) -> None:
 
 def _import(file: Path, as_json: bool) -> Json:
     from teir.pipeline.machine_speeds import tuning_records
-    from teir.pipeline.tuning_records import read_export
+    from teir.pipeline.sparse_records import sparse_records
+    from teir.pipeline.tuning_export import read_export
 
-    records = read_export(read_file(str(file)), str(file))
-    kept = tuning_records().merge(records)
+    found = read_export(read_file(str(file)), str(file))
+    kept = tuning_records().merge(found.dense) + sparse_records().merge(found.sparse)
     if not as_json:
-        say(f"{file}: {_counted(len(records))} read, {kept} kept")
-    return {"file": str(file), "records": len(records), "kept": kept}
+        say(f"{file}: {_counted(found.count)} read, {kept} kept")
+    return {"file": str(file), "records": found.count, "kept": kept}
 
 
 def _export(file: Path, as_json: bool) -> Json:
     from teir.pipeline.machine_speeds import tuning_records
-    from teir.pipeline.tuning_records import write_export
+    from teir.pipeline.sparse_records import sparse_records
+    from teir.pipeline.tuning_export import Exported, write_export
 
-    records = tuning_records().all()
+    records = Exported(tuple(tuning_records().all()), tuple(sparse_records().all()))
     try:
         file.write_bytes(write_export(records))
     except OSError as error:
         refuse(OUTPUT_FILE, str(file), "a file that can be written", error.strerror or str(error))
     if not as_json:
-        say(f"{file}: {_counted(len(records))} written")
-    return {"file": str(file), "records": len(records)}
+        say(f"{file}: {_counted(records.count)} written")
+    return {"file": str(file), "records": records.count}
 
 
 def _counted(records: int) -> str:

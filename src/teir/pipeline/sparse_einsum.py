@@ -16,6 +16,7 @@ from teir.expr.index_notation_parsing import is_index_notation, parse_index_nota
 from teir.expr.nodes import Subscripts
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.operand_types import asked_type
+from teir.pipeline.progress import Advance
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
@@ -23,7 +24,7 @@ from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps
 from teir.pipeline.sparse_stages import stages_of
-from teir.pipeline.sparse_tuning import tune_sparse
+from teir.pipeline.sparse_tuning import TunedProduct, tune_products, tune_sparse
 from teir.pipeline.tensor_views import in_tensors
 from teir.runtime.runtime import current
 
@@ -128,6 +129,26 @@ def sparse_plan(
         deterministic=deterministic,
         memory_limit=memory_limit,
     )
+
+
+def tune_operands(
+    subscripts: str,
+    operands: Sequence[Any],
+    *,
+    out_levels: str | None,
+    dtype: Any,
+    threads: int | None,
+    tell: Advance,
+    found: list[TunedProduct],
+) -> None:
+    """Measure index notation on these operands anew; what was measured goes to ``found``.
+
+    Raises TeirError as `sparse_plan` does.
+    """
+    assignment = _assignment(subscripts, operands)
+    held = hold_all(assignment, operands)
+    problem = sparse_problem(assignment, held, out_levels=out_levels, dtype=dtype, threads=threads)
+    tune_products(stages_of(problem, held), found, anew=True, tell=tell)
 
 
 def require_usual(wishes: dict[str, bool]) -> None:

@@ -7,7 +7,7 @@ text again, with every check any schedule passes. Kept beside the records of den
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import log2
 
@@ -82,6 +82,29 @@ class SparseRecords:
             return False
         self.known |= {name}
         return True
+
+    def all(self) -> list[SparseRecord]:
+        """Every record that can be read, of any machine and version."""
+        found = []
+        for name in sorted(self.folder.names()):
+            data = self.folder.load(name) if name.startswith(_NAME) else None
+            if data is None:
+                continue
+            try:
+                found.append(msgspec.json.decode(data, type=SparseRecord))
+            except msgspec.MsgspecError:
+                continue
+        return found
+
+    def merge(self, records: Iterable[SparseRecord]) -> int:
+        """Keep the records that are faster than what is known; how many were kept."""
+        kept = 0
+        present = {(one.problem, one.machine): one for one in self.all()}
+        for record in records:
+            other = present.get((record.problem, record.machine))
+            if other is None or other.version != record.version or record.seconds < other.seconds:
+                kept += self.keep(record)
+        return kept
 
 
 def sparse_records() -> SparseRecords:

@@ -6,7 +6,8 @@ Other schedules form sums in another order: after tuning the last bits of a resu
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter
 
@@ -18,12 +19,13 @@ from teir.pipeline.executable import Executable
 from teir.pipeline.progress import Advance
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
-from teir.pipeline.sparse_records import FORMAT, SparseRecord, sparse_records
+from teir.pipeline.sparse_records import FORMAT, SparseKey, SparseRecord, sparse_records
 from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_run import Step, arrays_of, pattern_of
-from teir.pipeline.sparse_schedule import alternatives
-from teir.pipeline.sparse_stages import stages_of
+from teir.pipeline.sparse_schedule import Scheduled, alternatives
+from teir.pipeline.sparse_stages import Stage, stages_of
 from teir.pipeline.timing import seconds_per_call
+from teir.search.sparse.ranked import ranked
 
 MOST_MEASURED = 6
 """Schedules of one product, the default among them."""
@@ -33,6 +35,24 @@ _LONG = 1e-3
 """Seconds from which on that is so: what takes less may have waited for its code."""
 
 
+@dataclass(frozen=True, slots=True)
+class TimedSchedule:
+    """A schedule, and the seconds it took and was expected to take."""
+
+    schedule: str
+    seconds: float
+    predicted: float
+
+
+@dataclass(frozen=True, slots=True)
+class TunedProduct:
+    """What was measured of a product, in this order, and what is remembered of it."""
+
+    product: str
+    record: SparseRecord
+    measured: tuple[TimedSchedule, ...]
+
+
 def tune_sparse(
     problem: SparseProblem, held: Mapping[str, Held], room: Room | None = None
 ) -> tuple[SparseRecord, ...]:
@@ -40,15 +60,33 @@ def tune_sparse(
 
     The records of those that were measured. Raises TeirError as planning does.
     """
-    made = []
-    for stage in stages_of(problem, held, room):
-        for step in stage.steps:
-            if step.scheduled is None or step.scheduled.record is not None:
-                continue
-            record = _tuned(step, _output(stage.problem, stage.steps))
-            if record is not None and sparse_records().keep(record):
-                made.append(record)
-    return tuple(made)
+    found: list[TunedProduct] = []
+    tune_products(stages_of(problem, held, room), found, anew=False, tell=_quietly)
+    return tuple(one.record for one in found)
+
+
+def tune_products(
+    stages: Sequence[Stage], found: list[TunedProduct], *, anew: bool, tell: Advance
+) -> None:
+    """Measure the products of some stages and remember the fastest schedules.
+
+    What was measured is added to ``found``, of an interrupted product too. With ``anew`` also
+    those that have a record.
+    """
+    steps = [(stage, step) for stage in stages for step in stage.steps]
+    for number, (stage, step) in enumerate(steps):
+        chosen = step.scheduled
+        if chosen is None or (chosen.record is not None and not anew):
+            continue
+
+        def told(done: int, before: int = number * MOST_MEASURED) -> None:
+            tell(before + done, len(steps) * MOST_MEASURED)
+
+        _tune(step, chosen, _output(stage.problem, stage.steps), found, told)
+
+
+def _quietly(done: int, of: int) -> None:
+    """Nobody watches."""
 
 
 def _output(problem: SparseProblem, steps: Sequence[Step]) -> list[Array]:
@@ -90,34 +128,59 @@ def measured_schedules(
     return seconds
 
 
-def _tuned(step: Step, output: list[Array]) -> SparseRecord | None:
-    """The record of a product; None where there is nothing to choose from."""
-    chosen = step.scheduled
-    if chosen is None or chosen.problem is None or not output[0].size:
-        return None
+def _tune(
+    step: Step,
+    chosen: Scheduled,
+    output: list[Array],
+    found: list[TunedProduct],
+    told: Callable[[int], None],
+) -> None:
+    """Measure one product, if there is something to choose from, and keep the record."""
+    if chosen.problem is None or not output[0].size:
+        return
     if not isinstance(chosen.executable, Executable) or chosen.graph is None:
-        return None
+        return
     (term, _) = step.terms[0]
     seconds: dict[str, float] = {}
     programs: list[Program] = []
     others = alternatives(term, chosen, chosen.problem)
-    for graph, executable in chain([(chosen.graph, chosen.executable)], others):
-        if executable.program not in programs:
-            programs.append(executable.program)
-            seconds[str(graph)] = _seconds(step, executable, output)
-        if len(programs) == MOST_MEASURED:
-            break
-    if len(seconds) < 2:
-        return None
+    try:
+        for graph, executable in chain([(chosen.graph, chosen.executable)], others):
+            if executable.program not in programs:
+                programs.append(executable.program)
+                seconds[str(graph)] = _seconds(step, executable, output)
+                told(len(programs))
+            if len(programs) == MOST_MEASURED:
+                break
+    finally:
+        # What was measured before an interruption is kept too.
+        if len(seconds) > 1:
+            expected = _expected(chosen)
+            default = next((text for text in expected if text in seconds), str(chosen.graph))
+            if chosen.record is None:
+                default = str(chosen.graph)
+            record = _record(chosen.problem, seconds, default)
+            timed = (TimedSchedule(one, seconds[one], expected.get(one, 0.0)) for one in seconds)
+            if sparse_records().keep(record):
+                found.append(TunedProduct(chosen.problem.product, record, tuple(timed)))
+
+
+def _expected(chosen: Scheduled) -> dict[str, float]:
+    """Predicted seconds by schedule, the fastest first."""
+    ranking = () if chosen.ranking is None else ranked(chosen.ranking)
+    return {str(one.candidate.graph): one.seconds for one in ranking}
+
+
+def _record(problem: SparseKey, seconds: Mapping[str, float], default: str) -> SparseRecord:
     best = min(seconds, key=lambda text: seconds[text])
     return SparseRecord(
         teir_sparse_tuning=FORMAT,
         version=__version__,
-        problem=chosen.problem,
+        problem=problem,
         machine=sparse_records().machine,
         schedule=best,
         seconds=seconds[best],
-        default_seconds=seconds[str(chosen.graph)],
+        default_seconds=seconds[default],
         measured=len(seconds),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )

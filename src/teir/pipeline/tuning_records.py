@@ -8,7 +8,7 @@ are left aside with a note; a file that is imported is refused instead.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,10 +87,6 @@ class TuningRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     measured: int
     complete: bool
     date: str
-
-
-class _Export(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    teir_tuning_records: tuple[TuningRecord, ...]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -207,62 +203,54 @@ def write_record(record: TuningRecord) -> bytes:
     return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
-def write_export(records: Sequence[TuningRecord]) -> bytes:
-    """One document of many records."""
-    document = _Export(teir_tuning_records=tuple(records))
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-
-
 def read_record(data: bytes) -> TuningRecord:
     """A record from JSON. Raises TeirError (TEIR645)."""
-    record: TuningRecord = _decoded(data, TuningRecord, "record")
-    _require_sound(record, "record")
+    record: TuningRecord = decoded(data, TuningRecord, "record")
+    require_sound(record, "record")
     return record
 
 
-def read_export(data: bytes, name: str) -> tuple[TuningRecord, ...]:
-    """The records of an exported document called ``name``. Raises TeirError (TEIR645)."""
-    export: _Export = _decoded(data, _Export, name)
-    for number, record in enumerate(export.teir_tuning_records):
-        _require_sound(record, f"{name}, record {number}")
-    return export.teir_tuning_records
-
-
-def _decoded(data: bytes, kind: Any, name: str) -> Any:
+def decoded(data: bytes, kind: Any, name: str) -> Any:
+    """A document called ``name`` as a value of a type. Raises TeirError (TEIR645)."""
     try:
         faults = scan(data.decode("utf-8")).faults
     except UnicodeDecodeError as error:
-        raise _refusal(name, f"bytes that are no UTF-8: {error.reason}") from None
+        raise refusal(name, f"bytes that are no UTF-8: {error.reason}") from None
     if faults:
-        raise _refusal(name, f"{faults[0].found} at {faults[0].path}")
+        raise refusal(name, f"{faults[0].found} at {faults[0].path}")
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise _refusal(name, str(error)) from None
+        raise refusal(name, str(error)) from None
 
 
-def _require_sound(record: TuningRecord, name: str) -> None:
+def require_sound(record: TuningRecord, name: str) -> None:
     """Raises TeirError (TEIR645) at ``name`` for numbers that nothing can be made of."""
     if record.teir_tuning != FORMAT:
-        raise _refusal(name, f"format {record.teir_tuning}", f"format {FORMAT}")
+        raise refusal(name, f"format {record.teir_tuning}", f"format {FORMAT}")
     for number, choice in enumerate(record.choices):
         for field in fields(choice):
             value = getattr(choice, field.name)
             if isinstance(value, int) and not isinstance(value, bool) and not _is_size(value):
                 place = f"{name}, choice {number}"
                 expected = f"{field.name} from 1 to {_LARGEST:,}"
-                raise _refusal(place, f"{field.name} of {value}", expected)
-    for label in ("seconds", "default_seconds"):
-        time = getattr(record, label)
+                raise refusal(place, f"{field.name} of {value}", expected)
+    require_times(record.seconds, record.default_seconds, name)
+
+
+def require_times(seconds: float, default_seconds: float, name: str) -> None:
+    """Raises TeirError (TEIR645) at ``name`` for times that nothing takes."""
+    for label, time in (("seconds", seconds), ("default_seconds", default_seconds)):
         if not 0 < time < _LONGEST:
             expected = f"{label} above 0 and below {_LONGEST:g}"
-            raise _refusal(name, f"{label} of {time}", expected)
+            raise refusal(name, f"{label} of {time}", expected)
 
 
 def _is_size(number: int) -> bool:
     return 1 <= number <= _LARGEST
 
 
-def _refusal(name: str, found: str, expected: str = "tuning records") -> TeirError:
+def refusal(name: str, found: str, expected: str = "tuning records") -> TeirError:
+    """TEIR645 at ``name``."""
     place = ArgumentPlace(name=name)
     return TeirError((Finding(rule=TUNING_FILE, place=place, expected=expected, found=found),))
