@@ -17,6 +17,7 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
+from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType, data_type_of
 from teir.errors import Rule, refuse
 
@@ -166,30 +167,27 @@ def _require_numpy_elements(name: str, dtype: np.dtype[Any]) -> None:
 def _torch_view(name: str, tensor: Any) -> ArrayView:
     if tensor.device.type != "cpu":
         refuse(ON_CPU, name, "a tensor in CPU memory", f"one on {tensor.device}", "pass .cpu()")
-    lazy = (
-        ("a sparse tensor", str(tensor.layout) != "torch.strided", "pass .to_dense()"),
-        ("a lazy conjugate", tensor.is_conj(), "pass .resolve_conj()"),
-        ("a lazy negative", tensor.is_neg(), "pass .resolve_neg()"),
-        ("a tensor that records gradients", tensor.requires_grad, "pass .detach()"),
-    )
-    for found, is_lazy, hint in lazy:
-        if is_lazy:
-            refuse(PLAIN, name, "a plain tensor", found, hint)
+    reason = not_plain(tensor)
+    if reason is not None:
+        refuse(PLAIN, name, "a plain tensor", *reason)
     type_name = str(tensor.dtype).removeprefix("torch.")
     width = tensor.element_size()
     data_type = _TORCH_TYPES.get(type_name)
     array = None
-    if data_type is None:
+    if data_type is not None:
+        element_type = data_type.numpy_dtype()
+    else:
         try:
-            array = tensor.numpy()
+            array = tensor.detach().numpy()
         except TypeError:
             refuse(ELEMENTS, name, "numbers", f"dtype {tensor.dtype}")
+        element_type = array.dtype
     return ArrayView(
         tensor.data_ptr(),
         tuple(tensor.shape),
         tuple(stride * width for stride in tensor.stride()),
         data_type,
-        data_type.numpy_dtype() if array is None and data_type else array.dtype,  # type: ignore[union-attr]
+        element_type,
         Kind.TORCH,
         True,
         array,

@@ -13,11 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import index
-from typing import Any, Never, SupportsIndex
+from typing import Any, Never
 
 import numpy as np
 
+from teir.arrays.integers import as_integer
+from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType
 from teir.errors import Rule, refuse
 
@@ -260,9 +261,8 @@ def _refuse_read_only(name: str, found: str) -> Never:
 
 
 def _require_base(name: str, base_bytes: object, size_bytes: int) -> int:
-    is_integer = isinstance(base_bytes, SupportsIndex) and not isinstance(base_bytes, bool)
-    base = index(base_bytes) if is_integer else -1  # type: ignore[arg-type]
-    if not 0 <= base <= size_bytes:
+    base = None if isinstance(base_bytes, bool) else as_integer(base_bytes)
+    if base is None or not 0 <= base <= size_bytes:
         refuse(BASE, name, f"base_bytes from 0 to {size_bytes}", f"{base_bytes!r}")
     return base
 
@@ -276,15 +276,9 @@ def _bind_torch(name: str, tensor: Any, base_bytes: int, data_type: DataType) ->
     """Torch tensors by hand: NumPy knows no bfloat16 of theirs and DLPack costs microseconds."""
     if tensor.device.type != "cpu":
         refuse(DEVICE, name, "a tensor in CPU memory", f"one on {tensor.device}")
-    lazy = (
-        ("a sparse layout", str(tensor.layout) != "torch.strided"),
-        ("a lazy conjugate", tensor.is_conj()),
-        ("a lazy negative", tensor.is_neg()),
-        ("a recorded gradient", tensor.requires_grad),
-    )
-    for found, is_lazy in lazy:
-        if is_lazy:
-            refuse(PLAIN_VALUES, name, "a plain tensor", found, "detach, resolve or densify it")
+    reason = not_plain(tensor)
+    if reason is not None:
+        refuse(PLAIN_VALUES, name, "a plain tensor", *reason)
     found_type = str(tensor.dtype)
     storage = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
     if found_type not in (f"torch.{storage}", "torch.uint8"):

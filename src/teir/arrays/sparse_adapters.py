@@ -8,6 +8,7 @@ duplicates summed, DIA becomes CSR, lists and dictionaries go by their coordinat
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from teir.arrays.sparse_rows import ordered_fibres, rows_of_diagonals
 from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
 from teir.arrays.sparse_storage import Compressed, expand
 from teir.arrays.sparse_values import as_values
+from teir.arrays.torch_plain import derivative, not_plain
 from teir.dtypes import data_type_of
 from teir.errors import TeirError, refuse
 
@@ -185,12 +187,12 @@ def _require_gcxs(name: str, value: Any) -> None:
 
 
 def _from_torch(name: str, value: Any) -> Sparse:
-    if value.device.type != "cpu" or value.requires_grad:
-        found = f"one on {value.device}" if value.device.type != "cpu" else "a recorded gradient"
-        refuse(KNOWN_KIND, name, "a plain tensor in CPU memory", found, "pass .detach().cpu()")
+    if value.device.type != "cpu":
+        refuse(KNOWN_KIND, name, "a tensor in CPU memory", f"one on {value.device}", "pass .cpu()")
+    _require_plain(name, value, derivative)
     match str(value.layout):
         case "torch.sparse_coo":
-            return _torch_coordinates(value)
+            return _torch_coordinates(name, value)
         case "torch.sparse_csr" | "torch.sparse_bsr":
             by_column, parts = False, (value.crow_indices(), value.col_indices())
         case "torch.sparse_csc" | "torch.sparse_bsc":
@@ -198,6 +200,8 @@ def _from_torch(name: str, value: Any) -> Sparse:
         case layout:
             expected = "sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc"
             refuse(KNOWN_KIND, name, expected, layout)
+    for part in (*parts, value.values()):
+        _require_plain(name, part, not_plain)
     pos, crd = (part.numpy() for part in parts)
     data = torch_values(value.values())
     if pos.ndim != 1 or data.ndim not in (1, 3):
@@ -208,8 +212,18 @@ def _from_torch(name: str, value: Any) -> Sparse:
     return _torch_blocks(name, tuple(value.shape), pos, crd, data, by_column)
 
 
-def _torch_coordinates(value: Any) -> Sparse:
+def _require_plain(
+    name: str, value: Any, reason_of: Callable[[Any], tuple[str, str | None] | None]
+) -> None:
+    reason = reason_of(value)
+    if reason is not None:
+        refuse(KNOWN_KIND, name, "a plain tensor", *reason)
+
+
+def _torch_coordinates(name: str, value: Any) -> Sparse:
     """Axes of values that are arrays themselves become dense levels below the others."""
+    for part in (value._indices(), value._values()):
+        _require_plain(name, part, not_plain)
     coords, values = list(value._indices().numpy()), torch_values(value._values())
     inner = values.shape[1:]
     if not inner:
@@ -234,13 +248,14 @@ def _torch_blocks(
 
 def torch_values(values: Any) -> Array:
     """NumPy has no bfloat16 of PyTorch's: the same bytes under the name it knows."""
+    values = values.detach()
     if str(values.dtype) != "torch.bfloat16":
         plain: Array = values.numpy()
         return plain
     import ml_dtypes
 
     torch = sys.modules["torch"]
-    same: Array = values.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    same: Array = values.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return same
 
 

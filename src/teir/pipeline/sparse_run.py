@@ -6,6 +6,7 @@ every term then adds into it. Where rows are short, compiled code does both in o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.adapters import view_array
 from teir.arrays.sparse import Sparse, owned
+from teir.arrays.sparse_adapters import torch_values
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.expr.index_notation import Number
@@ -340,8 +343,11 @@ def flat_arrays(array: Sparse | Array) -> list[Array]:
 def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> Array:
     if problem.has_sparse_result:
         refuse(SPARSE_OUT, "out", "no out: a sparse result is a new array", type(out).__name__)
-    is_torch = type(out).__module__.split(".")[0] == "torch"
-    array = out.numpy() if is_torch and hasattr(out, "numpy") else out
+    torch = sys.modules.get("torch")
+    array = out
+    if torch is not None and isinstance(out, torch.Tensor):
+        view_array("out", out)
+        array = torch_values(out)
     if not isinstance(array, np.ndarray) or not array.flags.writeable:
         refuse(SPARSE_OUT, "out", "a writable array", type(out).__name__)
     dtype = problem.result_type.numpy_dtype()

@@ -16,6 +16,7 @@ import numpy as np
 
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, torch_values
+from teir.arrays.torch_plain import derivative, not_plain
 from teir.pipeline.sparse_operands import is_walkable
 from teir.runtime.runtime import current
 
@@ -39,7 +40,7 @@ def in_tensors(
     views = [_view(one) if isinstance(one, torch.Tensor) else one for one in operands]
     if any(view is None for view in views):
         return compute(operands, out)
-    is_plain = isinstance(out, torch.Tensor) and _is_plain(out)
+    is_plain = isinstance(out, torch.Tensor) and _is_dense(out) and _is_plain(out)
     made = compute(views, torch_values(out) if is_plain else out)
     if out is not None:
         return out
@@ -69,8 +70,13 @@ def _view(tensor: Any) -> Any:
 
 
 def _is_plain(tensor: Any) -> bool:
-    is_here = tensor.device.type == "cpu" and not tensor.requires_grad
-    return bool(is_here and not tensor.is_conj() and not tensor.is_neg())
+    if tensor.device.type != "cpu":
+        return False
+    return (not_plain(tensor) if _is_dense(tensor) else derivative(tensor)) is None
+
+
+def _is_dense(tensor: Any) -> bool:
+    return str(tensor.layout) == "torch.strided"
 
 
 def _rows(tensor: Any) -> Sparse | None:

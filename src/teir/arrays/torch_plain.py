@@ -1,0 +1,62 @@
+"""Whether a tensor of PyTorch in CPU memory is a plain strided array, and why not.
+
+A tensor may speak of elements that lie nowhere: those of a fake tensor while PyTorch traces, of a
+batch that ``vmap`` maps over, of a wrapper around other tensors, of a storage that was given back.
+Its address then is 0 or that of something else, and nothing must be read there. Others have a
+derivative that would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def not_plain(tensor: Any) -> tuple[str, str | None] | None:
+    """What it is instead, and what to pass; None for a plain tensor."""
+    if str(tensor.layout) != "torch.strided":
+        return "a sparse tensor", "pass .to_dense()"
+    missing = _missing_memory(tensor)
+    if missing is not None:
+        return missing
+    if tensor.is_conj():
+        return "a lazy conjugate", "pass .resolve_conj()"
+    if tensor.is_neg():
+        return "a lazy negative", "pass .resolve_neg()"
+    return derivative(tensor)
+
+
+def derivative(tensor: Any) -> tuple[str, str] | None:
+    """Of what kind, where PyTorch would compute one of what is made of the tensor."""
+    torch = sys.modules["torch"]
+    if tensor.requires_grad and torch.is_grad_enabled():
+        return "a tensor that records gradients", "pass .detach(), or call below torch.no_grad()"
+    forward = torch.autograd.forward_ad
+    if getattr(forward, "_current_level", -1) < 0 or forward.unpack_dual(tensor).tangent is None:
+        return None
+    return "a tensor with a tangent", "pass torch.autograd.forward_ad.unpack_dual(tensor).primal"
+
+
+def _missing_memory(tensor: Any) -> tuple[str, str | None] | None:
+    if tensor.is_nested:
+        return "a nested tensor", "pass its parts, or .to_padded_tensor(0)"
+    try:
+        storage = tensor.untyped_storage()
+        size_bytes, address = storage.nbytes(), storage.device.type == "cpu" and tensor.data_ptr()
+    except RuntimeError:  # as is NotImplementedError: there is no storage to speak of
+        return "a tensor without memory of its own (mapped, or a wrapper)", None
+    if address is False:
+        return "a fake tensor (PyTorch is tracing)", None
+    if tensor.numel() and (address == 0 or _last_byte(tensor) > size_bytes):
+        return "a tensor whose memory was given back, or was never there", None
+    return None
+
+
+def _last_byte(tensor: Any) -> int:
+    """One past the last byte of the elements, from the start of the storage."""
+    reach = tensor.numel() - 1
+    if not tensor.is_contiguous():
+        steps = zip(tensor.shape, tensor.stride(), strict=True)
+        reach = sum((extent - 1) * stride for extent, stride in steps)
+    last: int = (tensor.storage_offset() + reach + 1) * tensor.element_size()
+    return last
