@@ -197,8 +197,16 @@ def _sum_kernel(
         outer=None if above is None else (above.pos_type, above.crd_type),
         ahead=_AHEAD if _is_far(fibre, inputs, steps) else None,
         chains=leaf.chains,
-        adjacent=() if leaf.chains is None else tuple(map(leaf.in_type.width.__eq__, steps)),
+        adjacent=tuple(
+            step == leaf.in_type.width or (leaf.chains is None and not _is_stored(one))
+            for one, step in zip(inputs, steps, strict=True)
+        ),
     )
+
+
+def _is_stored(one: WalkedInput) -> bool:
+    """Whether an input has an element for every stored one."""
+    return one.follows is Follows.POSITION
 
 
 def _is_far(fibre: Fibre, inputs: Sequence[WalkedInput], steps: Sequence[int]) -> bool:

@@ -79,9 +79,10 @@ class WalkedSum:
     coordinates so many positions further on are brought near, but for rows formed together; that
     changes no value. Then bounds of neighbouring fibres lie next to one another.
 
-    With ``chains`` the block is one number, and the products of every fibre are summed in so many
-    chains by their place in it, as `teir.ir.lanes` says; ``adjacent`` tells for every input whether
-    the next index means the next element.
+    ``adjacent`` tells for every input whether the next index means the next element. With
+    ``chains`` the block is one number, and the products of every fibre are summed in so many chains
+    by their place in it, as `teir.ir.lanes` says; without, only what the position moves is told
+    apart.
 
     Operands: pos and crd of the level above with ``outer``, pos, crd, the inputs, the output.
     Arguments, in order: last_lanes, accumulate (1: start from the output, 0: from zero), c_n,
@@ -100,10 +101,10 @@ class WalkedSum:
     inputs: tuple[WalkedInput, ...]
     aligns: int | None
     outer: tuple[DataType, DataType] | None
+    adjacent: tuple[bool, ...]
     rows: WalkedRows | None = None
     ahead: int | None = None
     chains: int | None = None
-    adjacent: tuple[bool, ...] = ()
 
     @property
     def index_arrays(self) -> int:

@@ -41,7 +41,7 @@ from teir.lower.walked_kernels import (
 )
 from teir.target import LINE_BYTES, Isa
 
-_MOST_ROWS = 64
+_MOST_ROWS = 256
 """Rows of one call below a grid at most: shares for threads, and places to stop at."""
 _MOST_SHORT_ROWS = 512
 """The same of rows of one number, of which a call would take longer than few."""

@@ -20,6 +20,8 @@ from teir.target import LINE_BYTES
 
 _LEAST_MEAN = 16
 """Stored elements of a row, on average over a call, from which rows are compared."""
+_LOOKED_AT = 64
+"""Rows of a call among which there is an equal pair, or none is looked for among the others."""
 
 
 def emit_fibre(text: FunctionText, pos_type: DataType, pos: str) -> tuple[str, str]:
@@ -75,13 +77,14 @@ def emit_groups(
     pos: tuple[DataType, str],
     begin_left: tuple[str, str],
     form: Callable[[str, str], str],
-    crd: tuple[DataType, str] | None = None,
+    compared: tuple[WalkedSum, str] | None = None,
 ) -> str:
     """All rows in groups, or none: how many are left for one by one.
 
     Rows are compared where their fibres are long enough to pay for it: with fewer elements to a
-    row than ``_LEAST_MEAN`` every row is formed by itself; given ``crd``, so are those of a call
-    in which no fibre begins, ends and is as long as the one before. ``form(row, left)`` forms some.
+    row than ``_LEAST_MEAN`` every row is formed by itself; given ``compared``, the kernel and its
+    coordinates, so are those of a call whose first ``_LOOKED_AT`` fibres all differ from the one
+    before. ``form(row, left)`` forms some.
     """
     begin, left = begin_left
     if rows.together < 2:
@@ -90,27 +93,29 @@ def emit_groups(
     stored = text.value(f"sub i64 {ends[1]}, {ends[0]}")
     least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
     is_chosen = text.value(f"icmp sge i64 {stored}, {least}")
-    if crd is not None:
-        look = partial(_has_likely_equals, text, pos, crd, (begin, left), ends)
+    if compared is not None:
+        look = partial(_has_equals, text, *compared, pos[1], (begin, left), ends)
         (is_chosen,) = emit_when(text, "likely", is_chosen, [Carried("i1", "false")], look)
-    compared = text.value(f"select i1 {is_chosen}, i64 {left}, i64 0")
-    emit_row_by_row(text, "each_group", (begin, compared), form)
-    return text.value(f"sub i64 {left}, {compared}")
+    grouped = text.value(f"select i1 {is_chosen}, i64 {left}, i64 0")
+    emit_row_by_row(text, "each_group", (begin, grouped), form)
+    return text.value(f"sub i64 {left}, {grouped}")
 
 
-def _has_likely_equals(
+def _has_equals(
     text: FunctionText,
-    pos: tuple[DataType, str],
-    crd: tuple[DataType, str],
+    kernel: WalkedSum,
+    coordinates: str,
+    bounds: str,
     begin_left: tuple[str, str],
     ends: Sequence[str],
 ) -> Values:
-    """Whether a fibre has the length, the first and the last coordinate of the one before.
+    """Whether one of the first fibres holds the coordinates of the one before.
 
-    The first that has ends the search, for coordinates may have to come from far. There is an
-    element between ``ends``; of an empty fibre any coordinates between them are read.
+    All are compared only where lengths, first and last coordinates are equal. The first equal one
+    ends the search, for coordinates may have to come from far. There is an element between
+    ``ends``; of an empty fibre any coordinates between them are read.
     """
-    (pos_type, bounds), (crd_type, coordinates), (begin, left) = pos, crd, begin_left
+    (begin, left), pos_type, crd_type = begin_left, kernel.pos_type, kernel.crd_type
     start = shift_pointer(text, bounds, text.value(f"mul i64 {begin}, {pos_type.width}"))
     last = text.value(f"sub i64 {ends[1]}, 1")
 
@@ -130,12 +135,20 @@ def _has_likely_equals(
         apart = [text.value(f"xor i64 {one}, {other}") for one, other in pairs]
         some = text.value(f"or i64 {apart[0]}, {apart[1]}")
         some = text.value(f"or i64 {some}, {apart[2]}")
-        is_equal = text.value(f"icmp eq i64 {some}, 0")
+        is_likely = text.value(f"icmp eq i64 {some}, 0")
+
+        def compare() -> Values:
+            there = shift_pointer(text, here, -pos_type.width)
+            fibre = emit_fibre(text, pos_type, there)
+            return _is_equal(text, kernel, (there, coordinates), fibre, 1, "_first")
+
+        (is_equal,) = emit_when(text, "likely_row", is_likely, [Carried("i1", "false")], compare)
         taken = text.value(f"select i1 {is_equal}, i64 {left_now}, i64 1")
         return taken, [shift_pointer(text, here, pos_type.width), *these, is_equal]
 
+    few = text.value(f"call i64 @llvm.smin.i64(i64 {left}, i64 {_LOOKED_AT})")
     carried = [Carried("ptr", start), *[Carried("i64", "-1")] * 3, Carried("i1", "false")]
-    return emit_strides(text, "likely_rows", left, carried, look)[-1:]
+    return emit_strides(text, "likely_rows", few, carried, look)[-1:]
 
 
 def emit_row_by_row(
@@ -199,8 +212,11 @@ def _is_equal(
     arrays: tuple[str, str],
     fibre: tuple[str, str],
     row: int,
+    label: str = "",
 ) -> Values:
     """Whether the fibre of the row ``row`` rows on holds the coordinates of the one before.
+
+    ``label`` tells comparisons of the same row apart.
 
     Fibres whose lengths or last coordinates differ are told apart without a branch: on short
     fibres it would go either way. Empty fibres are not equal, for there is nothing to share.
@@ -244,14 +260,14 @@ def _is_equal(
             ]
 
         start = [Carried("ptr", first), Carried(kind, "zeroinitializer")]
-        left, (at, bits) = emit_loop(text, f"compare{row}", length, lanes, start, many)
+        left, (at, bits) = emit_loop(text, f"compare{label}{row}", length, lanes, start, many)
         suffix = f"v{lanes}{element}"
         folded = text.value(f"call {element} @llvm.vector.reduce.or.{suffix}({kind} {bits})")
         start = [Carried("ptr", at), Carried(element, folded)]
-        _, (_, rest) = emit_loop(text, f"compare_rest{row}", left, 1, start, single)
+        _, (_, rest) = emit_loop(text, f"compare_rest{label}{row}", left, 1, start, single)
         return [text.value(f"icmp eq {element} {rest}, 0")]
 
-    return emit_when(text, f"as_long{row}", asked, [Carried("i1", "false")], differ)
+    return emit_when(text, f"as_long{label}{row}", asked, [Carried("i1", "false")], differ)
 
 
 def _last_coordinate(

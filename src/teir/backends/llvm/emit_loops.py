@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_text import FunctionText
+from teir.target import Isa
 
 Values = list[str]
 
@@ -77,6 +79,59 @@ def _emit_while(
     text.effect(f"br i1 {enough}, label %{label}_body, label %{label}_done")
     text.label(f"{label}_done")
     return left_now, now
+
+
+def emit_to_zero(
+    text: FunctionText,
+    label: str,
+    left: str,
+    carried: Sequence[Carried],
+    body: Callable[[str, Values], Values],
+    isa: Isa,
+) -> Values:
+    """Run ``body(index, values)`` for index = -left, ..., -1; what is carried at the end.
+
+    One number is both the index of every array, from its end on, and what ends the loop: one
+    addition and one jump. LLVM, did it see where the index comes from, would keep a pointer for
+    every array beside it. Where vectors have masks, and so a letter in constraints that names every
+    register of theirs, the addition stands behind the first carried vector: no other arithmetic
+    comes between it and the jump, which needs no comparison then.
+    """
+
+    def run() -> Values:
+        start = text.value(f"sub i64 0, {left}")
+        index, now = text.fresh(), [text.fresh() for _ in carried]
+        text.effect(f"br label %{label}_enter")
+        text.label(f"{label}_enter")
+        text.effect(f"br label %{label}")
+        text.label(f"{label}_body")
+        following = body(index, now)
+        then = text.value(f"add i64 {_behind(text, index, carried[0], following[0], isa)}, 1")
+        is_left = text.value(f"icmp ne i64 {then}, 0")
+        text.effect(f"br label %{label}_latch")
+        text.label(f"{label}_latch")
+        text.effect(f"br i1 {is_left}, label %{label}, label %{label}_out")
+        text.label(label)
+        values = zip(now, carried, following, strict=True)
+        phis = [(index, "i64", start, then)]
+        phis += [(name, value.kind, value.start, last) for name, value, last in values]
+        for name, kind, before, last in phis:
+            text.define(
+                name, f"phi {kind} [ {before}, %{label}_enter ], [ {last}, %{label}_latch ]"
+            )
+        text.effect(f"br label %{label}_body")
+        text.label(f"{label}_out")
+        return following
+
+    some = text.value(f"icmp sgt i64 {left}, 0")
+    return emit_when(text, f"{label}_some", some, carried, run)
+
+
+def _behind(text: FunctionText, index: str, carried: Carried, value: str, isa: Isa) -> str:
+    """``index``, of which LLVM knows nothing, after ``value`` where that can be said."""
+    if not isa.has_masks:
+        return opaque(text, "i64", index)
+    return text.value(f'call i64 asm "", "=r,0,v"(i64 {index}, {carried.kind} {value})')
 
 
 def emit_when(

@@ -37,6 +37,12 @@ class Arithmetic:
     def kind(self) -> str:
         return vector(self.element, self.count)
 
+    @property
+    def fills_vector(self) -> bool:
+        """Whether the numbers of a vector are as many as a register of the processor holds."""
+        width = 8 if self.element == "double" else 4
+        return self.count * width == self.isa.vector_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Factor:

@@ -9,8 +9,7 @@ vectors in the second cache two at once take 0.87 to 0.95 of the time on a Golde
 vector 0.78; from three on nothing is gained. No sum changes: every one has its positions in their
 order.
 
-Both rows are addressed from one number that counts up to zero, which LLVM must not see: it keeps a
-pointer for every array of each row instead, more than there are registers.
+Both rows are addressed from one number that counts up to zero.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from teir.backends.llvm.emit_fibres import emit_fibre
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides
-from teir.backends.llvm.emit_opaque import opaque
+from teir.backends.llvm.emit_loops import Carried, Values, emit_strides, emit_to_zero
 from teir.backends.llvm.emit_text import shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
 from teir.lower.access import Access
@@ -43,12 +41,14 @@ def has_row_pairs(body: SumBody) -> bool:
     if any(one is not None for one in (kernel.outer, kernel.ahead, kernel.chains)):
         return False
     return all(
-        one.access is Access.BROADCAST for one in kernel.inputs if one.follows is Follows.POSITION
+        one.access is Access.BROADCAST and adjacent
+        for one, adjacent in zip(kernel.inputs, kernel.adjacent, strict=True)
+        if one.follows is Follows.POSITION
     )
 
 
 def emit_pays_in_pairs(body: SumBody, begin: str, left: str) -> str:
-    """Whether the fibres of ``left`` rows from ``begin`` on are long and their inputs adjacent.
+    """Whether the fibres of ``left`` rows from ``begin`` on are long.
 
     There is a row. The stored elements are those from the first row to the last.
     """
@@ -64,12 +64,7 @@ def emit_pays_in_pairs(body: SumBody, begin: str, left: str) -> str:
     end = text.value(f"add i64 {start}, {length}")
     stored = text.value(f"sub i64 {end}, {first}")
     least = text.value(f"mul i64 {left}, {_LEAST_MEAN}")
-    pays = text.value(f"icmp sge i64 {stored}, {least}")
-    for number, one in enumerate(kernel.inputs):
-        if one.follows is Follows.POSITION:
-            is_adjacent = text.value(f"icmp eq i64 %step{number}, {kernel.in_type.width}")
-            pays = text.value(f"and i1 {pays}, {is_adjacent}")
-    return pays
+    return text.value(f"icmp sge i64 {stored}, {least}")
 
 
 def emit_row_pairs(label: str, first: SumBody, steps: Mapping[int, str], left: str) -> None:
@@ -106,23 +101,20 @@ def _emit_pair(label: str, both: Sequence[SumBody]) -> None:
     (_, length), (_, other) = fibres
     shared = text.value(f"call i64 @llvm.smin.i64(i64 {length}, i64 {other})")
     rows = [
-        replace(one, is_adjacent=True).from_position(text.value(f"add i64 {begin}, {shared}"))
+        one.from_position(text.value(f"add i64 {begin}, {shared}"))
         for one, (begin, _) in zip(both, fibres, strict=True)
     ]
     starts = [row.carried(row.start(label)) for row in rows]
     count = len(starts[0])
 
-    def add(now: Values) -> Values:
-        position, *sums = now
+    def add(index: str, sums: Values) -> Values:
         added: Values = []
         for row, some in zip(rows, (sums[:count], sums[count:]), strict=True):
-            added += row.add_position({}, [position, *some])[1:]
-        following = text.value(f"add i64 {position}, 1")
-        return [opaque(text, "i64", following), *added]
+            added += row.add_position({}, [index, *some])[1:]
+        return added
 
-    before = Carried("i64", text.value(f"sub i64 0, {shared}"))
-    carried = [before, *starts[0], *starts[1]]
-    _, (_, *sums) = emit_loop(text, f"pair{label}", shared, 1, carried, add)
+    both_starts = [*starts[0], *starts[1]]
+    sums = emit_to_zero(text, f"pair{label}", shared, both_starts, add, both[0].isa)
     halves = (sums[:count], sums[count:])
     for number, (row, half, fibre) in enumerate(zip(rows, halves, fibres, strict=True)):
         left = text.value(f"sub i64 {fibre[1]}, {shared}")

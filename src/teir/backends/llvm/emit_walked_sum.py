@@ -119,8 +119,8 @@ def _emit_rows(body: SumBody, shared: SumBody, rows: WalkedRows, bounds: Sequenc
         return emit_together(text, body.kernel, here.arrays, left, rows.together, some)
 
     kernel = body.kernel
-    pos, crd = (kernel.pos_type, body.arrays[0]), (kernel.crd_type, body.arrays[-1])
-    left = emit_groups(text, rows, pos, begin_left, together, crd)
+    pos, compared = (kernel.pos_type, body.arrays[0]), (kernel, body.arrays[-1])
+    left = emit_groups(text, rows, pos, begin_left, together, compared)
 
     def alone(read: SumBody, label: str) -> None:
         if rows.crd is None:

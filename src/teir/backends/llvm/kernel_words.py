@@ -163,9 +163,11 @@ def _walked_sum_words(kernel: WalkedSum) -> str:
         lines += _rows_words(kernel.rows)
     if kernel.ahead is not None:
         lines += f"_ahead{kernel.ahead}"
+    near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
     if kernel.chains is not None:
-        near = "".join("a" if adjacent else "s" for adjacent in kernel.adjacent)
         lines += f"_chains{kernel.chains}_{near}"
+    elif not all(kernel.adjacent):
+        lines += f"_apart_{near}"
     mask = "_masked" if kernel.masked else ""
     words = "_".join(data_type.value for data_type in types)
     return f"walked_sum_{words}_{shape}_{inputs}{mask}{lines}".lower()

@@ -10,7 +10,7 @@ from itertools import product as product_of
 from teir.backends.llvm.emit_fibre_chains import FibreChains
 from teir.backends.llvm.emit_fibres import emit_fibre, load_index
 from teir.backends.llvm.emit_lanes import Lanes, load, store
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_to_zero, emit_when
 from teir.backends.llvm.emit_masked_products import add_product_in_memory, multiplies_in_memory
 from teir.backends.llvm.emit_numbers import (
     narrow,
@@ -21,11 +21,21 @@ from teir.backends.llvm.emit_numbers import (
 )
 from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale, product
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer, splat
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    prefetch,
+    prefetch_to_write,
+    shift_pointer,
+    splat,
+)
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.walked_kernels import Follows, WalkedSum
 from teir.target import LINE_BYTES, Isa
+
+_ASKED_LINES = 16
+_MOST_VECTORS_UNASKED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +60,6 @@ class SumBody:
     """First position and length of the fibre that the first array bounds, where they are known."""
     begins_from_zero: bool = False
     """True where it is known that no sum starts from the output."""
-    is_adjacent: bool = False
-    """True where it is known that inputs that follow the position lie one after another."""
 
     @property
     def kind(self) -> Arithmetic:
@@ -133,10 +141,53 @@ class SumBody:
         begin, left = fibre
         if self.kernel.chains is not None:
             return [self._in_chains(label, fibre, outer, sums[0])]
+        if self.counts_to_zero:
+            end = self.text.value(f"add i64 {begin}, {left}")
+            return self.from_position(end).sum_to_zero(f"fibre{label}", left, sums)
         carried = [Carried("i64", begin), *self.carried(sums)]
         fixed = self._places(outer)
         add = partial(self.add_position, fixed)
         return emit_loop(self.text, f"fibre{label}", left, 1, carried, add)[1][1:]
+
+    @property
+    def counts_to_zero(self) -> bool:
+        """Whether the positions of a fibre are counted up to zero, from its end: of rows whose
+        inputs lie one after another."""
+        kernel = self.kernel
+        if kernel.rows is None or kernel.columns > 1 or not self.kind.fills_vector:
+            return False
+        if any(one is not None for one in (kernel.outer, kernel.ahead, kernel.chains)):
+            return False
+        return all(
+            one.access is Access.BROADCAST and adjacent
+            for one, adjacent in zip(kernel.inputs, kernel.adjacent, strict=True)
+            if one.follows is Follows.POSITION
+        )
+
+    def sum_to_zero(self, label: str, left: str, sums: Values) -> Values:
+        """The sums of ``left`` positions before those this body's places count from."""
+        fixed = self._places({})
+
+        def add(index: str, now: Values) -> Values:
+            self._ask_for_result(index)
+            return self.add_position(fixed, [index, *now])[1:]
+
+        return emit_to_zero(self.text, label, left, self.carried(sums), add, self.isa)
+
+    def _ask_for_result(self, index: str) -> None:
+        """One line of a long row of the output for every position, round and round.
+
+        The lines of a result are in no near cache when they are written, and asked for all at once
+        they stand in the way of those that are read. Measured on a Golden Cove core: 0.92 to 0.97
+        of the time of rows of 1 KB, nothing for rows of 512 bytes.
+        """
+        text = self.text
+        if not self.isa.asks_nearest or self.kernel.vectors <= _MOST_VECTORS_UNASKED:
+            return
+        number = text.value(f"and i64 {index}, {_ASKED_LINES - 1}")
+        byte = text.value(f"mul i64 {number}, {LINE_BYTES}")
+        output = self.pointers[len(self.kernel.inputs)]
+        prefetch_to_write(text, shift_pointer(text, output, byte))
 
     def _in_chains(
         self, label: str, fibre: tuple[str, str], outer: Mapping[Follows, str], sum_: str
@@ -212,7 +263,7 @@ class SumBody:
 
     def _step(self, number: int, follows: Follows) -> str:
         """The bytes of an input from one index to the next."""
-        is_known = self.is_adjacent and follows is Follows.POSITION
+        is_known = follows is Follows.POSITION and self.kernel.adjacent[number]
         return str(self.kernel.in_type.width) if is_known else f"%step{number}"
 
     def _formed(self, places: Mapping[int, str]) -> dict[int, str]:
