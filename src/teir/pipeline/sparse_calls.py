@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Copied, Looked, looked_at, only_version
 from teir.pipeline.sparse_operands import Array, Held, version_of_copy
 from teir.pipeline.sparse_problem import SparseProblem
-from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
+from teir.pipeline.sparse_results import NUMBERS, result_of
 from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import Step, flat_arrays
 
@@ -34,7 +34,13 @@ MOST_CALLS = 16
 _ndarray = np.ndarray
 
 
-Known = KnownCall | KnownSum | KnownResult
+class Known(Protocol):
+    """What is known of a call: its sparse operands, and how it is run."""
+
+    @property
+    def sources(self) -> tuple[tuple[int, weakref.ref[Any]], ...]: ...
+
+    def run(self, operands: Sequence[Any], out: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

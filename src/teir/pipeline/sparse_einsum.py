@@ -17,9 +17,11 @@ from teir.expr.nodes import Subscripts
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.operand_types import asked_type
 from teir.pipeline.progress import Advance
+from teir.pipeline.sparse_blocked import KnownBlocks, asks_for_blocks, with_blocks_apart
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
 from teir.pipeline.sparse_problem import assignment_of, hold_all, sparse_problem
+from teir.pipeline.sparse_results import KnownResult
 from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import SPARSE_KEYWORDS
 from teir.pipeline.sparse_run import run_steps
@@ -64,6 +66,9 @@ def sparse_einsum(
         assignment = _assignment(subscripts, given)
         room = None if memory_limit is None else Room(memory_limit, target is not None)
         held = hold_all(assignment, given, room)
+        has_blocks = asks_for_blocks(assignment, out_levels)
+        if has_blocks:
+            assignment, held = with_blocks_apart(assignment, held)
         problem = sparse_problem(
             assignment,
             held,
@@ -78,8 +83,11 @@ def sparse_einsum(
         *_, stage = stages_of(problem, held, room)
         result = run_steps(stage.problem, held, stage.steps, target)
         if is_known and stage.problem is problem:
-            sparse_calls().keep(key, given, call_of(problem, given, held, stage.steps))
-        return result
+            call = call_of(problem, given, held, stage.steps)
+            if has_blocks:
+                call = KnownBlocks(call) if isinstance(call, KnownResult) else None
+            sparse_calls().keep(key, given, call)
+        return result.join_blocks() if has_blocks else result
 
     return in_tensors(operands, out, computed)
 
@@ -110,8 +118,11 @@ def sparse_plan(
     if tune:
         room = None if memory_limit is None else Room(memory_limit)
         held = hold_all(assignment, operands, room)
+        stated = assignment
+        if asks_for_blocks(assignment, out_levels):
+            stated, held = with_blocks_apart(assignment, held)
         problem = sparse_problem(
-            assignment,
+            stated,
             held,
             out_levels=out_levels,
             dtype=dtype,

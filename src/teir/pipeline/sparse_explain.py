@@ -11,6 +11,7 @@ from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.pipeline.explain_choice import in_time
 from teir.pipeline.progress import patient_bar
+from teir.pipeline.sparse_blocked import with_blocks_apart
 from teir.pipeline.sparse_frontier import (
     Frontier,
     frontier_of,
@@ -31,10 +32,12 @@ def explain_sparse(plan: SparsePlan, measure: bool) -> str:
     problem = plan.problem
     assignment = problem.assignment
     lines = [f"sparse product {assignment.text or assignment}"]
+    if plan.stated is not None:
+        lines.append(f"  of {plan.stated.text or plan.stated}, whose result has blocks")
     named = zip(assignment.inputs, problem.operands, strict=True)
     lines += [f"  {name}: {text}" for name, text in named]
     dtype = problem.result_type.numpy_dtype()
-    out = f"{dtype} of shape {plan.shape}, levels {problem.output_format}"
+    out = f"{dtype} of shape {problem.shape}, levels {problem.output_format}"
     lines.append(f"  {assignment.output.tensor}: {out}")
     if problem.memory_limit is not None:
         lines.append(f"  memory limit: {problem.memory_limit:,} bytes")
@@ -89,7 +92,9 @@ def _measured(plan: SparsePlan, frontiers: Sequence[Frontier]) -> list[Mapping[s
     """Seconds by schedule, for every product."""
     generator = np.random.default_rng(0)
     operands = [one.operand(generator) for one in plan.given]
-    held = hold_all(plan.problem.assignment, operands)
+    held = hold_all(plan.stated or plan.problem.assignment, operands)
+    if plan.stated is not None:
+        _, held = with_blocks_apart(plan.stated, held)
     stages = stages_of(plan.problem, held)
     every = [(stage, step) for stage in stages for step in stage.steps]
     found: list[Mapping[str, float]] = []

@@ -16,10 +16,12 @@ from teir.ir.nodes import Program
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.process_bound import ProcessBound
+from teir.pipeline.sparse_blocked import KnownBlocks, asks_for_blocks, with_blocks_apart
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_drawn import StandIn, stand_in
 from teir.pipeline.sparse_operands import Conversion
 from teir.pipeline.sparse_problem import SparseProblem, hold_all, require_planned, sparse_problem
+from teir.pipeline.sparse_results import KnownResult
 from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_run import PatternSource, Step, pattern_source, run_steps
@@ -42,6 +44,8 @@ class SparsePlan(ProcessBound):
     """The products as planned; operands in other orders of memory are scheduled when they come."""
     pattern: PatternSource | None = None
     """Where the result of operands like those planned with has its index arrays from."""
+    stated: Assignment | None = None
+    """What was asked for, where a result with blocks is computed with indices in two."""
     given: tuple[StandIn, ...] = field(default=(), repr=False, compare=False)
     """The operands planned with, as far as they live."""
     calls: SparseCalls = field(default_factory=SparseCalls, repr=False, compare=False)
@@ -58,7 +62,11 @@ class SparsePlan(ProcessBound):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the result."""
-        return self.problem.shape
+        shape = self.problem.shape
+        if self.stated is None:
+            return shape
+        rank = len(shape) // 2
+        return tuple(n * b for n, b in zip(shape[:rank], shape[rank:], strict=True))
 
     @property
     def is_at_once(self) -> bool:
@@ -94,13 +102,18 @@ class SparsePlan(ProcessBound):
             return result
         limit = self.problem.memory_limit
         room = None if limit is None else Room(limit, out is not None)
-        held = hold_all(self.problem.assignment, operands, room)
+        held = hold_all(self.stated or self.problem.assignment, operands, room)
+        if self.stated is not None:
+            _, held = with_blocks_apart(self.stated, held)
         require_planned(self.problem, held)
         *_, stage = stages_of(self.problem, held, room)
         result = run_steps(stage.problem, held, stage.steps, out)
         if stage.problem is self.problem and limit is None:
-            self.calls.keep(None, operands, call_of(self.problem, operands, held, stage.steps))
-        return result
+            call = call_of(self.problem, operands, held, stage.steps)
+            if self.stated is not None:
+                call = KnownBlocks(call) if isinstance(call, KnownResult) else None
+            self.calls.keep(None, operands, call)
+        return result if self.stated is None else result.join_blocks()
 
     def explain(self, measure: bool = False) -> str:
         """What runs, and why, in words: operands, conversions, schedules, programs.
@@ -138,6 +151,10 @@ def plan_sparse(
     """The plan for operands like these. Raises TeirError."""
     room = None if memory_limit is None else Room(memory_limit)
     held = hold_all(assignment, operands, room)
+    given = tuple(map(stand_in, held.values()))
+    stated = assignment if asks_for_blocks(assignment, out_levels) else None
+    if stated is not None:
+        assignment, held = with_blocks_apart(stated, held)
     problem = sparse_problem(
         assignment,
         held,
@@ -155,7 +172,8 @@ def plan_sparse(
         problem=problem,
         outlines=tuple(outlines),
         pattern=pattern_source(last.problem, live) if problem.has_sparse_result else None,
-        given=tuple(map(stand_in, held.values())),
+        stated=stated,
+        given=given,
     )
 
 

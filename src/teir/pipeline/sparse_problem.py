@@ -79,7 +79,7 @@ def sparse_problem(
     output_format = dense_format(rank) if out_levels is None else _output_format(out_levels, rank)
     return SparseProblem(
         assignment=assignment,
-        extents=_extents(assignment, held),
+        extents=extents_of(assignment, held),
         operands=tuple(map(_text_of, held.values())),
         output_format=output_format,
         has_sparse_result=out_levels is not None,
@@ -151,7 +151,7 @@ def _shape_of(name: str, operand: Any) -> tuple[int, ...]:
     return operand.shape if type(operand) is np.ndarray else view_array(name, operand).shape
 
 
-def _extents(assignment: Assignment, held: Mapping[str, Held]) -> dict[str, int]:
+def extents_of(assignment: Assignment, held: Mapping[str, Held]) -> dict[str, int]:
     """The extent of every index; those of an einsum may repeat along 1. Raises TeirError."""
     shapes = {name: one.shape for name, one in held.items()}
     if "=" in (assignment.text or "="):
