@@ -293,6 +293,10 @@ def _bytes(size: str) -> int:
     return int(found.group(1)) * 1024 ** " KMG".index(found.group(2) or " ") if found else 0
 
 
+MOST_THREADS = 1024
+"""The most threads of one run: beyond, starting them takes longer than most runs."""
+
+
 def usable_threads(environment: Mapping[str, str], root: Path = Path("/")) -> int:
     """Cores this process may use: affinity, the control group's quota, OMP_NUM_THREADS."""
     if hasattr(os, "sched_getaffinity"):
@@ -301,7 +305,7 @@ def usable_threads(environment: Mapping[str, str], root: Path = Path("/")) -> in
         cores = os.cpu_count() or 1
     wanted = environment.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     asked = int(wanted) if wanted.isascii() and wanted.isdigit() and int(wanted) else cores
-    return max(1, math.ceil(min(cores, asked, cgroup_cores(root))))
+    return max(1, math.ceil(min(cores, asked, cgroup_cores(root), MOST_THREADS)))
 
 
 def cgroup_cores(root: Path) -> float:

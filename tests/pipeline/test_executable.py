@@ -215,6 +215,8 @@ def test_arguments_of_other_types_are_findings() -> None:
         ("TEIR701", lambda: teir.run(program, arrays(), backend="gpu")),
         ("TEIR703", lambda: teir.run(program, arrays(), threads=0)),
         ("TEIR703", lambda: teir.run(program, arrays(), threads=True)),
+        ("TEIR703", lambda: teir.run(program, arrays(), threads=1025)),
+        ("TEIR703", lambda: teir.run(program, arrays(), threads=2**70)),
         ("TEIR703", lambda: teir.run(program, arrays(), threads=np.ones(2, np.int64))),  # type: ignore[arg-type]
         ("TEIR705", lambda: teir.run(program, [1, 2])),  # type: ignore[arg-type]
         ("TEIR706", lambda: teir.run(PRODUCT, arrays())),  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from teir.target import MOST_THREADS
+
 ProgramFile = Annotated[
     Path,
     typer.Argument(
@@ -21,13 +23,13 @@ ThreadsOption = Annotated[
     typer.Option(
         "--threads",
         min=1,
-        max=1024,
+        max=MOST_THREADS,
         help="Threads for parallel nodes; all usable cores by default.",
         show_default=False,
     ),
 ]
 OneThreadOption = Annotated[
-    int, typer.Option("--threads", min=1, max=1024, help="Threads for parallel nodes.")
+    int, typer.Option("--threads", min=1, max=MOST_THREADS, help="Threads for parallel nodes.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of drawn operands.")]
 CompareFlag = Annotated[

@@ -44,7 +44,7 @@ from teir.pipeline.operands import (
 from teir.pipeline.overlap import bound_apart
 from teir.pipeline.process_bound import ProcessBound
 from teir.runtime.runtime import current
-from teir.target import Isa, host_target, usable_threads
+from teir.target import MOST_THREADS, Isa, host_target, usable_threads
 
 
 class Backend(Enum):
@@ -78,7 +78,7 @@ NO_POSITION_SCRATCH = Rule(
 )
 THREADS = Rule(
     code="TEIR703",
-    sentence="The number of threads is a positive integer.",
+    sentence=f"The number of threads is an integer from 1 to {MOST_THREADS}.",
     source="docs/safety.md G14",
 )
 PROGRAM = Rule(
@@ -318,11 +318,11 @@ def thread_count(threads: int | None) -> int:
     """How many threads to use: as asked for, else every usable core. Raises TeirError (TEIR703)."""
     if threads is None:
         return default_threads()
-    if type(threads) is int and threads > 0:
+    if type(threads) is int and 0 < threads <= MOST_THREADS:
         return threads
     count = None if isinstance(threads, bool) else as_integer(threads)
-    if count is None or count < 1:
-        refuse(THREADS, "threads", "an integer of at least 1", repr(threads))
+    if count is None or not 1 <= count <= MOST_THREADS:
+        refuse(THREADS, "threads", f"an integer from 1 to {MOST_THREADS}", repr(threads))
     return count
 
 

@@ -55,6 +55,15 @@ class OnPool:
         self.native.call(context)
 
 
+class ShortPool(NativePool):
+    """A pool in a process that the system gives two threads."""
+
+    __slots__ = ()
+
+    def _start(self, participant: int) -> bool:
+        return participant <= 2 and super()._start(participant)
+
+
 def arrays(seed: int) -> list[np.ndarray]:
     numbers = np.random.default_rng(seed)
     return [numbers.standard_normal(COUNT).astype(np.float32) for _ in range(3)]
@@ -113,6 +122,13 @@ def test_a_pool_of_ones_own_starts_as_many_threads_as_asked() -> None:
     pool.ensure_running(3)
     pool.ensure_running(2)
     assert len(os.listdir("/proc/self/task")) == before + 3
+
+
+def test_threads_that_the_system_does_not_give_are_done_without() -> None:
+    pool = ShortPool(code_library(runtime.current(), host_isa()))
+    pool.ensure_running(4)
+    assert pool.workers == 2
+    assert run_many(OnPool(bind_native(SCRATCH, host_isa(), 5), pool).run, 2, 5)
 
 
 def test_workers_block_all_signals() -> None:

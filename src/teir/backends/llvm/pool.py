@@ -36,7 +36,7 @@ class ThreadPool(Protocol):
         ...
 
     def ensure_running(self, workers: int) -> None:
-        """Start threads until ``workers`` of them stand by."""
+        """Start threads until ``workers`` of them stand by, or the system gives no more."""
         ...
 
 
@@ -76,8 +76,7 @@ class NativePool:
                 # Sleeping threads use this memory and this code until the process ends, also
                 # while the interpreter takes everything apart.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-            while self.workers < workers:
-                self._start(self.workers + 1)
+            while self.workers < workers and self._start(self.workers + 1):
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers
 
@@ -116,8 +115,11 @@ class NativePool:
     def _word(self, at: int) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self.address + at)
 
-    def _start(self, participant: int) -> None:
-        """Start one worker with all signals blocked: they belong to Python's threads."""
+    def _start(self, participant: int) -> bool:
+        """Start one worker with all signals blocked: they belong to Python's threads.
+
+        False where the system gives no thread: the caller and those there are do its share.
+        """
         start = (ctypes.c_int64 * 3)(self.address, participant, self._generation())
         self._starts.append(start)
         thread = ctypes.c_ulong()
@@ -133,8 +135,10 @@ class NativePool:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if failed:
-            raise OSError(failed, "no thread could be started")
+            self._starts.pop()
+            return False
         libc.pthread_detach(thread)
+        return True
 
     def _generation(self) -> int:
         return (self._word(pool_ir.TICKET_BYTES).value >> 32) & 0xFFFFFFFF
