@@ -123,6 +123,30 @@ def test_long_runs_that_many_columns_meet_are_packed(changed: dict[str, int], pa
     assert near is Packing.NONE
 
 
+BLOCKED = "acfd,bcef->abed"
+IN_BLOCKS = {"a": 32, "b": 32, "c": 8, "d": 32, "e": 32, "f": 32}
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+def test_rows_in_blocks_are_packed_in_an_eighth_of_the_second_cache(data_type: DataType) -> None:
+    """The products of section 5.3 as einsums."""
+    choice = choice_of(BLOCKED, IN_BLOCKS, FAR, data_type)
+    assert (choice.packed_a, choice.packed_b) == (Packing.BLOCKS, Packing.WHOLE)
+    assert choice.row_block * 256 * data_type.width == FAR.l2_bytes // 8
+    assert choice.column_block == (11 if data_type is DataType.FP32 else 6)
+    assert choice_of(BLOCKED, IN_BLOCKS, NEAR, DataType.FP32).packed_a is Packing.NONE
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"d": 16}, {"d": 40}, {"e": 8, "b": 8}],
+    ids=["one vector", "parts of vectors", "few columns"],
+)
+def test_other_rows_in_blocks_stay_in_place(changed: dict[str, int]) -> None:
+    choice = choice_of(BLOCKED, IN_BLOCKS | changed, FAR, DataType.FP32)
+    assert choice.packed_a is Packing.NONE
+
+
 def test_several_threads_read_long_runs_in_place() -> None:
     two = replace(FAR, threads=2)
     (step,) = planned(TURNED, LONG_RUNS, two, DataType.FP64).matrix_steps
@@ -154,8 +178,9 @@ def test_all_rows_that_fit_are_packed_at_once() -> None:
     [
         (TEXT, {"i": 130, "j": 1900, "k": 260}),
         (TURNED, {"p": 8, "q": 12, "r": 3, "s": 70, "t": 9, "u": 32}),
+        (BLOCKED, {"a": 17, "b": 12, "c": 8, "d": 32, "e": 32, "f": 40}),
     ],
-    ids=["plain", "long runs"],
+    ids=["plain", "long runs", "blocks"],
 )
 def test_both_give_the_same_bits(text: str, extents: dict[str, int]) -> None:
     programs = [planned(text, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]

@@ -49,7 +49,7 @@ _NEAR_STRIDE_BYTES = 1024
 _LARGE_PART = 8
 """Where the third cache is far: rows so far apart, of an operand that takes at least this part of
 the second cache, are packed. Vectors that cross lines take two loads each."""
-_NEAR_PART = 8
+NEAR_PART = 8
 """Of the second cache: rows that stay in it while few columns at a time meet them.
 
 Measured on Golden Cove, 1024 x 1024 x 256 in blocks of 32, beside an eighth: a quarter takes 0 to
@@ -184,7 +184,7 @@ def register_columns(vectors: int) -> int:
 
 def near_rows(row_bytes: int, l2_bytes: int) -> int:
     """Rows, or tiles of them, of ``row_bytes`` each that stay in the second cache."""
-    return max(1, l2_bytes // _NEAR_PART // row_bytes)
+    return max(1, l2_bytes // NEAR_PART // row_bytes)
 
 
 def packs_few_columns(b: Walked, l2_bytes: int, l3_bytes: int, worth: Worth) -> bool:
