@@ -644,6 +644,14 @@ def test_transpose_refuses_axes() -> None:
     assert code_of(lambda: teir.transpose(integers(2, 3), (0, 0))) == "TEIR615"
     assert code_of(lambda: teir.transpose(integers(2, 3), (0, 2))) == "TEIR615"
     assert code_of(lambda: teir.transpose(integers(2, 3), [np.array([1, 0]), 0])) == "TEIR615"
+    assert code_of(lambda: teir.transpose(integers(2, 3), np.array(0))) == "TEIR615"
+
+
+def test_plan_refuses_extents_that_are_no_integers() -> None:
+    for extent in (2.5, np.array(2.5), np.array([2, 3]), np.array("2"), int):
+        with pytest.raises(TeirError):
+            teir.plan("ij,jk->ik", (extent, 3), (3, 4))
+    assert teir.plan("ij,jk->ik", (np.int8(2), np.array(3)), (3, 4)) is not None
 
 
 @pytest.mark.parametrize("optimize", [True, False, "greedy", [(1, 2), (0, 1)]])

@@ -193,6 +193,12 @@ def test_a_wrong_out_is_refused_at_every_call(csr: Any) -> None:
         assert caught.value.findings[0].code == "TEIR686"
 
 
+def test_threads_are_integers_of_any_kind() -> None:
+    csr = scipy_sparse.csr_array(B)
+    for threads in (2, np.int64(2), np.array(2)):
+        np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C, threads=threads), B @ C)
+
+
 def test_einsum_knows_its_calls_until_an_operand_dies(csr: Any) -> None:
     teir.einsum("ij,jk->ik", csr, C)
     known = len(sparse_calls().entries)

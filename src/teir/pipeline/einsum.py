@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from teir.arrays.adapters import view_array
+from teir.arrays.integers import as_integer
 from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
@@ -21,6 +22,7 @@ from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.call_checks import view_out
 from teir.pipeline.determinism import checked_determinism
+from teir.pipeline.executable import thread_count
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.operand_types import (
     OperandType,
@@ -272,7 +274,7 @@ def _sparse(
         out=out,
         out_levels=out_levels,
         dtype=dtype,
-        threads=threads,
+        threads=None if threads is None else thread_count(threads),
         tune=tune,
         deterministic=checked_determinism(deterministic),
         memory_limit=memory_limit,
@@ -296,17 +298,26 @@ def _usual(optimize: Any, deterministic: str) -> dict[str, bool]:
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:
-    if not isinstance(given, tuple) or not all(hasattr(item, "__index__") for item in given):
+    shape = _shape(given)
+    if shape is None:
         if isinstance(given, tuple) and not any(hasattr(item, "__len__") for item in given):
             refuse(SHAPES, f"operand {place}", "a shape of integers, or an array", repr(given))
         return operand_type(view_array(f"operand {place}", given))
-    shape = tuple(int(extent) for extent in given)
     if any(extent < 0 for extent in shape):
         refuse(SHAPES, f"operand {place}", "extents of at least 0", repr(given))
     wanted = DataType.FP64 if dtype is None else asked_type(dtype)
     if isinstance(wanted, DataType):
         return contiguous(stored_type(wanted), shape)
     return contiguous_numpy(wanted, shape)
+
+
+def _shape(given: Any) -> tuple[int, ...] | None:
+    """The shape that a tuple of integers is; None for all else."""
+    if not isinstance(given, tuple):
+        return None
+    extents = [as_integer(extent) for extent in given]
+    shape = tuple(extent for extent in extents if extent is not None)
+    return shape if len(shape) == len(extents) else None
 
 
 def _parse(subscripts: Any, operands: Sequence[Any]) -> tuple[Subscripts, Sequence[Any]]:

@@ -100,9 +100,9 @@ def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[i
 
 
 def _axes(axes: Any, rank: int) -> list[int]:
-    if hasattr(axes, "__iter__"):
-        return [_axis(place, rank) for place in axes]
-    return [_axis(axes, rank)]
+    if as_integer(axes) is not None or not hasattr(axes, "__iter__"):
+        return [_axis(axes, rank)]
+    return [_axis(place, rank) for place in axes]
 
 
 def _axis(place: object, rank: int) -> int:
