@@ -92,6 +92,7 @@ def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -
 def test_runs_and_reductions_are_reached() -> None:
     assert {one.runs for one in reached() if isinstance(one, PanelBlock)} >= {1, 2}
     assert {one.reductions for one in reached() if isinstance(one, DotRows)} >= {1, 2, 3}
+    assert {one.columns for one in reached() if isinstance(one, DotRows)} == {1, 2}
     assert {one.fibre for one in reached() if isinstance(one, WalkedScatter)} == {
         Follows.OUTER_POSITION,
         Follows.OUTER_COORDINATE,

@@ -11,7 +11,7 @@ from teir.ir.check import check
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import Kernel, LaneBlock, PanelBlock, TileProduct
+from teir.lower.kernels import DotRows, Kernel, LaneBlock, PanelBlock, TileProduct
 from teir.lower.lower import lower
 from teir.lower.walked_kernels import WalkedKernel
 from teir.soak.differential import SHAPED_EVERY, WORK, compare_one
@@ -45,6 +45,7 @@ def test_every_kernel_of_dense_programs_is_drawn() -> None:
     assert {type(one) for one in reached} == dense
     assert {one.one_loop for one in reached if isinstance(one, LaneBlock)} == {True, False}
     assert {one.keeps_rows for one in reached if isinstance(one, TileProduct)} == {True, False}
+    assert {one.columns for one in reached if isinstance(one, DotRows)} == {1, 2}
     panels = [one for one in reached if isinstance(one, PanelBlock)]
     for flag in ("streams", "brings", "brings_b", "claims", "staggers"):
         assert {getattr(one, flag) for one in panels} == {True, False}, flag

@@ -8,9 +8,10 @@ from math import prod
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis, fuse_adjacent, fuse_any_order, wrap_in_loops
 from teir.lower.blocking import full_lanes
+from teir.lower.dot_columns import columns_of_loop
 from teir.lower.elementwise import access
 from teir.lower.joined_dots import lower_joined_dots
-from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import DotRows
 from teir.target import PAGE_BYTES, Isa
 
@@ -76,8 +77,12 @@ def lower_dot_rows(
         *(stride for axis in reductions for stride in axis.strides[:-1]),
     )
     call = Call(kernel=kernel, operands=operands, arguments=arguments)
-    loops = [axis for axis in free if axis is not rows]
-    return wrap_in_loops(loops, [address.slot for address in operands], (call,))
+    slots = [address.slot for address in operands]
+    *loops, inner = [axis for axis in free if axis is not rows] or [nothing]
+    body = wrap_in_loops((inner,), slots, (call,)) if inner.extent > 1 else (call,)
+    if isinstance(body[0], Loop):
+        body = columns_of_loop(body[0], isa) or body
+    return wrap_in_loops(loops, slots, body)
 
 
 def _reductions(axes: list[TileAxis], chains: int, inputs: int) -> list[TileAxis]:

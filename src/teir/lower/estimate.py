@@ -98,6 +98,7 @@ def _steps(call: Call) -> float:
             return kernel.inputs * (2 + rows * depth * batch / kernel.lanes)
         case DotRows():
             rows, extents = call.arguments[0], call.arguments[2 : 2 + kernel.reductions]
+            rows *= call.arguments[-kernel.inputs - 2] if kernel.columns > 1 else 1
             return kernel.inputs * rows * (4 + prod(extents) / kernel.lanes)
         case JoinedDots():
             return 2 * kernel.columns * (4 + call.arguments[0] / kernel.lanes)

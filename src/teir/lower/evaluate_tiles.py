@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+from msgspec.structs import replace
 
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, convert
@@ -184,7 +185,17 @@ def dot_rows(memory: Memory, kernel: DotRows, call: Call) -> None:
     count, depth = kernel.inputs, kernel.reductions
     m, accumulate = call.arguments[:2]
     extents, strides = call.arguments[2 : 2 + depth], call.arguments[2 + depth :]
-    along_m, along_k = strides[: count + 1], strides[count + 1 :]
+    along_m, along_k = strides[: count + 1], strides[count + 1 : (count + 1) + depth * count]
+    if kernel.columns > 1:
+        n, *along_n = strides[-count - 2 :]
+        one = replace(kernel, columns=1)
+        for column in range(n):
+            operands = tuple(
+                replace(address, offset_bytes=address.offset_bytes + column * stride)
+                for address, stride in zip(call.operands, along_n, strict=True)
+            )
+            dot_rows(memory, one, replace(call, kernel=one, operands=operands))
+        return
     in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
     inputs = tuple(
         memory.tile(

@@ -113,7 +113,7 @@ def _row_kernel(kernel: ProductSum | DotRows | JoinedDots | RowSweep | Elementwi
             )
         case DotRows():
             return (
-                f"DotRows {kernel.in_type.value} {kernel.rows} at once "
+                f"DotRows {kernel.in_type.value} {_dots_at_once(kernel)} at once "
                 f"({kernel.chains} chains in vectors of {kernel.lanes}; {_named(kernel.accesses)})"
             )
         case JoinedDots():
@@ -134,6 +134,10 @@ def _row_kernel(kernel: ProductSum | DotRows | JoinedDots | RowSweep | Elementwi
             return f"{kernel.operation.value} {types} ({lanes})"
         case _:
             assert_never(kernel)
+
+
+def _dots_at_once(kernel: DotRows) -> str:
+    return str(kernel.rows) if kernel.columns == 1 else f"{kernel.rows}×{kernel.columns}"
 
 
 def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:

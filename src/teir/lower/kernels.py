@@ -191,9 +191,13 @@ class DotRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     right, the last multiplication fused (one input: a plain add). Per input, ``accesses`` says how
     it lies along the last reduction, and ``shared`` is True where it does not move along m.
 
+    With ``columns`` above 1 there are more outputs, along n: the input that does not move along m
+    does, the other one not, and so many are formed at once.
+
     Operands: the inputs, then the output. Arguments, in order:
     m, accumulate (1 or 0), the extents of the reductions, outermost first, the m stride of every
-    operand, then for every reduction the stride of every input.
+    operand, then for every reduction the stride of every input; with columns n, and the n stride of
+    every operand.
     """
 
     in_type: DataType
@@ -206,6 +210,7 @@ class DotRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accesses: tuple[Access, ...]
     shared: tuple[bool, ...]
     out_access: Access
+    columns: int = 1
 
 
 class JoinedDots(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -54,6 +54,7 @@ from teir.lower.contraction_tile import (
     contraction_tile,
 )
 from teir.lower.coordinate_parts import lower_in_parts
+from teir.lower.dot_columns import columns_of_loop
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
@@ -213,7 +214,7 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     if blocks is not None:
         return (blocks,)
     other = tiles_of_loop(loop) or copies_before_loop(loop) or rows_of_loop(loop, context.isa)
-    return other or (loop,)
+    return other or columns_of_loop(loop, context.isa) or (loop,)
 
 
 def _lower_sparse(

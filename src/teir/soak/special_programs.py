@@ -91,6 +91,7 @@ def _all() -> Iterator[Special]:
             )
         for reductions in (2, 3):
             yield _special(f"{reductions} reductions in lanes", kind, _lanes, reductions)
+        yield _special("rows and columns in lanes", kind, _lane_columns)
     for out in (DataType.FP32, DataType.BF16):
         for order in ("mk kn mn", "km nk mn", "mk kn nm", "km kn nm"):
             for along in "mnk":
@@ -330,6 +331,18 @@ def _lanes(remainder: int, kind: DataType, reductions: int) -> str:
 {outer}axis t = {t}: in0 {(k + GAP) * w}, in1 {(k + GAP) * w}
 axis k = {k}: in0 {w}, in1 {w}
 primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[{names}]) \
+with {{"lanes": 16}}
+do_dots: dots
+"""
+
+
+def _lane_columns(remainder: int, kind: DataType) -> str:
+    """Dots of some rows with some columns."""
+    w, k, m, n = kind.width, remainder + 16, 6, 5
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {(k + GAP) * w}, out {w}
+axis n = {n}: in1 {(k + GAP) * w}, out {(m + GAP) * w}
+axis k = {k}: in0 {w}, in1 {w}
+primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
 with {{"lanes": 16}}
 do_dots: dots
 """

@@ -1,6 +1,7 @@
 """Sums whose lanes run along the summed axis: dots, and products of a matrix and a vector.
 
-for every block of rows (then for the rows left, one by one)
+for every block of columns, where there are columns
+ for every block of rows (then for the rows left, one by one)
   for every outer reduction
     for every ``chains`` products: load, multiply and add, one chain per lane
     the products left, lanes without one masked
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from teir.backends.llvm.emit_halving import Pack, emit_halving
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_when
@@ -40,12 +42,14 @@ from teir.target import Isa
 
 def dot_rows_arguments(kernel: DotRows) -> tuple[str, ...]:
     inputs, reductions = range(kernel.inputs), range(kernel.reductions)
+    columns = ("n", *(f"n_stride{operand}" for operand in range(kernel.inputs + 1)))
     return (
         "m",
         "accumulate",
         *(f"extent{axis}" for axis in reductions),
         *(f"m_stride{operand}" for operand in range(kernel.inputs + 1)),
         *(f"stride{axis}_{operand}" for axis in reductions for operand in inputs),
+        *(columns if kernel.columns > 1 else ()),
     )
 
 
@@ -56,11 +60,14 @@ def emit_dot_rows_body(kernel: DotRows, isa: Isa, names: tuple[str, ...]) -> Fun
     text.label("entry")
     kind = Arithmetic(isa, kernel.in_type, kernel.lanes * numbers_per_element(kernel.in_type))
     body = _Body(text, kernel, isa, kind)
-    left, places = "%m", list(names)
-    for rows in dict.fromkeys((kernel.rows, 1)):
-        block = partial(body.rows, rows)
-        carried = [Carried("ptr", place) for place in places]
-        left, places = emit_loop(text, f"rows{rows}", left, rows, carried, block)
+    if kernel.columns == 1:
+        body.all_rows(1, list(names))
+    else:
+        left, places = "%n", list(names)
+        for columns in (kernel.columns, 1):
+            carried = [Carried("ptr", place) for place in places]
+            block = partial(body.columns, columns)
+            left, places = emit_loop(text, f"columns{columns}", left, columns, carried, block)
     text.effect("ret void")
     return text
 
@@ -82,16 +89,40 @@ class _Body:
         """Vectors of accumulators of one row."""
         return self.kernel.chains // self.kernel.lanes
 
-    def rows(self, rows: int, places: Values) -> Values:
-        """One block of rows; returns where the next one begins."""
+    def columns(self, columns: int, places: Values) -> Values:
+        """All rows beside one block of columns; returns where the next one begins."""
+        self.all_rows(columns, places)
+        return [
+            shift_pointer(self.text, place, self._times(f"%n_stride{number}", columns))
+            for number, place in enumerate(places)
+        ]
+
+    def all_rows(self, columns: int, places: Values) -> None:
+        """Blocks of rows beside ``columns`` columns, then the rows left, one by one."""
+        left = "%m"
+        for rows in dict.fromkeys((self.kernel.rows, 1)):
+            block = partial(self.rows, rows, columns)
+            carried = [Carried("ptr", place) for place in places]
+            label = f"rows{rows}" if self.kernel.columns == 1 else f"columns{columns}_rows{rows}"
+            left, places = emit_loop(self.text, label, left, rows, carried, block)
+
+    def rows(self, rows: int, columns: int, places: Values) -> Values:
+        """One block of rows and columns; returns where the next rows begin."""
         text, kernel = self.text, self.kernel
         offsets = [
-            [self._times(f"%m_stride{number}", row) for row in range(1 if is_shared else rows)]
+            [self._times(f"%n_stride{number}", column) for column in range(columns)]
+            if is_shared
+            else [self._times(f"%m_stride{number}", row) for row in range(rows)]
             for number, is_shared in enumerate(kernel.shared)
         ]
-        zeros = ["zeroinitializer"] * (rows * self._vectors)
-        sums = self._reduce(f"sum{rows}", 0, offsets, places[:-1], zeros)
-        self._finish(rows, places[-1], sums)
+        zeros = ["zeroinitializer"] * (rows * columns * self._vectors)
+        name = f"{rows}" if kernel.columns == 1 else f"{rows}by{columns}"
+        sums = self._reduce(f"sum{name}", 0, offsets, places[:-1], zeros)
+        for column in range(columns):
+            own = sums[column * rows * self._vectors : (column + 1) * rows * self._vectors]
+            n_stride = self._times(f"%n_stride{kernel.inputs}", column)
+            there = shift_pointer(text, places[-1], n_stride) if column else places[-1]
+            self._finish(f"{name}_{column}", there, own)
         return [
             shift_pointer(text, place, self._times(f"%m_stride{number}", rows))
             for number, place in enumerate(places)
@@ -168,7 +199,7 @@ class _Body:
         left: str | None,
     ) -> Values:
         """The sums with one product more per chain, or per chain below ``left``."""
-        rows = len(sums) // self._vectors
+        rows, columns = self._shape(offsets)
         added = list(sums)
         for vector_number in range(self._vectors):
             mask = self._mask(vector_number, left)
@@ -179,11 +210,21 @@ class _Body:
                 ]
                 for number, place in enumerate(places)
             ]
-            for row in range(rows):
-                numbers = [vectors[row if len(vectors) > 1 else 0] for vectors in loaded]
-                place = row * self._vectors + vector_number
+            for column, row in product(range(columns), range(rows)):
+                numbers = [
+                    vectors[column if is_shared else row]
+                    for vectors, is_shared in zip(loaded, self.kernel.shared, strict=True)
+                ]
+                place = (column * rows + row) * self._vectors + vector_number
                 added[place] = add_all(self.text, self.kind, numbers, sums[place])
         return added
+
+    def _shape(self, offsets: list[list[str | int]]) -> tuple[int, int]:
+        """Rows and columns of a block, from where they lie."""
+        sides = list(zip(offsets, self.kernel.shared, strict=True))
+        rows = max((len(one) for one, is_shared in sides if not is_shared), default=1)
+        columns = max((len(one) for one, is_shared in sides if is_shared), default=1)
+        return rows, columns
 
     def _mask(self, vector_number: int, left: str | None) -> str | None:
         """One bit per element, true below ``left``."""
@@ -270,7 +311,7 @@ class _Body:
         pattern = [number // 2 for number in range(2 * lanes)]
         return shuffle(self.text, "i1", lanes, mask, "poison", pattern)
 
-    def _finish(self, rows: int, place: str, sums: Values) -> None:
+    def _finish(self, name: str, place: str, sums: Values) -> None:
         """Halve the chains to one, add the output where it counts, store."""
         chains = [sums[at : at + self._vectors] for at in range(0, len(sums), self._vectors)]
         numbers = numbers_per_element(self.kernel.in_type)
@@ -281,7 +322,7 @@ class _Body:
                 address = shift_pointer(
                     self.text, place, self._times(f"%m_stride{self.kernel.inputs}", row + first)
                 )
-                self._store(f"store{rows}_{row + first}", address, total)
+                self._store(f"store{name}_{row + first}", address, total)
             row += pack.rows
 
     def _outputs(self, pack: Pack) -> list[tuple[int, tuple[str, int]]]:

@@ -236,4 +236,5 @@ def _dot_rows_words(kernel: DotRows) -> str:
         for access, is_shared in zip(kernel.accesses, kernel.shared, strict=True)
     )
     shape = f"{kernel.rows}x{kernel.chains}_lanes{kernel.lanes}_k{kernel.reductions}"
+    shape += f"_columns{kernel.columns}" if kernel.columns > 1 else ""
     return f"dots_{types}_{shape}_{access}_{_ACCESS_LETTER[kernel.out_access]}"
