@@ -205,7 +205,9 @@ def test_einsum_knows_its_calls_until_an_operand_dies(csr: Any) -> None:
     np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C), B @ C)
     np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C, threads=1), B @ C)
     other = scipy_sparse.csr_array(2 * B)
-    teir.einsum("ij,jk->ik", other, C)
+    # The first call of a kind seen before is not worth knowing.
+    for _ in range(2):
+        teir.einsum("ij,jk->ik", other, C)
     assert len(sparse_calls().entries) >= min(known + 1, 16)
     key = next(key for key in sparse_calls().entries if id(other) in key)
     del other

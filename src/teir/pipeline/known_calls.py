@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teir.expr.index_notation import Number
+from teir.pipeline.executable import Executable
 from teir.pipeline.sparse_looks import Copied, Looked
 from teir.pipeline.sparse_numbers import multiply_by
 
@@ -35,6 +36,8 @@ class KnownCall:
     """The native call for some operands; ``arguments`` are its arrays but for what calls give."""
 
     entry: Callable[..., Any]
+    executable: Executable
+    """What ``entry`` runs, for other arrays."""
     sources: tuple[tuple[int, weakref.ref[Any]], ...]
     arguments: tuple[Any, ...]
     given: tuple[tuple[int, int], ...]

@@ -20,11 +20,13 @@ from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.expr.index_notation import Number, Product
 from teir.pipeline.executable import Executable
 from teir.pipeline.known_calls import KnownCall, KnownSum, Rows
+from teir.pipeline.known_kinds import Kind, KindEntry, entry_of, kind_of_call, signature
+from teir.pipeline.known_result_kinds import kind_of_result
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_looks import Copied, Looked, looked_at, only_version
 from teir.pipeline.sparse_operands import Array, Held, version_of_copy
 from teir.pipeline.sparse_problem import SparseProblem
-from teir.pipeline.sparse_results import NUMBERS, result_of
+from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
 from teir.pipeline.sparse_rings import ring_of
 from teir.pipeline.sparse_run import Step, flat_arrays
 
@@ -48,11 +50,19 @@ class SparseCalls:
     """Calls by what was asked for and the identity of the sparse operands."""
 
     entries: dict[Hashable, Known] = field(default_factory=dict)
+    kinds: dict[Hashable, KindEntry] = field(default_factory=dict)
+    """What runs matrices not seen before, by what was asked for and their type and shape."""
 
     def run(self, asked: Hashable, operands: Sequence[Any], out: Any) -> Any:
-        """The result of a call seen before; NotImplemented for others."""
+        """The result of a call seen before, or like one; NotImplemented for others."""
         call = self.entries.get((asked, *map(_identity, operands)))
-        return NotImplemented if call is None else call.run(operands, out)
+        if call is not None:
+            return call.run(operands, out)
+        if out is not None or not self.kinds:
+            return NotImplemented
+        given = signature(operands)
+        entry = None if given is None else self.kinds.get((asked, given))
+        return NotImplemented if entry is None else entry.run(operands)
 
     def keep(self, asked: Hashable, operands: Sequence[Any], call: Known | None) -> None:
         """Know this call as long as its operands live."""
@@ -67,6 +77,21 @@ class SparseCalls:
             value = source()
             if value is not None:
                 weakref.finalize(value, self.entries.pop, key, None).atexit = False
+        kind = _kind_of(call, operands)
+        given = None if kind is None else signature(operands)
+        if kind is None or given is None:
+            return
+        self.kinds.pop((asked, given), None)
+        self.kinds[asked, given] = entry_of(kind, operands)
+        for other in list(self.kinds)[:-MOST_CALLS]:
+            self.kinds.pop(other, None)
+
+
+def _kind_of(call: Known, operands: Sequence[Any]) -> Kind | None:
+    """What the call says of other operands like these; None where it says nothing."""
+    if isinstance(call, KnownCall):
+        return kind_of_call(call, operands)
+    return kind_of_result(call) if isinstance(call, KnownResult) else None
 
 
 def _identity(operand: Any) -> int:
@@ -249,6 +274,7 @@ class _Arguments:
             return None
         return KnownCall(
             entry=entry,
+            executable=self._executable,
             sources=tuple(self._sources.items()),
             arguments=tuple(self._fixed),
             given=tuple(self._given),

@@ -80,6 +80,7 @@ def sparse_einsum(
         )
         if tune:
             tune_sparse(problem, held, room)
+            sparse_calls().kinds.clear()
         *_, stage = stages_of(problem, held, room)
         result = run_steps(stage.problem, held, stage.steps, target)
         if is_known and stage.problem is problem:
@@ -131,6 +132,7 @@ def sparse_plan(
             memory_limit=memory_limit,
         )
         tune_sparse(problem, held, room)
+        sparse_calls().kinds.clear()
     return plan_sparse(
         assignment,
         operands,

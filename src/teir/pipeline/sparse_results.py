@@ -95,7 +95,7 @@ class KnownResult:
                 return NotImplemented
         if self.rows is not None:
             return run_at_once(self.problem, self.rows.again(given))
-        steps = [_with(step, given) for step in self.steps] if given else self.steps
+        steps = [with_arrays(step, given) for step in self.steps] if given else self.steps
         return run_sparse(self.problem, steps)
 
 
@@ -225,8 +225,8 @@ def _without_source(factor: Factor) -> Factor:
     return replace(factor, held=replace(factor.held, source=None))
 
 
-def _with(step: Step, given: Mapping[str, Array]) -> Step:
-    """With other dense operands."""
+def with_arrays(step: Step, given: Mapping[str, Sparse | Array]) -> Step:
+    """With other operands, by their names."""
     terms = tuple(
         (replace(term, factors=tuple(_given(one, given) for one in term.factors)), number)
         for term, number in step.terms
@@ -234,6 +234,6 @@ def _with(step: Step, given: Mapping[str, Array]) -> Step:
     return replace(step, terms=terms)
 
 
-def _given(factor: Factor, given: Mapping[str, Array]) -> Factor:
+def _given(factor: Factor, given: Mapping[str, Sparse | Array]) -> Factor:
     array = given.get(factor.held.name)
     return factor if array is None else factor.with_array(array)
