@@ -11,6 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import teir
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -96,3 +98,33 @@ def test_the_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> N
     rows = names["B"].toarray().sum(axis=1)  # type: ignore[attr-defined]
     np.testing.assert_allclose(names["A"], np.repeat(16 * rows[:, None], 32, axis=1))  # type: ignore[call-overload]
     assert "trus,pqtu->pqrs" in capsys.readouterr().out
+
+
+def heading_anchor(heading: str) -> str:
+    """As the pages are shown on the web: small letters, hyphens for blanks, no other signs."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def test_links_to_sections_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    broken = []
+    for page in pages:
+        for file, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text("utf-8")):
+            target = (page.parent / file if file else page).read_text("utf-8")
+            headings = re.findall(r"^#+ (.*)$", target, re.MULTILINE)
+            if anchor not in map(heading_anchor, headings):
+                broken.append(f"{page.name}: {file}#{anchor}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", ["compute", "write-a-program", "tune"])
+def test_the_examples_of_a_how_to_run(page: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    if page == "tune":
+        shapes = ((4, 4, 8, 8), (4, 6, 4, 8))
+        names = {"teir": teir, "a": np.ones(shapes[0]), "b": np.ones(shapes[1])}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, f"{page}.md", "exec"), names)  # the page's own lines
