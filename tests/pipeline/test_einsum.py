@@ -823,7 +823,9 @@ def test_plans_and_reports_are_shown_in_a_line() -> None:
     assert repr(nothing) == "<Plan 'ij->i': float64 (3, 0) -> float64 (3,), zeros, 1 thread(s)>"
 
 
-@pytest.mark.parametrize("shape", [(1003, 300), (70, 5000), (4999, 901), (4200, 100)])
+@pytest.mark.parametrize(
+    "shape", [(1003, 300), (70, 5000), (4999, 901), (4200, 100), (9001, 50), (12_007, 17)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_sums_over_rows_are_one_chain_in_whichever_runs(shape: tuple[int, int], dtype: str) -> None:
     """Sums in runs of rows, by the size of the matrix, have the bits of adding row after row."""

@@ -17,10 +17,8 @@ from teir.backends.llvm.emit_products import Arithmetic, add_all
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.lower.access import Access
 from teir.lower.kernels import ProductSum
+from teir.lower.product_sum import VECTORS_AT_ONCE
 from teir.target import Isa
-
-_VECTORS_AT_ONCE = 4
-"""Chains in flight along m, enough to hide most of the latency of the fused multiply-add."""
 
 
 def product_sum_arguments(kernel: ProductSum) -> tuple[str, ...]:
@@ -53,7 +51,7 @@ def emit_product_sum_body(kernel: ProductSum, isa: Isa, names: tuple[str, ...]) 
     def emit_piece(piece: Piece) -> str:
         return _emit_piece(text, kernel, isa, piece, fresh)
 
-    at_once = 1 if Access.STRIDED in kernel.accesses else _VECTORS_AT_ONCE
+    at_once = 1 if Access.STRIDED in kernel.accesses else VECTORS_AT_ONCE
     chunks = row_chunks(isa, kernel.lanes, at_once)
     emit_row(text, isa, chunks, operands, "entry", "exit", emit_piece)
     text.label("exit")
