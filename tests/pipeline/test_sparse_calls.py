@@ -308,3 +308,32 @@ def test_broken_index_arrays_of_a_sum_are_refused(csr: Any) -> None:
     csr.indices[0] = 99
     with pytest.raises(TeirError):
         plan(csr, integers(7), integers(9))
+
+
+@pytest.mark.parametrize("expression", ["ij,jk->ik", "ij,j->i", "A[i,k] = 2 * B[i,j] * C[j,k]"])
+def test_blocks_with_dense_results_are_known(
+    monkeypatch: pytest.MonkeyPatch, expression: str
+) -> None:
+    draw = np.random.default_rng(4)
+
+    def blocked() -> Any:
+        pattern = scipy_sparse.random_array((20, 30), density=0.2, format="csr", rng=draw)
+        data = draw.standard_normal((pattern.nnz, 2, 3))
+        return scipy_sparse.bsr_array((data, pattern.indices, pattern.indptr), shape=(40, 90))
+
+    other = draw.standard_normal((90, 5) if "k" in expression else 90)
+    number = 2 if "2" in expression else 1
+    given, new = blocked(), blocked()
+    plan = teir.plan(expression, given, other)
+    plan(given, other)
+    monkeypatch.setattr(sparse_plan, "hold_all", None)
+    for one in (given, new, given):
+        np.testing.assert_allclose(plan(one, other), number * (one @ other))
+    given.data[:] = draw.standard_normal(given.data.shape)
+    np.testing.assert_allclose(plan(given, other), number * (given @ other))
+    given.data = draw.standard_normal(given.data.shape)
+    np.testing.assert_allclose(plan(given, other), number * (given @ other))
+    given.indices[0] = 30
+    monkeypatch.undo()
+    with pytest.raises(TeirError):
+        plan(given, other)

@@ -37,6 +37,8 @@ class KnownKind:
     matrix: int
     place: int
     """Of its values among the arguments."""
+    blocks: tuple[int, ...]
+    """The shape of a value: () for a number, else that of a block."""
     fibres: int
     extent: int
     length: int
@@ -58,7 +60,7 @@ class KnownKind:
         value = operands[self.matrix]
         pos, crd, data = value.indptr, value.indices, value.data
         stored = crd.size
-        if not stored or data.shape != (stored,) or crd.shape != (stored,):
+        if not stored or data.shape != (stored, *self.blocks) or crd.shape != (stored,):
             return NotImplemented
         if pos.shape != (self.fibres + 1,) or round(log2(stored / self.fibres)) != self.length:
             return NotImplemented
@@ -99,6 +101,7 @@ def kind_of_call(call: KnownCall, operands: Sequence[Any]) -> KnownKind | None:
         executable=call.executable,
         matrix=rows.operand,
         place=rows.place,
+        blocks=operands[rows.operand].data.shape[1:],
         fibres=fibres,
         extent=extent,
         length=round(log2(stored / fibres)),

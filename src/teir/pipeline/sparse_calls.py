@@ -203,6 +203,10 @@ class _Arguments:
             if not is_typed or not self._look(tensor, operand, factor, place):
                 return False
         self._sources[self.number(tensor)] = weakref.ref(operand)
+        has_blocks = isinstance(factor.held.array, Sparse) and factor.held.array.blocks
+        if has_blocks and not isinstance(operand, Sparse):
+            # Calls give the array of blocks, whose memory the vector of values is.
+            flat = [operand.data, *flat[1:]]
         self._arrays += flat
         self._fixed += flat
         return True
@@ -294,7 +298,7 @@ def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> Rows | No
     if len(levels) != 1 or any(type(array) is not _ndarray for array in arrays):
         return None
     parts = (stored.values, levels[0].pos, levels[0].crd)
-    if stored.blocks or not all(map(_is_memory_of, parts, arrays)):
+    if not all(map(_is_memory_of, parts, arrays)):
         return None
     return Rows(number, tuple(operand.shape), arrays[1], arrays[2], place)
 
