@@ -14,6 +14,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     kernel_assembly,
     small_integers,
@@ -102,6 +103,9 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 2, 12, flags="adjacent claims ahead"),
         panel(data_type, isa, 2, 5, flags="adjacent"),
         panel(data_type, isa, 4, 6, flags="adjacent claims ahead"),
+        panel(data_type, isa, 2, 11, flags="adjacent dense claims ahead"),
+        panel(data_type, isa, 1, 2, flags="dense claims ahead"),
+        panel(data_type, isa, 2, 1, narrower=2, flags="dense claims ahead"),
     ]
 
 
@@ -128,6 +132,18 @@ def test_columns_side_by_side_are_one_stream_to_ask_for() -> None:
     assert emit_panel_body(dense, Isa.AMX).text().count("llvm.prefetch") == 3
 
 
+@pytest.mark.parametrize("data_type", TYPES)
+def test_lines_of_one_piece_are_asked_for_one_at_a_time(data_type: DataType) -> None:
+    """Where the sum is long enough for all, in its loop; else before it, as other results are."""
+    once, asked = "i32 1, i32 2, i32 1)", []
+    for flags in ("adjacent dense claims ahead", "adjacent claims ahead", "adjacent dense claims"):
+        text = emit_panel_body(panel(data_type, Isa.AMX, 2, 11, flags=flags), Isa.AMX).text()
+        before, loop = text.split("many:")
+        asked.append((before.count(once), loop.count(once)))
+        assert (f"icmp sge i64 %k, {4 * 22}" in before) is (asked[-1] == (22, 1))
+    assert asked == [(22, 1), (22, 0), (22, 0)]
+
+
 @pytest.mark.parametrize("columns", [1, 5])
 def test_every_column_is_asked_for_ahead(columns: int) -> None:
     plain = panel(DataType.FP32, Isa.AVX512, 3, columns)
@@ -142,7 +158,7 @@ def test_every_column_is_asked_for_ahead(columns: int) -> None:
 def test_block_is_exact_and_stays_inside(isa: Isa, data_type: DataType) -> None:
     random = np.random.default_rng(5)
     kernels = blocks_to_run(data_type, isa)
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel, edge in product(kernels, Edge):
         for k in (4, 5, 8, 9) if kernel.staggers else (0, 1, 3, 4, 9):
             for gap_bytes in (0, data_type.width, 32, 64):

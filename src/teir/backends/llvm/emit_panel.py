@@ -12,13 +12,21 @@ stores at the end would keep the multipliers waiting.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from teir.backends.llvm.emit_gemm_factors import add_product_of_element, panel_reads_factors
 from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
-from teir.backends.llvm.emit_panel_requests import bring_a, claim_unless
+from teir.backends.llvm.emit_panel_requests import (
+    bring_a,
+    claim_next,
+    claim_unless,
+    claim_unless_long,
+    claims_in_steps,
+    read_ahead,
+)
 from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
 from teir.backends.llvm.emit_panel_turned import begin_turning, may_turn
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
@@ -31,15 +39,13 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import PanelBlock
-from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
+from teir.target import ARRAY_START_BYTES, Isa
 
 _ARGUMENTS = (
     "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
 )  # fmt: skip
 
 LATE_STEPS = 4
-_PANEL_AHEAD_BYTES = 512
-"""How far ahead packed columns that lie side by side are asked for."""
 _LATE_VECTORS = 4
 _STEPS = 4
 _COLUMNS_PER_BASE = 4
@@ -50,11 +56,13 @@ Sums = list[list[str]]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What changes from step to step: places in A and B (a base per group of columns), k left."""
+    """What changes from step to step: places in A and B (a base per group of columns), k left, and
+    the line of C that is asked for next, where that is done step by step."""
 
     a: str
     b: tuple[str, ...]
     k_left: str
+    asked: tuple[str, ...]
     sums: Sums
 
 
@@ -98,7 +106,7 @@ class _Panel:
     @property
     def _entry(self) -> str:
         """The block before the loop or the loading of C."""
-        if self.kernel.streams and self.kernel.claims:
+        if self.kernel.claims and (self.kernel.streams or claims_in_steps(self.kernel)):
             return "begin"
         return "block" if self.kernel.repeats else "entry"
 
@@ -129,7 +137,9 @@ class _Panel:
         bases = self._bases_of_b()
         fits = self._fits() if self.kernel.streams else None
         self._define_late(fits)
-        if self.kernel.claims:
+        if claims_in_steps(self.kernel):
+            claim_unless_long(text, self.kernel, _STEPS, columns)
+        elif self.kernel.claims:
             claim_unless(text, self.kernel, self._lines, fits, columns)
         fresh = text.value("icmp eq i64 %accumulate, 0")
         text.effect(f"br i1 {fresh}, label %loop, label %preload")
@@ -237,6 +247,7 @@ class _Panel:
             text.fresh(),
             tuple(text.fresh() for _ in bases),
             text.fresh(),
+            (text.fresh(),) if claims_in_steps(self.kernel) else (),
             [[text.fresh() for _ in rows] for rows in first],
         )
         many = self._steps(state, "many", _STEPS)
@@ -255,13 +266,14 @@ class _Panel:
         text = self.text
         text.label("loop")
         zero = [["zeroinitializer"] * len(rows) for rows in first]
+        asked = ("%c_asked",) if claims_in_steps(self.kernel) else ()
         sources = (
-            (self._entry, _State(self._a, bases, "%k", zero)),
-            ("preload", _State(self._a, bases, "%k", first)),
+            (self._entry, _State(self._a, bases, "%k", asked, zero)),
+            ("preload", _State(self._a, bases, "%k", asked, first)),
             ("many", many),
             ("one", one),
         )
-        kinds = ["ptr"] * (1 + len(bases)) + ["i64"]
+        kinds = ["ptr"] * (1 + len(bases)) + ["i64"] + ["ptr"] * len(asked)
         kinds += [self.kind(number) for _ in first for number in range(self.kernel.vectors)]
         for number, (name, kind) in enumerate(zip(_flat(state), kinds, strict=True)):
             incoming = ", ".join(
@@ -309,26 +321,22 @@ class _Panel:
     def _steps(self, state: _State, label: str, steps: int) -> _State:
         text = self.text
         text.label(label)
-        a, b, sums = state.a, state.b, state.sums
+        a, b, sums, asked = state.a, state.b, state.sums, state.asked
+        if steps > 1 and asked:
+            asked = (claim_next(text, asked[0]),)
         if steps > 1 and self.kernel.brings_b:
             ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
             for column in range(self.kernel.columns):
                 prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
-        if steps > 1 and self.kernel.reads_ahead and self.kernel.adjacent_columns:
-            for line in range(0, steps * self.kernel.columns * self.width, LINE_BYTES):
-                beyond = shift_pointer(text, b[0], _PANEL_AHEAD_BYTES + line)
-                prefetch(text, beyond, Cache.FIRST)
-        elif steps > 1 and self.kernel.reads_ahead:
-            for column in range(self.kernel.columns):
-                place = shift_pointer(text, self._place_in_b(b, column), LINE_BYTES)
-                prefetch(text, place, Cache.FIRST)
+        if steps > 1:
+            read_ahead(text, self.kernel, steps, partial(self._place_in_b, b))
         for _ in range(steps):
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
             b = tuple(self._next_of_b(base) for base in b)
         left = text.value(f"sub i64 {state.k_left}, {steps}")
         text.effect("br label %loop")
-        return _State(a, b, left, sums)
+        return _State(a, b, left, asked, sums)
 
     def _next_of_b(self, base: str) -> str:
         """Where B lies at the next step; a register of its own where factors are read from it."""
@@ -386,4 +394,5 @@ class _Panel:
 
 
 def _flat(state: _State) -> list[str]:
-    return [state.a, *state.b, state.k_left, *(row for rows in state.sums for row in rows)]
+    places = (state.a, *state.b, state.k_left, *state.asked)
+    return [*places, *(row for rows in state.sums for row in rows)]
