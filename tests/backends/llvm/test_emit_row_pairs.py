@@ -108,7 +108,7 @@ def compare(program: Program, known: Arrays) -> None:
         np.testing.assert_array_equal(found["A"], meant["A"], err_msg=str(isa))
 
 
-@pytest.mark.parametrize(("text", "width"), [(PRODUCT, 16), (SCALED, 7)])
+@pytest.mark.parametrize(("text", "width"), [(PRODUCT, 16), (PRODUCT, 1), (SCALED, 7)])
 def test_pairs_of_long_rows_have_the_bits_of_the_evaluator(text: str, width: int) -> None:
     for rows in (33, 150):
         program = program_for(text, rows, width, DataType.FP64, DataType.I32)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from teir.backends.llvm.emit_opaque import opaque
 from teir.backends.llvm.emit_text import FunctionText
-from teir.target import Isa
 
 Values = list[str]
 
@@ -87,15 +86,16 @@ def emit_to_zero(
     left: str,
     carried: Sequence[Carried],
     body: Callable[[str, Values], Values],
-    isa: Isa,
+    *,
+    has_vector: bool,
 ) -> Values:
     """Run ``body(index, values)`` for index = -left, ..., -1; what is carried at the end.
 
     One number is both the index of every array, from its end on, and what ends the loop: one
     addition and one jump. LLVM, did it see where the index comes from, would keep a pointer for
-    every array beside it. Where vectors have masks, and so a letter in constraints that names every
-    register of theirs, the addition stands behind the first carried vector: no other arithmetic
-    comes between it and the jump, which needs no comparison then.
+    every array beside it. With ``has_vector`` the first carried value is a whole vector of a
+    processor whose vectors have masks, for which constraints have a letter: the addition stands
+    behind it, no other arithmetic comes between it and the jump, which needs no comparison then.
     """
 
     def run() -> Values:
@@ -106,7 +106,8 @@ def emit_to_zero(
         text.effect(f"br label %{label}")
         text.label(f"{label}_body")
         following = body(index, now)
-        then = text.value(f"add i64 {_behind(text, index, carried[0], following[0], isa)}, 1")
+        anchor = Carried(carried[0].kind, following[0]) if has_vector else None
+        then = text.value(f"add i64 {_behind(text, index, anchor)}, 1")
         is_left = text.value(f"icmp ne i64 {then}, 0")
         text.effect(f"br label %{label}_latch")
         text.label(f"{label}_latch")
@@ -127,11 +128,11 @@ def emit_to_zero(
     return emit_when(text, f"{label}_some", some, carried, run)
 
 
-def _behind(text: FunctionText, index: str, carried: Carried, value: str, isa: Isa) -> str:
-    """``index``, of which LLVM knows nothing, after ``value`` where that can be said."""
-    if not isa.has_masks:
+def _behind(text: FunctionText, index: str, anchor: Carried | None) -> str:
+    """``index``, of which LLVM knows nothing, after ``anchor`` is known."""
+    if anchor is None:
         return opaque(text, "i64", index)
-    return text.value(f'call i64 asm "", "=r,0,v"(i64 {index}, {carried.kind} {value})')
+    return text.value(f'call i64 asm "", "=r,0,v"(i64 {index}, {anchor.kind} {anchor.start})')
 
 
 def emit_when(

@@ -38,10 +38,10 @@ class Arithmetic:
         return vector(self.element, self.count)
 
     @property
-    def fills_vector(self) -> bool:
-        """Whether the numbers of a vector are as many as a register of the processor holds."""
+    def fills_masked_vector(self) -> bool:
+        """Whether the numbers of a vector are as many as a register holds that has masks."""
         width = 8 if self.element == "double" else 4
-        return self.count * width == self.isa.vector_bytes
+        return self.isa.has_masks and self.count * width == self.isa.vector_bytes
 
 
 @dataclass(frozen=True, slots=True)

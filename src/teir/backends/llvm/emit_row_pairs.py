@@ -113,8 +113,8 @@ def _emit_pair(label: str, both: Sequence[SumBody]) -> None:
             added += row.add_position({}, [index, *some])[1:]
         return added
 
-    both_starts = [*starts[0], *starts[1]]
-    sums = emit_to_zero(text, f"pair{label}", shared, both_starts, add, both[0].isa)
+    carried, has_vector = [*starts[0], *starts[1]], both[0].kind.fills_masked_vector
+    sums = emit_to_zero(text, f"pair{label}", shared, carried, add, has_vector=has_vector)
     halves = (sums[:count], sums[count:])
     for number, (row, half, fibre) in enumerate(zip(rows, halves, fibres, strict=True)):
         left = text.value(f"sub i64 {fibre[1]}, {shared}")

@@ -154,7 +154,7 @@ class SumBody:
         """Whether the positions of a fibre are counted up to zero, from its end: of rows whose
         inputs lie one after another."""
         kernel = self.kernel
-        if kernel.rows is None or kernel.columns > 1 or not self.kind.fills_vector:
+        if kernel.rows is None or kernel.columns > 1 or kernel.lanes == 1:
             return False
         if any(one is not None for one in (kernel.outer, kernel.ahead, kernel.chains)):
             return False
@@ -172,7 +172,8 @@ class SumBody:
             self._ask_for_result(index)
             return self.add_position(fixed, [index, *now])[1:]
 
-        return emit_to_zero(self.text, label, left, self.carried(sums), add, self.isa)
+        carried, has_vector = self.carried(sums), self.kind.fills_masked_vector
+        return emit_to_zero(self.text, label, left, carried, add, has_vector=has_vector)
 
     def _ask_for_result(self, index: str) -> None:
         """One line of a long row of the output for every position, round and round.

@@ -37,7 +37,10 @@ _SCALAR = 1.2
 _CHAINED = 0.3
 """One multiply-add of fibres that are summed to numbers: several chains, a vector at a time."""
 _ROWS_OF_CALL = 64
-"""Rows summed so by one call."""
+"""Rows of a result that one call forms."""
+_ROW = 3.0
+"""One row of a single vector among the rows of a call. Longer ones wait for their lines as long as
+a call takes."""
 _GATHER = 0.9
 """One stored element: its value, its coordinate, the place of a row."""
 _BYTE = 0.08
@@ -215,6 +218,9 @@ def _nest(problem: Problem, nest: Nest, place: _Place, *, blocks: bool) -> float
     calls = calls / 12 if blocks and len(inner) > 1 else calls
     vectors = visits * max(1.0, problem.symbols[vector] / problem.lanes)
     vectors *= elements / problem.symbols[vector]
+    is_short = len(inner) == 1 and problem.symbols[vector] <= problem.lanes
+    if fused and is_short and not place.above:
+        return nanoseconds + calls * (_ROW + _CALL / _ROWS_OF_CALL) + vectors * rate
     nanoseconds += calls * _CALL + vectors * rate * (1.0 + 0.4 * max(0, len(nest.inputs) - 2))
     return nanoseconds + _traffic(problem, nest, inner, visits, place, blocks=blocks)
 
