@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import numpy as np
+import pytest
 
 from teir.backends.llvm.compile_ir import (
     assembly,
@@ -19,6 +20,7 @@ from teir.backends.llvm.compile_ir import (
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_arguments, kernel_symbol
 from teir.dtypes import DataType
 from teir.lower.kernels import Kernel
+from teir.soak.same_code import code_isa
 from teir.target import Isa
 
 TYPES = (
@@ -78,6 +80,16 @@ class Compiled:
 
     def _function(self, kernel: Kernel) -> ctypes._CFunctionType:
         return _NODE(self._code.addresses[f"{kernel_symbol(kernel, self.isa)}_node"])
+
+
+def compiled_once(kernels: Sequence[Kernel], isa: Isa) -> Compiled:
+    """The kernels of a test for ``isa``, skipped where their machine code is another's in `HERE`.
+
+    tests/soak/test_same_code.py compares the objects.
+    """
+    if isa not in {code_isa(kernel, isa) for kernel in kernels}:
+        pytest.skip("the machine code for AVX-512")
+    return Compiled(kernels, isa)
 
 
 def kernel_assembly(kernel: Kernel, isa: Isa) -> str:

@@ -14,6 +14,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     small_integers,
     strided,
@@ -106,7 +107,7 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, types: tuple[DataType, DataTyp
     kernels = [
         batch_block(types, isa, shape, number % 2 == 0) for number, shape in enumerate(shapes)
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel, shape in zip(kernels, shapes, strict=True):
         for batch in (1, 3):
             for edge in Edge:

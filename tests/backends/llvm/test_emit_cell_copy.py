@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from backends.llvm.copy_calls import Permutation, check_copy, place
-from backends.llvm.kernel_calls import HERE, Compiled
+from backends.llvm.kernel_calls import (
+    HERE,
+    compiled_once,
+)
 from teir.lower.copy_kernels import CELL_AXES, WALK_AXES, CellCopy, cell_copy_room_bytes
 from teir.target import Isa
 
@@ -19,7 +22,7 @@ EXTENTS = (1, 2, 2, 2, 3, 5)
 def test_cells(isa: Isa, element_bytes: int) -> None:
     random = np.random.default_rng(element_bytes)
     kernel = CellCopy(element_bytes=element_bytes)
-    compiled = Compiled([kernel], isa)
+    compiled = compiled_once([kernel], isa)
     for _ in range(DRAWS):
         cell, walk = (
             tuple(int(extent) for extent in random.choice(EXTENTS, int(random.integers(0, 6))))

@@ -14,6 +14,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     small_integers,
     strided,
@@ -139,7 +140,7 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, types: tuple[DataType, DataTyp
         )
         for number, (form, kind) in enumerate(forms)
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         chains = kernel.chains
         outer = (2, 3)[: kernel.reductions - 1]

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from backends.llvm.kernel_calls import HERE, TYPES, Compiled, Edge, Guarded, small_integers, strided
+from backends.llvm.kernel_calls import (
+    HERE,
+    TYPES,
+    Compiled,
+    Edge,
+    Guarded,
+    compiled_once,
+    small_integers,
+    strided,
+)
 from teir.backends.llvm.emit_kernel import emit_kernel
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
@@ -123,7 +132,7 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
         for kernel in kernels
         if kernel.lanes > 1 and STRIDED not in kernel.accesses
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         lanes = kernel.lanes
         sizes = {1, 2, lanes - 1, lanes, lanes + 1, 2 * lanes + 3, 5 * lanes + lanes // 2}
@@ -146,7 +155,7 @@ def test_rows_of_some_vectors(isa: Isa, data_type: DataType, accesses: tuple[Acc
     random = np.random.default_rng(6)
     plain = elementwise(Operation.MUL, isa, accesses, data_type)
     kernels = [replace(plain, vectors=vectors) for vectors in range(1, 5)]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for vectors, kernel in enumerate(kernels, 1):
         most = vectors * kernel.lanes
         for m in {most - kernel.lanes + 1, most - 1, most} - {most - kernel.lanes}:

@@ -16,6 +16,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     kernel_assembly,
     small_integers,
@@ -175,7 +176,7 @@ class Problem:
 def test_block_is_exact_and_stays_inside(isa: Isa, in_type: DataType, out_type: DataType) -> None:
     random = np.random.default_rng(7)
     kernels = blocks_to_run(in_type, out_type, isa)
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for edge in Edge:
             depths = ((1, 1, 1), (6, 1, 1), (3, 2, 1), (5, 1, 2), (4, 1, 1), (9, 3, 2))

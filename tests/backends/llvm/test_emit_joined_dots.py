@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded, full_lanes, small_integers
+from backends.llvm.kernel_calls import (
+    HERE,
+    Compiled,
+    Edge,
+    Guarded,
+    compiled_once,
+    full_lanes,
+    small_integers,
+)
 from teir.dtypes import DataType
 from teir.ir.tile_arithmetic import contract
 from teir.lower.access import Access
@@ -33,7 +41,7 @@ def test_sums_are_exact_and_stay_inside(
 ) -> None:
     shapes = ((1, 16), (3, 32), (5, 2), (7, 8), (13, 16))
     kernels = [joined(data_type, isa, *shape, spread) for shape in shapes]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     width, random = data_type.width, np.random.default_rng(1)
     for kernel in kernels:
         columns, chains = kernel.columns, kernel.chains

@@ -13,6 +13,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     kernel_assembly,
     small_integers,
@@ -88,7 +89,7 @@ def check(
 @pytest.mark.parametrize("types", PAIRS)
 def test_sums_are_exact_and_stay_inside(isa: Isa, types: tuple[DataType, DataType]) -> None:
     kernels = [lane_block(types, isa, *block, place % 2 == 1) for place, block in enumerate(BLOCKS)]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     full = full_lanes(isa, types[0])
     sizes = (1, full, full + 1, 3 * full - 1)
     for kernel, (m, depth), edge in product(

@@ -11,6 +11,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     kernel_assembly,
     strided,
@@ -48,7 +49,7 @@ def test_rows_are_copied_and_nothing_beside_them_is_touched(isa: Isa, data_type:
         for vectors in (2, 4)
         for masked in (False, True)
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for k, batch, outer in ((1, 1, 1), (5, 1, 1), (3, 2, 1), (4, 3, 2)):
             last = int(random.integers(1, lanes + 1)) if kernel.masked else lanes

@@ -17,7 +17,10 @@ from backends.llvm.copy_calls import (
     filled,
     place,
 )
-from backends.llvm.kernel_calls import HERE, Compiled
+from backends.llvm.kernel_calls import (
+    HERE,
+    compiled_once,
+)
 from teir.lower.copy_kernels import PermuteCopy, RunCopy, permute_room_bytes, permute_scratch_bytes
 from teir.target import Isa
 
@@ -37,7 +40,7 @@ def test_squares(isa: Isa, element_bytes: int) -> None:
         for lanes in (4, 8, 16)
         if lanes * element_bytes <= 64
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for _ in range(DRAWS):
             drawn = draw(random, element_bytes, kernel.lanes, 1)
@@ -53,7 +56,7 @@ def test_runs(isa: Isa, element_bytes: int) -> None:
         for lanes in (1, 2, 8, 32)
         if lanes * element_bytes <= isa.vector_bytes
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for _ in range(DRAWS):
             run = max(2, kernel.lanes) + int(random.integers(0, 40))

@@ -12,6 +12,7 @@ from backends.llvm.kernel_calls import (
     Compiled,
     Edge,
     Guarded,
+    compiled_once,
     full_lanes,
     small_integers,
     strided,
@@ -91,7 +92,7 @@ def check(
 @pytest.mark.parametrize(("in_type", "out_type"), PAIRS)
 def test_sums_are_exact_and_stay_inside(isa: Isa, in_type: DataType, out_type: DataType) -> None:
     kernels = [product_sum(in_type, out_type, isa, accesses) for accesses in ACCESSES]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         lanes = kernel.lanes
         sizes = ((1, 1, 1), (lanes + 1, 3, 1), (2 * lanes - 1, 2, 2), (6 * lanes + 1, 1, 3))

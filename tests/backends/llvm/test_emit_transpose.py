@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends.llvm.kernel_calls import HERE, Compiled, Edge, Guarded
+from backends.llvm.kernel_calls import (
+    HERE,
+    Compiled,
+    Edge,
+    Guarded,
+    compiled_once,
+)
 from teir.lower.copy_kernels import TransposeCopy
 from teir.target import Isa
 
@@ -20,7 +26,7 @@ def test_transpose(isa: Isa, element_bytes: int) -> None:
         for lanes in (1, 2, 4, 8, 16, 32)
         if lanes <= full
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         side = min(kernel.lanes, 16)
         sizes = {1, side, side + 1, 2 * side, 3 * side - 1}
@@ -43,7 +49,7 @@ def test_rows_in_groups(isa: Isa, element_bytes: int, grouped: int) -> None:
     ]
     if not kernels:
         pytest.skip("vectors hold no group")
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for groups in (1, 3, 2 * kernel.lanes // grouped, 2 * kernel.lanes // grouped + 1):
             for n in (1, kernel.lanes, 2 * kernel.lanes + 3):
@@ -60,7 +66,7 @@ def test_rows_that_lie_alike_in_their_lines(isa: Isa, element_bytes: int) -> Non
     if side < 2:
         pytest.skip("vectors hold no square")
     kernel = TransposeCopy(element_bytes=element_bytes, lanes=side, aligns=True)
-    compiled = Compiled([kernel], isa)
+    compiled = compiled_once([kernel], isa)
     for m in (1, side, 2 * side + 1):
         for n in (side, 4 * side, 5 * side - 1, 6 * side + 1):
             gap = -(n * element_bytes) % 64
@@ -78,7 +84,7 @@ def test_few_columns_turned_whole(isa: Isa, element_bytes: int) -> None:
         TransposeCopy(element_bytes=element_bytes, lanes=1, columns=columns)
         for columns in range(1, 17)
     ]
-    compiled = Compiled(kernels, isa)
+    compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for m in (1, per_line - 1, per_line, per_line + 1, 3 * per_line):
             for edge in Edge:
