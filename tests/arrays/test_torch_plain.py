@@ -11,7 +11,7 @@ import pytest
 import teir
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 RIGHT = torch.ones(3, 2)
 
@@ -64,6 +64,10 @@ def test_batches_that_are_mapped_are_refused() -> None:
     batch = torch.ones(2, 4, 3)
     assert "mapped" in refusal(lambda: torch.func.vmap(product)(batch))
     assert "mapped" in refusal(lambda: torch.func.jvp(product, (batch[0],), (batch[0],)))
+
+
+def test_a_trace_is_refused() -> None:
+    assert "traced" in refusal(lambda: torch.jit.trace(product, (torch.ones(4, 3),)))
 
 
 def test_programs_refuse_them_too() -> None:

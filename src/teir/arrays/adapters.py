@@ -222,7 +222,8 @@ def _other_view(name: str, value: Any) -> ArrayView:
     if hasattr(value, "__array__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.NUMBER, value)
-    return refuse(ARRAY, name, "an array", f"a value of type {type(value).__name__}")
+    found = f"a value of type {type(value).__name__}"
+    return refuse(ARRAY, name, "an array", found, "pass numpy.asarray(value)")
 
 
 def _protocol(name: str, value: Any, ask: Any) -> Any:

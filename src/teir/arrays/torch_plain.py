@@ -47,6 +47,8 @@ def _missing_memory(tensor: Any) -> tuple[str, str | None] | None:
         return "a tensor without memory of its own (mapped, or a wrapper)", None
     if address is False:
         return "a fake tensor (PyTorch is tracing)", None
+    if any(type(extent) is not int for extent in tensor.shape):
+        return "a tensor that is traced, whose result would be a constant of the trace", None
     if tensor.numel() and (address == 0 or _last_byte(tensor) > size_bytes):
         return "a tensor whose memory was given back, or was never there", None
     return None
