@@ -154,10 +154,18 @@ def test_several_threads_read_long_runs_in_place() -> None:
     assert gains_near(step.shape, step.shape.k, FAR)
 
 
-def test_columns_packed_beside_one_another_make_lines() -> None:
-    extents = {"p": 32, "q": 32, "r": 32, "s": 32, "t": 8, "u": 32}
-    choice = choice_of(TURNED, extents, FAR, DataType.FP64)
-    assert (choice.packed_b, choice.column_block) == (Packing.WHOLE, 24)
+@pytest.mark.parametrize(
+    ("u", "data_type", "columns"),
+    [(32, DataType.FP32, 6), (32, DataType.FP64, 6), (400, DataType.FP32, 48)],
+    ids=["near", "near, FP64", "far"],
+)
+def test_columns_packed_beside_one_another_make_lines(
+    u: int, data_type: DataType, columns: int
+) -> None:
+    """Where they are far."""
+    extents = {"p": 32, "q": 32, "r": 32, "s": 32, "t": 8, "u": u}
+    choice = choice_of(TURNED, extents, FAR, data_type)
+    assert (choice.packed_b, choice.column_block) == (Packing.WHOLE, columns)
 
 
 def test_columns_packed_when_they_are_met_stay_so_beside_rows_that_are_near() -> None:
