@@ -199,6 +199,15 @@ def test_threads_are_integers_of_any_kind() -> None:
         np.testing.assert_array_equal(teir.einsum("ij,jk->ik", csr, C, threads=threads), B @ C)
 
 
+def test_objects_are_numbers_or_refused() -> None:
+    csr = scipy_sparse.csr_array(B)
+    result = teir.einsum("C[i,j] = A[i,j] * s", csr, 2**70)
+    np.testing.assert_array_equal(result, B * 2.0**70)
+    for wrong in (10**400, np.array(None), np.float32, object()):
+        with pytest.raises(TeirError):
+            teir.einsum("C[i,j] = A[i,j] * s", csr, wrong)
+
+
 def test_einsum_knows_its_calls_until_an_operand_dies(csr: Any) -> None:
     teir.einsum("ij,jk->ik", csr, C)
     known = len(sparse_calls().entries)
@@ -308,6 +317,23 @@ def test_broken_index_arrays_of_a_sum_are_refused(csr: Any) -> None:
     csr.indices[0] = 99
     with pytest.raises(TeirError):
         plan(csr, integers(7), integers(9))
+
+
+@pytest.mark.parametrize("expression", ["ij,jk->ik", "ij,j->i", "A[i,k] = 2 * B[i,j] * C[j,k]"])
+def test_blocks_out_of_order_are_read_in_order(expression: str) -> None:
+    draw = np.random.default_rng(6)
+    matrix = scipy_sparse.random_array((16, 20), density=0.1, format="csr", rng=draw)
+    turned = matrix.tobsr((2, 2))
+    assert not turned.has_sorted_indices
+    other = draw.standard_normal((20, 5) if "k" in expression else 20)
+    number = 2 if "2" in expression else 1
+    plan = teir.plan(expression, turned, other)
+    for _ in range(3):
+        found = plan(turned, other), teir.einsum(expression, turned, other)
+        for one in found:
+            np.testing.assert_allclose(one, number * (matrix @ other))
+        turned.data *= 2
+        matrix = 2 * matrix
 
 
 @pytest.mark.parametrize("expression", ["ij,jk->ik", "ij,j->i", "A[i,k] = 2 * B[i,j] * C[j,k]"])

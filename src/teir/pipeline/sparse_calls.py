@@ -202,11 +202,10 @@ class _Arguments:
             is_typed = all(array.dtype == dtype for array, dtype in zip(flat, dtypes, strict=False))
             if not is_typed or not self._look(tensor, operand, factor, place):
                 return False
+            if not isinstance(operand, Sparse):
+                # Calls give its own array: of blocks where the values are those of blocks.
+                flat = [operand.data, *flat[1:]]
         self._sources[self.number(tensor)] = weakref.ref(operand)
-        has_blocks = isinstance(factor.held.array, Sparse) and factor.held.array.blocks
-        if has_blocks and not isinstance(operand, Sparse):
-            # Calls give the array of blocks, whose memory the vector of values is.
-            flat = [operand.data, *flat[1:]]
         self._arrays += flat
         self._fixed += flat
         return True
