@@ -645,6 +645,7 @@ def test_transpose_refuses_axes() -> None:
     assert code_of(lambda: teir.transpose(integers(2, 3), (0, 2))) == "TEIR615"
     assert code_of(lambda: teir.transpose(integers(2, 3), [np.array([1, 0]), 0])) == "TEIR615"
     assert code_of(lambda: teir.transpose(integers(2, 3), np.array(0))) == "TEIR615"
+    assert code_of(lambda: teir.transpose(integers(2, 3), np.array(0.5))) == "TEIR615"
 
 
 def test_plan_refuses_extents_that_are_no_integers() -> None:

@@ -100,9 +100,11 @@ def _summed_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], list[i
 
 
 def _axes(axes: Any, rank: int) -> list[int]:
-    if as_integer(axes) is not None or not hasattr(axes, "__iter__"):
-        return [_axis(axes, rank)]
-    return [_axis(place, rank) for place in axes]
+    try:
+        places = list(axes)
+    except TypeError:
+        places = [axes]
+    return [_axis(place, rank) for place in places]
 
 
 def _axis(place: object, rank: int) -> int:

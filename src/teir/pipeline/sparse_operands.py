@@ -13,16 +13,18 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from teir.arrays.adapters import view_array
+from teir.arrays.adapters import ELEMENTS, view_array
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, torch_values
 from teir.arrays.sparse_storage import position_count
 from teir.backends.llvm.fingerprint import fingerprint
 from teir.backends.llvm.index_check import index_check
+from teir.errors import refuse
 from teir.pipeline.executable import default_isa
 from teir.pipeline.sparse_room import Room, conversion_bytes
 from teir.runtime.runtime import current
@@ -69,6 +71,8 @@ def hold(name: str, value: Any, room: Room | None = None) -> Held:
         array = view.array
         if array is None:
             array = torch_values(value)
+        elif array.dtype.hasobject:
+            array = _as_numbers(name, array)
         return Held(name=name, array=array, source=value, is_torch=is_torch, room=room)
     made = _shared(name, value)
     if made is not None:
@@ -76,6 +80,18 @@ def hold(name: str, value: Any, room: Room | None = None) -> Held:
     kind = type(value).__name__
     made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True), room)
     return Held(name=name, array=made, source=value, is_torch=is_torch, notes=(note,), room=room)
+
+
+def _as_numbers(name: str, objects: Array) -> Array:
+    """Python's own numbers, which may be long, rounded to 64 bits. Raises TeirError for others."""
+    values = objects.ravel().tolist()
+    if not all(isinstance(one, Number) for one in values):
+        refuse(ELEMENTS, name, "numbers", "objects that are none")
+    is_complex = any(isinstance(one, complex) for one in values)
+    try:
+        return objects.astype(np.complex128 if is_complex else np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        refuse(ELEMENTS, name, "numbers that 64 bits hold", str(error))
 
 
 def _shared(name: str, value: Any) -> Sparse | None:
