@@ -127,10 +127,17 @@ def test_a_missing_file_is_no_expression(teir: Teir) -> None:
     assert done.err.startswith("TEIR100")
 
 
-@pytest.mark.parametrize("command", ["einsum", "bench", "compare", "tune"])
+@pytest.mark.parametrize("command", ["einsum", "bench", "compare"])
 def test_index_notation_is_refused_with_one_finding(teir: Teir, command: str) -> None:
     done = teir(command, "A[i,l] = B[i,j] * C[j,l]", "--sizes", "i=3,j=4,l=5")
     assert done.code == 2
     assert done.err.startswith("TEIR817 at expression: expected an einsum such as ij,jk->ik")
     assert done.err.count("TEIR") == 1
     assert "teir explain" in done.err
+
+
+def test_dense_products_in_index_notation_are_tuned_by_their_subscripts(teir: Teir) -> None:
+    done = teir("tune", "A[i,l] = B[i,j] * C[j,l]", "--sizes", "i=3,j=4,l=5")
+    assert done.code == 2
+    assert done.err.startswith("TEIR814 at EXPRESSION: expected a product with more than one")
+    assert "tune dense products as einsums" in done.err

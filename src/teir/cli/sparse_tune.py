@@ -46,7 +46,8 @@ def tune_case(
         complain(f"interrupted: {kept}")
         raise
     if not found:
-        refuse(TUNED, "EXPRESSION", "a product with more than one schedule", repr(case.text))
+        expected, hint = "a product with more than one schedule", "tune dense products as einsums"
+        refuse(TUNED, "EXPRESSION", expected, repr(case.text), hint)
     if not as_json:
         for one in found:
             _say(one)

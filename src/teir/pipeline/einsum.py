@@ -117,6 +117,10 @@ def einsum(
             signature = tuple(key)
             plan = kept.plans.get(signature)
             if plan is None and is_index_notation(subscripts):
+                asked = (subscripts, None, None, deterministic)
+                result = sparse_calls().run(asked, operands, out)
+                if result is not NotImplemented:
+                    return result
                 return _sparse(
                     subscripts, operands, out, None, None, None, False, deterministic, None
                 )

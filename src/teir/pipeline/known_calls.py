@@ -100,13 +100,18 @@ class KnownSum:
         if not is_right:
             return NotImplemented
         total: Any = None
+        spare: Any = None
         for number, call in enumerate(self.calls, start=1):
-            term = call.run(operands, None)
+            term = call.run(operands, spare)
             if term is NotImplemented:
                 return NotImplemented
             is_last = out is not None and number == len(self.calls) and not self.accumulates
             place = out if is_last else _place(total)
-            total = term if total is None else np.add(total, term, out=place)
+            if total is None:
+                total = term
+                continue
+            spare = _place(term)
+            total = np.add(total, term, out=place)
         return np.add(out, total, out=out) if self.accumulates else total
 
     def _takes(self, operands: Sequence[Any], out: Any) -> bool:
@@ -125,5 +130,5 @@ class KnownSum:
 
 
 def _place(total: Any) -> Any:
-    """Where to add to it; None for a number."""
+    """The array itself, to write there again; None for a number."""
     return total if isinstance(total, _ndarray) else None

@@ -9,8 +9,8 @@ from teir.arrays.adapters import Kind, view_array
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import is_sparse
 from teir.pipeline.overlap import Overlap, Span, checked_overlap, meet, span_of
+from teir.pipeline.sparse_factors import flat_arrays
 from teir.pipeline.sparse_operands import hold
-from teir.pipeline.sparse_run import flat_arrays
 
 
 def read_apart(operands: Sequence[Any], out: Any, overlap: Any) -> tuple[Any, ...]:

@@ -118,13 +118,36 @@ def plan_types(
     return made
 
 
+def plan_titled(
+    title: str, subscripts: Subscripts, types: tuple[OperandType, ...], wishes: Wishes
+) -> Plan:
+    """The plan for arrays of these types, whose program is named ``title``: kept, or made now."""
+    threads = thread_count(wishes.threads)
+    key = (title, subscripts, types, threads, wishes.deterministic)
+    made = kept_plans().plans.get(key)
+    if made is None:
+        made = _make_plan(subscripts, types, None, replace(wishes, threads=threads), title)
+        kept_plans().keep(key, made)
+    return made
+
+
+def tune_plan(plan: Plan) -> None:
+    """Measure the programs of a plan, if nothing is remembered of it; plans made before go."""
+    if plan.decidable is not None:
+        chosen_tree(plan.decidable, wants_tuning=True)
+        kept_plans().clear()
+
+
 def _make_plan(
     subscripts: Subscripts,
     types: tuple[OperandType, ...],
     out: OperandType | None,
     wishes: Wishes,
+    title: str | None = None,
 ) -> Plan:
     problem = state_problem(subscripts, types, out, wishes.dtype)
+    if title is not None and problem.contraction is not None:
+        problem = replace(problem, contraction=replace(problem.contraction, name=title))
 
     def replan(other: tuple[OperandType, ...], other_out: OperandType | None) -> Plan:
         makes_result = wishes.makes_result and other_out is None

@@ -22,13 +22,13 @@ from teir.pipeline.executable import Executable
 from teir.pipeline.known_calls import KnownCall, KnownSum, Rows
 from teir.pipeline.known_kinds import Kind, KindEntry, entry_of, kind_of_call, signature
 from teir.pipeline.known_result_kinds import kind_of_result
-from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_factors import Factor, flat_arrays
 from teir.pipeline.sparse_looks import Copied, Looked, looked_at, only_version
 from teir.pipeline.sparse_operands import Array, Held, version_of_copy
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_results import NUMBERS, KnownResult, result_of
 from teir.pipeline.sparse_rings import ring_of
-from teir.pipeline.sparse_run import Step, flat_arrays
+from teir.pipeline.sparse_run import Step
 
 MOST_CALLS = 16
 """Known calls of a plan, and of einsum; the oldest go first."""

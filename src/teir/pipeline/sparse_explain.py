@@ -10,6 +10,7 @@ import numpy as np
 from teir.ir.printing import print_program
 from teir.pipeline.executable import Executable
 from teir.pipeline.explain_choice import in_time
+from teir.pipeline.plan import Plan
 from teir.pipeline.progress import patient_bar
 from teir.pipeline.sparse_blocked import with_blocks_apart
 from teir.pipeline.sparse_frontier import (
@@ -118,7 +119,9 @@ def _lines(
             "  rows: one matrix row by row as a dense row, a dot product with it for every element "
             "of another; the program where that is not finite, or rows are of very unequal lengths"
         )
-    if chosen.graph is None:
+    if chosen.plan is not None:
+        lines += _einsum_lines(chosen.plan)
+    elif chosen.graph is None:
         lines.append("  schedule: row by row of the result")
     else:
         lines.append(f"  schedule: {chosen.graph}")
@@ -141,6 +144,15 @@ def _lines(
     lines.append("  program:")
     text = print_program(chosen.executable.program).text
     return [*lines, *(f"    {line}" for line in text.splitlines())]
+
+
+def _einsum_lines(plan: Plan) -> list[str]:
+    """The einsum that a product of dense factors is, and the products it forms."""
+    steps = [
+        f"    {place}. {step.text}  ({step.products:,} products)"
+        for place, step in enumerate(plan.steps, start=1)
+    ]
+    return [f"  all factors are dense: planned as the einsum {plan.problem.subscripts}", *steps]
 
 
 def _frontier_lines(chosen: str, frontier: Frontier, measured: Mapping[str, float]) -> list[str]:

@@ -10,6 +10,15 @@ from teir.expr.index_notation import Access
 from teir.pipeline.sparse_operands import Array, Conversion, Held
 
 
+def flat_arrays(array: Sparse | Array) -> list[Array]:
+    """Values, then pos and crd of every compressed level, as the program names them."""
+    if not isinstance(array, Sparse):
+        order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+        return [array.transpose(order).reshape(-1)]
+    levels = [part for level in array.stored if level for part in (level.pos, level.crd)]
+    return [array.values, *levels]
+
+
 def plain_levels(access: Access, array: Sparse | Array) -> Sparse | None:
     """A sparse array without blocks at indices that are all different; None for every other."""
     if not isinstance(array, Sparse) or not array.format.is_sparse or array.blocks is not None:

@@ -22,10 +22,11 @@ from teir.errors import refuse
 from teir.expr.index_notation import Number
 from teir.ir.nodes import Program
 from teir.pipeline.assemble import assemble, zeros_of
+from teir.pipeline.dense_terms import dense_schedule
 from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
 from teir.pipeline.row_sums import RowSum, row_sum
-from teir.pipeline.sparse_factors import Factor
+from teir.pipeline.sparse_factors import Factor, flat_arrays
 from teir.pipeline.sparse_memory import spare_bytes
 from teir.pipeline.sparse_numbers import in_type, multiply_by
 from teir.pipeline.sparse_operands import Array, Held
@@ -102,7 +103,7 @@ def steps_of(
             title = name if len(terms) == 1 else f"{name} #{number + 1}"
             index_type = _index_type([term])
             shares = None if alone is None else alone.access.tensor
-            chosen = scheduled(
+            chosen = _dense(problem, term, title, spare) or scheduled(
                 term,
                 problem.computed_type,
                 index_type,
@@ -116,6 +117,15 @@ def steps_of(
         pair = (term, coefficient)
         made.append(Step(terms=(pair,), scheduled=chosen, coefficient=coefficient))
     return made
+
+
+def _dense(problem: SparseProblem, term: Term, title: str, spare: int | None) -> Scheduled | None:
+    """The einsum that a term of dense factors with a dense result is."""
+    if problem.has_sparse_result:
+        return None
+    return dense_schedule(
+        term, problem.computed_type, problem.threads, title, problem.deterministic, spare
+    )
 
 
 def _require_scratch(
@@ -329,15 +339,6 @@ def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
         return
     names = [tensor.name for tensor in program.tensors]
     chosen.executable.run(dict(zip(names, arrays, strict=True)))
-
-
-def flat_arrays(array: Sparse | Array) -> list[Array]:
-    """Values, then pos and crd of every compressed level, as the program names them."""
-    if not isinstance(array, Sparse):
-        order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-        return [array.transpose(order).reshape(-1)]
-    levels = [part for level in array.stored if level for part in (level.pos, level.crd)]
-    return [array.values, *levels]
 
 
 def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> Array:

@@ -24,6 +24,7 @@ from teir.pipeline.executable import (
     compile_program,
 )
 from teir.pipeline.memory import scratch_bytes
+from teir.pipeline.plan import Plan
 from teir.pipeline.sparse_records import SparseKey, SparseRecord, sparse_key, sparse_records
 from teir.pipeline.sparse_terms import Term
 from teir.runtime.runtime import current
@@ -68,6 +69,8 @@ class Scheduled:
     """What the program allocates besides, on all its threads."""
     most_scratch_bytes: int | None = None
     """What it may allocate; the fastest schedule by prediction that does with it was chosen."""
+    plan: Plan | None = None
+    """That of the einsum which a term of dense factors is, in place of a loop nest."""
 
 
 def scheduled(

@@ -16,6 +16,7 @@ import numpy as np
 from teir import __version__
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable
+from teir.pipeline.planning import tune_plan
 from teir.pipeline.progress import Advance
 from teir.pipeline.sparse_operands import Array, Held
 from teir.pipeline.sparse_problem import SparseProblem
@@ -71,12 +72,17 @@ def tune_products(
     """Measure the products of some stages and remember the fastest schedules.
 
     What was measured is added to ``found``, of an interrupted product too. With ``anew`` also
-    those that have a record.
+    those that have a record. Products of dense factors have no schedule: they are tuned as einsums,
+    not ``anew``.
     """
     steps = [(stage, step) for stage in stages for step in stage.steps]
     for number, (stage, step) in enumerate(steps):
         chosen = step.scheduled
         if chosen is None or (chosen.record is not None and not anew):
+            continue
+        if chosen.plan is not None:
+            if not anew:
+                tune_plan(chosen.plan)
             continue
 
         def told(done: int, before: int = number * MOST_MEASURED) -> None:
