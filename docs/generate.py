@@ -173,9 +173,11 @@ def _type_text(kind: Any) -> str:
 
 
 def soak_section() -> str:
-    """The table the soak command wrote, if it did."""
-    table = FOLDER / "soak" / "soak.md"
-    return table.read_text(encoding="utf-8").strip() if table.exists() else "Not yet measured."
+    """The tables the soak command wrote, one for each machine, if it did."""
+    first = FOLDER / "soak" / "soak.md"
+    tables = [first, *sorted(first.parent.glob("*/soak.md"))]
+    texts = [table.read_text(encoding="utf-8").strip() for table in tables if table.exists()]
+    return "\n\n".join(texts) or "Not yet measured."
 
 
 def figures_page() -> str:
