@@ -47,12 +47,19 @@ from teir.passes.draft import Draft, Path, Siblings, change_siblings
 from teir.passes.extents import even_block
 from teir.passes.facts import Facts
 from teir.passes.groups import Group, extent_of, grouped, kinds, walked, with_axes
+from teir.passes.near_rows import keep_rows_near
 
 _LANES = 16
 
 
 def block_caches(program: Program, facts: Facts) -> Program:
-    """The program with large Contractions and transposing copies in blocks."""
+    """The program with large Contractions and transposing copies in blocks, loops over the tiles of
+    blocked matrices in the order of `teir.passes.near_rows`."""
+    return cut_for_caches(keep_rows_near(program, facts), facts)
+
+
+def cut_for_caches(program: Program, facts: Facts) -> Program:
+    """The program with large Contractions and transposing copies in blocks, loops as they are."""
     draft = Draft(program)
 
     def change(nodes: Siblings, path: Path) -> Siblings:

@@ -24,7 +24,6 @@ from teir.passes.facts import Facts
 from teir.passes.fuse_axes import fuse_axes
 from teir.passes.identify_primitives import identify_primitives
 from teir.passes.lift_zero import lift_zero
-from teir.passes.near_rows import keep_rows_near
 from teir.passes.order_axes import order_axes
 from teir.passes.pack_operands import pack_operands
 from teir.passes.parallelise import parallelise
@@ -45,7 +44,7 @@ def pass_list(facts: Facts) -> tuple[tuple[str, Pass], ...]:
         ("order axes", partial(order_axes, facts=facts)),
         ("promote batch", promote_batch),
         ("parallelise", partial(parallelise, facts=facts)),
-        ("block caches", partial(_blocked, facts=facts)),
+        ("block caches", partial(block_caches, facts=facts)),
         ("pack operands", partial(pack_operands, facts=facts)),
     )
 
@@ -61,10 +60,6 @@ def optimise(program: Program, facts: Facts) -> tuple[tuple[str, Program], ...]:
         program = apply(program)
         steps.append((name, program))
     return tuple(steps)
-
-
-def _blocked(program: Program, facts: Facts) -> Program:
-    return block_caches(keep_rows_near(program, facts), facts)
 
 
 def _split(program: Program, facts: Facts) -> Program:

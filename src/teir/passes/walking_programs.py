@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from teir.ir.nodes import Program
-from teir.passes.block_caches import block_caches
+from teir.passes.block_caches import cut_for_caches
 from teir.passes.facts import Facts
 from teir.passes.gathered_lines import with_gathered_lines
 from teir.passes.gathered_parts import with_gathered_parts
@@ -38,4 +38,4 @@ def with_walking_passes(program: Program, stored: Mapping[str, int], facts: Fact
     program = with_gathered_lines(program, stored, facts)
     program = with_gathered_parts(program, stored, facts)
     program = with_shared_roots(program, facts.threads)
-    return pack_operands(block_caches(program, facts), facts)
+    return pack_operands(cut_for_caches(program, facts), facts)
