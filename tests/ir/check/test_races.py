@@ -147,6 +147,44 @@ parallel rows over i
     )
 
 
+HALVES = """teir 1 "halves of the rows at the positions of two walks"
+tensor T: FP64
+tensor pos: I32
+tensor crd: I32
+tensor more: I32
+tensor other: I32
+axis half = 2: T {half}
+axis i = 3: pos 4, more 4
+axis k = 9: crd 4, T {row}; segment pos pos crd crd by_position [T]
+axis l = 9: other 4, T {row}; segment pos more crd other by_position [T]
+axis m = 10: T 8
+primitive zero = Zero(T; M=[m], N=[])
+parallel halves over half
+  sequential rows over i
+    sequential here over k
+      first: zero
+    sequential there over l
+      second: zero
+"""
+
+
+@pytest.mark.parametrize(
+    ("half", "row", "is_apart"), [(80, 160, True), (80, 152, False), (72, 160, False)]
+)
+def test_parts_of_rows_lie_apart_whatever_walks_come_to_them(
+    half: int, row: int, is_apart: bool
+) -> None:
+    """The last byte of a row's last part lies below the next row."""
+    report = check(parse_program(HALVES.format(half=half, row=row)))
+    assert report.ok is is_apart
+    assert {finding.code for finding in report.findings} <= {"TEIR403"}
+
+
+def test_rows_of_two_walks_have_one_length() -> None:
+    text = HALVES.format(half=80, row=160).replace("other 4, T 160", "other 4, T 320")
+    assert not check(parse_program(text)).ok
+
+
 def test_the_byte_is_that_of_the_steps_guards_ask_for() -> None:
     text = """teir 1 "all rows of the last step write one element"
 tensor out: FP64

@@ -229,11 +229,14 @@ def _never_together(write: Access, other: Access) -> bool:
 def _position_differs(
     write: Access, other: Access, terms: list[Term], stride: int, target: int
 ) -> bool:
-    """True where the accesses may meet at different positions of their sparse axes."""
+    """True where the accesses may meet at different positions of their sparse axes.
+
+    Whichever axis a position is of, one step of it moves both by as much.
+    """
     if len(write.positions) != 1 or len(other.positions) != 1:
         return True
     mine, theirs = write.positions[0], other.positions[0]
-    if mine[:4] != theirs[:4]:
+    if mine.stride != theirs.stride:
         return True
     farthest = max(write.last, other.last)
     reach = stride * farthest + sum(step * max(-low, high) for step, low, high in terms)
@@ -243,8 +246,13 @@ def _position_differs(
 def _bounds_meet(
     write: Access, other: Access, node: Iteration, budget: Budget, *, is_same: bool
 ) -> bool:
-    """At equal positions both iterations have read the same segment bounds: may they?"""
+    """At equal positions both iterations have read the same segment bounds: may they?
+
+    Positions of different axes may be equal whatever was read.
+    """
     mine, theirs = write.positions[0], other.positions[0]
+    if mine[:4] != theirs[:4]:
+        return True
     stride = _axis(node).strides[mine.pos_tensor]
     return _meeting(mine.pos, theirs.pos, node, stride, budget, is_same=is_same) is not None
 
