@@ -21,8 +21,6 @@ from teir.backends.llvm.emit_fibres import emit_fibre
 from teir.backends.llvm.emit_loops import Carried, Values, emit_strides, emit_to_zero
 from teir.backends.llvm.emit_text import shift_pointer
 from teir.backends.llvm.walked_sum_body import SumBody
-from teir.lower.access import Access
-from teir.lower.walked_kernels import Follows
 
 _LEAST_MEAN = 24
 """Stored elements of a row, on average over a call, from which two rows at once pay: where rows
@@ -35,16 +33,7 @@ def has_row_pairs(body: SumBody) -> bool:
 
     Not where they are read line by line under masks: three lines of two take 0.99 of the time.
     """
-    kernel = body.kernel
-    if body.inside or kernel.vectors > _MOST_VECTORS or kernel.columns > 1:
-        return False
-    if any(one is not None for one in (kernel.outer, kernel.ahead, kernel.chains)):
-        return False
-    return all(
-        one.access is Access.BROADCAST and adjacent
-        for one, adjacent in zip(kernel.inputs, kernel.adjacent, strict=True)
-        if one.follows is Follows.POSITION
-    )
+    return body.counts_to_zero and not body.inside and body.kernel.vectors <= _MOST_VECTORS
 
 
 def emit_pays_in_pairs(body: SumBody, begin: str, left: str) -> str:

@@ -154,7 +154,7 @@ class SumBody:
         """Whether the positions of a fibre are counted up to zero, from its end: of rows whose
         inputs lie one after another."""
         kernel = self.kernel
-        if kernel.rows is None or kernel.columns > 1 or kernel.lanes == 1:
+        if kernel.rows is None or kernel.columns > 1:
             return False
         if any(one is not None for one in (kernel.outer, kernel.ahead, kernel.chains)):
             return False
