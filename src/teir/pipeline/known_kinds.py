@@ -58,14 +58,9 @@ class KnownKind:
     def run(self, operands: Sequence[Any]) -> Any:
         """The result; NotImplemented, and nothing done, for matrices that are planned for."""
         value = operands[self.matrix]
+        if not is_of_kind(value, self.blocks, self.fibres, self.length):
+            return NotImplemented
         pos, crd, data = value.indptr, value.indices, value.data
-        stored = crd.size
-        if not stored or data.shape != (stored, *self.blocks) or crd.shape != (stored,):
-            return NotImplemented
-        if pos.shape != (self.fibres + 1,) or round(log2(stored / self.fibres)) != self.length:
-            return NotImplemented
-        if not (pos.flags.c_contiguous and crd.flags.c_contiguous and data.flags.c_contiguous):
-            return NotImplemented
         result = np.empty(self.shape, self.dtype)
         arrays: list[Any] = [result] * (len(self.given) + _PARTS + 1)
         arrays[self.place : self.place + _PARTS] = data, pos, crd
@@ -73,13 +68,25 @@ class KnownKind:
             arrays[place] = operands[number]
         where = addresses(*arrays)
         if self.check(
-            where[self.place + 1], self.fibres, where[self.place + 2], stored, self.extent
+            where[self.place + 1], self.fibres, where[self.place + 2], crd.size, self.extent
         ):
             return NotImplemented
         self.executable.run_addresses(where)
         if self.coefficient != 1:
             multiply_by(result, self.coefficient)
         return result if self.shape else result[()]
+
+
+def is_of_kind(value: Any, blocks: tuple[int, ...], fibres: int, length: int) -> bool:
+    """Whether a matrix has rows as a kind has them, so many and as long, in memory as programs
+    read it; ``blocks`` is the shape of a value."""
+    pos, crd, data = value.indptr, value.indices, value.data
+    stored = crd.size
+    if not stored or data.shape != (stored, *blocks) or crd.shape != (stored,):
+        return False
+    if pos.shape != (fibres + 1,) or round(log2(stored / fibres)) != length:
+        return False
+    return bool(pos.flags.c_contiguous and crd.flags.c_contiguous and data.flags.c_contiguous)
 
 
 def kind_of_call(call: KnownCall, operands: Sequence[Any]) -> KnownKind | None:

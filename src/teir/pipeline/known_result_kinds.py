@@ -20,6 +20,7 @@ from teir.arrays.sparse_storage import Compressed
 from teir.backends.llvm.fibre_unions import addresses
 from teir.backends.llvm.index_check import index_check
 from teir.pipeline.executable import default_isa
+from teir.pipeline.known_kinds import is_of_kind
 from teir.pipeline.sparse_factors import Factor
 from teir.pipeline.sparse_operands import Array
 from teir.pipeline.sparse_problem import SparseProblem
@@ -45,17 +46,12 @@ class _Matrix:
 
     def taken(self, value: Any) -> Sparse | None:
         """A matrix as levels that were looked at; None for one that is planned for."""
+        if not is_of_kind(value, (), self.fibres, self.length):
+            return None
         pos, crd, data = value.indptr, value.indices, value.data
-        stored = crd.size
-        if not stored or data.shape != (stored,) or crd.shape != (stored,):
-            return None
-        if pos.shape != (self.fibres + 1,) or round(log2(stored / self.fibres)) != self.length:
-            return None
-        if not (pos.flags.c_contiguous and crd.flags.c_contiguous and data.flags.c_contiguous):
-            return None
         check = index_check(default_isa(), pos.itemsize)
         begin, there = addresses(pos, crd)
-        if check(begin, self.fibres, there, stored, self.extent):
+        if check(begin, self.fibres, there, crd.size, self.extent):
             return None
         level = Compressed(pos=pos, crd=crd)
         return assembled(self.shape, self.format, (None, level), data, None, frozen=False)

@@ -23,6 +23,7 @@ from teir.soak.copy_programs import (
     turned,
     turned_whole,
 )
+from teir.soak.dot_programs import dots_joined, dots_of_blocks, dots_of_columns
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
@@ -68,7 +69,7 @@ def _all() -> Iterator[Special]:
         yield _special("pairs of runs taken round", kind, _runs_taken_round)
         for shares in (False, True):
             rows = "by row" if shares else "of their own"
-            yield _special(f"short rows joined, factors {rows}", kind, _joined, shares)
+            yield _special(f"short rows joined, factors {rows}", kind, dots_joined, shares)
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
@@ -90,8 +91,8 @@ def _all() -> Iterator[Special]:
                 f"a batch innermost, {reductions} sums", kind, _batch_innermost, reductions
             )
         for reductions in (2, 3):
-            yield _special(f"{reductions} reductions in lanes", kind, _lanes, reductions)
-        yield _special("rows and columns in lanes", kind, _lane_columns)
+            yield _special(f"{reductions} reductions in lanes", kind, dots_of_blocks, reductions)
+        yield _special("rows and columns in lanes", kind, dots_of_columns)
     for out in (DataType.FP32, DataType.BF16):
         for order in ("mk kn mn", "km nk mn", "mk kn nm", "km kn nm"):
             for along in "mnk":
@@ -318,45 +319,6 @@ axis n = {n}: in1 {reach}, out {(c + GAP) * w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; C=[c], M=[m], N=[n], \
 K=[{", ".join(sums)}])
 do_gemm: gemm
-"""
-
-
-def _lanes(remainder: int, kind: DataType, reductions: int) -> str:
-    """Dots over blocks that lie apart, their results too."""
-    w, k, t, s, m = kind.width, remainder, 3, 2 if reductions == 3 else 1, 4
-    row, kinds = t * (k + GAP), head(in0=kind, in1=kind, out=kind)
-    outer = f"axis s = {s}: in0 {(row + 1) * w}, in1 {(row + 2) * w}\n" if s > 1 else ""
-    names = "s, t, k" if s > 1 else "t, k"
-    return f"""{kinds}axis m = {m}: in0 {(row + 5) * s * w}, out {2 * w}
-{outer}axis t = {t}: in0 {(k + GAP) * w}, in1 {(k + GAP) * w}
-axis k = {k}: in0 {w}, in1 {w}
-primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[], K=[{names}]) \
-with {{"lanes": 16}}
-do_dots: dots
-"""
-
-
-def _lane_columns(remainder: int, kind: DataType) -> str:
-    """Dots of some rows with some columns."""
-    w, k, m, n = kind.width, remainder + 16, 6, 5
-    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {(k + GAP) * w}, out {w}
-axis n = {n}: in1 {(k + GAP) * w}, out {(m + GAP) * w}
-axis k = {k}: in0 {w}, in1 {w}
-primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k]) \
-with {{"lanes": 16}}
-do_dots: dots
-"""
-
-
-def _joined(remainder: int, kind: DataType, shares: bool) -> str:
-    """Short rows without gaps, some chains left over; factors by row, or an element each."""
-    w, m, in1 = kind.width, 1 + remainder % 5, "" if shares else f", in1 {kind.width}"
-    k_step = w if shares else m * w
-    return f"""{head(in0=kind, in1=kind, out=kind)}axis m = {m}: in0 {w}{in1}, out {w}
-axis k = {remainder}: in0 {m * w}, in1 {k_step}
-primitive dots = Contraction {kind.value} (in0, in1 -> out; M=[{"m" if shares else ""}], N=[], \
-K=[k]{"" if shares else ", C=[m]"}) with {{"lanes": 16}}
-do_dots: dots
 """
 
 
