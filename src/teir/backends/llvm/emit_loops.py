@@ -69,11 +69,8 @@ def _emit_while(
     text.label(f"{label}_latch")
     text.effect(f"br label %{label}")
     text.label(label)
-    entries = zip(now, carried, following, strict=True)
-    phis = [(left_now, "i64", left, left_then)]
-    phis += [(name, value.kind, value.start, then) for name, value, then in entries]
-    for name, kind, before, then in phis:
-        text.define(name, f"phi {kind} [ {before}, %{label}_enter ], [ {then}, %{label}_latch ]")
+    counted = (left_now, Carried("i64", left), left_then)
+    _emit_carried(text, label, [counted, *zip(now, carried, following, strict=True)])
     enough = text.value(f"icmp sge i64 {left_now}, {least}")
     text.effect(f"br i1 {enough}, label %{label}_body, label %{label}_done")
     text.label(f"{label}_done")
@@ -113,19 +110,23 @@ def emit_to_zero(
         text.label(f"{label}_latch")
         text.effect(f"br i1 {is_left}, label %{label}, label %{label}_out")
         text.label(label)
-        values = zip(now, carried, following, strict=True)
-        phis = [(index, "i64", start, then)]
-        phis += [(name, value.kind, value.start, last) for name, value, last in values]
-        for name, kind, before, last in phis:
-            text.define(
-                name, f"phi {kind} [ {before}, %{label}_enter ], [ {last}, %{label}_latch ]"
-            )
+        counted = (index, Carried("i64", start), then)
+        _emit_carried(text, label, [counted, *zip(now, carried, following, strict=True)])
         text.effect(f"br label %{label}_body")
         text.label(f"{label}_out")
         return following
 
     some = text.value(f"icmp sgt i64 {left}, 0")
     return emit_when(text, f"{label}_some", some, carried, run)
+
+
+def _emit_carried(
+    text: FunctionText, label: str, values: Sequence[tuple[str, Carried, str]]
+) -> None:
+    """The name of every value, what it is before the first pass, and after one."""
+    for name, value, then in values:
+        pair = f"[ {value.start}, %{label}_enter ], [ {then}, %{label}_latch ]"
+        text.define(name, f"phi {value.kind} {pair}")
 
 
 def _behind(text: FunctionText, index: str, anchor: Carried | None) -> str:
