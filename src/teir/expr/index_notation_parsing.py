@@ -40,7 +40,7 @@ _DIVIDED = "a term is divided by numbers only: B[i,j] / 2; pass 1 / C as an oper
 
 def is_index_notation(text: str) -> bool:
     """True for a text that only index notation can be: an einsum has no '=', and no ``B[i,j]``."""
-    return "=" in text or _BEGINS_WITH_ACCESS.match(text) is not None
+    return "=" in text or ("[" in text and _BEGINS_WITH_ACCESS.match(text) is not None)
 
 
 @lru_cache(maxsize=256)

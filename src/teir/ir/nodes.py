@@ -260,14 +260,16 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 table.update({tensor.name: tensor for tensor in node.scratch})
         return table
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> list[Node]:
         """Every node in program order (a node before its children)."""
-        stack: list[Node] = list(reversed(self.roots))
+        found: list[Node] = []
+        stack: list[Node] = [*reversed(self.roots)]
         while stack:
             node = stack.pop()
-            yield node
+            found.append(node)
             if isinstance(node, IterationNode):
-                stack.extend(reversed(node.children))
+                stack += reversed(node.children)
+        return found
 
     def invocations(self) -> Iterator[tuple[tuple[IterationNode, ...], InvocationNode]]:
         """Every leaf with its ancestors, outermost first, in program order."""

@@ -16,7 +16,7 @@ from math import prod
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.copy_kernels import CELL_AXES, MOST_CELLS, MOST_IN_CELL, WALK_AXES, CellCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.passes.short_sides import has_short_sides
+from teir.passes.short_sides import has_short_sides, may_be_short
 from teir.target import LINE_BYTES
 
 
@@ -27,10 +27,10 @@ def lower_cells(
 
     ``room``: `cell_copy_room_bytes` of scratch that nobody else uses during a call.
     """
-    if not axes or any(0 in axis.strides for axis in axes):
+    extents = [axis.extent for axis in axes]
+    if not may_be_short(extents) or any(0 in axis.strides for axis in axes):
         return None
     sides = [_upwards(axes, operand) for operand in range(2)]
-    extents = [axis.extent for axis in axes]
     if not has_short_sides(extents, sides[0][0].extent, sides[1][0].extent):
         return None
     cell = _cell(sides, LINE_BYTES // width)

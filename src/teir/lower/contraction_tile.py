@@ -68,10 +68,23 @@ def contraction_tile(
     from_zero: bool,
     ahead: tuple[int, ...],
     hints: TileHints = NO_TILE_HINTS,
+    flushes: bool = False,
+    turned: tuple[Turned | None, ...] = (),
+    turns: int = 1,
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
     free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
     reductions = fuse_adjacent([axis for axis in axes if not axis.strides[-1]])
     return ContractionTile(
-        tuple(free), tuple(reductions), operands, in_type, out_type, from_zero, ahead, hints
+        tuple(free),
+        tuple(reductions),
+        operands,
+        in_type,
+        out_type,
+        from_zero,
+        ahead,
+        hints,
+        flushes,
+        turned,
+        turns,
     )

@@ -25,7 +25,11 @@ def copied_scratch(
     if not targets:
         return
     axes, primitives = program.axis_table(), program.primitive_table()
-    outputs = [primitives[node.primitive].output for _, node in program.invocations()]
+    outputs = [
+        primitives[node.primitive].output
+        for node in program.nodes()
+        if isinstance(node, InvocationNode)
+    ]
     for above, row in _in_a_row(program.roots, found):
         output = row[0].output
         if output in targets and len(row) >= fewest and outputs.count(output) == len(row):
@@ -44,9 +48,11 @@ def _in_a_row(
         above, siblings = levels.pop()
         row: list[Primitive] = []
         for node in siblings:
+            copy = None
             if isinstance(node, IterationNode):
                 levels.append(((*above, node.axis), node.children))
-            copy = _copy(node, copies)
+            elif not node.guard:
+                copy = copies.get(node.primitive)
             if row and (copy is None or copy.operands != row[0].operands):
                 yield above, row
                 row = []
@@ -54,9 +60,3 @@ def _in_a_row(
                 row.append(copy)
         if row:
             yield above, row
-
-
-def _copy(node: Node, copies: dict[str, Primitive]) -> Primitive | None:
-    if not isinstance(node, InvocationNode) or node.guard:
-        return None
-    return copies.get(node.primitive)

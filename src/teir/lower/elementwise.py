@@ -143,12 +143,13 @@ def _is_plain(lane_axis: TileAxis, widths: Sequence[int]) -> bool:
 
 def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int], isa: Isa) -> int:
     """Bytes of one vector of the widest operand."""
+    if len(widths) <= 2 or min(widths) < _WIDE_BYTES:
+        return isa.vector_bytes
     tile_bytes = sum(
         width * prod(axis.extent for axis in (lane_axis, row_axis) if axis.strides[number])
         for number, width in enumerate(widths)
     )
-    is_far = len(widths) > 2 and min(widths) >= 4 and tile_bytes > _FAR_BYTES
-    return min(isa.vector_bytes, _FAR_VECTOR_BYTES) if is_far else isa.vector_bytes
+    return min(isa.vector_bytes, _FAR_VECTOR_BYTES) if tile_bytes > _FAR_BYTES else isa.vector_bytes
 
 
 def accesses(axis: TileAxis, widths: Sequence[int]) -> tuple[Access, ...]:

@@ -16,7 +16,7 @@ from teir.lower.copy_kernels import (
     permute_room_bytes,
 )
 from teir.lower.kernel_program import Call, KernelNode, Slot, Storage
-from teir.lower.kernels import TileProduct
+from teir.lower.kernels import PartCopy, TileProduct
 from teir.lower.part_loops import room_end
 from teir.lower.slots import SlotTable
 from teir.lower.stream_room import stream_copy_room_bytes
@@ -44,12 +44,14 @@ def kernel_scratch_bytes(nodes: tuple[KernelNode, ...], accumulator: Accumulator
 
     Wide accumulators and the room of other kernels share it: no call leaves anything there.
     """
-    most = room_end(nodes, accumulator.slot)
+    most = 0
+    has_parts = False
     for call, _ in calls_of(nodes):
+        has_parts = has_parts or isinstance(call.kernel, PartCopy)
         for address in call.operands:
             if address.slot == accumulator.slot:
                 most = max(most, _room_of(call, accumulator, isa))
-    return most
+    return max(most, room_end(nodes, accumulator.slot)) if has_parts else most
 
 
 def _room_of(call: Call, accumulator: Accumulator, isa: Isa) -> int:

@@ -20,6 +20,7 @@ from teir.ir.coordinate_parts import coordinates_at_once
 from teir.ir.lanes import lanes_of
 from teir.ir.memory_hints import NO_HINTS, memory_hints
 from teir.ir.nodes import (
+    Axis,
     GuardKind,
     GuardTerm,
     InvocationNode,
@@ -270,12 +271,20 @@ def _lower_invocation(
     if lanes is not None:
         ends = (types[0], types[-1])
         return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa)
-    ahead = _distances_to_next_tile(primitive, path)
+    loops = [axis for axis in path.axes if axis.extent > 1]
     tile_hints = _tile_hints(primitive)
-    tile = contraction_tile(axes, operands, types[0], types[-1], from_zero, ahead, tile_hints)
-    turned = _turned_operands(primitive, path, context)
-    flushes, turns = flushes_subnormals(primitive), _turns_around(primitive, path)
-    tile = replace(tile, flushes=flushes, turned=turned, turns=turns)
+    tile = contraction_tile(
+        axes,
+        operands,
+        types[0],
+        types[-1],
+        from_zero,
+        _distances_to_next_tile(primitive, loops),
+        tile_hints,
+        flushes_subnormals(primitive),
+        _turned_operands(primitive, path, context),
+        1 if path.in_grid else _turns_around(primitive, loops),
+    )
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     room = Address(slot=context.accumulator.slot, offset_bytes=0)
@@ -338,26 +347,25 @@ def _tile_hints(primitive: Primitive) -> TileHints:
     return TileHints(hints.streams, tuple(map(hints.prefetched.__contains__, primitive.operands)))
 
 
-def _turns_around(primitive: Primitive, path: Path) -> int:
+def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:
     """Turns of the innermost loop, where one input and the output move along it; else 1."""
-    loops = [axis for axis in path.axes if axis.extent > 1]
-    if path.in_grid or not loops or loops[-1].is_sparse:
+    if not loops or loops[-1].segments:
         return 1
-    *inputs, output = (bool(loops[-1].strides[name]) for name in primitive.operands)
-    return loops[-1].extent if output and sum(inputs) == 1 else 1
+    strides = loops[-1].strides
+    moved = [name for name in primitive.inputs if strides[name]]
+    return loops[-1].extent if strides[primitive.output] and len(moved) == 1 else 1
 
 
-def _distances_to_next_tile(primitive: Primitive, path: Path) -> tuple[int, ...]:
+def _distances_to_next_tile(primitive: Primitive, loops: Sequence[Axis]) -> tuple[int, ...]:
     """How far each operand moves from one tile to the next, in bytes.
 
     Inputs that are asked for: where the innermost loop is soon over, to the next tile of the loop
     around it. What is asked for in the last turn of a loop is not what comes next.
     """
-    loops = [axis for axis in path.axes if axis.extent > 1]
-    if not loops or loops[-1].is_sparse:
-        return (0,) * len(primitive.operands)
+    if not loops or loops[-1].segments:
+        return (0,) * (len(primitive.inputs) + 1)
     inner, asked = loops[-1], memory_hints(primitive).prefetched
-    around = loops[-2] if len(loops) > 1 and not loops[-2].is_sparse else None
+    around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
     is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
     moves = []
     for name in primitive.operands:

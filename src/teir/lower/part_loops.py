@@ -21,11 +21,14 @@ from teir.lower.parts import MOST_NEAR_BYTES, part_copy_bytes
 
 def copies_before_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     """The copies of the loop's turns, then the loop without them; None where they must stay."""
-    copies = tuple(node for node in loop.body if _copy_below(node) is not None)
-    rest = tuple(node for node in loop.body if _copy_below(node) is None)
-    if not copies or not rest or loop.index is not None:
+    if len(loop.body) < 2 or loop.index is not None:
         return None
-    calls = [call for call in map(_copy_below, copies) if call is not None]
+    found = [(node, _copy_below(node)) for node in loop.body]
+    calls = [call for _, call in found if call is not None]
+    copies = tuple([node for node, call in found if call is not None])
+    rest = tuple([node for node, call in found if call is None])
+    if not copies or not rest:
+        return None
     room, rows = calls[0].operands[1].slot, {call.operands[0].slot for call in calls}
     if len(rows) > 1 or not _leave_alone(rest, room, *rows) or not _are_apart(copies, room):
         return None

@@ -17,6 +17,7 @@ undefined before its range and never read after it, in every iteration of its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 
 import msgspec
@@ -27,6 +28,7 @@ from teir.ir.nodes import Axis, IterationNode, Node, Policy, Primitive, Program,
 from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
+_SIZE = attrgetter("size_bytes")
 _NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 _NOTHING = Need(0, 0)
 
@@ -62,7 +64,7 @@ def assign_slots(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> Slo
             for name, use in uses.items()
             if use.storage is arena
         ]
-        placed, used[arena] = place(rooms) if rooms else ({}, 0)
+        placed, used[arena] = place(rooms)
         starts.update(placed)
     slots += [
         Slot(
@@ -126,10 +128,12 @@ def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
     The largest first, each at the lowest start where no placed room of a lifetime that meets its
     own lies in the way.
     """
+    if len(rooms) < 2:
+        return dict.fromkeys([room.tensor for room in rooms], 0), sum(map(_SIZE, rooms))
     starts: dict[str, int] = {}
     placed: list[Room] = []
     end = 0
-    for room in sorted(rooms, key=lambda room: room.size_bytes, reverse=True):
+    for room in sorted(rooms, key=_SIZE, reverse=True):
         in_the_way = [
             (starts[other.tensor], starts[other.tensor] + other.size_bytes)
             for other in placed

@@ -62,15 +62,18 @@ def turned_rows(
     """The rows of the first of `ROW_COPIES` copies, if the others copy them once more behind
     themselves."""
     whole, late, early = copies
-    shared = set(whole.axes) & set(late.axes) & set(early.axes)
-    own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
-    if any(len(one) != 1 for one in own) or whole.output in whole.inputs:
+    names, more, others = whole.axes, late.axes, early.axes
+    shared = set(names).intersection(more, others)
+    own = [axes[name] for name in (*names, *more, *others) if name not in shared]
+    is_one_each = len(own) == ROW_COPIES and len(names) == len(more) == len(others)
+    if not is_one_each or whole.output in whole.inputs:
         return None
-    if any(axes[name].is_sparse for one in copies for name in one.axes):
+    also = [axes[name] for name in names if name in shared]
+    if [axis for axis in (*own, *also) if axis.segments]:
         return None
-    (rows,), (last,), (first,) = own
+    rows, last, first = own
     (source,), target = whole.inputs, whole.output
-    if any(axis.strides[target] for axis in above):
+    if [axis for axis in above if axis.strides[target]]:
         return None
     extent, step, begin = walk_of(rows, source)
     _, place, start = walk_of(rows, target)
@@ -81,19 +84,18 @@ def turned_rows(
         and walk_of(first, source) == (count, step, begin)
         and walk_of(first, target)[1:] == (place, start + distance + (extent - count) * place)
     )
-    moving = [axes[name] for name in shared if axes[name].strides[target]]
-    walks = [(2, distance), *((axis.extent, axis.strides[target]) for axis in moving)]
+    moving = {axis.name: axis for axis in also if axis.strides[target]}
+    walks = [(distance, 2), *[(axis.strides[target], axis.extent) for axis in moving.values()]]
     if not is_turned or place <= 0 or not lie_apart(walks, extent * place):
         return None
-    others = frozenset(axis.name for axis in moving)
-    walked = (*above, *(axes[name] for name in whole.axes))
-    return TurnedRows(rows, others, count, begin_of(walked, target), distance)
+    begins = begin_of((*above, rows, *also), target)
+    return TurnedRows(rows, frozenset(moving), count, begins, distance)
 
 
 def lie_apart(walks: Sequence[tuple[int, int]], size_bytes: int) -> bool:
-    """True where places of walks (extent, stride) are ``size_bytes`` apart at least: no copy meets
+    """True where places of walks (stride, extent) are ``size_bytes`` apart at least: no copy meets
     another's."""
-    for extent, stride in sorted(walks, key=lambda walk: walk[1]):
+    for stride, extent in sorted(walks):
         if stride < size_bytes:
             return False
         size_bytes += (extent - 1) * stride

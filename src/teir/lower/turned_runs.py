@@ -109,7 +109,7 @@ def _turned(
     ):
         return None
     moving = [axes[name] for name in shared if axes[name].strides[target]]
-    walks = [(2, distance), *((axis.extent, axis.strides[target]) for axis in moving)]
+    walks = [(distance, 2), *((axis.strides[target], axis.extent) for axis in moving)]
     if not lie_apart(walks, _RUNS * run_bytes):
         return None
     walked = (*above, *(axes[name] for name in whole.axes))

@@ -11,7 +11,11 @@ _SHORT = 8
 _FEWEST_ELEMENTS = 1024
 
 
+def may_be_short(extents: Sequence[int]) -> bool:
+    """True for as many axes and elements as tiles of two axes are too small for."""
+    return len(extents) >= _FEWEST_AXES and prod(extents) >= _FEWEST_ELEMENTS
+
+
 def has_short_sides(extents: Sequence[int], unit_in: int, unit_out: int) -> bool:
     """True for many axes of which the two of unit stride on input and output are short."""
-    is_short = unit_in < _SHORT and unit_out < _SHORT
-    return is_short and len(extents) >= _FEWEST_AXES and prod(extents) >= _FEWEST_ELEMENTS
+    return unit_in < _SHORT and unit_out < _SHORT and may_be_short(extents)

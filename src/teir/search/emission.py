@@ -95,7 +95,17 @@ class Emission(msgspec.Struct):
     def loop(self, span: Span, body: Callable[[str], Body], parallel: bool = False) -> Body:
         """One iteration node around ``body``, which is given the axis name."""
         axis = self.axis(span)
-        inside = body(axis)
+        return self._around(axis, body(axis), parallel)
+
+    def loops(self, spans: Sequence[Span], body: Callable[[], Body], parallel: bool) -> Body:
+        """A chain of iteration nodes, the first span outermost."""
+        axes = list(map(self.axis, spans))
+        inside = body()
+        for axis in reversed(axes):
+            inside = self._around(axis, inside, parallel)
+        return inside
+
+    def _around(self, axis: str, inside: Body, parallel: bool) -> Body:
         node = IterationNode(
             name=self.name(f"loop_{axis}"),
             axis=axis,
@@ -105,12 +115,6 @@ class Emission(msgspec.Struct):
         )
         return Body((node,))
 
-    def loops(self, spans: Sequence[Span], body: Callable[[], Body], parallel: bool) -> Body:
-        """A chain of iteration nodes, the first span outermost."""
-        if not spans:
-            return body()
-        return self.loop(spans[0], lambda _: self.loops(spans[1:], body, parallel), parallel)
-
     def blocks(
         self, span: Span, block: int, body: Callable[[Span], Body], parallel: bool = False
     ) -> Body:
@@ -119,7 +123,8 @@ class Emission(msgspec.Struct):
         if whole == 0 or (whole == 1 and left == 0):
             return body(span)
         outer, inner = span.split(block)
-        nodes = self.loop(outer, lambda _: body(inner), parallel)
+        axis = self.axis(outer)
+        nodes = self._around(axis, body(inner), parallel)
         return nodes if left == 0 else nodes + body(span.rest(whole * block))
 
     def leaf(

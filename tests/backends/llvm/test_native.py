@@ -64,7 +64,7 @@ def test_first_runs_at_once_have_memory_each() -> None:
 
 def test_one_piece_is_kept_and_no_large_one() -> None:
     spare = SpareMemory([])
-    small, large = np.empty(100, np.uint8), np.empty(9 << 20, np.uint8)
+    small, large = np.empty(100, np.uint8), np.empty(33 << 20, np.uint8)
     spare.give(small)
     spare.give(np.empty(200, np.uint8))
     assert spare.take(100) is small
@@ -72,7 +72,7 @@ def test_one_piece_is_kept_and_no_large_one() -> None:
     spare.give(large)
     assert spare.take(1) is not large
     spare.give(small)
-    assert spare.take(9 << 20).size == 9 << 20
+    assert spare.take(33 << 20).size == 33 << 20
     assert spare.take(50) is small
     spare.give(small)
     assert spare.take(101).size == 101

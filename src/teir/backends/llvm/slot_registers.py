@@ -29,8 +29,11 @@ def slot_registers(nodes: tuple[KernelNode, ...], reach: int) -> dict[int, int]:
 def _widest(nodes: tuple[KernelNode, ...]) -> Call | None:
     """The first call with the most operands, None where bodies are empty."""
     best: Call | None = None
-    for node in nodes:
-        call = node if isinstance(node, Call) else _widest(node.body)
-        if best is None or (call is not None and len(call.operands) > len(best.operands)):
-            best = call
+    waiting = [*reversed(nodes)]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Call):
+            waiting += reversed(node.body)
+        elif best is None or len(node.operands) > len(best.operands):
+            best = node
     return best

@@ -317,12 +317,10 @@ class _Builder:
     # Below the enter nodes: pointers live in A, B and C.
 
     def _in_registers(self, nodes: tuple[KernelNode, ...], registers: dict[int, int]) -> Placed:
-        if len(nodes) == 1:
-            return self._node_in_registers(nodes[0], registers)
-        members = [self._node_in_registers(node, registers) for node in nodes]
-        return self._sequence(members), _NO_OFFSETS
-
-    def _node_in_registers(self, node: KernelNode, registers: dict[int, int]) -> Placed:
+        if len(nodes) != 1:
+            members = [self._in_registers((node,), registers) for node in nodes]
+            return self._sequence(members), _NO_OFFSETS
+        (node,) = nodes
         match node:
             case Call():
                 return self._leaf(node, registers)
