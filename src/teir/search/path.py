@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from teir.errors import Rule, TeirError, at_argument
+from teir.search.path_of_three import path_of_three
 from teir.search.tree import Path
 
 OPTIMIZE = Rule(
@@ -37,6 +38,8 @@ def find_path(
         return ((0, 1),)
     if optimize is False:
         return ((0, 1), *((0, count - 2 - done) for done in range(count - 2)))
+    if count == 3 and (optimize is True or (type(optimize) is str and optimize == "auto")):
+        return path_of_three(inputs, output, extents)
     if optimize is True or isinstance(optimize, str):
         finder = _finder("auto" if optimize is True else str(optimize))
         return _called(finder, inputs, output, extents)
