@@ -292,17 +292,16 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     Results that the second cache just loses are as good as in memory where the third is far:
     outputs of one to two sizes of it took 4 to 17 % longer in blocks.
     """
-    if shape.m is None or shape.n is None or shape.c:
+    if shape.m is None or shape.n is None or shape.c or not _makes_short_sums(shape):
         return False
+    is_far, rows, columns = machine.has_far_third_cache, shape.rows, shape.columns
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    if shape.rows < (_SHORT_PANEL * lanes if machine.has_far_third_cache else lanes):
+    if rows < (_SHORT_PANEL * lanes if is_far else lanes):
         return False
-    depth = extent_of(shape.k)
     width = shape.out.data_type.width
-    out_bytes = shape.rows * shape.columns * width
-    near = (shape.rows + shape.columns) * depth * width <= _NEAR * machine.l2_bytes
-    large = (1 if machine.has_far_third_cache else 2) * machine.l2_bytes
-    return _makes_short_sums(shape) and out_bytes >= large and near
+    near = (rows + columns) * extent_of(shape.k) * width <= _NEAR * machine.l2_bytes
+    large = (1 if is_far else 2) * machine.l2_bytes
+    return near and rows * columns * width >= large
 
 
 def _makes_short_sums(shape: ProductShape) -> bool:

@@ -56,12 +56,13 @@ def turned_product(
     out, width = shape.out, shape.out.data_type.width
     if shape.c or shape.n is None or shape.m is None:
         return None
-    if not _fills_lanes(shape, machine):
+    columns, lanes = shape.columns, machine.lanes(out.data_type.accumulator.width)
+    if not _fills_lanes(columns, lanes):
         return None
-    results = shape.rows * shape.columns
+    results = shape.rows * columns
     if out.data_type.accumulator.width > width:
         results *= _ROUNDED
-    is_narrow = shape.columns < _FEWEST_VECTORS * machine.lanes(out.data_type.accumulator.width)
+    is_narrow = columns < _FEWEST_VECTORS * lanes
     least = (_NARROW_GAIN if is_narrow else _GAIN) * results
     before = _elements(step, shape.a)
     if before + _MOST_COPIES * _elements(step, shape.b) < least:
@@ -82,14 +83,13 @@ def turned_product(
     return None if before < _GAIN * after else turned
 
 
-def _fills_lanes(shape: ProductShape, machine: Machine) -> bool:
+def _fills_lanes(columns: int, lanes: int) -> bool:
     """True where the columns fill some vectors, or most of a few or of half of one."""
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    vectors = -(-shape.columns // lanes)
+    vectors = -(-columns // lanes)
     if vectors >= _FEWEST_VECTORS:
-        return shape.columns >= _FILLED * vectors * lanes
-    part = lanes // 2 if 2 * shape.columns <= lanes else vectors * lanes
-    return shape.columns >= _NARROW_FILLED * part
+        return columns >= _FILLED * vectors * lanes
+    part = lanes // 2 if 2 * columns <= lanes else vectors * lanes
+    return columns >= _NARROW_FILLED * part
 
 
 def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -> Body:
