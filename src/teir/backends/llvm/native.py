@@ -44,7 +44,7 @@ _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _MOST_SPARE_BYTES = 32 << 20
 """Memory of contexts that is kept for the first runs of other programs.
 
-On a virtual machine fresh pages for 14 MB of scratch took 20 to 90 ms, most of a first call.
+On a virtual machine fresh pages for 14 to 16 MB of scratch took 8 to 49 ms.
 """
 
 _NEVER = -2
