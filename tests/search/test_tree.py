@@ -50,10 +50,11 @@ TREES = {
 
 
 def stated(
-    name: str, shrink: int = 1
+    name: str, shrink: int = 1, extents: tuple[int, ...] | None = None
 ) -> tuple[Contraction, tuple[tuple[int, ...], ...], TreeOptions]:
     """The contraction of a tree on float32 operands, its path, and how it was written."""
-    text, extents = TREES[name]
+    text, usual = TREES[name]
+    extents = usual if extents is None else extents
     nested = parse_nested(text)
     assert nested.nesting is not None
     shapes = [tuple(-(-extents[int(i)] // shrink) for i in term.symbols) for term in nested.inputs]
@@ -97,8 +98,19 @@ def test_a_permutation_is_inserted_where_it_pays() -> None:
     assert len(chosen.steps) > 4
 
 
-def test_a_product_that_turns_needs_no_other_layout() -> None:
+def test_columns_that_come_in_short_runs_are_laid_one_after_the_other() -> None:
+    """Runs of 160 bytes, those of each column together in the chosen order; not runs of 200."""
     contraction, path, options = stated("third")
+    chosen = contraction_program(contraction, path, USUAL, options)
+    written = contraction_program(contraction, path, USUAL, replace(options, rearrange=False))
+    assert written.steps[-1].parts[1].order == ("4", "9", "5", "6", "2")
+    *_, product, copy = chosen.steps
+    assert product.parts[1].order in {("5", "6", "9", *last) for last in (("2", "4"), ("4", "2"))}
+    assert len(copy.parts) == 1
+
+
+def test_a_product_that_turns_needs_no_other_layout() -> None:
+    contraction, path, options = stated("third", extents=(50,) * 5 + (20,) * 5)
     chosen = contraction_program(contraction, path, USUAL, options)
     written = contraction_program(contraction, path, USUAL, replace(options, rearrange=False))
     assert chosen.program == written.program

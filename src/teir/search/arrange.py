@@ -34,7 +34,7 @@ _LARGEST = 100
 _WORTH = 1 << 20
 """Products below which a tree runs in less time than choosing its layouts takes."""
 
-_GAIN = 0.04
+_GAIN = 0.03
 """The share of the cycles another layout must save: the model is no more exact than that."""
 
 Order = tuple[str, ...]

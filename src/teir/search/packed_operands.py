@@ -82,13 +82,17 @@ def has_many(shape: ProductShape) -> bool:
 def _comes_in_short_runs(shape: ProductShape, k: Sequence[Span]) -> bool:
     """True where the reductions walk B in runs of a few lines, far from each other."""
     kind = shape.b.data_type
-    run = kind.width
+    return kind.accumulator is kind and kind.width < column_run_bytes(shape, k) < _SHORT_RUN_BYTES
+
+
+def column_run_bytes(shape: ProductShape, k: Sequence[Span]) -> int:
+    """Bytes of B that lie together along the reductions; 0 where all of a column do."""
+    run = shape.b.data_type.width
     for axis in reversed(k):
         if axis.stride(shape.b.name) != run:
-            break
+            return run
         run *= axis.extent
-    is_whole = run == extent_of(k) * kind.width
-    return kind.accumulator is kind and not is_whole and kind.width < run < _SHORT_RUN_BYTES
+    return 0
 
 
 def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walked:
