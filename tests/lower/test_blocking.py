@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from teir.dtypes import DataType
-from teir.lower.blocking import BlockedTile, Blocking, choose_blocking, most_columns
+from teir.lower.blocking import (
+    BlockedTile,
+    Blocking,
+    choose_blocking,
+    most_columns,
+    narrow_rest,
+)
 from teir.target import Isa
 
 
@@ -71,3 +77,26 @@ def test_deep_sums_from_beyond_the_first_cache_read_few_lines() -> None:
     hot = chosen((64, 96, 38), Isa.AMX)
     assert [cut.size for cut in deep.columns] == [9, 8]
     assert [cut.size for cut in hot.columns] == [6]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "isa", "rest"),
+    [
+        (49, 102, 640, Isa.AVX512, 1),
+        (24, 16, 64, Isa.AVX512, 8),
+        (25, 102, 640, Isa.AVX512, 0),
+        (48, 102, 640, Isa.AVX512, 0),
+        (8, 102, 640, Isa.AVX512, 0),
+        (24, 15, 640, Isa.AVX512, 0),
+        (24, 102, 63, Isa.AVX512, 0),
+        (24, 102, 640, Isa.AMX, 0),
+        (12, 102, 640, Isa.AVX2, 0),
+    ],
+)
+def test_half_a_vector_of_rows_takes_narrow_vectors(
+    rows: int, columns: int, depth: int, isa: Isa, rest: int
+) -> None:
+    tile = BlockedTile(
+        rows=rows, columns=columns, depth=depth, in_type=DataType.FP32, out_type=DataType.FP32
+    )
+    assert narrow_rest(tile, isa) == rest

@@ -192,6 +192,17 @@ def test_partial_last_vector_is_masked_and_full_panels_are_not() -> None:
     assert {masked for _, masked in kernels} == {True, False}
 
 
+@pytest.mark.parametrize(("rows", "rest_lanes"), [(17, 1), (22, 8), (51, 4)])
+def test_a_few_rows_beyond_whole_vectors_have_narrow_blocks(rows: int, rest_lanes: int) -> None:
+    """Long sums of two reductions: whole vectors as ever, then the rest in vectors of its own."""
+    subject = matrix_product(DataType.FP32, (rows, 20, 100, 4), False, False)
+    blocks = [call.kernel for call in calls(lower(subject, Isa.AVX512).roots)]
+    assert all(isinstance(block, GemmBlock) for block in blocks)
+    lanes = {block.lanes for block in blocks if isinstance(block, GemmBlock)}
+    assert lanes == {16, rest_lanes}
+    same_as_evaluated(subject, Isa.AVX512, {"in0": 400 * rows, "in1": 8000, "out": rows * 20})
+
+
 def test_half_a_last_vector_is_exact() -> None:
     subject = matrix_product(DataType.FP32, (40, 6, 8, 1), False, False)
     found = [call.kernel for call in calls(lower(subject, Isa.AVX512).roots)]

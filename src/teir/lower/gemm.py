@@ -21,9 +21,10 @@ from teir.lower.blocking import (
     choose_blocking,
     full_lanes,
     most_columns,
+    narrow_rest,
 )
 from teir.lower.bringing import Brought, Marks, brought_rows
-from teir.lower.contraction_tile import Accumulator, ContractionTile
+from teir.lower.contraction_tile import NO_TILE_HINTS, Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.gemm_call import BLOCK_REDUCTIONS, BlockCall, BlockCalls, all_loops
@@ -74,13 +75,26 @@ def lower_gemm(
         parts=parts_room is not None,
         a_step_bytes=axes.adjacent_step(inside, tile.in_type),
     )
+    rest = narrow_rest(blocked, isa) if _may_be_narrow(tile, axes, accumulator, parts_room) else 0
+    blocked = replace(blocked, rows=blocked.rows - rest)
     blocking = choose_blocking(blocked, isa)
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
     if parts_room is not None:
         body = blocks.panels_in_parts(parts_room)
     else:
         body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
+    if rest:
+        body += blocks.narrow_rows(replace(blocked, rows=rest), blocked.rows)
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
+
+
+def _may_be_narrow(
+    tile: ContractionTile, axes: GemmAxes, accumulator: Accumulator | None, parts: Address | None
+) -> bool:
+    """True for plain numbers, rows adjacent on both sides, summed where they are kept."""
+    is_plain = tile.in_type is tile.out_type and tile.in_type in (DataType.FP32, DataType.FP64)
+    is_adjacent = axes.lanes.strides[0] == axes.lanes.strides[2] == tile.in_type.width
+    return is_plain and is_adjacent and not tile.flushes and accumulator is None and parts is None
 
 
 def _around(whole: Call, loops: tuple[TileAxis, ...], slots: list[int]) -> tuple[KernelNode, ...]:
@@ -122,6 +136,19 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             row = (cut.start + (cut.count - 1) * cut.size) * lanes
             nodes += self._columns(cut, row, masked=True)
         return nodes
+
+    def narrow_rows(self, rows: BlockedTile, start: int) -> tuple[KernelNode, ...]:
+        """The blocks of the last few rows in vectors as narrow as they are."""
+        blocks = replace(
+            self,
+            tile=replace(self.tile, hints=NO_TILE_HINTS),
+            operands=tuple(
+                replace(address, offset_bytes=address.offset_bytes + start * stride)
+                for address, stride in zip(self.operands, self.axes.lanes.strides, strict=True)
+            ),
+            blocking=choose_blocking(rows, self.isa),
+        )
+        return tuple(node for cut in blocks.blocking.rows for node in blocks.row_panel(cut))
 
     def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
         brought = self._brought(rows)

@@ -18,7 +18,7 @@ from teir.lower.usual_walks import walked_programs
 from teir.target import Isa
 
 DEPTH = 64
-"""The contracted extent of the products; kernels do not depend on it."""
+"""The contracted extent of the products: long enough for all kernels but those of short sums."""
 COLUMNS = range(1, 33)
 _UNARY = (Operation.COPY, Operation.RELU)
 _BINARY = (
