@@ -64,7 +64,7 @@ def _differ_by_tiles_alone() -> bool:
 
 def _without_tiles(machine: Machine) -> tuple[str, str, tuple[str, ...]]:
     features = machine.features.split(",")
-    others = tuple(one for one in features if not one[1:].startswith(_TILES))
+    others = tuple(one for one in features if one and not one[1:].startswith(_TILES))
     return machine.triple, machine.cpu, others
 
 

@@ -89,7 +89,7 @@ def machine_for(isa: Isa) -> Machine:
     """The machine code for ``isa`` is generated for.
 
     The host's own features where ``isa`` is the host's, but for its tiles; else the least processor
-    that has it.
+    that has it, and for tiles the one whose costs order its instructions anywhere.
     """
     if isa is host_isa() or (isa is Isa.AVX512 and host_isa() is Isa.AMX):
         binding = _llvm()
@@ -103,8 +103,8 @@ def machine_for(isa: Isa) -> Machine:
         )
     match isa:
         case Isa.AMX:
-            features = "+avx512bf16,+amx-tile,+amx-bf16"
-            return Machine(triple=_x86_triple(), cpu="x86-64-v4", features=features)
+            features = "+amx-tile,+amx-bf16"
+            return Machine(triple=_x86_triple(), cpu=_SCHEDULED_FOR[isa], features=features)
         case Isa.AVX512:
             return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
         case Isa.AVX2:
