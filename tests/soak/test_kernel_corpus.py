@@ -31,6 +31,7 @@ from teir.lower.walked_kernels import (
     WalkedScatter,
     WalkedSum,
 )
+from teir.soak.kernel_corpus import audit_kernel
 from teir.soak.kernel_pages import kernel_cases, press_one
 from teir.soak.kernel_programs import family_program, kernel_families
 from teir.soak.special_programs import special_program, special_programs
@@ -63,6 +64,14 @@ def test_every_program_is_right(remainder: int) -> None:
 def test_no_kind_of_kernel_is_left_out() -> None:
     """A new kernel needs programs in the corpus: a family, a special program or a walk."""
     assert {type(one) for one in reached()} == set(get_args(Kernel))
+
+
+@pytest.mark.parametrize("kind", get_args(Kernel), ids=lambda kind: kind.__name__)
+def test_code_of_every_kind_of_kernel_keeps_to_the_set(kind: type) -> None:
+    """The whole corpus takes minutes; a kind that is written anew shows in one of its kernels."""
+    one = min((one for one in reached() if type(one) is kind), key=str)
+    isa = Isa.AMX if kind is TileProduct else Isa.AVX512
+    assert audit_kernel(one, isa) == ()
 
 
 @pytest.mark.parametrize(

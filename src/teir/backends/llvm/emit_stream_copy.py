@@ -90,7 +90,10 @@ br label %plane
 
 
 def _emit_first_lines(text: FunctionText, kernel: StreamCopy) -> None:
-    """Block %slot: of every column the line before its first, and the rows before that ends."""
+    """Block %slot: of every column the line before its first, and the rows before that ends.
+
+    Lines are kept as bytes from the plane's first: an address is made of the operand's pointer.
+    """
     width = kernel.element_bytes
     lanes = LINE_BYTES // width
     text.write(f"""
@@ -109,9 +112,9 @@ slot:
 %k_ahead_bytes = select i1 %streaming, i64 %k_ahead, i64 0
 %k_shift = udiv i64 %k_ahead_bytes, {width}
 %k_back = sub i64 %k_ahead_bytes, {LINE_BYTES}
-%k_line = getelementptr i8, ptr %k_out, i64 %k_back
-%k_line_cell = getelementptr ptr, ptr %lines_at, i64 %k
-store ptr %k_line, ptr %k_line_cell
+%k_line = add i64 %k_offset, %k_back
+%k_line_cell = getelementptr i64, ptr %lines_at, i64 %k
+store i64 %k_line, ptr %k_line_cell
 %k_shift_cell = getelementptr i64, ptr %shifts_at, i64 %k
 store i64 %k_shift, ptr %k_shift_cell
 %k_next = add i64 %k, 1

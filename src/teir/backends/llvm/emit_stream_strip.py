@@ -69,7 +69,7 @@ strip_start:
 %strip_column = call i64 @llvm.smin.i64(i64 %strip, i64 %last_column)
 %strip_bytes = mul i64 %strip_column, {width}
 %strip_in = getelementptr i8, ptr %plane_in, i64 %strip_bytes
-%strip_lines = getelementptr ptr, ptr %lines_at, i64 %strip
+%strip_lines = getelementptr i64, ptr %lines_at, i64 %strip
 %strip_shifts = getelementptr i64, ptr %shifts_at, i64 %strip
 %strip_kept_bytes = mul i64 %strip, {LINE_BYTES}
 %strip_kept = getelementptr i8, ptr %kept_at, i64 %strip_kept_bytes
@@ -119,7 +119,8 @@ def _emit_lines(text: FunctionText, words: _Words, column: int, vectors: Sequenc
     shifts = splat(text, f"i{words.bits}", shift, words.count)
     chosen = text.value(f"add {words.kind} {shifts}, {words.numbers}")
     line_at = shift_pointer(text, "%strip_lines", 8 * column)
-    line = text.value(f"load ptr, ptr {line_at}")
+    line_bytes = text.value(f"load i64, ptr {line_at}")
+    line = text.value(f"getelementptr i8, ptr %plane_out, i64 {line_bytes}")
     line = text.value(f"getelementptr i8, ptr {line}, i64 %row_bytes")
     letter = "d" if words.bits == 32 else "q"
     for number, (left, right) in enumerate(zip((kept, *vectors), vectors, strict=False)):
@@ -156,9 +157,10 @@ store {words.kind} %e_kept, ptr %e_at, align {LINE_BYTES}
 %e_last_at = getelementptr i8, ptr %e_at, i64 {GROUP_SQUARES * LINE_BYTES}
 %e_last = load {words.kind}, ptr %e_last_at, align {LINE_BYTES}
 store {words.kind} %e_last, ptr %e_kept_at, align {LINE_BYTES}
-%e_line_cell = getelementptr ptr, ptr %strip_lines, i64 %e
-%e_line = load ptr, ptr %e_line_cell
-%e_out = getelementptr i8, ptr %e_line, i64 %row_bytes
+%e_line_cell = getelementptr i64, ptr %strip_lines, i64 %e
+%e_line = load i64, ptr %e_line_cell
+%e_line_at = getelementptr i8, ptr %plane_out, i64 %e_line
+%e_out = getelementptr i8, ptr %e_line_at, i64 %row_bytes
 %e_shift_cell = getelementptr i64, ptr %strip_shifts, i64 %e
 %e_shift = load i64, ptr %e_shift_cell
 %e_shift_bytes = mul i64 %e_shift, {width}
