@@ -79,10 +79,7 @@ def lower_gemm(
     blocked = replace(blocked, rows=blocked.rows - rest)
     blocking = choose_blocking(blocked, isa)
     blocks = _GemmBlocks(tile, axes, operands, inside, outside, blocking, isa, accumulator, marks)
-    if parts_room is not None:
-        body = blocks.panels_in_parts(parts_room)
-    else:
-        body = tuple(node for cut in blocking.rows for node in blocks.row_panel(cut))
+    body = blocks.panels() if parts_room is None else blocks.panels_in_parts(parts_room)
     if rest:
         body += blocks.narrow_rows(replace(blocked, rows=rest), blocked.rows)
     return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
@@ -137,6 +134,10 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             nodes += self._columns(cut, row, masked=True)
         return nodes
 
+    def panels(self) -> tuple[KernelNode, ...]:
+        """The blocks of all rows."""
+        return tuple(node for cut in self.blocking.rows for node in self.row_panel(cut))
+
     def narrow_rows(self, rows: BlockedTile, start: int) -> tuple[KernelNode, ...]:
         """The blocks of the last few rows in vectors as narrow as they are."""
         blocks = replace(
@@ -148,7 +149,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             ),
             blocking=choose_blocking(rows, self.isa),
         )
-        return tuple(node for cut in blocks.blocking.rows for node in blocks.row_panel(cut))
+        return blocks.panels()
 
     def _columns(self, rows: Cut, row: int, masked: bool) -> tuple[KernelNode, ...]:
         brought = self._brought(rows)
