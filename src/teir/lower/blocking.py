@@ -50,7 +50,7 @@ _SCATTERED = 5
 """Cost of a line of B, which lies in short runs, in lines of A, which are read in order."""
 
 
-_NARROW_DEPTH = 64
+NARROW_DEPTH = 64
 _NARROW_COLUMNS = 16
 """Products per result, and columns, from which on blocks of their own for a few rows pay."""
 
@@ -171,7 +171,7 @@ def narrow_rest(tile: BlockedTile, isa: Isa) -> int:
     """
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     rest = tile.rows % lanes
-    is_long = tile.depth >= _NARROW_DEPTH and tile.columns >= _NARROW_COLUMNS
+    is_long = tile.depth >= NARROW_DEPTH and tile.columns >= _NARROW_COLUMNS
     is_narrow = isa is Isa.AVX512 and rest < tile.rows and 2 * rest <= lanes
     return rest if is_narrow and is_long else 0
 

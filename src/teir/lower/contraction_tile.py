@@ -67,6 +67,7 @@ def contraction_tile(
     out_type: DataType,
     from_zero: bool,
     ahead: tuple[int, ...],
+    *,
     hints: TileHints = NO_TILE_HINTS,
     flushes: bool = False,
     turned: tuple[Turned | None, ...] = (),

@@ -280,10 +280,10 @@ def _lower_invocation(
         types[-1],
         from_zero,
         _distances_to_next_tile(primitive, loops),
-        tile_hints,
-        flushes_subnormals(primitive),
-        _turned_operands(primitive, path, context),
-        1 if path.in_grid else _turns_around(primitive, loops),
+        hints=tile_hints,
+        flushes=flushes_subnormals(primitive),
+        turned=_turned_operands(primitive, path, context),
+        turns=1 if path.in_grid else _turns_around(primitive, loops),
     )
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None

@@ -11,13 +11,14 @@ from itertools import product
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
+from teir.lower.blocking import NARROW_DEPTH
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.lower.usual_walks import walked_programs
 from teir.target import Isa
 
-DEPTH = 64
+DEPTH = NARROW_DEPTH
 """The contracted extent of the products: long enough for all kernels but those of short sums."""
 COLUMNS = range(1, 33)
 _UNARY = (Operation.COPY, Operation.RELU)

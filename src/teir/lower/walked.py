@@ -23,7 +23,11 @@ from teir.target import LINE_BYTES, Isa
 _MOST_VECTORS = 16
 _BLOCK_VECTORS = 4
 _MOST_COLUMNS = 12
-_AHEAD = 16
+_AHEAD = 32
+_AHEAD_NEAREST = 16
+"""So many positions ahead, where lines are asked for into the second cache, and into the first:
+that one holds fewer, and a request soon enough for it may be too late for the other."""
+_DOTS_AHEAD = 16
 _FAR_BYTES = 3 << 20
 _FARTHER_BYTES = 6 << 20
 _FARTHEST_BYTES = 10 << 20
@@ -195,13 +199,17 @@ def _sum_kernel(
         inputs=inputs,
         aligns=_aligned_input(leaf, inputs, steps, block, isa),
         outer=None if above is None else (above.pos_type, above.crd_type),
-        ahead=_AHEAD if _is_far(fibre, inputs, steps) else None,
+        ahead=_rows_ahead(isa) if _is_far(fibre, inputs, steps) else None,
         chains=leaf.chains,
         adjacent=tuple(
             step == leaf.in_type.width or (leaf.chains is None and not _is_stored(one))
             for one, step in zip(inputs, steps, strict=True)
         ),
     )
+
+
+def _rows_ahead(isa: Isa) -> int:
+    return _AHEAD_NEAREST if isa.asks_nearest else _AHEAD
 
 
 def _is_stored(one: WalkedInput) -> bool:
@@ -295,7 +303,7 @@ def lower_walked_dots(
         masked=last < chains,
         scales=len(ends) > 1,
         aligns=line and last == chains and step % LINE_BYTES == 0 and vectors > 2,
-        ahead=_AHEAD if _is_at_least(step, fibre, far_bytes) else None,
+        ahead=_DOTS_AHEAD if _is_at_least(step, fibre, far_bytes) else None,
     )
     operands = (fibre.pos, fibre.crd, first, second, *ends)
     arguments = (last, int(dot.accumulate), step)
