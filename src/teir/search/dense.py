@@ -12,6 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
+from teir.search.apart import is_few_or_short, narrow_batch, turned_factor, turned_result
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Packing, Sharing
@@ -20,6 +21,7 @@ from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, is_few_dots
+from teir.search.in_parts import EmitStep, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
@@ -34,7 +36,7 @@ from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_products import emit_turned_copy, turned_product
-from teir.search.widened import emit_widened, widened
+from teir.search.widened import widened
 
 Choose = Callable[[ProductShape, Machine], Choice]
 """Who makes the decisions of a matrix-like step."""
@@ -52,12 +54,12 @@ def emit_step(
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, partial(emit_step, choose=choose))
     if not _has_rows_and_columns(step):
-        body = _emit_without_matrix(emission, step, machine)
+        body = _emit_without_matrix(emission, step, machine, partial(emit_step, choose=choose))
         if body is not None:
             return body
     wide = widened(emission, step, machine)
     if wide is not None:
-        return emit_widened(emission, wide, machine, partial(emit_step, choose=choose))
+        return emit_in_parts(emission, wide, machine, partial(emit_step, choose=choose))
     shape = product_shape(step)
     assert shape is not None
     if shape.c and is_small_batch(shape):
@@ -78,6 +80,9 @@ def emit_step(
             lambda inner: _emit_packed_tile(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
+    result = turned_result(emission, step) if is_few_or_short(shape) else None
+    if result is not None:
+        return emit_in_parts(emission, result, machine, partial(emit_step, choose=choose))
     across = turned_product(emission, step, shape, machine)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
@@ -111,9 +116,14 @@ def _has_rows_and_columns(step: Step) -> bool:
     return has_rows and has_columns and has_sum
 
 
-def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Body | None:
+def _emit_without_matrix(
+    emission: Emission, step: Step, machine: Machine, emit: EmitStep
+) -> Body | None:
     """The nodes of a step that is no sum of products, or one of single rows or columns or with
     lanes along a batch axis; None for all others."""
+    factor = turned_factor(emission, step)
+    if factor is not None:
+        return emit_in_parts(emission, factor, machine, emit)
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)
@@ -129,8 +139,16 @@ def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Bo
         return emit_copy(emission, step, machine)
     if not step.reductions:
         return emit_product(emission, step, machine)
+    result = turned_result(emission, step)
+    if result is not None:
+        return emit_in_parts(emission, result, machine, emit)
     lanes = lane_step_of(step)
-    return None if lanes is None else emit_lanes(emission, lanes, machine)
+    if lanes is None:
+        return None
+    apart = narrow_batch(emission, lanes, machine)
+    if apart is not None:
+        return emit_in_parts(emission, apart, machine, emit)
+    return emit_lanes(emission, lanes, machine)
 
 
 def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:

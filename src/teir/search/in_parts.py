@@ -1,0 +1,117 @@
+"""A step with some of its tensors in scratch instead: copied before it, or after it.
+
+    A' = A;  out' = product of A' and B;  out = out'
+
+The scratch may have another type, or its axes in another order. Every sum stays the chain it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from teir.ir.nodes import Tensor
+from teir.search.elementwise import emit_copy
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.step import Span, Step, normalise
+
+EmitStep = Callable[[Emission, Step, Machine], Body]
+
+
+class Moved(msgspec.Struct, frozen=True, gc=False):
+    """A tensor, the scratch that stands for it, and its bytes per axis, by the axis' identity."""
+
+    tensor: Tensor
+    scratch: Tensor
+    strides: Mapping[int, int]
+
+
+class InParts(msgspec.Struct, frozen=True, gc=False):
+    """Loops over batches, and inside them the copies around a product."""
+
+    batch: tuple[Span, ...]
+    before: tuple[Step, ...]
+    product: Step
+    after: tuple[Step, ...]
+    scratch: tuple[Tensor, ...]
+
+
+def in_parts(
+    step: Step, axes: Sequence[Span], moved: Sequence[Moved], batch: tuple[Span, ...] = ()
+) -> InParts:
+    """The step, ``axes`` inside the loops over ``batch``, on the scratch of what is ``moved``."""
+    by_name = {one.tensor.name: one for one in moved}
+
+    def used(tensor: Tensor) -> Tensor:
+        one = by_name.get(tensor.name)
+        return tensor if one is None else one.scratch
+
+    output = step.output.name
+    product = Step(
+        tuple(map(used, step.inputs)),
+        used(step.output),
+        tuple(_on_scratch(axis, by_name) for axis in axes),
+        step.is_kept or output in by_name,
+    )
+    before = tuple(
+        Step((one.tensor,), one.scratch, _between(axes, one))
+        for one in moved
+        if one.tensor.name != output
+    )
+    after = tuple(
+        Step((one.scratch,), one.tensor, _between(axes, one))
+        for one in moved
+        if one.tensor.name == output
+    )
+    return InParts(batch, before, product, after, tuple(one.scratch for one in moved))
+
+
+def emit_in_parts(emission: Emission, one: InParts, machine: Machine, emit_step: EmitStep) -> Body:
+    """The copies, the product, and the copy back; ``emit_step`` makes the product."""
+
+    def inside() -> Body:
+        body = Body()
+        for copy in one.before:
+            body += emit_copy(emission, normalise(copy), machine)
+        body += emit_step(emission, one.product, machine)
+        for copy in one.after:
+            body += emit_copy(emission, normalise(copy), machine)
+        return Body(body.nodes, (*body.scratch, *one.scratch))
+
+    return emission.loops(one.batch, inside, parallel=False)
+
+
+def dense(axes: Sequence[Span], width: int) -> dict[int, int]:
+    """Strides without gaps by the identity of the axis; ``axes`` outermost first."""
+    strides: dict[int, int] = {}
+    for axis in reversed(axes):
+        strides[id(axis)] = width
+        width *= axis.extent
+    return strides
+
+
+def _between(axes: Sequence[Span], one: Moved) -> tuple[Span, ...]:
+    """The axes of a copy between a tensor and its scratch."""
+    name = one.tensor.name
+    return tuple(
+        Span(
+            axis.label,
+            axis.extent,
+            {name: axis.stride(name), one.scratch.name: one.strides[id(axis)]},
+            {tensor: start for tensor, start in axis.offsets.items() if tensor == name},
+        )
+        for axis in axes
+        if id(axis) in one.strides
+    )
+
+
+def _on_scratch(axis: Span, moved: Mapping[str, Moved]) -> Span:
+    """The axis on the scratch where it was on the tensors."""
+    strides = {name: step for name, step in axis.strides.items() if name not in moved}
+    for one in moved.values():
+        if id(axis) in one.strides:
+            strides[one.scratch.name] = one.strides[id(axis)]
+    offsets = {name: start for name, start in axis.offsets.items() if name not in moved}
+    return Span(axis.label, axis.extent, strides, offsets)

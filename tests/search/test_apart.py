@@ -1,0 +1,93 @@
+"""Tensors moved before or after a product: when, and that it means what NumPy computes."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_exact, planned
+from teir.dtypes import DataType
+from teir.ir.nodes import Program
+from teir.search.machine import Machine
+
+NARROW_BATCHES = {
+    "fmk,fkn->mnf": {"f": 3, "m": 40, "k": 20, "n": 30},
+    "mkf,knf->mnf": {"f": 6, "m": 40, "k": 20, "n": 30},
+    "mfk,nfk->mnf": {"f": 20, "m": 60, "k": 30, "n": 8},
+    "acbfe,efd->abcdf": {"a": 3, "b": 4, "c": 8, "d": 2, "e": 40, "f": 6},
+}
+TURNED_RESULTS = {
+    "aefg,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
+    "kyx,k->xy": {"k": 9, "x": 33, "y": 17},
+    "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
+    "kyx,yk->xy": {"k": 9, "x": 33, "y": 17},
+    "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
+    "dba,dc->acb": {"a": 8, "b": 39, "c": 2, "d": 23},
+    "edab,cde->bca": {"a": 9, "b": 14, "c": 34, "d": 31, "e": 2},
+}
+TURNED_FACTORS = {
+    "acb,bc->a": {"a": 21, "b": 31, "c": 17},
+    "bac,ca->b": {"a": 20, "b": 15, "c": 8},
+    "cab,d->dabc": {"a": 6, "b": 7, "c": 3, "d": 13},
+    "ba,cd->dabc": {"a": 7, "b": 16, "c": 5, "d": 9},
+    "bi,bj->ijb": {"b": 20, "i": 9, "j": 8},
+}
+IN_PLACE = {
+    "mkf,kf->mf": {"f": 3, "m": 60, "k": 50},
+    "fmk,fkn->mnf": {"f": 16, "m": 40, "k": 20, "n": 30},
+    "kmf,knf->mnf": {"f": 5, "m": 12, "k": 12, "n": 12},
+    "abde,cde->abce": {"a": 9, "b": 8, "c": 2, "d": 30, "e": 3},
+    "kxy,k->xy": {"k": 9, "x": 33, "y": 17},
+    "dabc,cd->ab": {"a": 9, "b": 8, "c": 4, "d": 50},
+    "i,j->ij": {"i": 40, "j": 30},
+    "ik,kj->ij": {"i": 1, "j": 1, "k": 1},
+}
+
+
+def moved_names(program: Program) -> set[str]:
+    """What scratch holds for a tensor that lies otherwise."""
+    tensors = [*program.scratch, *(t for n in program.nodes() for t in getattr(n, "scratch", ()))]
+    names = (tensor.name for tensor in tensors)
+    return {name for name in names if name.split("_")[1] in ("apart", "turned")}
+
+
+def assert_means_it(text: str, extents: dict[str, int], machine: Machine, seed: int) -> None:
+    for data_type in (DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16):
+        program = planned(text, extents, machine, data_type).program
+        assert_exact(program, text, extents, data_type, seed)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", NARROW_BATCHES)
+def test_narrow_batches_come_outermost(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = NARROW_BATCHES[text]
+    assert "out_apart" in moved_names(planned(text, extents, machine).program)
+    assert_means_it(text, extents, machine, 3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED_RESULTS)
+def test_results_are_made_as_the_matrix_lies(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = TURNED_RESULTS[text]
+    assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
+    assert_means_it(text, extents, machine, 4)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED_FACTORS)
+def test_small_operands_are_laid_as_what_they_meet(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = TURNED_FACTORS[text]
+    found = moved_names(planned(text, extents, machine).program)
+    assert found
+    assert "out_turned" not in found
+    assert_means_it(text, extents, machine, 5)
+
+
+@pytest.mark.parametrize("text", IN_PLACE)
+def test_other_products_stay_in_place(text: str) -> None:
+    program = planned(text, IN_PLACE[text], USUAL).program
+    assert not moved_names(program)
+    assert_exact(program, text, IN_PLACE[text], DataType.FP32, 6)
