@@ -11,19 +11,27 @@ from teir.ir.nodes import Program
 from teir.search.machine import Machine
 
 NARROW_BATCHES = {
+    "aefg,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
     "fmk,fkn->mnf": {"f": 3, "m": 40, "k": 20, "n": 30},
     "mkf,knf->mnf": {"f": 6, "m": 40, "k": 20, "n": 30},
     "mfk,nfk->mnf": {"f": 20, "m": 60, "k": 30, "n": 8},
     "acbfe,efd->abcdf": {"a": 3, "b": 4, "c": 8, "d": 2, "e": 40, "f": 6},
 }
 TURNED_RESULTS = {
-    "aefg,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
     "kyx,k->xy": {"k": 9, "x": 33, "y": 17},
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
     "kyx,yk->xy": {"k": 9, "x": 33, "y": 17},
     "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
     "dba,dc->acb": {"a": 8, "b": 39, "c": 2, "d": 23},
     "edab,cde->bca": {"a": 9, "b": 14, "c": 34, "d": 31, "e": 2},
+    "cbea,de->abcd": {"a": 40, "b": 6, "c": 4, "d": 18, "e": 50},
+    "ecba,ed->abcd": {"a": 23, "b": 9, "c": 6, "d": 4, "e": 19},
+    "abd,cd->bca": {"a": 3, "b": 34, "c": 2, "d": 40},
+    "cabe,de->abdc": {"a": 2, "b": 11, "c": 3, "d": 2, "e": 56},
+}
+JOINED_ROWS = {
+    "afbg,fgdec->cebda": {"a": 3, "b": 8, "c": 11, "d": 2, "e": 4, "f": 7, "g": 3},
+    "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 45},
 }
 TURNED_FACTORS = {
     "acb,bc->a": {"a": 21, "b": 31, "c": 17},
@@ -48,7 +56,7 @@ def moved_names(program: Program) -> set[str]:
     """What scratch holds for a tensor that lies otherwise."""
     tensors = [*program.scratch, *(t for n in program.nodes() for t in getattr(n, "scratch", ()))]
     names = (tensor.name for tensor in tensors)
-    return {name for name in names if name.split("_")[1] in ("apart", "turned")}
+    return {name for name in names if name.split("_")[1] in ("apart", "turned", "joined")}
 
 
 def assert_means_it(text: str, extents: dict[str, int], machine: Machine, seed: int) -> None:
@@ -73,6 +81,15 @@ def test_results_are_made_as_the_matrix_lies(text: str, threads: int) -> None:
     extents = TURNED_RESULTS[text]
     assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
     assert_means_it(text, extents, machine, 4)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", JOINED_ROWS)
+def test_short_rows_are_put_next_to_each_other(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = JOINED_ROWS[text]
+    assert {"in0_joined", "out_joined"} <= moved_names(planned(text, extents, machine).program)
+    assert_means_it(text, extents, machine, 7)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

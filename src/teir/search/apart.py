@@ -3,6 +3,8 @@
     narrow batch    out[m, n, f] = sum of A[f, m, k] * B[f, k, n], f a few:
                     T[f, m, n] = product for every f;  out = T
     turned result   out[x, y] = sum of A[k, y, x] * v[k]:  T[y, x] = sum along x;  out = T
+    joined rows     out[x, n, y] = sum of A[x, k, y] * B[k, n], y a few:
+                    A'[k, x, y] = A;  T[n, x, y] = product with rows of x and y;  out = T
     turned factor   out[x] = sum of A[x, y, k] * B[k, y]:  B'[y, k] = B;  long sums
                     out[x, y, z] = A[z, y] * b[x]:  A'[y, z] = A;  long rows
 
@@ -29,12 +31,14 @@ _MOST_TILE = 4096
 """Products of one lane up to which lanes hold small matrices, which stay in the first cache."""
 _PACKED = 2
 """Elements packed for wide lanes, by results, from which moving those instead pays."""
-_FILLED, _FILLED_ADJACENT = 0.75, 0.5
-"""Shares of the lanes up to which it pays anyway; where nothing has to be packed for them."""
+_FILLED, _FILLED_LONG = 0.5, 0.75
+"""Shares of the lanes up to which it pays anyway; and where operands of long sums are packed."""
 _FEWEST_ELEMENTS = 2
 """Elements of a matrix by results from which moving those costs little beside reading it."""
 _FEW_COLUMNS = 8
 """Columns that do not pay for packing a matrix."""
+_FEW_VECTORS = 2
+"""Vectors of lanes along the smaller operand that do not pay for reading the larger one across."""
 _LONG_SUM = 16
 """Products of a result that pay for moving it where its rows would be parts of lines."""
 _FEWEST_MET = 8
@@ -57,13 +61,15 @@ def narrow_batch(emission: Emission, step: LaneStep, machine: Machine) -> InPart
     return in_parts(whole, whole.axes, moved)
 
 
-def is_few_or_short(shape: ProductShape) -> bool:
-    """True where `turned_result` may have something: few columns, or rows of parts of lines."""
+def may_be_turned(shape: ProductShape, machine: Machine) -> bool:
+    """True where `turned_result` may have something: few rows or columns, or short rows."""
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
     row_bytes = 1 if shape.m is None else shape.m.extent * shape.out.data_type.width
-    return shape.columns <= _FEW_COLUMNS or row_bytes < LINE_BYTES
+    is_few = shape.columns <= _FEW_COLUMNS or shape.rows <= _FEW_VECTORS * lanes
+    return is_few or row_bytes < LINE_BYTES
 
 
-def turned_result(emission: Emission, step: Step) -> InParts | None:
+def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts | None:
     """The step with its result as the larger operand lies; None where lanes are well there, or
     what is to be moved is not small."""
     out = step.output
@@ -73,29 +79,67 @@ def turned_result(emission: Emission, step: Step) -> InParts | None:
     if not _starts_where_it_moves(step):
         return None
     nearest = _nearest(free, out)
-    matrix = max(
-        (one for one in step.inputs if nearest.stride(one.name)),
-        key=lambda one: extent_of(_axes_of(one, step)),
-    )
-    adjacent = next((axis for axis in free if _is_adjacent(axis, matrix)), None)
-    if adjacent is None or adjacent is nearest:
-        return None
-    columns = [axis for axis in free if not axis.stride(matrix.name)]
-    if not _pays(step, nearest, adjacent, extent_of(columns), matrix):
-        return None
-    rows = [axis for axis in free if axis.stride(matrix.name)]
-    order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
-    return in_parts(step, step.axes, [_moved(emission, out, "turned", order)])
+    small, large = sorted(step.inputs, key=lambda one: extent_of(_axes_of(one, step)))
+    for matrix in (large,) if nearest.stride(large.name) else (large, small):
+        if _is_across(step, nearest, matrix, machine):
+            columns = [axis for axis in free if not axis.stride(matrix.name)]
+            rows = [axis for axis in free if axis.stride(matrix.name)]
+            order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
+            return in_parts(step, step.axes, [_moved(emission, out, "turned", order)])
+    return _joined_rows(emission, step, nearest)
 
 
-def _pays(step: Step, nearest: Span, adjacent: Span, columns: int, matrix: Tensor) -> bool:
+def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> bool:
+    """True where moving the result lets lanes, or sums, run along what lies in the matrix."""
     out = step.output
-    results = extent_of(_axes_of(out, step))
-    if columns <= _FEW_COLUMNS and extent_of(_axes_of(matrix, step)) >= _FEWEST_ELEMENTS * results:
+    free = _axes_of(out, step)
+    adjacent = next((axis for axis in step.axes if _is_adjacent(axis, matrix)), None)
+    if adjacent is None or adjacent is nearest:
+        return False
+    columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
+    elements, results = extent_of(_axes_of(matrix, step)), extent_of(free)
+    if not adjacent.stride(out.name):
+        rows = [axis for axis in free if axis.stride(matrix.name)]
+        is_turned = outermost_first(rows, matrix) != outermost_first(rows, out)
+        return is_turned and columns <= _FEW_COLUMNS and elements >= _LONG_SUM * results
+    if not nearest.stride(matrix.name):
+        lanes = machine.lanes(out.data_type.accumulator.width)
+        return columns <= _FEW_VECTORS * lanes and elements >= _FEWEST_ELEMENTS * results
+    if columns <= _FEW_COLUMNS and elements >= _FEWEST_ELEMENTS * results:
         return True
     is_short = nearest.extent * out.data_type.width < LINE_BYTES
     is_longer = adjacent.extent > nearest.extent
     return is_short and is_longer and extent_of(step.reductions) >= _LONG_SUM
+
+
+def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | None:
+    """The step with short rows next to each other, in the operand that has them and the result."""
+    out = step.output
+    first, second = step.inputs
+    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
+        return None
+    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
+    free = _axes_of(out, step)
+    along = outermost_first([axis for axis in free if axis.stride(rows.name)], out)
+    columns = [axis for axis in free if not axis.stride(rows.name)]
+    if len(along) < 2 or any(axis.stride(other.name) for axis in along):
+        return None
+    # Rows that follow each other in the result are packed as one without this.
+    if along[-2].stride(out.name) == nearest.extent * nearest.stride(out.name):
+        return None
+    is_short = nearest.extent * out.data_type.width < LINE_BYTES
+    is_met = extent_of(columns) >= _FEWEST_MET and extent_of(step.reductions) >= _LONG_SUM
+    if not is_short or not is_met:
+        return None
+    sums = outermost_first(step.reductions, other)
+    return in_parts(
+        step,
+        step.axes,
+        [
+            _moved(emission, rows, "joined", (*sums, *along)),
+            _moved(emission, out, "joined", (*outermost_first(columns, out), *along)),
+        ],
+    )
 
 
 def turned_factor(emission: Emission, step: Step) -> InParts | None:
@@ -157,7 +201,8 @@ def _is_narrow(step: LaneStep, machine: Machine) -> bool:
         return True
     lanes = machine.lanes(step.step.output.data_type.accumulator.width)
     vectors = -(-step.lanes.extent // lanes)
-    return step.lanes.extent <= (_FILLED if packed else _FILLED_ADJACENT) * vectors * lanes
+    has_more = packed and extent_of(step.k) >= _LONG_SUM
+    return step.lanes.extent <= (_FILLED_LONG if has_more else _FILLED) * vectors * lanes
 
 
 def _starts_where_it_moves(step: Step) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
-from teir.search.apart import is_few_or_short, narrow_batch, turned_factor, turned_result
+from teir.search.apart import may_be_turned, narrow_batch, turned_factor, turned_result
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Packing, Sharing
@@ -21,9 +21,9 @@ from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, is_few_dots
-from teir.search.in_parts import EmitStep, emit_in_parts
+from teir.search.in_parts import InParts, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
-from teir.search.lanes import emit_lanes, lane_step_of
+from teir.search.lanes import LaneStep, emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
@@ -43,23 +43,40 @@ Choose = Callable[[ProductShape, Machine], Choice]
 
 
 def emit_step(
-    emission: Emission, step: Step, machine: Machine, choose: Choose = default_choice
+    emission: Emission,
+    step: Step,
+    machine: Machine,
+    choose: Choose = default_choice,
+    *,
+    turns: bool = True,
 ) -> Body:
     """The nodes of one step. Strides must not be negative.
 
-    ``choose`` makes the decisions where the step is a matrix-like contraction.
+    ``choose`` makes the decisions where the step is a matrix-like contraction. ``turns``: its
+    result may be made in another order and moved.
     """
     step = normalise(step)
+    emit = partial(emit_step, choose=choose, turns=turns)
+    emit_turned = partial(emit_step, choose=choose, turns=False)
     axis = shared_axis(step, machine)
     if axis is not None:
-        return emit_shared_sum(emission, step, axis, machine, partial(emit_step, choose=choose))
+        return emit_shared_sum(emission, step, axis, machine, emit)
     if not _has_rows_and_columns(step):
-        body = _emit_without_matrix(emission, step, machine, partial(emit_step, choose=choose))
+        factor = turned_factor(emission, step)
+        if factor is not None:
+            return emit_in_parts(emission, factor, machine, emit)
+        body = _emit_without_matrix(emission, step, machine)
         if body is not None:
             return body
+        lanes = lane_step_of(step)
+        result = _result_apart(emission, step, lanes, machine) if turns else None
+        if result is not None:
+            return emit_in_parts(emission, result, machine, emit_turned)
+        if lanes is not None:
+            return emit_lanes(emission, lanes, machine)
     wide = widened(emission, step, machine)
     if wide is not None:
-        return emit_in_parts(emission, wide, machine, partial(emit_step, choose=choose))
+        return emit_in_parts(emission, wide, machine, emit)
     shape = product_shape(step)
     assert shape is not None
     if shape.c and is_small_batch(shape):
@@ -80,9 +97,10 @@ def emit_step(
             lambda inner: _emit_packed_tile(emission, inner, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
-    result = turned_result(emission, step) if is_few_or_short(shape) else None
+    may_turn = turns and may_be_turned(shape, machine)
+    result = turned_result(emission, step, machine) if may_turn else None
     if result is not None:
-        return emit_in_parts(emission, result, machine, partial(emit_step, choose=choose))
+        return emit_in_parts(emission, result, machine, emit_turned)
     across = turned_product(emission, step, shape, machine)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
@@ -116,14 +134,17 @@ def _has_rows_and_columns(step: Step) -> bool:
     return has_rows and has_columns and has_sum
 
 
-def _emit_without_matrix(
-    emission: Emission, step: Step, machine: Machine, emit: EmitStep
-) -> Body | None:
-    """The nodes of a step that is no sum of products, or one of single rows or columns or with
-    lanes along a batch axis; None for all others."""
-    factor = turned_factor(emission, step)
-    if factor is not None:
-        return emit_in_parts(emission, factor, machine, emit)
+def _result_apart(
+    emission: Emission, step: Step, lanes: LaneStep | None, machine: Machine
+) -> InParts | None:
+    """The step with its result in another order first; None where that gains nothing."""
+    batch = None if lanes is None else narrow_batch(emission, lanes, machine)
+    return batch or turned_result(emission, step, machine)
+
+
+def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Body | None:
+    """The nodes of a step that is no sum of products, or one of single rows or columns; None for
+    all others."""
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)
@@ -137,18 +158,7 @@ def _emit_without_matrix(
         if step.reductions:
             return emit_sum(emission, step, machine)
         return emit_copy(emission, step, machine)
-    if not step.reductions:
-        return emit_product(emission, step, machine)
-    result = turned_result(emission, step)
-    if result is not None:
-        return emit_in_parts(emission, result, machine, emit)
-    lanes = lane_step_of(step)
-    if lanes is None:
-        return None
-    apart = narrow_batch(emission, lanes, machine)
-    if apart is not None:
-        return emit_in_parts(emission, apart, machine, emit)
-    return emit_lanes(emission, lanes, machine)
+    return None if step.reductions else emit_product(emission, step, machine)
 
 
 def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body:
