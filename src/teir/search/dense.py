@@ -12,7 +12,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
-from teir.search.apart import may_be_turned, narrow_batch, turned_factor, turned_result
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Packing, Sharing
@@ -25,6 +24,7 @@ from teir.search.in_parts import InParts, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import LaneStep, emit_lanes, lane_step_of
 from teir.search.machine import Machine
+from teir.search.narrow_batches import narrow_batch
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -35,7 +35,9 @@ from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
+from teir.search.turned_factors import turned_factor
 from teir.search.turned_products import emit_turned_copy, turned_product
+from teir.search.turned_results import may_be_turned, turned_result, turned_runs
 from teir.search.widened import widened
 
 Choose = Callable[[ProductShape, Machine], Choice]
@@ -65,6 +67,9 @@ def emit_step(
         factor = turned_factor(emission, step)
         if factor is not None:
             return emit_in_parts(emission, factor, machine, emit)
+        runs = turned_runs(emission, step) if turns else None
+        if runs is not None:
+            return emit_in_parts(emission, runs, machine, emit_turned)
         body = _emit_without_matrix(emission, step, machine)
         if body is not None:
             return body

@@ -15,6 +15,7 @@ from teir.ir.nodes import Tensor
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
+from teir.search.shape import outermost_first
 from teir.search.step import Span, Step, normalise
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
@@ -90,6 +91,46 @@ def dense(axes: Sequence[Span], width: int) -> dict[int, int]:
         strides[id(axis)] = width
         width *= axis.extent
     return strides
+
+
+def moved_to(emission: Emission, tensor: Tensor, how: str, order: Sequence[Span]) -> Moved:
+    """The tensor in scratch, dense, its axes in this order, the outermost first."""
+    scratch = Tensor(name=emission.name(f"{tensor.name}_{how}"), data_type=tensor.data_type)
+    return Moved(tensor, scratch, dense(order, tensor.data_type.width))
+
+
+def starts_where_it_moves(step: Step) -> bool:
+    """True where every offset belongs to a walk on its tensor, which a copy keeps."""
+    return all(axis.strides.get(name) for axis in step.axes for name in axis.offsets)
+
+
+def run_bytes(adjacent: Span, axes: Sequence[Span], tensor: Tensor) -> int:
+    """Bytes of a tensor that are next to each other along its adjacent axis and some of these."""
+    run = adjacent.extent * tensor.data_type.width
+    for axis in reversed(outermost_first(axes, tensor)):
+        if axis.stride(tensor.name) == run:
+            run *= axis.extent
+    return run
+
+
+def axes_of(tensor: Tensor, step: Step) -> list[Span]:
+    """The axes that move a tensor."""
+    return [axis for axis in step.axes if axis.strides.get(tensor.name)]
+
+
+def names_of(step: Step) -> list[str]:
+    """Of the inputs, then of the output."""
+    return [tensor.name for tensor in (*step.inputs, step.output)]
+
+
+def nearest_of(axes: Sequence[Span], out: Tensor) -> Span:
+    """The axis that results lie next to each other along."""
+    return min(axes, key=lambda axis: (axis.stride(out.name), -axis.extent))
+
+
+def is_adjacent(axis: Span, tensor: Tensor) -> bool:
+    """True for the axis along which elements lie next to each other."""
+    return axis.stride(tensor.name) == tensor.data_type.width
 
 
 def _between(axes: Sequence[Span], one: Moved) -> tuple[Span, ...]:

@@ -30,14 +30,14 @@ TURNED_RESULTS = {
     "cabe,de->abdc": {"a": 2, "b": 11, "c": 3, "d": 2, "e": 56},
 }
 JOINED_ROWS = {
-    "afbg,fgdec->cebda": {"a": 3, "b": 8, "c": 11, "d": 2, "e": 4, "f": 7, "g": 3},
-    "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 45},
+    "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
+    "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 50},
 }
 TURNED_FACTORS = {
     "acb,bc->a": {"a": 21, "b": 31, "c": 17},
     "bac,ca->b": {"a": 20, "b": 15, "c": 8},
     "cab,d->dabc": {"a": 6, "b": 7, "c": 3, "d": 13},
-    "ba,cd->dabc": {"a": 7, "b": 16, "c": 5, "d": 9},
+    "ba,cd->dabc": {"a": 7, "b": 16, "c": 17, "d": 9},
     "bi,bj->ijb": {"b": 20, "i": 9, "j": 8},
 }
 IN_PLACE = {

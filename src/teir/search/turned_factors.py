@@ -1,0 +1,62 @@
+"""Small operands laid as what they meet lies, before the product.
+
+    out[x] = sum of A[x, y, k] * B[k, y]:  B'[y, k] = B;  long sums
+    out[x, y, z] = A[z, y] * b[x]:  A'[y, z] = A;  long rows
+
+Measured on Zen 4: `acb,bc->a` took 0.04 of the time, outer products like `cab,d->dabc` 0.04 to 0.6.
+"""
+
+from __future__ import annotations
+
+from teir.search.emission import Emission
+from teir.search.in_parts import (
+    InParts,
+    axes_of,
+    in_parts,
+    is_adjacent,
+    moved_to,
+    nearest_of,
+    run_bytes,
+    starts_where_it_moves,
+)
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Step
+from teir.target import LINE_BYTES
+
+_FEWEST_READS = 4
+"""Uses of an element of an operand from which moving it costs little beside them."""
+
+
+def turned_factor(emission: Emission, step: Step) -> InParts | None:
+    """The step with a small operand as what it meets lies, along which lanes run; else None."""
+    if len(step.inputs) != 2 or not step.axes or not starts_where_it_moves(step):
+        return None
+    if not step.reductions:
+        return _turned_factors(emission, step)
+    small, large = sorted(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    elements, reads = extent_of(axes_of(small, step)), extent_of(axes_of(large, step))
+    has_all = all(axis.stride(large.name) for axis in axes_of(step.output, step))
+    if not has_all or reads < _FEWEST_READS * elements:
+        return None
+    adjacent = next((axis for axis in step.reductions if is_adjacent(axis, large)), None)
+    if adjacent is None or adjacent.stride(small.name) <= small.data_type.width:
+        return None
+    if run_bytes(adjacent, step.reductions, large) < LINE_BYTES:
+        return None
+    order = outermost_first(axes_of(small, step), large)
+    return in_parts(step, step.axes, [moved_to(emission, small, "turned", order)])
+
+
+def _turned_factors(emission: Emission, step: Step) -> InParts | None:
+    """The factors of an outer product that carry its lanes as the output lies."""
+    out = step.output
+    nearest, results = nearest_of(step.axes, out), extent_of(step.axes)
+    moved = []
+    for tensor in step.inputs:
+        axes = axes_of(tensor, step)
+        if nearest.stride(tensor.name) <= tensor.data_type.width:
+            continue
+        is_long = run_bytes(nearest, axes, out) >= LINE_BYTES
+        if is_long and _FEWEST_READS * extent_of(axes) <= results:
+            moved.append(moved_to(emission, tensor, "turned", outermost_first(axes, out)))
+    return in_parts(step, step.axes, moved) if moved else None

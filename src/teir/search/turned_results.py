@@ -1,0 +1,163 @@
+"""Products whose result lies across what it is made of: made in another order, then moved.
+
+    few columns    out[x, y] = sum of A[k, y, x] * v[k]:  T[y, x] = sum along x;  out = T
+    long runs      out[x, y] = sum of A[y, x, k] * v[k]:  T[y, x] = sums row by row;  out = T
+    joined rows    out[x, n, y] = sum of A[x, k, y] * B[k, n], y a few:
+                   A'[k, x, y] = A;  T[n, x, y] = product with rows of x and y;  out = T
+
+Lanes along another axis of a matrix than it is adjacent on mean packing all of it, where the result
+is a fraction of it. Measured on Zen 4: matrix-vector products took 0.02 to 0.9 of the time.
+"""
+
+from __future__ import annotations
+
+from teir.ir.nodes import Tensor
+from teir.search.emission import Emission
+from teir.search.in_parts import (
+    InParts,
+    axes_of,
+    in_parts,
+    is_adjacent,
+    moved_to,
+    names_of,
+    nearest_of,
+    run_bytes,
+    starts_where_it_moves,
+)
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of, outermost_first
+from teir.search.step import Span, Step
+from teir.target import LINE_BYTES
+
+_FEWEST_ELEMENTS = 2
+"""Elements of a matrix by results from which moving those costs little beside reading it."""
+_FEW_COLUMNS = 8
+"""Columns that do not pay for packing a matrix."""
+_FEW_VECTORS = 2
+"""Vectors of lanes along the smaller operand that do not pay for reading the larger one across."""
+_FEW_DOTS = 4
+"""Columns of dots up to which a matrix is read as fast however often."""
+_LONG_SUM, _LONGER_SUM = 16, 48
+"""Products of a result that pay for moving it where sums are adjacent; and where short rows are
+joined, or made in another order."""
+_LONG_RUN_BYTES = 4096
+"""Rows of a matrix that take more are read as fast from run to run."""
+_FEWEST_MET = 24
+"""Columns that rows meet from which joining them pays."""
+
+
+def may_be_turned(shape: ProductShape, machine: Machine) -> bool:
+    """True where `turned_result` may have something: few rows or columns, or short rows."""
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    row_bytes = 1 if shape.m is None else shape.m.extent * shape.out.data_type.width
+    is_few = shape.columns <= _FEW_COLUMNS or shape.rows <= _FEW_VECTORS * lanes
+    return is_few or row_bytes < LINE_BYTES
+
+
+def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts | None:
+    """The step with its result as the larger operand lies; None where lanes are well there, or
+    what is to be moved is not small."""
+    out = step.output
+    free = axes_of(out, step)
+    if len(step.inputs) != 2 or len(free) < 2 or len(free) == len(step.axes):
+        return None
+    if not starts_where_it_moves(step):
+        return None
+    nearest = nearest_of(free, out)
+    small, large = sorted(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    for matrix in (large,) if nearest.stride(large.name) else (large, small):
+        if _is_across(step, nearest, matrix, machine):
+            columns = [axis for axis in free if not axis.stride(matrix.name)]
+            rows = [axis for axis in free if axis.stride(matrix.name)]
+            order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
+            return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
+    return _joined_rows(emission, step, nearest)
+
+
+def turned_runs(emission: Emission, step: Step) -> InParts | None:
+    """A matrix times a vector with its result as the rows of the matrix follow each other; None
+    where those that do in the result as well are many."""
+    out = step.output
+    if len(step.inputs) != 2 or not step.reductions or not starts_where_it_moves(step):
+        return None
+    free = axes_of(out, step)
+    matrix = max(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    along = outermost_first(free, matrix)
+    if len(free) < 2 or not all(axis.stride(matrix.name) for axis in free):
+        return None
+    if along == outermost_first(free, out) or extent_of(step.reductions) < _LONG_SUM:
+        return None
+    adjacent = next((axis for axis in step.reductions if is_adjacent(axis, matrix)), None)
+    run_bytes = along[-1].extent * along[-1].stride(matrix.name)
+    if adjacent is None or run_bytes > _LONG_RUN_BYTES:
+        return None
+    return in_parts(step, step.axes, [moved_to(emission, out, "turned", along)])
+
+
+def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> bool:
+    """True where moving the result lets lanes, or sums, run along what lies in the matrix."""
+    out = step.output
+    free = axes_of(out, step)
+    adjacent = next((axis for axis in step.axes if is_adjacent(axis, matrix)), None)
+    if adjacent is None or adjacent is nearest:
+        return False
+    columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
+    elements, results = extent_of(axes_of(matrix, step)), extent_of(free)
+    is_cheap = elements >= _FEWEST_ELEMENTS * results
+    if columns == 1:
+        return is_cheap and adjacent.stride(out.name) > 0
+    if not adjacent.stride(out.name):
+        return _has_turned_rows(step, nearest, matrix) and elements >= _LONG_SUM * results
+    if all(map(adjacent.stride, names_of(step))):
+        return False
+    if run_bytes(adjacent, [a for a in free if a.stride(matrix.name)], matrix) < LINE_BYTES:
+        return False
+    if not nearest.stride(matrix.name):
+        lanes = machine.lanes(out.data_type.accumulator.width)
+        return is_cheap and columns <= _FEW_VECTORS * lanes
+    if is_cheap and columns <= _FEW_COLUMNS:
+        return True
+    is_short = nearest.extent * out.data_type.width < LINE_BYTES
+    return is_short and extent_of(step.reductions) >= _LONGER_SUM
+
+
+def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
+    """True for a few columns of dots whose rows the result holds in another order, no batches."""
+    free = axes_of(step.output, step)
+    rows = [axis for axis in free if axis.stride(matrix.name)]
+    columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
+    if columns > _FEW_DOTS or not nearest.stride(matrix.name):
+        return False
+    if any(all(map(axis.stride, names_of(step))) for axis in rows):
+        return False
+    return outermost_first(rows, matrix) != outermost_first(rows, step.output)
+
+
+def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | None:
+    """The step with short rows next to each other, in the operand that has them and the result."""
+    out = step.output
+    first, second = step.inputs
+    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
+        return None
+    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
+    free = axes_of(out, step)
+    along = outermost_first([axis for axis in free if axis.stride(rows.name)], out)
+    columns = [axis for axis in free if not axis.stride(rows.name)]
+    if len(along) < 2 or any(axis.stride(other.name) for axis in along):
+        return None
+    # Rows that follow each other in the result are packed as one without this.
+    if along[-2].stride(out.name) == nearest.extent * nearest.stride(out.name):
+        return None
+    is_short = nearest.extent * out.data_type.width < LINE_BYTES
+    is_met = extent_of(columns) >= _FEWEST_MET and extent_of(step.reductions) >= _LONGER_SUM
+    if not is_short or not is_met:
+        return None
+    sums = outermost_first(step.reductions, other)
+    return in_parts(
+        step,
+        step.axes,
+        [
+            moved_to(emission, rows, "joined", (*sums, *along)),
+            moved_to(emission, out, "joined", (*outermost_first(columns, out), *along)),
+        ],
+    )
