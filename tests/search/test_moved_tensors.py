@@ -38,7 +38,7 @@ TURNED_FACTORS = {
     "bac,ca->b": {"a": 20, "b": 15, "c": 8},
     "cab,d->dabc": {"a": 6, "b": 7, "c": 3, "d": 13},
     "ba,cd->dabc": {"a": 7, "b": 16, "c": 17, "d": 9},
-    "bi,bj->ijb": {"b": 20, "i": 9, "j": 8},
+    "bi,bj->ijb": {"b": 20, "i": 13, "j": 14},
 }
 IN_PLACE = {
     "mkf,kf->mf": {"f": 3, "m": 60, "k": 50},

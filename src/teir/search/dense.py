@@ -64,7 +64,7 @@ def emit_step(
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)
     if not _has_rows_and_columns(step):
-        factor = turned_factor(emission, step)
+        factor = turned_factor(emission, step, machine)
         if factor is not None:
             return emit_in_parts(emission, factor, machine, emit)
         runs = turned_runs(emission, step) if turns else None

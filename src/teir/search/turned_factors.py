@@ -19,20 +19,22 @@ from teir.search.in_parts import (
     run_bytes,
     starts_where_it_moves,
 )
+from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Step
 from teir.target import LINE_BYTES
 
 _FEWEST_READS = 4
-"""Uses of an element of an operand from which moving it costs little beside them."""
+"""Uses of an element of an operand from which moving it costs little beside them; for every thread
+where nothing is summed: the others read what one of them has moved."""
 
 
-def turned_factor(emission: Emission, step: Step) -> InParts | None:
+def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts | None:
     """The step with a small operand as what it meets lies, along which lanes run; else None."""
     if len(step.inputs) != 2 or not step.axes or not starts_where_it_moves(step):
         return None
     if not step.reductions:
-        return _turned_factors(emission, step)
+        return _turned_factors(emission, step, machine)
     small, large = sorted(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
     elements, reads = extent_of(axes_of(small, step)), extent_of(axes_of(large, step))
     has_all = all(axis.stride(large.name) for axis in axes_of(step.output, step))
@@ -47,7 +49,7 @@ def turned_factor(emission: Emission, step: Step) -> InParts | None:
     return in_parts(step, step.axes, [moved_to(emission, small, "turned", order)])
 
 
-def _turned_factors(emission: Emission, step: Step) -> InParts | None:
+def _turned_factors(emission: Emission, step: Step, machine: Machine) -> InParts | None:
     """The factors of an outer product that carry its lanes as the output lies."""
     out = step.output
     nearest, results = nearest_of(step.axes, out), extent_of(step.axes)
@@ -57,6 +59,6 @@ def _turned_factors(emission: Emission, step: Step) -> InParts | None:
         if nearest.stride(tensor.name) <= tensor.data_type.width:
             continue
         is_long = run_bytes(nearest, axes, out) >= LINE_BYTES
-        if is_long and _FEWEST_READS * extent_of(axes) <= results:
+        if is_long and _FEWEST_READS * machine.threads * extent_of(axes) <= results:
             moved.append(moved_to(emission, tensor, "turned", outermost_first(axes, out)))
     return in_parts(step, step.axes, moved) if moved else None

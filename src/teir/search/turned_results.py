@@ -42,7 +42,7 @@ _LONG_SUM, _LONGER_SUM = 16, 48
 joined, or made in another order."""
 _LONG_RUN_BYTES = 4096
 """Rows of a matrix that take more are read as fast from run to run."""
-_FEWEST_MET = 24
+_FEWEST_MET = 64
 """Columns that rows meet from which joining them pays."""
 
 
