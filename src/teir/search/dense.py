@@ -20,9 +20,9 @@ from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, is_few_dots
-from teir.search.in_parts import InParts, emit_in_parts
+from teir.search.in_parts import EmitStep, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
-from teir.search.lanes import LaneStep, emit_lanes, lane_step_of
+from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.narrow_batches import narrow_batch
 from teir.search.reductions import reductions_of
@@ -67,18 +67,9 @@ def emit_step(
         factor = turned_factor(emission, step, machine)
         if factor is not None:
             return emit_in_parts(emission, factor, machine, emit)
-        runs = turned_runs(emission, step) if turns else None
-        if runs is not None:
-            return emit_in_parts(emission, runs, machine, emit_turned)
-        body = _emit_without_matrix(emission, step, machine)
+        body = _emit_without_matrix(emission, step, machine, emit_turned if turns else None)
         if body is not None:
             return body
-        lanes = lane_step_of(step)
-        result = _result_apart(emission, step, lanes, machine) if turns else None
-        if result is not None:
-            return emit_in_parts(emission, result, machine, emit_turned)
-        if lanes is not None:
-            return emit_lanes(emission, lanes, machine)
     wide = widened(emission, step, machine)
     if wide is not None:
         return emit_in_parts(emission, wide, machine, emit)
@@ -139,17 +130,31 @@ def _has_rows_and_columns(step: Step) -> bool:
     return has_rows and has_columns and has_sum
 
 
-def _result_apart(
-    emission: Emission, step: Step, lanes: LaneStep | None, machine: Machine
-) -> InParts | None:
-    """The step with its result in another order first; None where that gains nothing."""
-    batch = None if lanes is None else narrow_batch(emission, lanes, machine)
-    return batch or turned_result(emission, step, machine)
+def _emit_without_matrix(
+    emission: Emission, step: Step, machine: Machine, emit_turned: EmitStep | None
+) -> Body | None:
+    """The nodes of a step that is no sum of products, or one of single rows or columns or with
+    lanes along a batch axis; None for all others.
+
+    ``emit_turned`` makes a step whose result is moved; None where it must not be.
+    """
+    runs = None if emit_turned is None else turned_runs(emission, step)
+    if emit_turned is not None and runs is not None:
+        return emit_in_parts(emission, runs, machine, emit_turned)
+    body = _emit_plain(emission, step, machine)
+    if body is not None:
+        return body
+    lanes = lane_step_of(step)
+    if emit_turned is not None:
+        batch = None if lanes is None else narrow_batch(emission, lanes, machine)
+        moved = batch or turned_result(emission, step, machine)
+        if moved is not None:
+            return emit_in_parts(emission, moved, machine, emit_turned)
+    return None if lanes is None else emit_lanes(emission, lanes, machine)
 
 
-def _emit_without_matrix(emission: Emission, step: Step, machine: Machine) -> Body | None:
-    """The nodes of a step that is no sum of products, or one of single rows or columns; None for
-    all others."""
+def _emit_plain(emission: Emission, step: Step, machine: Machine) -> Body | None:
+    """The nodes of a step that is no sum of products, or one of dots; None for all others."""
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
         return emit_dots(emission, dots, machine)

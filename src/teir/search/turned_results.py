@@ -88,8 +88,8 @@ def turned_runs(emission: Emission, step: Step) -> InParts | None:
     if along == outermost_first(free, out) or extent_of(step.reductions) < _LONG_SUM:
         return None
     adjacent = next((axis for axis in step.reductions if is_adjacent(axis, matrix)), None)
-    run_bytes = along[-1].extent * along[-1].stride(matrix.name)
-    if adjacent is None or run_bytes > _LONG_RUN_BYTES:
+    block_bytes = along[-1].extent * along[-1].stride(matrix.name)
+    if adjacent is None or block_bytes > _LONG_RUN_BYTES:
         return None
     return in_parts(step, step.axes, [moved_to(emission, out, "turned", along)])
 
