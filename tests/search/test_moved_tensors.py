@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, planned
+from search.planned import USUAL, assert_exact, planned, stated
 from teir.dtypes import DataType
+from teir.ir.check import check
 from teir.ir.nodes import Program
+from teir.pipeline.operand_types import contiguous
 from teir.search.machine import Machine
+from teir.search.tree import contraction_program
 
 NARROW_BATCHES = {
     "aefg,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
@@ -108,3 +111,16 @@ def test_other_products_stay_in_place(text: str) -> None:
     program = planned(text, IN_PLACE[text], USUAL).program
     assert not moved_names(program)
     assert_exact(program, text, IN_PLACE[text], DataType.FP32, 6)
+
+
+def test_operands_that_repeat_are_laid_once() -> None:
+    """The matrix stands still along c, and along e it is adjacent."""
+    text, width = "ce,bedc->b", DataType.FP32.width
+    vector = contiguous(DataType.FP32, (2, 25))
+    turned = replace(vector, strides_bytes=(width, 2 * width))
+    matrix = contiguous(DataType.FP32, (7, 25, 5, 2))
+    repeated = replace(matrix, strides_bytes=(125 * width, width, 25 * width, 0))
+    contraction = stated(text, (turned, repeated))
+    program = contraction_program(contraction, ((0, 1),), USUAL).program
+    assert check(program).ok
+    assert moved_names(program) == {"in0_turned"}

@@ -50,23 +50,25 @@ def emit_step(
     machine: Machine,
     choose: Choose = default_choice,
     *,
+    lays: bool = True,
     turns: bool = True,
 ) -> Body:
     """The nodes of one step. Strides must not be negative.
 
-    ``choose`` makes the decisions where the step is a matrix-like contraction. ``turns``: its
-    result may be made in another order and moved.
+    ``choose`` makes the decisions where the step is a matrix-like contraction. ``lays``: an
+    operand may be laid otherwise first; ``turns``: its result may be made in another order and
+    moved. Either is done once.
     """
     step = normalise(step)
-    emit = partial(emit_step, choose=choose, turns=turns)
-    emit_turned = partial(emit_step, choose=choose, turns=False)
+    emit = partial(emit_step, choose=choose, lays=lays, turns=turns)
+    emit_turned = partial(emit, turns=False)
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)
     if not _has_rows_and_columns(step):
-        factor = turned_factor(emission, step, machine)
+        factor = turned_factor(emission, step, machine) if lays else None
         if factor is not None:
-            return emit_in_parts(emission, factor, machine, emit)
+            return emit_in_parts(emission, factor, machine, partial(emit, lays=False))
         body = _emit_without_matrix(emission, step, machine, emit_turned if turns else None)
         if body is not None:
             return body

@@ -45,7 +45,11 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
         return None
     if run_bytes(adjacent, step.reductions, large) < LINE_BYTES:
         return None
-    order = outermost_first(axes_of(small, step), large)
+    axes = axes_of(small, step)
+    shared = [axis for axis in axes if axis.stride(large.name)]
+    # What the large operand repeats on stays out of its runs.
+    others = [axis for axis in axes if not axis.stride(large.name)]
+    order = (*outermost_first(others, small), *outermost_first(shared, large))
     return in_parts(step, step.axes, [moved_to(emission, small, "turned", order)])
 
 
