@@ -22,7 +22,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
 from teir.search.shape import extent_of, some
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, is_adjacent
 
 LONG_LANES_BYTES = 256
 """Accumulators of one sum that stands alone: four of the widest vectors."""
@@ -56,7 +56,7 @@ def dots_of(step: Step) -> Dots | None:
         return None
     output = step.output.name
     free = [axis for axis in step.axes if axis.stride(output)]
-    if any(_is_unit(axis, tensor) for axis in free for tensor in step.inputs):
+    if any(is_adjacent(axis, tensor) for axis in free for tensor in step.inputs):
         return None
     if not any(all(axis.stride(tensor.name) for axis in free) for tensor in step.inputs):
         return None
@@ -171,12 +171,12 @@ def _along(step: Step) -> Span | None:
     """The summed axis for the lanes: adjacent on as many inputs as can be, then the longest."""
 
     def adjacent(axis: Span) -> int:
-        return sum(_is_unit(axis, tensor) for tensor in step.inputs)
+        return sum(is_adjacent(axis, tensor) for tensor in step.inputs)
 
     fitting = [
         axis
         for axis in step.reductions
-        if all(_is_unit(axis, tensor) or not axis.stride(tensor.name) for tensor in step.inputs)
+        if all(is_adjacent(axis, tensor) or not axis.stride(tensor.name) for tensor in step.inputs)
     ]
     return max(fitting, key=lambda axis: (adjacent(axis), axis.extent), default=None)
 
@@ -189,10 +189,6 @@ def _rows(dots: Dots) -> Span | None:
         return any(not axis.stride(name) for name in names), axis.extent
 
     return max(dots.free, key=worth, default=None)
-
-
-def _is_unit(axis: Span, tensor: Tensor) -> bool:
-    return axis.stride(tensor.name) == tensor.data_type.width
 
 
 def _outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:

@@ -128,11 +128,6 @@ def nearest_of(axes: Sequence[Span], out: Tensor) -> Span:
     return min(axes, key=lambda axis: (axis.stride(out.name), -axis.extent))
 
 
-def is_adjacent(axis: Span, tensor: Tensor) -> bool:
-    """True for the axis along which elements lie next to each other."""
-    return axis.stride(tensor.name) == tensor.data_type.width
-
-
 def _between(axes: Sequence[Span], one: Moved) -> tuple[Span, ...]:
     """The axes of a copy between a tensor and its scratch."""
     name = one.tensor.name

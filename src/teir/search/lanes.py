@@ -25,7 +25,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, is_adjacent
 from teir.target import LINE_BYTES
 
 _PACKED_RUN_BYTES = 512
@@ -74,7 +74,7 @@ def lane_step_of(step: Step) -> LaneStep | None:
         return _lane_step(step, nearest)
     rest = extent_of([axis for axis in step.axes if axis not in batch])
     for axis in batch:
-        if _is_unit(axis, first) and _is_unit(axis, second):
+        if is_adjacent(axis, first) and is_adjacent(axis, second):
             return _lane_step(step, axis) if axis.extent >= _FEWEST and rest <= _MOST_TILE else None
     return None
 
@@ -142,7 +142,7 @@ def _streamed(step: LaneStep) -> LaneStep:
 
 def _side(tensor: Tensor, axes: tuple[Span, ...], step: LaneStep) -> _Side:
     is_reused = bool(step.m or step.n)
-    is_packed = (is_reused and _collide(tensor, axes)) or not _is_unit(step.lanes, tensor)
+    is_packed = (is_reused and _collide(tensor, axes)) or not is_adjacent(step.lanes, tensor)
     return _Side(tensor, axes, is_packed)
 
 
@@ -276,10 +276,6 @@ def _copied(
     prefetched = far & {source}
     hints = MemoryHints(streams=False, prefetched=prefetched) if prefetched else NO_HINTS
     return emission.leaf(Operation.COPY, (source,), target, Roles(m=walk), hints=hints)
-
-
-def _is_unit(axis: Span, tensor: Tensor) -> bool:
-    return axis.stride(tensor.name) == tensor.data_type.width
 
 
 def _outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:

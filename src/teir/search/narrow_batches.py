@@ -14,13 +14,13 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
-    is_adjacent,
     moved_to,
     starts_where_it_moves,
 )
 from teir.search.lanes import LaneStep
 from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
+from teir.search.step import is_adjacent
 from teir.target import LINE_BYTES
 
 _MOST_TILE = 4096

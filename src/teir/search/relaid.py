@@ -13,9 +13,10 @@ import msgspec
 from teir.ir.nodes import Tensor
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
+from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
-from teir.search.step import Span, Step, normalise
+from teir.search.step import Step, normalise
 from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 2048
@@ -56,11 +57,9 @@ def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None
     for axis in reversed(free):
         strides[id(axis)] = stride
         stride *= axis.extent
-    moved = [axis for axis in step.axes if axis.stride(b.name)]
-    copy = Step((b,), target, tuple(_only(axis, b, target, strides[id(axis)]) for axis in moved))
-    axes = tuple(_instead(axis, b, target, strides.get(id(axis))) for axis in step.axes)
-    inputs = tuple(target if tensor is b else tensor for tensor in step.inputs)
-    return Relaid(normalise(copy), target, normalise(Step(inputs, step.output, axes, step.is_kept)))
+    parts = in_parts(step, step.axes, [Moved(b, target, strides)])
+    (copy,) = parts.before
+    return Relaid(normalise(copy), target, normalise(parts.product))
 
 
 def emit_relaid_copy(emission: Emission, one: Relaid, machine: Machine) -> Body:
@@ -81,18 +80,3 @@ def _lie_across(shape: ProductShape) -> bool:
 
 def _elements(step: Step, tensor: Tensor) -> int:
     return extent_of([axis for axis in step.axes if axis.stride(tensor.name)])
-
-
-def _only(axis: Span, source: Tensor, target: Tensor, stride: int) -> Span:
-    kept = {name: value for name, value in axis.offsets.items() if name == source.name}
-    strides = {source.name: axis.stride(source.name), target.name: stride}
-    return Span(axis.label, axis.extent, strides, kept)
-
-
-def _instead(axis: Span, source: Tensor, target: Tensor, stride: int | None) -> Span:
-    """The axis on the target where it was on the source."""
-    strides = {name: value for name, value in axis.strides.items() if name != source.name}
-    offsets = {name: value for name, value in axis.offsets.items() if name != source.name}
-    if stride is not None:
-        strides[target.name] = stride
-    return Span(axis.label, axis.extent, strides, offsets)

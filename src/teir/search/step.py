@@ -73,6 +73,11 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return tuple([axis for axis in self.axes if not axis.strides.get(output)])
 
 
+def is_adjacent(axis: Span, tensor: Tensor) -> bool:
+    """True for the axis along which elements lie next to each other."""
+    return axis.stride(tensor.name) == tensor.data_type.width
+
+
 def normalise(step: Step) -> Step:
     """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
     axes = [axis for axis in step.axes if axis.extent > 1]

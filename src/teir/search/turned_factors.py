@@ -13,7 +13,6 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
-    is_adjacent,
     moved_to,
     nearest_of,
     run_bytes,
@@ -21,7 +20,7 @@ from teir.search.in_parts import (
 )
 from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Step
+from teir.search.step import Step, is_adjacent
 from teir.target import LINE_BYTES
 
 _FEWEST_READS = 4

@@ -15,6 +15,7 @@ from teir.ir.nodes import Tensor
 from teir.search.default_choice import reduction_blocks
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
+from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
@@ -128,27 +129,9 @@ def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduc
     for axis in reversed(outermost_first((*shape.m_outer, *some(shape.m)), shape.a)):
         strides[id(axis)] = stride
         stride *= axis.extent
-    axes = tuple(
-        _instead(axis, out.name, scratch.name, strides.get(id(axis))) for axis in step.axes
-    )
-    product = normalise(Step(step.inputs, scratch, axes, is_kept=True))
-    moved = [axis for axis in step.axes if id(axis) in strides]
-    copied = tuple(_both(axis, out.name, scratch.name, strides[id(axis)]) for axis in moved)
+    parts = in_parts(step, step.axes, [Moved(out, scratch, strides)])
+    (copy,) = parts.after
+    product = normalise(parts.product)
     turned = product_shape(product)
     assert turned is not None
-    return TurnedProduct(product, turned, scratch, normalise(Step((scratch,), out, copied)))
-
-
-def _instead(axis: Span, out: str, scratch: str, stride: int | None) -> Span:
-    """The axis on the scratch where it was on the output."""
-    strides = {name: value for name, value in axis.strides.items() if name != out}
-    offsets = {name: value for name, value in axis.offsets.items() if name != out}
-    if stride is not None:
-        strides[scratch] = stride
-    return Span(axis.label, axis.extent, strides, offsets)
-
-
-def _both(axis: Span, out: str, scratch: str, stride: int) -> Span:
-    """The axis on the scratch and on the output alone."""
-    offsets = {name: value for name, value in axis.offsets.items() if name == out}
-    return Span(axis.label, axis.extent, {scratch: stride, out: axis.stride(out)}, offsets)
+    return TurnedProduct(product, turned, scratch, normalise(copy))

@@ -17,7 +17,6 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
-    is_adjacent,
     moved_to,
     names_of,
     nearest_of,
@@ -26,7 +25,7 @@ from teir.search.in_parts import (
 )
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, is_adjacent
 from teir.target import LINE_BYTES
 
 _FEWEST_ELEMENTS = 2
