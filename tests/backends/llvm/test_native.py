@@ -1,23 +1,38 @@
-"""Memory of runs: a first run takes what another program's first run left."""
+"""Memory of runs: what runs of other programs left, and what all programs share."""
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
+import pytest
 
 import teir
-from teir.backends.llvm.native import NativeProgram, SpareMemory, spare_memory
+from teir.backends.llvm.native import NativeProgram
+from teir.backends.llvm.run_memory import (
+    MOST_SHARED_BYTES,
+    SpareMemory,
+    entry_scratch,
+    spare_memory,
+)
+
+USED_BYTES = 1 << 20
+"""So many of the bytes shared by runs are looked at."""
 
 
-def planned(rows: int) -> tuple[teir.Plan, NativeProgram, tuple[np.ndarray, ...]]:
+LITTLE, MUCH = 200, 600
+"""Products of each sum, with which a few hundred rows have little scratch or much."""
+
+
+def planned(rows: int, depth: int) -> tuple[teir.Plan, NativeProgram, tuple[np.ndarray, ...]]:
     """A product that packs, so that it has scratch."""
     draw = np.random.default_rng(rows)
-    a, b = draw.random((rows, 200)), draw.random((150, 200))
+    a, b = draw.random((rows, depth)), draw.random((depth // 2, depth))
     plan = teir.plan("ij,kj->ik", a, b, threads=1)
     assert plan.executable is not None
     assert plan.memory_bytes > 0
-    return plan, plan.executable.native, (a, b, np.zeros((rows, 150)))
+    return plan, plan.executable.native, (a, b, np.zeros((rows, depth // 2)))
 
 
 def run(native: NativeProgram, arrays: tuple[np.ndarray, ...]) -> None:
@@ -29,31 +44,32 @@ def right(arrays: tuple[np.ndarray, ...]) -> bool:
     return bool(np.allclose(out, a @ b.T))
 
 
-def new_program(rows: int) -> tuple[NativeProgram, tuple[np.ndarray, ...]]:
+def new_program(rows: int, depth: int) -> tuple[NativeProgram, tuple[np.ndarray, ...]]:
     """One that has never run: a plan's native entry keeps memory of its own."""
-    plan, _, arrays = planned(rows)
+    plan, _, arrays = planned(rows, depth)
     executable = teir.compile(plan.program, threads=1)
     return executable.native, arrays
 
 
 def test_first_runs_share_memory_and_later_ones_have_their_own() -> None:
-    one, arrays_of_one = new_program(300)
-    two, arrays_of_two = new_program(200)
+    one, arrays_of_one = new_program(300, LITTLE)
+    two, arrays_of_two = new_program(200, LITTLE)
     run(one, arrays_of_one)
     (memory,) = spare_memory()._memory
-    memory[:] = 255
+    begin = memory[:USED_BYTES]
+    begin[:] = 255
     run(two, arrays_of_two)
     assert spare_memory()._memory == [memory]
-    assert not (memory == 255).all()
-    memory[:] = 255
+    assert not (begin == 255).all()
+    begin[:] = 255
     run(two, arrays_of_two)
-    assert (memory == 255).all()
+    assert (begin == 255).all()
     assert right(arrays_of_one)
     assert right(arrays_of_two)
 
 
 def test_first_runs_at_once_have_memory_each() -> None:
-    programs = [new_program(200 + 3 * number) for number in range(8)]
+    programs = [new_program(200 + 3 * number, LITTLE) for number in range(8)]
     threads = [threading.Thread(target=run, args=one) for one in programs]
     for thread in threads:
         thread.start()
@@ -62,18 +78,90 @@ def test_first_runs_at_once_have_memory_each() -> None:
     assert all(right(arrays) for _, arrays in programs)
 
 
-def test_one_piece_is_kept_and_no_large_one() -> None:
+def test_one_piece_is_kept_and_no_larger_one() -> None:
     spare = SpareMemory([])
-    small, large = np.empty(100, np.uint8), np.empty(33 << 20, np.uint8)
-    spare.give(small)
-    spare.give(np.empty(200, np.uint8))
-    assert spare.take(100) is small
-    assert spare.take(100) is not small
+    one, other = spare.take(100), spare.take(200)
+    assert one.size == other.size == MOST_SHARED_BYTES
+    spare.give(one)
+    spare.give(other)
+    assert spare.take(MOST_SHARED_BYTES) is one
+    assert spare.take(100) is not other
+    large = spare.take(MOST_SHARED_BYTES + 1)
+    assert large.size == MOST_SHARED_BYTES + 1
     spare.give(large)
     assert spare.take(1) is not large
-    spare.give(small)
-    assert spare.take(33 << 20).size == 33 << 20
-    assert spare.take(50) is small
-    spare.give(small)
-    assert spare.take(101).size == 101
-    assert spare.take(50) is not small
+
+
+def test_all_runs_with_much_scratch_share_memory() -> None:
+    one, arrays_of_one = new_program(300, MUCH)
+    two, arrays_of_two = new_program(320, MUCH)
+    assert one.shares_scratch
+    assert two.shares_scratch
+    for _ in range(2):
+        run(one, arrays_of_one)
+        run(two, arrays_of_two)
+    assert not one._idle
+    assert not two._idle
+    assert right(arrays_of_one)
+    assert right(arrays_of_two)
+
+
+def test_native_calls_of_plans_share_scratch() -> None:
+    (one, _, arrays_of_one), (two, _, arrays_of_two) = planned(300, MUCH), planned(320, MUCH)
+    begin = entry_scratch().memory[:USED_BYTES]
+    for plan, arrays in ((one, arrays_of_one), (two, arrays_of_two)):
+        begin[:] = 255
+        a, b, out = arrays
+        assert plan.entry is not None
+        assert plan.entry(a, b, out) is None
+        assert not (begin == 255).all()
+        assert right(arrays)
+    assert entry_scratch().is_used[0] == 0
+
+
+def test_a_call_while_another_uses_the_scratch_is_right() -> None:
+    plan, _, arrays = planned(300, MUCH)
+    a, b, out = arrays
+    shared = entry_scratch()
+    begin = shared.memory[:USED_BYTES]
+    begin[:] = 255
+    shared.is_used[0] = 1
+    try:
+        assert plan.entry is not None
+        assert plan.entry(a, b, out) is NotImplemented
+        assert plan(a, b, out=out) is out
+    finally:
+        shared.is_used[0] = 0
+    assert (begin == 255).all()
+    assert right(arrays)
+
+
+def test_calls_of_two_plans_at_once_are_right() -> None:
+    plans = [planned(300 + 4 * number, MUCH) for number in range(4)]
+
+    def call(plan: teir.Plan, arrays: tuple[np.ndarray, ...]) -> None:
+        a, b, out = arrays
+        for _ in range(20):
+            out[:] = 0
+            plan(a, b, out=out)
+            assert right(arrays)
+            done.append(plan)
+
+    done: list[teir.Plan] = []
+    threads = [threading.Thread(target=call, args=(plan, arrays)) for plan, _, arrays in plans]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(done) == 80
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_may_use_the_scratch_that_a_run_of_the_parent_has() -> None:
+    shared = entry_scratch()
+    shared.is_used[0] = 1
+    child = os.fork()
+    if not child:
+        os._exit(shared.is_used[0])
+    shared.is_used[0] = 0
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

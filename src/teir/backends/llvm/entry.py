@@ -13,7 +13,7 @@ import numpy as np
 
 from teir.backends.llvm import entry_ir, entry_layout, layout
 from teir.backends.llvm.library import CodeLibrary, code_library
-from teir.backends.llvm.native import LONG_RUN_SECONDS, NativeProgram
+from teir.backends.llvm.native import LONG_RUN_SECONDS, Context, NativeProgram
 from teir.backends.llvm.pool import NativePool
 from teir.dtypes import DataType
 from teir.runtime import runtime
@@ -81,10 +81,10 @@ def bind_entry(
         return None
     library = code_library(runtime.current(), native.isa)
     runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
-    context = native.take_context()
+    context = native.entry_context()
     native.place(context, (0,) * native.operand_count)
     dtypes = [operand.data_type.numpy_dtype() if reads_fields else None for operand in operands]
-    record = _record(native, operands, dtypes, context.frame)
+    record = _record(native, operands, dtypes, context)
     definition = MethodDefinition(
         b"run", library.control()[entry_ir.ENTRY], METH_FASTCALL, b"Run the compiled program."
     )
@@ -95,13 +95,13 @@ def _record(
     native: NativeProgram,
     operands: tuple[EntryOperand, ...],
     dtypes: Sequence[np.dtype[Any] | None],
-    frame: int,
+    context: Context,
 ) -> array[int]:
     pool = native.pool
     words = [
         len(operands),
-        0,
-        frame,
+        context.is_used.buffer_info()[0],
+        context.frame,
         int(native.seconds > _UNLOCK_SECONDS),
         0 if pool is None else pool.address,
         native.threads - 1,

@@ -73,7 +73,8 @@ entry:
 pool_test:
   %frame_at = getelementptr i8, ptr %record, i64 16
   %frame = load ptr, ptr %frame_at
-  %busy_at = getelementptr i8, ptr %record, i64 8
+  %busy_at_at = getelementptr i8, ptr %record, i64 8
+  %busy_at = load ptr, ptr %busy_at_at
   %pool_at = getelementptr i8, ptr %record, i64 32
   %pool = load ptr, ptr %pool_at
   %no_pool = icmp eq ptr %pool, null

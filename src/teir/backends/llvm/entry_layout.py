@@ -1,7 +1,7 @@
 """What the entry point reads: the record of a plan, arrays, buffers, functions of Python.
 
     record   byte 0   number of operands
-             byte 8   1 while a run is using the frame (i32)
+             byte 8   pointer to what is 1 while a run uses the frame or its scratch (i32)
              byte 16  the frame
              byte 24  1 where the interpreter's lock is released during a run
              byte 32  the pool, null where the run has one thread

@@ -20,6 +20,15 @@ import numpy as np
 from teir.backends.llvm import layout, nest
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.pool import ThreadPool, thread_pool
+from teir.backends.llvm.run_memory import (
+    FEWEST_SHARED_BYTES,
+    MOST_SHARED_BYTES,
+    EntryScratch,
+    Memory,
+    SpareMemory,
+    entry_scratch,
+    spare_memory,
+)
 from teir.backends.llvm.scratch_pages import scratch_memory
 from teir.backends.llvm.specialise_ir import specialised_cells
 from teir.backends.llvm.table import build_table
@@ -40,12 +49,6 @@ _WORDS = struct.Struct("16q")
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The type of the function that runs a frame."""
-
-_MOST_SPARE_BYTES = 32 << 20
-"""Memory of contexts that is kept for the first runs of other programs.
-
-On a virtual machine fresh pages for 14 to 16 MB of scratch took 8 to 49 ms.
-"""
 
 _NEVER = -2
 """A count of runs left that never comes to zero."""
@@ -91,45 +94,15 @@ class Specialiser(Protocol):
 class Context(msgspec.Struct, frozen=True):
     """The memory of one run at a time."""
 
-    memory: np.ndarray[Any, np.dtype[np.uint8]]
+    memory: Memory
     cancel_address: int
     frame: int
     slots: memoryview
     """The frame's slot pointers."""
     scratch: tuple[int, ...]
     """The pointers of the slots that are not operands."""
-
-
-class SpareMemory(msgspec.Struct, frozen=True):
-    """Memory of a context that nobody uses now.
-
-    The first run of a program takes it: fresh pages would cost more than planning, and most
-    programs that run once do not run again. Lists give and take one item at a time.
-    """
-
-    _memory: list[np.ndarray[Any, np.dtype[np.uint8]]]
-
-    def take(self, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """At least so many bytes, of any values."""
-        try:
-            memory = self._memory.pop()
-        except IndexError:
-            return scratch_memory(size_bytes)
-        if memory.size >= size_bytes:
-            return memory
-        if size_bytes > _MOST_SPARE_BYTES:
-            self.give(memory)
-        return scratch_memory(size_bytes)
-
-    def give(self, memory: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
-        """Keep this memory, which no run uses any more, or forget it."""
-        if not self._memory and memory.size <= _MOST_SPARE_BYTES:
-            self._memory.append(memory)
-
-
-def spare_memory() -> SpareMemory:
-    """The process's."""
-    return runtime.current().once("spare memory", lambda: SpareMemory([]))
+    is_used: array[int]
+    """1 while a native entry point uses this memory."""
 
 
 class NativeProgram(msgspec.Struct, frozen=True):
@@ -152,9 +125,10 @@ class NativeProgram(msgspec.Struct, frozen=True):
     runs_left: array[int]
     """Runs until specialised code may pay, and 1 once it is known when it does. Counts on below
     zero, and stays there where it never pays; the native entry point counts too."""
+    sizes: _Sizes
     _idle: list[Context] = msgspec.field(default_factory=list)
     _unused: list[None] = msgspec.field(default_factory=lambda: [None])
-    """Empty once the program has run: later runs have memory of their own."""
+    """Empty once the program has run: later runs with little scratch have memory of their own."""
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on operands at ``addresses``, one per operand slot in order.
@@ -167,7 +141,7 @@ class NativeProgram(msgspec.Struct, frozen=True):
             self.pool.ensure_running(self.threads - 1)
         self._count_run()
         spare = self._spare()
-        context = self.take_context() if spare is None else self._new_context(spare.take)
+        context = self.take_context() if spare is None else self._spare_context(spare)
         self.place(context, addresses)
         if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
             flag = ctypes.c_int64.from_address(context.cancel_address)
@@ -181,7 +155,10 @@ class NativeProgram(msgspec.Struct, frozen=True):
             spare.give(context.memory)
 
     def _spare(self) -> SpareMemory | None:
-        """Where the first run has its memory from; None for all others."""
+        """Where a run has its memory from that has none of its own: the first one, and all with
+        much scratch."""
+        if self.shares_scratch:
+            return spare_memory()
         try:
             self._unused.pop()
         except IndexError:
@@ -228,16 +205,26 @@ class NativeProgram(msgspec.Struct, frozen=True):
         self.runs_left[0] = _NEVER if runs is None else runs - specialiser.fewest_runs
         return False
 
+    @property
+    def shares_scratch(self) -> bool:
+        """Whether runs take scratch that all programs have together."""
+        return self.sizes.scratch >= FEWEST_SHARED_BYTES and self.sizes.whole <= MOST_SHARED_BYTES
+
     def take_context(self) -> Context:
         """An idle context or a new one, its cancel flag not set."""
         try:
             return self._idle.pop()
         except IndexError:
-            return self._new_context(scratch_memory)
+            return _context(self, scratch_memory(self.sizes.whole), None)
 
-    def _new_context(self, memory: Memory) -> Context:
-        pool = 0 if self.pool is None else self.pool.address
-        return _context(self.program, self.root, self.threads, pool, memory)
+    def entry_context(self) -> Context:
+        """For a native entry point, which claims it by its flag for each run."""
+        if not self.shares_scratch:
+            return self.take_context()
+        return _context(self, np.empty(self.sizes.frames + LINE_BYTES, np.uint8), entry_scratch())
+
+    def _spare_context(self, spare: SpareMemory) -> Context:
+        return _context(self, spare.take(self.sizes.whole), None)
 
 
 def bind_native(
@@ -287,50 +274,66 @@ def native_program(
         struct.Struct(f"{len(slots)}q"),
         specialiser,
         array("q", [_NEVER if specialiser is None else specialiser.fewest_runs, 0]),
+        _sizes(program, root, threads),
     )
 
 
-Memory = Callable[[int], "np.ndarray[Any, np.dtype[np.uint8]]"]
-"""Gives at least so many bytes."""
+class _Sizes(msgspec.Struct, frozen=True):
+    """What runs of a program need, in bytes: frames, then scratch of the run and of each thread."""
+
+    frame: int
+    frames: int
+    run_scratch: int
+    thread_scratch: int
+    scratch: int
+
+    @property
+    def whole(self) -> int:
+        """Frames and scratch in one piece, wherever that begins."""
+        return self.frames + self.scratch + 2 * PAGE_BYTES
 
 
-def _context(program: KernelProgram, root: Root, threads: int, pool: int, give: Memory) -> Context:
-    frame_bytes = layout.frame_bytes(len(program.slots), root.index_cells)
-    arena_stride = _round_up(program.thread_scratch_bytes, PAGE_BYTES)
-    frames_at = LINE_BYTES + frame_bytes
-    run_arena_at = _round_up(frames_at + threads * frame_bytes, LINE_BYTES)
-    if program.run_scratch_bytes + arena_stride:
-        run_arena_at = _round_up(run_arena_at, PAGE_BYTES)
-    thread_arena_at = _round_up(run_arena_at + program.run_scratch_bytes, LINE_BYTES)
-    memory = give(thread_arena_at + threads * arena_stride + PAGE_BYTES)
+def _sizes(program: KernelProgram, root: Root, threads: int) -> _Sizes:
+    frame = layout.frame_bytes(len(program.slots), root.index_cells)
+    run_scratch = _round_up(program.run_scratch_bytes, LINE_BYTES)
+    thread_scratch = _round_up(program.thread_scratch_bytes, PAGE_BYTES)
+    frames = LINE_BYTES + (1 + threads) * frame
+    scratch = run_scratch + threads * thread_scratch
+    return _Sizes(frame, frames, run_scratch, thread_scratch, scratch)
+
+
+def _context(native: NativeProgram, memory: Memory, shared: EntryScratch | None) -> Context:
+    """Frames in ``memory``, and scratch behind them unless it is shared."""
+    sizes, slots = native.sizes, native.program.slots
     unaligned = memory.__array_interface__["data"][0]
-    base = _round_up(
-        unaligned, PAGE_BYTES if program.run_scratch_bytes + arena_stride else LINE_BYTES
-    )
-    starts = {
-        Storage.RUN: base + run_arena_at,
-        Storage.THREAD: base + thread_arena_at,
-    }
+    base = _round_up(unaligned, PAGE_BYTES if shared is None and sizes.scratch else LINE_BYTES)
+    if shared is None:
+        scratch_at = _round_up(base + sizes.frames, PAGE_BYTES if sizes.scratch else LINE_BYTES)
+    else:
+        scratch_at = shared.memory.__array_interface__["data"][0]
+    starts = {Storage.RUN: scratch_at, Storage.THREAD: scratch_at + sizes.run_scratch}
     scratch = tuple(
         starts[slot.storage] + slot.start_bytes
-        for slot in program.slots
+        for slot in slots
         if slot.storage is not Storage.OPERAND
     )
     frame = base + LINE_BYTES
     slots_at = frame + layout.SLOTS_BYTES - unaligned
-    slots = memory.data[slots_at : slots_at + 8 * len(program.slots)]
     head = {
         layout.CANCEL_BYTES: base,
-        layout.POOL_BYTES: pool,
-        layout.THREADS_BYTES: threads,
-        layout.THREAD_FRAMES_BYTES: base + frames_at,
-        layout.FRAME_STRIDE_BYTES: frame_bytes,
-        layout.ARENA_STRIDE_BYTES: arena_stride,
-        layout.ROOT_BYTES: root.address,
+        layout.POOL_BYTES: 0 if native.pool is None else native.pool.address,
+        layout.THREADS_BYTES: native.threads,
+        layout.THREAD_FRAMES_BYTES: frame + sizes.frame,
+        layout.FRAME_STRIDE_BYTES: sizes.frame,
+        layout.ARENA_STRIDE_BYTES: sizes.thread_scratch,
+        layout.ROOT_BYTES: native.root.address,
     }
     words = [head.get(at, 0) for at in _HEAD]
     _WORDS.pack_into(memory.data, base - unaligned, 0, *[0] * 7, *words)
-    return Context(memory, base, frame, slots, scratch)
+    is_used = array("q", [0]) if shared is None else shared.is_used
+    return Context(
+        memory, base, frame, memory.data[slots_at : slots_at + 8 * len(slots)], scratch, is_used
+    )
 
 
 def _round_up(size: int, unit: int) -> int:
