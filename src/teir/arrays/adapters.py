@@ -17,6 +17,7 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType, data_type_of
 from teir.errors import Rule, refuse
@@ -132,7 +133,7 @@ def _numpy_view(name: str, array: np.ndarray[Any, Any], kind: Kind, owner: Any) 
     if data_type is None:
         _require_numpy_elements(name, dtype)
     return ArrayView(
-        array.__array_interface__["data"][0],
+        address_of(array),
         array.shape,
         array.strides,
         data_type,

@@ -18,6 +18,7 @@ from typing import Any, Never
 import numpy as np
 
 from teir.arrays.integers import as_integer
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType
 from teir.errors import Rule, refuse
@@ -153,7 +154,7 @@ def bind_operand(name: str, value: Any, data_type: DataType, writable: bool) -> 
         base_bytes = _require_base(name, base_bytes, size_bytes)
     return BoundOperand(
         name=name,
-        address=value.__array_interface__["data"][0] + base_bytes,
+        address=address_of(value) + base_bytes,
         before_bytes=base_bytes,
         after_bytes=size_bytes - base_bytes,
         writable=is_writable,

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from teir.arrays.adapters import ArrayView
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.operand import BoundOperand
 from teir.errors import Rule, refuse
 from teir.pipeline.operands import bytes_of
@@ -75,5 +76,5 @@ def _room(operand: BoundOperand) -> Span:
 
 def _in_private_memory(operand: BoundOperand) -> BoundOperand:
     content = bytes_of(operand).copy()
-    address = content.__array_interface__["data"][0] + operand.before_bytes
+    address = address_of(content) + operand.before_bytes
     return replace(operand, address=address, owner=content)

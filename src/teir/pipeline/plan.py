@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from teir.arrays.adapters import ArrayView, view_array
+from teir.arrays.numpy_fields import address_of
 from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.call_checks import require_apart, require_planned, view_out
@@ -100,8 +101,8 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
             result = np.empty(planned.shape, planned.dtype)
         except MemoryError:
             raise no_room(planned) from None
-        addresses = [operand.__array_interface__["data"][0] for operand in operands]
-        direct((*addresses, result.__array_interface__["data"][0]))
+        addresses = [address_of(operand) for operand in operands]
+        direct((*addresses, address_of(result)))
         return result if planned.shape else result[()]
 
     def _call_indirect(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:

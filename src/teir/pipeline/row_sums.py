@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import Format, Level
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_storage import Compressed, expand, index_type
 from teir.backends.llvm.fibre_sums import (
@@ -329,7 +330,7 @@ class _Work:
 
 def _close_up(array: Array, places: Sequence[int], counts: Sequence[int]) -> None:
     """Move what begins at every place to behind what is before it."""
-    address, width = array.__array_interface__["data"][0], array.itemsize
+    address, width = address_of(array), array.itemsize
     end = 0
     for place, count in zip(places, counts, strict=False):
         if place != end:

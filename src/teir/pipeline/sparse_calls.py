@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.expr.index_notation import Number, Product
@@ -303,7 +304,6 @@ def _rows_of(number: int, operand: Any, stored: Sparse, place: int) -> Rows | No
 
 
 def _is_memory_of(flat: Array, given: Any) -> bool:
-    """True where a vector is all the memory of an array, in its order."""
-    address = flat.__array_interface__["data"][0]
-    is_same = bool(address == given.__array_interface__["data"][0])
+    """True where a vector is all the memory of a plain array, in its order."""
+    is_same = address_of(flat) == address_of(given)
     return is_same and flat.size == given.size and flat.dtype == given.dtype

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.backends.llvm.converted_values import SHORT, converted_values
 from teir.dtypes import DataType, data_type_of
@@ -44,9 +45,5 @@ def in_type(array: Array, dtype: np.dtype[Any]) -> Array:
     assert short is not None
     made = np.empty(array.shape, dtype)
     convert = converted_values(default_isa(), short, widens=widens)
-    convert(_address(array), array.size, _address(made))
+    convert(address_of(array), array.size, address_of(made))
     return made
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])

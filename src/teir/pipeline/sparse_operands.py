@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.adapters import ELEMENTS, view_array
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, torch_values
 from teir.arrays.sparse_storage import position_count
@@ -237,7 +238,7 @@ def version_of(source: Any) -> Version | None:
     number = fingerprint(default_isa())
     parts: list[Any] = [type(source), tuple(source.shape)]
     for array in map(np.ascontiguousarray, buffers):
-        address = array.__array_interface__["data"][0]
+        address = address_of(array)
         parts += [array.dtype.str, array.shape, number(address, array.nbytes, 0)]
     return tuple(parts)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
 from teir.pipeline.sparse_factors import Factor
@@ -84,7 +85,7 @@ def store_alike(left: Sparse, right: Sparse) -> bool:
 
 
 def _address(array: Array) -> tuple[int, np.dtype[Any]]:
-    return array.__array_interface__["data"][0], array.dtype
+    return address_of(array), array.dtype
 
 
 def _product(one: Factor, other: Factor) -> Factor:

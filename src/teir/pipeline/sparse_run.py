@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.adapters import view_array
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_adapters import torch_values
 from teir.dtypes import DataType
@@ -334,7 +335,7 @@ def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
     program = chosen.executable.program
     arrays = arrays_of(step, program, output)
     if isinstance(chosen.executable, Executable):
-        addresses = tuple(array.__array_interface__["data"][0] for array in arrays)
+        addresses = tuple(address_of(array) for array in arrays)
         chosen.executable.run_addresses(addresses)
         return
     names = [tensor.name for tensor in program.tensors]

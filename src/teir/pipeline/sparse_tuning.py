@@ -14,6 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from teir import __version__
+from teir.arrays.numpy_fields import address_of
 from teir.ir.nodes import Program
 from teir.pipeline.executable import Executable
 from teir.pipeline.planning import tune_plan
@@ -195,11 +196,11 @@ def _record(problem: SparseKey, seconds: Mapping[str, float], default: str) -> S
 def _once(step: Step, executable: Executable, output: list[Array]) -> float:
     arrays = arrays_of(step, executable.program, output)
     start = perf_counter()
-    executable.run_addresses(tuple(array.__array_interface__["data"][0] for array in arrays))
+    executable.run_addresses(tuple(address_of(array) for array in arrays))
     return perf_counter() - start
 
 
 def _seconds(step: Step, executable: Executable, output: list[Array]) -> float:
     arrays = arrays_of(step, executable.program, output)
-    addresses = tuple(array.__array_interface__["data"][0] for array in arrays)
+    addresses = tuple(address_of(array) for array in arrays)
     return seconds_per_call(lambda: executable.run_addresses(addresses))

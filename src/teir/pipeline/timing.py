@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.ir.nodes import Program
 from teir.pipeline.executable import compile_program
 from teir.pipeline.operand_types import OperandType
@@ -38,7 +39,7 @@ def draw_operands(problem: Problem, seed: int = 0) -> DrawnOperands:
         low, high = array.span_bytes
         buffer = _drawn(generator, array, high - low)
         buffers.append(buffer)
-        addresses.append(buffer.__array_interface__["data"][0] - low)
+        addresses.append(address_of(buffer) - low)
     return DrawnOperands(tuple(buffers), tuple(addresses))
 
 

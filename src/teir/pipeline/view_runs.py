@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
+from teir.arrays.numpy_fields import address_of
 from teir.errors import Rule, refuse
 from teir.pipeline.executable import Executable
 from teir.pipeline.indirect_calls import Indirect
@@ -40,7 +41,7 @@ def run_native(
             continue
         copy = _contiguous_copy(view, factor.tensor.data_type.numpy_dtype())
         copies.append(copy)
-        addresses.append(copy.__array_interface__["data"][0])
+        addresses.append(address_of(copy))
     executable.run_addresses((*addresses, target.address))
     return _in_kind_of(views, result) if out is None else out.owner
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.dtypes import DataType
 from teir.ir.nodes import Program, Tensor
 
@@ -37,7 +38,7 @@ class Image:
 
     def copy(self) -> Image:
         """The same bytes at an address with the same remainder by 64."""
-        content = _at_remainder(self.content.size, self.content.__array_interface__["data"][0] % 64)
+        content = _at_remainder(self.content.size, address_of(self.content) % 64)
         content[:] = self.content
         return Image(data_type=self.data_type, content=content, base=self.base)
 
@@ -155,5 +156,5 @@ def _image(
 
 def _at_remainder(size: int, remainder: int) -> Buffer:
     room = np.empty(size + 128, np.uint8)
-    start = (remainder - room.__array_interface__["data"][0]) % 64
+    start = (remainder - address_of(room)) % 64
     return room[start : start + size]

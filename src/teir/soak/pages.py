@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.soak.operands import Image
 
 Buffer = np.ndarray[Any, np.dtype[Any]]
@@ -23,7 +24,7 @@ class GuardedPages:
         self._map = mmap.mmap(-1, inside + 2 * page)
         room = np.frombuffer(self._map, np.uint8)
         self._inside = room[page : page + inside]
-        start = room.__array_interface__["data"][0]
+        start = address_of(room)
         for address in (start, start + page + inside):
             _protect(address, page)
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from teir.arrays.numpy_fields import READS_FIELDS
 from teir.backends.llvm import entry_ir, entry_layout, layout
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.native import LONG_RUN_SECONDS, Context, NativeProgram
@@ -74,8 +75,7 @@ def bind_entry(
         return None
     if len(operands) > entry_layout.MOST_OPERANDS:
         return None
-    reads_fields = runtime.current().once("fields of arrays", _reads_fields)
-    if not reads_fields and any(operand.data_type not in _FORMATS for operand in operands):
+    if not READS_FIELDS and any(operand.data_type not in _FORMATS for operand in operands):
         return None
     if native.pool is not None and not isinstance(native.pool, NativePool):
         return None
@@ -83,7 +83,7 @@ def bind_entry(
     runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
     context = native.entry_context()
     native.place(context, (0,) * native.operand_count)
-    dtypes = [operand.data_type.numpy_dtype() if reads_fields else None for operand in operands]
+    dtypes = [operand.data_type.numpy_dtype() if READS_FIELDS else None for operand in operands]
     record = _record(native, operands, dtypes, context)
     definition = MethodDefinition(
         b"run", library.control()[entry_ir.ENTRY], METH_FASTCALL, b"Run the compiled program."
@@ -139,37 +139,6 @@ def _span(operand: EntryOperand) -> tuple[int, int]:
         else:
             after += reach
     return before, after
-
-
-def _reads_fields() -> bool:
-    """True where this NumPy's arrays hold their fields where its binary interface says."""
-    probe = np.zeros((3, 4), np.float32)[::2, 1:]
-    at = id(probe)
-
-    def word(place: int) -> int:
-        return ctypes.c_int64.from_address(at + place).value
-
-    def entries(place: int) -> tuple[int, ...]:
-        return tuple((ctypes.c_int64 * 2).from_address(word(place)))
-
-    def flags() -> int:
-        return (
-            ctypes.c_int32.from_address(at + entry_layout.FLAGS_BYTES).value
-            & entry_layout.WRITEABLE
-        )
-
-    if ctypes.c_int32.from_address(at + entry_layout.DIMENSIONS_BYTES).value != 2:
-        return False
-    is_writeable = flags()
-    probe.setflags(write=False)
-    return (
-        word(entry_layout.DATA_BYTES) == probe.__array_interface__["data"][0]
-        and entries(entry_layout.SHAPE_BYTES) == probe.shape
-        and entries(entry_layout.STRIDES_BYTES) == probe.strides
-        and word(entry_layout.DTYPE_BYTES) == id(probe.dtype)
-        and bool(is_writeable)
-        and not flags()
-    )
 
 
 def _fill_table(library: CodeLibrary) -> bool:

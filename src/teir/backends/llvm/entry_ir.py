@@ -13,24 +13,26 @@ and strides, overlap no more than those did: the frame still holds their address
 
 from __future__ import annotations
 
-from teir.backends.llvm.entry_layout import (
-    ARRAY_TYPE_BYTES,
+from teir.arrays.numpy_fields import (
     DATA_BYTES,
     DIMENSIONS_BYTES,
     DTYPE_BYTES,
     FLAGS_BYTES,
+    SHAPE_BYTES,
+    STRIDES_BYTES,
+    WRITEABLE,
+)
+from teir.backends.llvm.entry_layout import (
+    ARRAY_TYPE_BYTES,
     MOST_OPERANDS,
     NONE_BYTES,
     OPERAND_BYTES,
     OPERANDS_BYTES,
     PYTHON_TABLE,
-    SHAPE_BYTES,
-    STRIDES_BYTES,
     TABLE_WORDS,
     TYPE_FIELD_BYTES,
     VIEW_BYTES,
     WRITABLE_FLAG,
-    WRITEABLE,
     python_function,
 )
 from teir.backends.llvm.entry_overlap import OVERLAP_TEXT

@@ -50,16 +50,6 @@ WRITABLE_FLAG = 1
 VIEW_BYTES = 80
 """Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
 
-_FIELDS_BYTES = object.__basicsize__
-DATA_BYTES = _FIELDS_BYTES
-DIMENSIONS_BYTES = _FIELDS_BYTES + 8
-SHAPE_BYTES = _FIELDS_BYTES + 16
-STRIDES_BYTES = _FIELDS_BYTES + 24
-DTYPE_BYTES = _FIELDS_BYTES + 40
-FLAGS_BYTES = _FIELDS_BYTES + 48
-"""Where PyArrayObject holds its fields (numpy/ndarraytypes.h, part of NumPy's binary interface)."""
-WRITEABLE = 0x400
-
 NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
 ARRAY_TYPE_BYTES = NONE_BYTES + 16
 TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.backends.llvm.cached_code import cached_code
 from teir.backends.llvm.compile_ir import machine_for
 from teir.backends.llvm.fibre_unions_ir import (
@@ -155,4 +156,4 @@ def bound_unions(isa: Isa, width: int, squeeze: Squeeze) -> FibreUnions:
 
 def addresses(*arrays: Array) -> tuple[int, ...]:
     """Where the arrays begin."""
-    return tuple(array.__array_interface__["data"][0] for array in arrays)
+    return tuple(address_of(array) for array in arrays)

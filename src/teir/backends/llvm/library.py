@@ -33,6 +33,7 @@ from teir.runtime.runtime import Runtime
 from teir.target import Isa
 
 _GENERATOR_PLACES = (
+    "arrays/numpy_fields.py",
     "backends/llvm",
     "lower/access.py",
     "lower/copy_kernels.py",

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.backends.llvm import layout, nest
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.pool import ThreadPool, thread_pool
@@ -305,12 +306,12 @@ def _sizes(program: KernelProgram, root: Root, threads: int) -> _Sizes:
 def _context(native: NativeProgram, memory: Memory, shared: EntryScratch | None) -> Context:
     """Frames in ``memory``, and scratch behind them unless it is shared."""
     sizes, slots = native.sizes, native.program.slots
-    unaligned = memory.__array_interface__["data"][0]
+    unaligned = address_of(memory)
     base = _round_up(unaligned, PAGE_BYTES if shared is None and sizes.scratch else LINE_BYTES)
     if shared is None:
         scratch_at = _round_up(base + sizes.frames, PAGE_BYTES if sizes.scratch else LINE_BYTES)
     else:
-        scratch_at = shared.memory.__array_interface__["data"][0]
+        scratch_at = address_of(shared.memory)
     starts = {Storage.RUN: scratch_at, Storage.THREAD: scratch_at + sizes.run_scratch}
     scratch = tuple(
         starts[slot.storage] + slot.start_bytes

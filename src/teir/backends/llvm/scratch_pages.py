@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
+
 Memory = np.ndarray[Any, np.dtype[np.uint8]]
 
 LARGE_PAGE_BYTES = 2 << 20
@@ -36,5 +38,5 @@ def scratch_memory(size_bytes: int) -> Memory:
         # A system without large pages: small ones do.
         return np.empty(size_bytes, np.uint8)
     memory = np.frombuffer(pages, np.uint8)
-    start = -memory.__array_interface__["data"][0] % LARGE_PAGE_BYTES
+    start = -address_of(memory) % LARGE_PAGE_BYTES
     return memory[start : start + size_bytes]
