@@ -164,17 +164,28 @@ def access(stride_bytes: int, width: int) -> Access:
 
 
 def _lane_axis(axes: Sequence[TileAxis], widths: Sequence[int]) -> TileAxis:
-    """The axis whose lanes are adjacent on the most operands, the output counting double."""
+    """The axis whose lanes are adjacent on the most operands, the output counting double.
+
+    Lanes that are scattered on the output count a quarter where others lie everywhere as they are
+    computed. Measured on Zen 4: outer products with 3 to 8 elements in a row took 0.1 to 0.7 of
+    the time.
+    """
     if not axes:
         # One element: lanes along an axis of extent 1 with unit strides.
         return TileAxis(1, tuple(widths))
 
-    def worth(axis: TileAxis) -> float:
-        pairs = zip(axis.strides, widths, strict=True)
-        near = [stride in (0, width) for stride, width in pairs]
-        return (sum(near) + near[-1]) * min(axis.extent, 16)
+    near = [
+        [stride in (0, width) for stride, width in zip(axis.strides, widths, strict=True)]
+        for axis in axes
+    ]
+    scattered = 0.25 if len(widths) > 2 and any(map(all, near)) else 1
 
-    return max(axes, key=worth)
+    def worth(number: int) -> float:
+        adjacent = near[number]
+        lanes = (sum(adjacent) + adjacent[-1]) * min(axes[number].extent, 16)
+        return lanes if adjacent[-1] else scattered * lanes
+
+    return axes[max(range(len(axes)), key=worth)]
 
 
 class _Turned(msgspec.Struct, frozen=True, gc=False):

@@ -27,6 +27,9 @@ _FEWEST_READS = 4
 """Uses of an element of an operand from which moving it costs little beside them; for every thread
 where nothing is summed: the others read what one of them has moved."""
 
+_FEWEST_LANES = 3
+"""Elements in a row of an outer product that are made side by side."""
+
 
 def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts | None:
     """The step with a small operand as what it meets lies, along which lanes run; else None."""
@@ -61,7 +64,7 @@ def _turned_factors(emission: Emission, step: Step, machine: Machine) -> InParts
         axes = axes_of(tensor, step)
         if nearest.stride(tensor.name) <= tensor.data_type.width:
             continue
-        is_long = run_bytes(nearest, axes, out) >= LINE_BYTES
+        is_long = nearest.extent >= _FEWEST_LANES or run_bytes(nearest, axes, out) >= LINE_BYTES
         if is_long and _FEWEST_READS * machine.threads * extent_of(axes) <= results:
             moved.append(moved_to(emission, tensor, "turned", outermost_first(axes, out)))
     return in_parts(step, step.axes, moved) if moved else None
