@@ -6,6 +6,7 @@ import pytest
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
+from teir.lower.access import Access
 from teir.lower.axes import TileAxis
 from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.elementwise import lower_elementwise
@@ -66,6 +67,20 @@ def test_the_length_of_a_row_decides_how_it_is_walked(
         kernel_of(elements, DataType.FP32, 2, Isa.AVX2),
     ):
         assert (other.vectors, other.aligns) == (None, False)
+
+
+@pytest.mark.parametrize(("row_stride", "adjacent"), [(4, True), (20, False)])
+def test_short_rows_are_not_scattered_where_they_lie_as_they_are_made(
+    row_stride: int, adjacent: bool
+) -> None:
+    """Five elements in a row of the output; a vector takes 16 along the other axis."""
+    many, row = TileAxis(40, (4, 0, 20)), TileAxis(5, (0, row_stride, 4))
+    operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(3))
+    types = (DataType.FP32,) * 3
+    (call,) = lower_elementwise(Operation.MUL, [many, row], operands, types, Isa.AVX512)
+    assert isinstance(call, Call)
+    assert isinstance(call.kernel, Elementwise)
+    assert (call.kernel.accesses[-1] is Access.UNIT) is adjacent
 
 
 @pytest.mark.parametrize("is_asked_for", [True, False])

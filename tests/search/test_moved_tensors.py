@@ -31,6 +31,7 @@ TURNED_RESULTS = {
     "ecba,ed->abcd": {"a": 23, "b": 9, "c": 6, "d": 4, "e": 19},
     "abd,cd->bca": {"a": 3, "b": 34, "c": 2, "d": 40},
     "cabe,de->abdc": {"a": 2, "b": 11, "c": 3, "d": 2, "e": 56},
+    "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
 }
 JOINED_ROWS = {
     "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
@@ -42,6 +43,7 @@ TURNED_FACTORS = {
     "cab,d->dabc": {"a": 6, "b": 7, "c": 3, "d": 13},
     "ba,cd->dabc": {"a": 7, "b": 16, "c": 17, "d": 9},
     "bi,bj->ijb": {"b": 20, "i": 13, "j": 14},
+    "a,bc->cab": {"a": 47, "b": 3, "c": 9},
 }
 IN_PLACE = {
     "mkf,kf->mf": {"f": 3, "m": 60, "k": 50},
@@ -51,6 +53,7 @@ IN_PLACE = {
     "kxy,k->xy": {"k": 9, "x": 33, "y": 17},
     "dabc,cd->ab": {"a": 9, "b": 8, "c": 4, "d": 50},
     "i,j->ij": {"i": 40, "j": 30},
+    "eca,de->adc": {"a": 70, "c": 20, "d": 12, "e": 30},
     "ik,kj->ij": {"i": 1, "j": 1, "k": 1},
 }
 
