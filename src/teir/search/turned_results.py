@@ -130,8 +130,8 @@ def _lies_apart(adjacent: Span, elements: int, matrix: Tensor, machine: Machine)
     """True where packing rows would read every line of the matrix again and again: the few elements
     adjacent there are rows far apart in the result.
 
-    Measured on Zen 4, 12 to 160 columns: 0.3 to 0.9 of the time; of longer runs 0.4 to 0.7 where the
-    second cache holds the matrix, 0.8 to 1.6 where it does not.
+    Measured on Zen 4, 12 to 160 columns: 0.3 to 0.9 of the time; of longer runs 0.4 to 0.7 where
+    the second cache holds the matrix, 0.8 to 1.6 where it does not.
     """
     width = matrix.data_type.width
     is_near = elements * width <= machine.l2_bytes
