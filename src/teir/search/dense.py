@@ -148,8 +148,9 @@ def _emit_without_matrix(
         return body
     lanes = lane_step_of(step)
     if emit_turned is not None:
-        batch = None if lanes is None else narrow_batch(emission, lanes, machine)
-        moved = batch or turned_result(emission, step, machine)
+        moved = turned_result(emission, step, machine)
+        if moved is None and lanes is not None:
+            moved = narrow_batch(emission, lanes, machine)
         if moved is not None:
             return emit_in_parts(emission, moved, machine, emit_turned)
     return None if lanes is None else emit_lanes(emission, lanes, machine)
