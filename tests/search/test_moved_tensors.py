@@ -14,7 +14,7 @@ from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
 NARROW_BATCHES = {
-    "aefg,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
+    "aefg,defcgb->abcdg": {"a": 45, "b": 5, "c": 4, "d": 3, "e": 8, "f": 5, "g": 2},
     "fmk,fkn->mnf": {"f": 3, "m": 40, "k": 20, "n": 30},
     "mkf,knf->mnf": {"f": 6, "m": 40, "k": 20, "n": 30},
     "mfk,nfk->mnf": {"f": 20, "m": 60, "k": 30, "n": 8},
@@ -31,6 +31,9 @@ TURNED_RESULTS = {
     "ecba,ed->abcd": {"a": 23, "b": 9, "c": 6, "d": 4, "e": 19},
     "abd,cd->bca": {"a": 3, "b": 34, "c": 2, "d": 40},
     "cabe,de->abdc": {"a": 2, "b": 11, "c": 3, "d": 2, "e": 56},
+    "agef,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
+    "dfgeba,gdfce->bcafg": {"a": 17, "b": 4, "c": 3, "d": 2, "e": 7, "f": 19, "g": 3},
+    "ecad,ecbd->bade": {"a": 4, "b": 6, "c": 13, "d": 9, "e": 7},
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
 }
 JOINED_ROWS = {

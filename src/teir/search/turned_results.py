@@ -33,7 +33,8 @@ from teir.target import LINE_BYTES
 _FEWEST_ELEMENTS = 2
 """Elements of a matrix by results from which moving those costs little beside reading it."""
 _FEW_COLUMNS = 8
-"""Columns that do not pay for packing a matrix."""
+"""Columns that do not pay for packing a matrix; where its rows lie apart, for each element that
+follows another in it."""
 _FEW_VECTORS = 2
 """Vectors of lanes along the smaller operand that do not pay for reading the larger one across."""
 _FEW_DOTS = 4
@@ -123,22 +124,28 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
     if not nearest.stride(matrix.name):
         lanes = machine.lanes(out.data_type.accumulator.width)
         return is_cheap and columns <= _FEW_VECTORS * lanes
-    if is_cheap and (columns <= _FEW_COLUMNS or _lies_apart(adjacent, elements, matrix, machine)):
+    if is_cheap and columns <= _most_columns(step, adjacent, matrix, machine):
         return True
     is_short = nearest.extent * out.data_type.width < LINE_BYTES
-    return is_short and extent_of(step.reductions) >= _LONGER_SUM
+    is_batch = all(map(nearest.stride, names_of(step)))
+    return is_short and not is_batch and extent_of(step.reductions) >= _LONGER_SUM
 
 
-def _lies_apart(adjacent: Span, elements: int, matrix: Tensor, machine: Machine) -> bool:
-    """True where packing rows would read every line of the matrix again and again: the few elements
-    adjacent there are rows far apart in the result.
+def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) -> int:
+    """Columns up to which rows that lie across the result are read where they are.
 
-    Measured on Zen 4, 12 to 160 columns: 0.3 to 0.9 of the time; of longer runs 0.4 to 0.7 where
-    the second cache holds the matrix, 0.8 to 1.6 where it does not.
+    More where packing them would read every line of the matrix again and again: where the few
+    elements adjacent there are far apart in the result. Measured on Zen 4, 12 to 160 columns: 0.3
+    to 0.9 of the time; of longer runs 0.4 to 0.7 where the second cache holds the matrix, 0.8 to
+    1.6 where it does not.
     """
     width = matrix.data_type.width
-    is_near = elements * width <= machine.l2_bytes
-    return adjacent.extent * width < (_SHORT_LINES if is_near else 1) * LINE_BYTES
+    is_near = extent_of(axes_of(matrix, step)) * width <= machine.l2_bytes
+    if adjacent.extent * width >= (_SHORT_LINES if is_near else 1) * LINE_BYTES:
+        return _FEW_COLUMNS
+    rows = [axis for axis in axes_of(matrix, step) if axis.stride(step.output.name)]
+    alone = [axis for axis in rows if not all(map(axis.stride, names_of(step)))]
+    return _FEW_COLUMNS * (run_bytes(adjacent, alone, matrix) // width)
 
 
 def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
