@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, planned, stated
 from teir.dtypes import DataType
 from teir.ir.check import check
-from teir.ir.nodes import Program
+from teir.ir.nodes import Operation, Program
 from teir.pipeline.operand_types import contiguous
 from teir.search.machine import Machine
 from teir.search.tree import contraction_program
@@ -22,9 +22,7 @@ NARROW_BATCHES = {
 }
 TURNED_RESULTS = {
     "kyx,k->xy": {"k": 9, "x": 33, "y": 17},
-    "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
     "kyx,yk->xy": {"k": 9, "x": 33, "y": 17},
-    "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
     "dba,dc->acb": {"a": 8, "b": 39, "c": 2, "d": 23},
     "edab,cde->bca": {"a": 9, "b": 14, "c": 34, "d": 31, "e": 2},
     "cbea,de->abcd": {"a": 40, "b": 6, "c": 4, "d": 18, "e": 50},
@@ -33,8 +31,14 @@ TURNED_RESULTS = {
     "cabe,de->abdc": {"a": 2, "b": 11, "c": 3, "d": 2, "e": 56},
     "agef,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
     "dfgeba,gdfce->bcafg": {"a": 17, "b": 4, "c": 3, "d": 2, "e": 7, "f": 19, "g": 3},
-    "ecad,ecbd->bade": {"a": 4, "b": 6, "c": 13, "d": 9, "e": 7},
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
+}
+TURNED_LANES = {
+    "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
+    "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
+    "ecad,ecbd->bade": {"a": 4, "b": 6, "c": 13, "d": 9, "e": 7},
+    "aced,bdce->aebd": {"a": 2, "b": 9, "c": 14, "d": 5, "e": 9},
+    "dbae,ced->beca": {"a": 3, "b": 5, "c": 2, "d": 15, "e": 17},
 }
 JOINED_ROWS = {
     "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
@@ -90,6 +94,21 @@ def test_results_are_made_as_the_matrix_lies(text: str, threads: int) -> None:
     extents = TURNED_RESULTS[text]
     assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
     assert_means_it(text, extents, machine, 4)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED_LANES)
+def test_lanes_run_where_batches_lie_in_the_larger_operand(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = TURNED_LANES[text]
+    program = planned(text, extents, machine).program
+    assert "out_turned" in moved_names(program)
+    products = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
+    assert products
+    for product in products:
+        lanes = program.axis_table()[product.c[-1]]
+        assert {lanes.strides[name] for name in product.operands} == {DataType.FP32.width}
+    assert_means_it(text, extents, machine, 8)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -36,6 +36,7 @@ from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_factors import turned_factor
+from teir.search.turned_lanes import turned_lanes
 from teir.search.turned_products import emit_turned_copy, turned_product
 from teir.search.turned_results import may_be_turned, turned_result, turned_runs
 from teir.search.widened import widened
@@ -148,7 +149,7 @@ def _emit_without_matrix(
         return body
     lanes = lane_step_of(step)
     if emit_turned is not None:
-        moved = turned_result(emission, step, machine)
+        moved = turned_lanes(emission, step) or turned_result(emission, step, machine)
         if moved is None and lanes is not None:
             moved = narrow_batch(emission, lanes, machine)
         if moved is not None:

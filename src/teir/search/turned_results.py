@@ -44,8 +44,6 @@ _LONG_SUM, _LONGER_SUM = 16, 48
 joined, or made in another order."""
 _LONG_RUN_BYTES = 4096
 """Rows of a matrix that take more are read as fast from run to run."""
-_FEWEST_LANES = 8
-"""Batches side by side in both inputs along which lanes run."""
 _SHORT_LINES = 4
 """Lines of a run that rows are gathered from, in the second cache."""
 _FEWEST_MET = 64
@@ -117,8 +115,7 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
     if not adjacent.stride(out.name):
         return _has_turned_rows(step, nearest, matrix) and elements >= _LONG_SUM * results
     if all(map(adjacent.stride, names_of(step))):
-        lies_so = all(is_adjacent(adjacent, one) for one in step.inputs)
-        return lies_so and is_cheap and adjacent.extent >= _FEWEST_LANES
+        return False
     if run_bytes(adjacent, [a for a in free if a.stride(matrix.name)], matrix) < LINE_BYTES:
         return False
     if not nearest.stride(matrix.name):
