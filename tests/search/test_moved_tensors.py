@@ -21,6 +21,8 @@ NARROW_BATCHES = {
     "acbfe,efd->abcdf": {"a": 3, "b": 4, "c": 8, "d": 2, "e": 40, "f": 6},
 }
 TURNED_RESULTS = {
+    "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
+    "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
     "kyx,k->xy": {"k": 9, "x": 33, "y": 17},
     "kyx,yk->xy": {"k": 9, "x": 33, "y": 17},
     "dba,dc->acb": {"a": 8, "b": 39, "c": 2, "d": 23},
@@ -34,7 +36,6 @@ TURNED_RESULTS = {
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
 }
 TURNED_LANES = {
-    "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
     "ecad,ecbd->bade": {"a": 4, "b": 6, "c": 13, "d": 9, "e": 7},
     "aced,bdce->aebd": {"a": 2, "b": 9, "c": 14, "d": 5, "e": 9},

@@ -41,7 +41,7 @@ def turned_lanes(emission: Emission, step: Step) -> InParts | None:
     lanes = next((axis for axis in free if is_adjacent(axis, large)), None)
     if lanes is None or lanes.extent < _FEWEST_LANES or not all(map(lanes.stride, names_of(step))):
         return None
-    if nearest_of(free, step.output) is lanes:
+    if nearest_of(free, step.output) is lanes or not _has_matrices(step):
         return None
     others = (*(one for one in step.inputs if one is not large), step.output)
     moved = [one for one in others if not is_adjacent(lanes, one)]
@@ -53,6 +53,12 @@ def turned_lanes(emission: Emission, step: Step) -> InParts | None:
         step.axes,
         [moved_to(emission, one, "turned", _with(lanes, one, step)) for one in moved],
     )
+
+
+def _has_matrices(step: Step) -> bool:
+    """True where either input alone has an axis: a matrix is met more than once."""
+    first, second = (set(map(id, axes_of(one, step))) for one in step.inputs)
+    return not first <= second and not second <= first
 
 
 def _with(lanes: Span, tensor: Tensor, step: Step) -> tuple[Span, ...]:
