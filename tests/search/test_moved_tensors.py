@@ -41,6 +41,11 @@ TURNED_LANES = {
     "aced,bdce->aebd": {"a": 2, "b": 9, "c": 14, "d": 5, "e": 9},
     "dbae,ced->beca": {"a": 3, "b": 5, "c": 2, "d": 15, "e": 17},
 }
+TURNED_BATCHES = {
+    "xkd,kyd->dxy": {"d": 7, "x": 9, "k": 12, "y": 20},
+    "xkd,dyk->dyx": {"d": 5, "x": 19, "k": 8, "y": 4},
+    "bead,dce->ebac": {"a": 2, "b": 4, "c": 11, "d": 13, "e": 9},
+}
 JOINED_ROWS = {
     "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
     "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 50},
@@ -61,6 +66,8 @@ IN_PLACE = {
     "kxy,k->xy": {"k": 9, "x": 33, "y": 17},
     "dabc,cd->ab": {"a": 9, "b": 8, "c": 4, "d": 50},
     "i,j->ij": {"i": 40, "j": 30},
+    "xkd,dky->dxy": {"d": 7, "x": 9, "k": 12, "y": 20},
+    "xkd,kyd->dxy": {"d": 3, "x": 9, "k": 12, "y": 20},
     "eca,de->adc": {"a": 70, "c": 20, "d": 12, "e": 30},
     "ik,kj->ij": {"i": 1, "j": 1, "k": 1},
 }
@@ -110,6 +117,17 @@ def test_lanes_run_where_batches_lie_in_the_larger_operand(text: str, threads: i
         lanes = program.axis_table()[product.c[-1]]
         assert {lanes.strides[name] for name in product.operands} == {DataType.FP32.width}
     assert_means_it(text, extents, machine, 8)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED_BATCHES)
+def test_operands_that_carry_lanes_are_laid_batch_by_batch(text: str, threads: int) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = TURNED_BATCHES[text]
+    names = moved_names(planned(text, extents, machine).program)
+    assert names
+    assert "out_turned" not in names
+    assert_means_it(text, extents, machine, 9)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -34,6 +34,7 @@ from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
+from teir.search.turned_batches import turned_batches
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_factors import turned_factor
 from teir.search.turned_lanes import turned_lanes
@@ -73,6 +74,9 @@ def emit_step(
         body = _emit_without_matrix(emission, step, machine, emit_turned if turns else None)
         if body is not None:
             return body
+        batches = turned_batches(emission, step) if lays else None
+        if batches is not None:
+            return emit_in_parts(emission, batches, machine, partial(emit, lays=False))
     wide = widened(emission, step, machine)
     if wide is not None:
         return emit_in_parts(emission, wide, machine, emit)
