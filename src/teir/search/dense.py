@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -63,47 +64,70 @@ def emit_step(
     """
     step = normalise(step)
     emit = partial(emit_step, choose=choose, lays=lays, turns=turns)
-    emit_turned = partial(emit, turns=False)
+    inner = _Inner(
+        laid=partial(emit, lays=False) if lays else None,
+        turned=partial(emit, turns=False) if turns else None,
+    )
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)
     if not _has_rows_and_columns(step):
-        factor = turned_factor(emission, step, machine) if lays else None
-        if factor is not None:
-            return emit_in_parts(emission, factor, machine, partial(emit, lays=False))
-        body = _emit_without_matrix(emission, step, machine, emit_turned if turns else None)
+        body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:
             return body
-        batches = turned_batches(emission, step) if lays else None
-        if batches is not None:
-            return emit_in_parts(emission, batches, machine, partial(emit, lays=False))
     wide = widened(emission, step, machine)
     if wide is not None:
         return emit_in_parts(emission, wide, machine, emit)
     shape = product_shape(step)
     assert shape is not None
+    body = _emit_of_its_own(emission, shape, machine)
+    if body is not None:
+        return body
+    return _emit_matrix(emission, step, shape, machine, choose, inner)
+
+
+class _Inner(NamedTuple):
+    """Who makes a step with an operand laid otherwise, and one whose result is moved; None where
+    that was done, or must not be."""
+
+    laid: EmitStep | None
+    turned: EmitStep | None
+
+
+def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) -> Body | None:
+    """The nodes of a product of a kind that has kernels of its own; None for all others."""
     if shape.c and is_small_batch(shape):
         return emit_small_batch(emission, shape, machine)
     if shape.n is None and is_sweep(shape):
         return emit_sweep(emission, shape, machine)
     if are_row_dots(shape):
         return emit_row_dots(emission, shape)
-    if is_few_dots(shape):
-        return emit_few_dots(emission, shape, machine)
+    return emit_few_dots(emission, shape, machine) if is_few_dots(shape) else None
+
+
+def _emit_matrix(
+    emission: Emission,
+    step: Step,
+    shape: ProductShape,
+    machine: Machine,
+    choose: Choose,
+    inner: _Inner,
+) -> Body:
+    """The nodes of a matrix-like contraction, with copies around it where tensors lie across."""
     tile = output_tile(step, shape, machine)
     if tile is not None:
         return emit_through_tile(
             emission,
             step,
             tile,
-            lambda inner: _emit_tile_product(emission, inner, replace(machine, threads=1)),
-            lambda inner: _emit_packed_tile(emission, inner, replace(machine, threads=1)),
+            lambda part: _emit_tile_product(emission, part, replace(machine, threads=1)),
+            lambda part: _emit_packed_tile(emission, part, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
-    may_turn = turns and may_be_turned(shape, machine)
-    result = turned_result(emission, step, machine) if may_turn else None
-    if result is not None:
-        return emit_in_parts(emission, result, machine, emit_turned)
+    if inner.turned is not None and may_be_turned(shape, machine):
+        result = turned_result(emission, step, machine)
+        if result is not None:
+            return emit_in_parts(emission, result, machine, inner.turned)
     across = turned_product(emission, step, shape, machine)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
@@ -111,10 +135,10 @@ def emit_step(
     moved = relaid(emission, step, shape)
     if moved is None:
         return emit_contraction(emission, shape, machine, choose(shape, machine))
-    shape = product_shape(moved.product)
-    assert shape is not None
+    laid = product_shape(moved.product)
+    assert laid is not None
     return emit_relaid_copy(emission, moved, machine) + emit_contraction(
-        emission, shape, machine, choose(shape, machine)
+        emission, laid, machine, choose(laid, machine)
     )
 
 
@@ -138,27 +162,36 @@ def _has_rows_and_columns(step: Step) -> bool:
 
 
 def _emit_without_matrix(
-    emission: Emission, step: Step, machine: Machine, emit_turned: EmitStep | None
+    emission: Emission, step: Step, machine: Machine, inner: _Inner
 ) -> Body | None:
-    """The nodes of a step that is no sum of products, or one of single rows or columns or with
-    lanes along a batch axis; None for all others.
-
-    ``emit_turned`` makes a step whose result is moved; None where it must not be.
-    """
-    runs = None if emit_turned is None else turned_runs(emission, step)
-    if emit_turned is not None and runs is not None:
-        return emit_in_parts(emission, runs, machine, emit_turned)
+    """The nodes of a step that is no sum of products, or one of single rows or columns, or with
+    batches along which lanes run, or that lie inside an operand; None for all others."""
+    factor = None if inner.laid is None else turned_factor(emission, step, machine)
+    if inner.laid is not None and factor is not None:
+        return emit_in_parts(emission, factor, machine, inner.laid)
+    runs = None if inner.turned is None else turned_runs(emission, step)
+    if inner.turned is not None and runs is not None:
+        return emit_in_parts(emission, runs, machine, inner.turned)
     body = _emit_plain(emission, step, machine)
-    if body is not None:
-        return body
+    return _emit_batches(emission, step, machine, inner) if body is None else body
+
+
+def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inner) -> Body | None:
+    """The nodes of batches along which lanes run, or that are moved for them or out of the way;
+    None for all others."""
     lanes = lane_step_of(step)
-    if emit_turned is not None:
+    if inner.turned is not None:
         moved = turned_lanes(emission, step) or turned_result(emission, step, machine)
         if moved is None and lanes is not None:
             moved = narrow_batch(emission, lanes, machine)
         if moved is not None:
-            return emit_in_parts(emission, moved, machine, emit_turned)
-    return None if lanes is None else emit_lanes(emission, lanes, machine)
+            return emit_in_parts(emission, moved, machine, inner.turned)
+    if lanes is not None:
+        return emit_lanes(emission, lanes, machine)
+    batches = None if inner.laid is None else turned_batches(emission, step)
+    if inner.laid is None or batches is None:
+        return None
+    return emit_in_parts(emission, batches, machine, inner.laid)
 
 
 def _emit_plain(emission: Emission, step: Step, machine: Machine) -> Body | None:
