@@ -118,9 +118,9 @@ def axes_of(tensor: Tensor, step: Step) -> list[Span]:
     return [axis for axis in step.axes if axis.strides.get(tensor.name)]
 
 
-def names_of(step: Step) -> list[str]:
-    """Of the inputs, then of the output."""
-    return [tensor.name for tensor in (*step.inputs, step.output)]
+def is_batch(axis: Span, step: Step) -> bool:
+    """True for an axis that moves the inputs and the output."""
+    return all(axis.stride(tensor.name) for tensor in (*step.inputs, step.output))
 
 
 def nearest_of(axes: Sequence[Span], out: Tensor) -> Span:

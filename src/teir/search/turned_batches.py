@@ -15,8 +15,8 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
+    is_batch,
     moved_to,
-    names_of,
     nearest_of,
     starts_where_it_moves,
 )
@@ -41,7 +41,7 @@ def turned_batches(emission: Emission, step: Step) -> InParts | None:
     if len(step.inputs) != 2 or not step.reductions or not starts_where_it_moves(step):
         return None
     free = axes_of(step.output, step)
-    batch = [axis for axis in free if all(map(axis.stride, names_of(step)))]
+    batch = [axis for axis in free if is_batch(axis, step)]
     if not batch or nearest_of(free, step.output) in batch:
         return None
     if extent_of(step.reductions) > _MOST_SUMS:

@@ -17,8 +17,8 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
+    is_batch,
     moved_to,
-    names_of,
     nearest_of,
     starts_where_it_moves,
 )
@@ -39,7 +39,7 @@ def turned_lanes(emission: Emission, step: Step) -> InParts | None:
         return None
     large = max(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
     lanes = next((axis for axis in free if is_adjacent(axis, large)), None)
-    if lanes is None or lanes.extent < _FEWEST_LANES or not all(map(lanes.stride, names_of(step))):
+    if lanes is None or lanes.extent < _FEWEST_LANES or not is_batch(lanes, step):
         return None
     if nearest_of(free, step.output) is lanes or not _has_matrices(step):
         return None

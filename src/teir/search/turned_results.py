@@ -19,8 +19,8 @@ from teir.search.in_parts import (
     InParts,
     axes_of,
     in_parts,
+    is_batch,
     moved_to,
-    names_of,
     nearest_of,
     run_bytes,
     starts_where_it_moves,
@@ -114,7 +114,7 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
         return is_cheap and adjacent.stride(out.name) > 0
     if not adjacent.stride(out.name):
         return _has_turned_rows(step, nearest, matrix) and elements >= _LONG_SUM * results
-    if all(map(adjacent.stride, names_of(step))):
+    if is_batch(adjacent, step):
         return False
     if run_bytes(adjacent, [a for a in free if a.stride(matrix.name)], matrix) < LINE_BYTES:
         return False
@@ -124,8 +124,7 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
     if is_cheap and columns <= _most_columns(step, adjacent, matrix, machine):
         return True
     is_short = nearest.extent * out.data_type.width < LINE_BYTES
-    is_batch = all(map(nearest.stride, names_of(step)))
-    return is_short and not is_batch and extent_of(step.reductions) >= _LONGER_SUM
+    return is_short and not is_batch(nearest, step) and extent_of(step.reductions) >= _LONGER_SUM
 
 
 def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) -> int:
@@ -141,7 +140,7 @@ def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) 
     if adjacent.extent * width >= (_SHORT_LINES if is_near else 1) * LINE_BYTES:
         return _FEW_COLUMNS
     rows = [axis for axis in axes_of(matrix, step) if axis.stride(step.output.name)]
-    alone = [axis for axis in rows if not all(map(axis.stride, names_of(step)))]
+    alone = [axis for axis in rows if not is_batch(axis, step)]
     return _FEW_COLUMNS * (run_bytes(adjacent, alone, matrix) // width)
 
 
@@ -152,7 +151,7 @@ def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
     columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
     if columns > _FEW_DOTS or not nearest.stride(matrix.name):
         return False
-    if any(all(map(axis.stride, names_of(step))) for axis in rows):
+    if any(is_batch(axis, step) for axis in rows):
         return False
     return outermost_first(rows, matrix) != outermost_first(rows, step.output)
 

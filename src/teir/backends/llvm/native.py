@@ -142,7 +142,10 @@ class NativeProgram(msgspec.Struct, frozen=True):
             self.pool.ensure_running(self.threads - 1)
         self._count_run()
         spare = self._spare()
-        context = self.take_context() if spare is None else self._spare_context(spare)
+        if spare is None:
+            context = self.take_context()
+        else:
+            context = _context(self, spare.take(self.sizes.whole), None)
         self.place(context, addresses)
         if timeout is not None or (self.seconds > LONG_RUN_SECONDS and _in_main_thread()):
             flag = ctypes.c_int64.from_address(context.cancel_address)
@@ -223,9 +226,6 @@ class NativeProgram(msgspec.Struct, frozen=True):
         if not self.shares_scratch:
             return self.take_context()
         return _context(self, np.empty(self.sizes.frames + LINE_BYTES, np.uint8), entry_scratch())
-
-    def _spare_context(self, spare: SpareMemory) -> Context:
-        return _context(self, spare.take(self.sizes.whole), None)
 
 
 def bind_native(
