@@ -7,10 +7,10 @@
 * the first call of contractions never seen before, less the same call warm: with the kernels on
   disk and with an empty cache, in fresh interpreters that have run something else before,
 * the same for the 48 contractions of class c, one after the other in one interpreter, the kernels
-  on disk; and for every eighth of them in an interpreter of its own with an empty cache. The warm
-  call is one on arrays made just before it, as those of the first call are (the median of three
-  such), so that the difference is what being first costs; beside it the difference to the least of
-  four calls that follow at once on the same arrays,
+  on disk (medians of five interpreters); and for every eighth of them in an interpreter of its own
+  with an empty cache. The warm call is one on arrays made just before it, as those of the first
+  call are (the median of three such), so that the difference is what being first costs; beside it
+  the difference to the least of four calls that follow at once on the same arrays,
 * planning by phase.
 
 Writes ``results/overheads.json``. Exits 1 where a figure misses what is due.
@@ -59,6 +59,7 @@ DUE_SECONDS = {
     "class c, empty": 60e-3,
 }
 _EMPTY_STEP = 8
+_ROUNDS = 5
 
 CONTRACTIONS = (
     ("ab,bc->ac", ((32, 16), (16, 48))),
@@ -189,9 +190,13 @@ def tccg_first_calls() -> dict[str, dict[str, float]]:
         environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects")}
         everything = json.dumps(list(cases.values()))
         _python(_FIRST_CALLS, (), environment, everything)
-        stored = _python(_FIRST_CALLS, (), environment, everything).splitlines()
-    for row, line in zip(rows.values(), stored, strict=True):
-        row["stored_seconds"], row["stored_seconds_over_repeated"] = map(float, line.split())
+        rounds = [
+            _python(_FIRST_CALLS, (), environment, everything).splitlines() for _ in range(_ROUNDS)
+        ]
+    for row, lines in zip(rows.values(), zip(*rounds, strict=True), strict=True):
+        seconds = zip(*(map(float, line.split()) for line in lines), strict=True)
+        over_fresh, over_repeated = map(statistics.median, seconds)
+        row |= {"stored_seconds": over_fresh, "stored_seconds_over_repeated": over_repeated}
     for name in list(cases)[::_EMPTY_STEP]:
         with tempfile.TemporaryDirectory() as folder:
             environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teir.ir.nodes import Axis, Bytes
 from teir.lower.axes import TileAxis, fuse_adjacent, tile_axes, wrap_in_loops
-from teir.lower.kernel_program import Loop, Step
+from teir.lower.kernel_program import Address, Loop, Step
 
 
 def test_tile_axes_have_a_stride_for_every_operand_that_is_asked_for() -> None:
@@ -30,7 +30,7 @@ def test_axes_fuse_where_the_outer_one_goes_on_on_every_operand() -> None:
 
 def test_loops_step_each_slot_once() -> None:
     axes = [TileAxis(3, (4, 0, 8)), TileAxis(5, (40, 0, 40))]
-    (outer,) = wrap_in_loops(axes, (0, 1, 0), ())
+    (outer,) = wrap_in_loops(axes, [Address(slot=slot, offset_bytes=0) for slot in (0, 1, 0)], ())
     assert isinstance(outer, Loop)
     assert (outer.extent, outer.steps) == (3, (Step(slot=0, stride_bytes=8),))
     (inner,) = outer.body

@@ -6,7 +6,6 @@ term       = symbols and at most one "...", blanks allowed between them
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from teir.arrays.integers import as_integer
@@ -15,7 +14,6 @@ from teir.expr.nodes import Subscripts, Term
 from teir.expr.rules import ARROW, CHARACTER, ELLIPSIS, SUBLIST, at_character
 from teir.expr.tree_parsing import is_tree, parse_nested
 
-_PLAIN = re.compile("[A-Za-z]*(?:,[A-Za-z]*)*(?:->[A-Za-z]*)?")
 _BLANKS = " \t\n\r\f\v"
 _FIRST_FREE = 0xC0
 _SURROGATES = range(0xD800, 0xE000)
@@ -38,8 +36,9 @@ def parse_subscripts(text: str) -> Subscripts:
 
     Raises TeirError with every finding, each at its character.
     """
-    if _PLAIN.fullmatch(text):
-        return _plain_subscripts(text)
+    plain = _plain_subscripts(text)
+    if plain is not None:
+        return plain
     findings: list[Finding] = []
     arrow = text.find("->")
     left_end = len(text) if arrow < 0 else arrow
@@ -54,9 +53,12 @@ def parse_subscripts(text: str) -> Subscripts:
     return Subscripts(inputs=inputs, output=output, text=text)
 
 
-def _plain_subscripts(text: str) -> Subscripts:
-    """An expression of nothing but letters, commas and an arrow, as most are."""
+def _plain_subscripts(text: str) -> Subscripts | None:
+    """An expression of nothing but letters, commas and an arrow, as most are; None for others."""
     left, arrow, right = text.partition("->")
+    letters = left.replace(",", "") + right
+    if not (letters.isalpha() and letters.isascii()):
+        return None
     terms = []
     start = 0
     for word in left.split(","):

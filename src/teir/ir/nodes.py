@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import msgspec
 
 from teir.dtypes import DataType
+
+_NAME = attrgetter("name")
 
 LIMIT = 2**62
 """Extents, strides, offsets and address sums stay below this many bytes or elements."""
@@ -246,11 +249,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def axis_table(self) -> dict[str, Axis]:
         """The axes by name."""
-        return {axis.name: axis for axis in self.axes}
+        return dict(zip(map(_NAME, self.axes), self.axes, strict=True))
 
     def primitive_table(self) -> dict[str, Primitive]:
         """The primitives by name."""
-        return {primitive.name: primitive for primitive in self.primitives}
+        return dict(zip(map(_NAME, self.primitives), self.primitives, strict=True))
 
     def tensor_table(self) -> dict[str, Tensor]:
         """All tensors by name, scratch included."""

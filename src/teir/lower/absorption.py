@@ -91,8 +91,11 @@ def covers(
         contraction.m,
         contraction.n,
     ):
-        reductions = [context.axes[name] for name in contraction.k]
-        if not any(output in axis.strides or output in axis.offsets for axis in reductions):
+        for name in contraction.k:
+            axis = context.axes[name]
+            if output in axis.strides or output in axis.offsets:
+                break
+        else:
             return True
     return _region(zero, (), output, context) == _region(contraction, absorbed, output, context)
 

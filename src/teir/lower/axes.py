@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from teir.ir.nodes import Axis
-from teir.lower.kernel_program import KernelNode, Loop, Step
+from teir.lower.kernel_program import Address, KernelNode, Loop, Step
 
 
 class TileAxis(msgspec.Struct, frozen=True, gc=False):
@@ -17,22 +17,25 @@ class TileAxis(msgspec.Struct, frozen=True, gc=False):
     strides: tuple[int, ...]
 
 
+STILL = TileAxis(1, (0, 0, 0))
+"""In place of an axis that a tile of a product does not have."""
+
+
 def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
     """The axes with more than one index, in order."""
+    found = []
     if len(operands) == 3:
         # Most tiles are of products, and most of their axes leave one operand where it is.
         a, b, c = operands
-        found = []
         for axis in axes:
             if axis.extent > 1:
                 stride = axis.strides.get
                 found.append(TileAxis(axis.extent, (stride(a, 0), stride(b, 0), stride(c, 0))))
         return found
-    return [
-        TileAxis(axis.extent, tuple(map(axis.strides.__getitem__, operands)))
-        for axis in axes
-        if axis.extent > 1
-    ]
+    for axis in axes:
+        if axis.extent > 1:
+            found.append(TileAxis(axis.extent, tuple(map(axis.strides.__getitem__, operands))))
+    return found
 
 
 def fuse_adjacent(axes: Sequence[TileAxis]) -> list[TileAxis]:
@@ -55,26 +58,30 @@ def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
     """As `fuse_adjacent` for axes whose order does not matter, largest stride outermost."""
     if len(axes) < 2:
         return list(axes)
-    return fuse_adjacent(sorted(axes, key=lambda axis: axis.strides[::-1], reverse=True))
+    return fuse_adjacent(sorted(axes, key=_last_operand_first, reverse=True))
+
+
+def _last_operand_first(axis: TileAxis) -> tuple[int, ...]:
+    return axis.strides[::-1]
 
 
 def _continues(outer: TileAxis, inner: TileAxis) -> bool:
-    extent = inner.extent
-    return outer.strides == tuple([stride * extent for stride in inner.strides])
+    return outer.strides == tuple(map(inner.extent.__mul__, inner.strides))
 
 
 def wrap_in_loops(
-    axes: Sequence[TileAxis], slots: Sequence[int], body: tuple[KernelNode, ...]
+    axes: Sequence[TileAxis], operands: Sequence[Address], body: tuple[KernelNode, ...]
 ) -> tuple[KernelNode, ...]:
     """``body`` inside one loop per axis, the first axis outermost.
 
-    Operands that share a slot move together, so each slot is stepped once.
+    ``operands`` are what the strides of the axes are of. Those that share a slot move together, so
+    each slot is stepped once.
     """
     for axis in reversed(axes):
         steps = {}
         for number, stride in enumerate(axis.strides):
             if stride:
-                slot = slots[number]
+                slot = operands[number].slot
                 steps[slot] = Step(slot=slot, stride_bytes=stride)
         body = (Loop(extent=axis.extent, steps=tuple(steps.values()), index=None, body=body),)
     return body

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, wrap_in_loops
 from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
@@ -75,9 +75,8 @@ def _columns_and_batch(
     rows: TileAxis, rest: list[TileAxis], k: TileAxis, tile: ContractionTile, isa: Isa
 ) -> tuple[TileAxis, TileAxis] | None:
     """The columns and the batch of a product small enough to be written out."""
-    nothing = TileAxis(1, (0, 0, 0))
     still = [axis for axis in rest if not axis.strides[0] and axis.strides[1]]
-    columns = max(still, key=lambda axis: axis.extent, default=nothing)
+    columns = max(still, key=lambda axis: axis.extent, default=STILL)
     others = [axis for axis in rest if axis is not columns]
     batch = max(others, key=lambda axis: axis.extent, default=None)
     if batch is None or batch.extent < _FEWEST_PRODUCTS:
@@ -112,19 +111,18 @@ def lower_batch_blocks(tile: ContractionTile, axes: BatchAxes, isa: Isa) -> tupl
     most = max(1, _LONGEST_RUN // (kernel.vectors * kernel.columns * kernel.depth))
     batch = axes.batch
     whole, left = divmod(batch.extent, most)
-    slots = [address.slot for address in operands]
     nodes: tuple[KernelNode, ...] = ()
     if whole:
         runs = TileAxis(whole, tuple(stride * most for stride in batch.strides))
         call = Call(kernel=kernel, operands=operands, arguments=(most, *batch.strides, last_lanes))
-        nodes += wrap_in_loops((runs,), slots, (call,)) if whole > 1 else (call,)
+        nodes += wrap_in_loops((runs,), operands, (call,)) if whole > 1 else (call,)
     if left:
         rest = tuple(
             Address(slot=address.slot, offset_bytes=address.offset_bytes + stride * most * whole)
             for address, stride in zip(operands, batch.strides, strict=True)
         )
         nodes += (Call(kernel=kernel, operands=rest, arguments=(left, *batch.strides, last_lanes)),)
-    return wrap_in_loops(axes.loops, slots, nodes)
+    return wrap_in_loops(axes.loops, operands, nodes)
 
 
 def _kernel(tile: ContractionTile, axes: BatchAxes, isa: Isa) -> tuple[BatchBlock, int]:

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import attrgetter
 
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.copy_kernels import CELL_AXES, MOST_CELLS, MOST_IN_CELL, WALK_AXES, CellCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.passes.short_sides import has_short_sides, may_be_short
 from teir.target import LINE_BYTES
+
+_EXTENT = attrgetter("extent")
 
 
 def lower_cells(
@@ -27,7 +30,7 @@ def lower_cells(
 
     ``room``: `cell_copy_room_bytes` of scratch that nobody else uses during a call.
     """
-    extents = [axis.extent for axis in axes]
+    extents = list(map(_EXTENT, axes))
     if not may_be_short(extents) or any(0 in axis.strides for axis in axes):
         return None
     sides = [_upwards(axes, operand) for operand in range(2)]
@@ -44,7 +47,7 @@ def lower_cells(
         operands=(*operands, room),
         arguments=(*_words(cell, CELL_AXES), *_words(walk, WALK_AXES)),
     )
-    return wrap_in_loops(around, [operand.slot for operand in operands], (call,))
+    return wrap_in_loops(around, operands, (call,))
 
 
 def _upwards(axes: Sequence[TileAxis], operand: int) -> list[TileAxis]:

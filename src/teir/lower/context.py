@@ -44,6 +44,8 @@ class Context(msgspec.Struct, frozen=True):
     turned: dict[str, Turned]
     parted: dict[str, int]
     """Of primitives whose fibres may be walked in parts: the coordinates of a part."""
+    has_sparse: bool
+    """Whether an axis of the program is sparse."""
     is_part: bool = False
     """Whether a part of the fibres is what is lowered."""
 
@@ -61,13 +63,11 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
 def steps_of(axis: Axis, context: Context) -> tuple[Step, ...]:
     number = context.slots.number
-    return tuple(
-        [
-            Step(slot=number[tensor], stride_bytes=stride)
-            for tensor, stride in axis.strides.items()
-            if tensor in number
-        ]
-    )
+    steps = []
+    for tensor, stride in axis.strides.items():
+        if tensor in number:
+            steps.append(Step(slot=number[tensor], stride_bytes=stride))
+    return tuple(steps)
 
 
 def operand_names(primitive: Primitive) -> tuple[str, ...]:

@@ -52,10 +52,6 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     turns: int = 1
 
     @property
-    def slots(self) -> tuple[int, ...]:
-        return tuple(address.slot for address in self.operands)
-
-    @property
     def widths(self) -> tuple[int, ...]:
         return (self.in_type.width,) * (len(self.operands) - 1) + (self.out_type.width,)
 
@@ -74,11 +70,13 @@ def contraction_tile(
     turns: int = 1,
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
-    free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
-    reductions = fuse_adjacent([axis for axis in axes if not axis.strides[-1]])
+    free: list[TileAxis] = []
+    reductions: list[TileAxis] = []
+    for axis in axes:
+        (free if axis.strides[-1] else reductions).append(axis)
     return ContractionTile(
-        tuple(free),
-        tuple(reductions),
+        tuple(fuse_any_order(free)),
+        tuple(fuse_adjacent(reductions)),
         operands,
         in_type,
         out_type,

@@ -77,12 +77,11 @@ def lower_dot_rows(
         *(stride for axis in reductions for stride in axis.strides[:-1]),
     )
     call = Call(kernel=kernel, operands=operands, arguments=arguments)
-    slots = [address.slot for address in operands]
     *loops, inner = [axis for axis in free if axis is not rows] or [nothing]
-    body = wrap_in_loops((inner,), slots, (call,)) if inner.extent > 1 else (call,)
+    body = wrap_in_loops((inner,), operands, (call,)) if inner.extent > 1 else (call,)
     if isinstance(body[0], Loop):
         body = columns_of_loop(body[0], isa) or body
-    return wrap_in_loops(loops, slots, body)
+    return wrap_in_loops(loops, operands, body)
 
 
 def _reductions(axes: list[TileAxis], chains: int, inputs: int) -> list[TileAxis]:

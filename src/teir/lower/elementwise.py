@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import attrgetter
 
 import msgspec
 
@@ -42,6 +43,7 @@ _ALIGNED_TILES = 4
 """Tiles of a row from which storing whole lines repays one tile more."""
 _GROUPS = (2, 4)
 """Elements that short axes adjacent on the input have where the next axis goes on behind them."""
+_WIDTH = attrgetter("width")
 
 
 def lower_elementwise(
@@ -67,7 +69,7 @@ def lower_elementwise(
     written in parts that come apart.
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
-    widths = tuple([data_type.width for data_type in types])
+    widths = tuple(map(_WIDTH, types))
     tile_bytes = widths[-1]
     for axis in moving:
         tile_bytes *= axis.extent
@@ -84,26 +86,29 @@ def lower_elementwise(
         permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
         if permutation is not None:
             return permutation
-    slots = [address.slot for address in operands]
     if turned is not None:
         inside = turned.axes
         rest = _ordered([axis for axis in moving if axis not in inside], follows_input)
         transposed = _transpose_call(turned, operands, widths[0], isa, follows_input)
         asking = _asking(turned, rest, operands, widths[0]) if brings else ()
-        return wrap_in_loops(rest, slots, (*asking, transposed))
+        return wrap_in_loops(rest, operands, (*asking, transposed))
     lane_axis = _lane_axis(moving, widths)
     is_lines = lane_axis.extent * widths[-1] % LINE_BYTES == 0
     rest = _ordered([axis for axis in moving if axis is not lane_axis], follows_input and is_lines)
     row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
     call = _call(operation, lane_axis, row_axis, operands, types, isa, brings)
-    return wrap_in_loops(rest, slots, (call,))
+    return wrap_in_loops(rest, operands, (call,))
 
 
 def _ordered(axes: list[TileAxis], follows_input: bool) -> list[TileAxis]:
     """The outermost first; axes come in the order of the output."""
     if not follows_input:
         return axes
-    return sorted(axes, key=lambda axis: axis.strides[0], reverse=True)
+    return sorted(axes, key=_input_stride, reverse=True) if len(axes) > 1 else axes
+
+
+def _input_stride(axis: TileAxis) -> int:
+    return axis.strides[0]
 
 
 def _call(
@@ -115,7 +120,7 @@ def _call(
     isa: Isa,
     brings: bool,
 ) -> Call:
-    widths = tuple(data_type.width for data_type in types)
+    widths = tuple(map(_WIDTH, types))
     lanes = max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths))
     vectors = -(-lane_axis.extent // lanes)
     is_plain = isa.has_masks and lanes > 1 and _is_plain(lane_axis, widths)
@@ -154,7 +159,7 @@ def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int]
 
 def accesses(axis: TileAxis, widths: Sequence[int]) -> tuple[Access, ...]:
     """How the lanes along ``axis`` lie on each operand."""
-    return tuple(access(stride, width) for stride, width in zip(axis.strides, widths, strict=True))
+    return tuple(map(access, axis.strides, widths))
 
 
 def access(stride_bytes: int, width: int) -> Access:
@@ -300,8 +305,9 @@ def _transpose_call(
     # Square tiles of a power of two that fit, so that an edge can overlap its neighbour.
     fitting = 1 << (shorter.bit_length() - 1)
     lanes = max(1, min(isa.vector_bytes // width, fitting))
-    steps = (turned.along_input.strides[1], turned.group.strides[1])
-    is_whole = lanes * width == LINE_BYTES and not any(step % LINE_BYTES for step in steps)
+    begins_lines = turned.along_input.strides[1] % LINE_BYTES == 0
+    begins_lines = begins_lines and turned.group.strides[1] % LINE_BYTES == 0
+    is_whole = lanes * width == LINE_BYTES and begins_lines
     is_long = along_output.extent >= _ALIGNED_TILES * lanes
     aligns = isa.stores_lines_sooner and is_whole and is_long and not is_packed
     columns = along_output.extent if _is_few(turned, width, isa) else 0

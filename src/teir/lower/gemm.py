@@ -59,7 +59,7 @@ def lower_gemm(
     if not outside:
         whole = tile_product(tile, axes, operands, inside, isa, room)
         if whole is not None:
-            return _around(whole, axes.loops, [address.slot for address in operands])
+            return _around(whole, axes.loops, operands)
     depth = prod(axis.extent for axis in inside)
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     has_parts = not outside and takes_parts(tile, axes, lanes, depth, isa)
@@ -82,7 +82,7 @@ def lower_gemm(
     body = blocks.panels() if parts_room is None else blocks.panels_in_parts(parts_room)
     if rest:
         body += blocks.narrow_rows(replace(blocked, rows=rest), blocked.rows)
-    return wrap_in_loops(axes.loops, [address.slot for address in operands], body)
+    return wrap_in_loops(axes.loops, operands, body)
 
 
 def _may_be_narrow(
@@ -94,11 +94,13 @@ def _may_be_narrow(
     return is_plain and is_adjacent and not tile.flushes and accumulator is None and parts is None
 
 
-def _around(whole: Call, loops: tuple[TileAxis, ...], slots: list[int]) -> tuple[KernelNode, ...]:
+def _around(
+    whole: Call, loops: tuple[TileAxis, ...], operands: tuple[Address, ...]
+) -> tuple[KernelNode, ...]:
     """The product in its loops, those inside it that it takes."""
     body: tuple[KernelNode, ...] = (whole,)
     for axis in reversed(loops):
-        body = wrap_in_loops((axis,), slots, body)
+        body = wrap_in_loops((axis,), operands, body)
         (loop,) = body
         assert isinstance(loop, Loop)
         body = tiles_of_loop(loop) or (loop,)
@@ -223,12 +225,12 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             for whole in _split(cut, asking):
                 axis = self._blocks_of(whole)
                 body = self._block(rows.size, whole, row, masked, False)
-                slots = [address.slot for address in self.operands]
+                moved = self.operands
                 if whole.start == cut.start and asking:
                     body = (brought.call(source, part, self.marks), *body)
                     axis = TileAxis(axis.extent, (*axis.strides, brought.part_bytes))
-                    slots.append(self.marks.moving)
-                nodes += wrap_in_loops((axis,) if whole.count > 1 else (), slots, body)
+                    moved = (*moved, Address(slot=self.marks.moving, offset_bytes=0))
+                nodes += wrap_in_loops((axis,) if whole.count > 1 else (), moved, body)
             part += asking
         return nodes
 
@@ -281,7 +283,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
     def _loop(self, axis: TileAxis, body: tuple[KernelNode, ...]) -> tuple[KernelNode, ...]:
         if axis.extent == 1:
             return body
-        return wrap_in_loops((axis,), [address.slot for address in self.operands], body)
+        return wrap_in_loops((axis,), self.operands, body)
 
     def _block(
         self, vectors: int, cut: Cut, row: int, masked: bool, brings: bool
@@ -306,7 +308,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))
 
     def _reduce(self, call: Call) -> tuple[KernelNode, ...]:
-        return wrap_in_loops(self.outside, [address.slot for address in call.operands], (call,))
+        return wrap_in_loops(self.outside, call.operands, (call,))
 
     def _through_accumulator(
         self,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from teir.dtypes import DataType
-from teir.lower.axes import TileAxis
+from teir.lower.axes import STILL, TileAxis
 from teir.lower.contraction_tile import ContractionTile
 
 _EASE = {(True, True): 1.0, (True, False): 0.6, (False, True): 0.25, (False, False): 0.05}
@@ -50,18 +50,20 @@ def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
     swapped = lane_axis.strides[0] == 0
     rest = [axis for axis in tile.free if axis is not lane_axis]
     still = 1 if swapped else 0
-    movable = [axis for axis in rest if axis.strides[still] == 0]
-    columns = max(movable, key=lambda axis: axis.extent, default=TileAxis(1, (0, 0, 0)))
-    loops = tuple(in_order(axis, swapped) for axis in rest if axis is not columns)
-    if columns.extent == 1 and lane_axis.strides[still] != tile.in_type.width:
+    columns = STILL
+    for axis in rest:
+        if axis.strides[still] == 0 and axis.extent > columns.extent:
+            columns = axis
+    if columns is STILL and lane_axis.strides[still] != tile.in_type.width:
         return _one_lane(tile, lane_axis, rest)
+    loops = tuple([in_order(axis, swapped) for axis in rest if axis is not columns])
     return GemmAxes(in_order(lane_axis, swapped), in_order(columns, swapped), loops, swapped)
 
 
 def single_elements(tile: ContractionTile) -> GemmAxes:
     """Blocks of one element: what fits any tile of two inputs."""
     lanes = TileAxis(1, (tile.in_type.width, 0, tile.out_type.width))
-    return GemmAxes(lanes, TileAxis(1, (0, 0, 0)), tile.free, False)
+    return GemmAxes(lanes, STILL, tile.free, False)
 
 
 def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> GemmAxes:

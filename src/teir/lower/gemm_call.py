@@ -8,7 +8,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.access import Access
-from teir.lower.axes import TileAxis
+from teir.lower.axes import STILL, TileAxis
 from teir.lower.block_shapes import holds_depth
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
@@ -125,7 +125,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def all_loops(inside: tuple[TileAxis, ...]) -> tuple[TileAxis, ...]:
     """The reductions of a block, those that are missing in front."""
     missing = BLOCK_REDUCTIONS - len(inside)
-    return (TileAxis(1, (0, 0, 0)),) * missing + inside
+    return (STILL,) * missing + inside
 
 
 def _lane_access(stride_bytes: int, data_type: DataType) -> Access:

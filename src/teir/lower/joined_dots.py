@@ -56,4 +56,4 @@ def lower_joined_dots(
     )
     call = Call(kernel=kernel, operands=operands, arguments=(k.extent, int(not from_zero)))
     loops = [axis for axis in free if axis is not columns]
-    return wrap_in_loops(loops, [address.slot for address in operands], (call,))
+    return wrap_in_loops(loops, operands, (call,))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teir.dtypes import DataType
-from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
@@ -46,11 +46,10 @@ def lane_axes(tile: ContractionTile) -> LaneAxes | None:
         return None
     lanes = adjacent[0]
     rest = [axis for axis in tile.free if axis is not lanes]
-    nothing = TileAxis(1, (0, 0, 0))
     rows = [axis for axis in rest if not axis.strides[1] and axis.strides[0]]
     columns = [axis for axis in rest if not axis.strides[0] and axis.strides[1]]
-    row = max(rows, key=lambda axis: axis.extent, default=nothing)
-    column = max(columns, key=lambda axis: axis.extent, default=nothing)
+    row = max(rows, key=lambda axis: axis.extent, default=STILL)
+    column = max(columns, key=lambda axis: axis.extent, default=STILL)
     if row.extent * column.extent == 1:
         return None
     loops = tuple(axis for axis in rest if axis is not row and axis is not column)
@@ -69,8 +68,8 @@ def lower_lane_blocks(tile: ContractionTile, axes: LaneAxes, isa: Isa) -> tuple[
             call = _call(tile, axes, inside, (rows, columns), accumulate, isa)
             around = (rows.blocks(axes.rows), columns.blocks(axes.columns))
             loops = [axis for axis in around if axis.extent > 1]
-            nodes += wrap_in_loops([*loops, *outside], tile.slots, (call,))
-    return wrap_in_loops(axes.loops, tile.slots, nodes)
+            nodes += wrap_in_loops([*loops, *outside], tile.operands, (call,))
+    return wrap_in_loops(axes.loops, tile.operands, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def _call(
         columns=columns.size,
         one_loop=len(inside) <= 1,
     )
-    still = (TileAxis(1, (0, 0, 0)),) * (LANE_REDUCTIONS - len(inside))
+    still = (STILL,) * (LANE_REDUCTIONS - len(inside))
     reduction = [
         value for axis in reversed((*still, *inside)) for value in (axis.extent, *axis.strides[:2])
     ]

@@ -12,6 +12,7 @@ each invocation loops around the nearest kernel. Two rewrites keep every bit and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -107,6 +108,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         _lower_siblings,
         turned_operands(program),
         _parted(program),
+        any(map(attrgetter("segments"), program.axes)),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = kernel_scratch_bytes(roots, context.accumulator, isa)
@@ -122,8 +124,12 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
 
 
 def _parted(program: Program) -> dict[str, int]:
-    counts = [(one.name, coordinates_at_once(one)) for one in program.primitives if one.metadata]
-    return {name: count for name, count in counts if count is not None}
+    counts = {}
+    for primitive in program.primitives:
+        count = coordinates_at_once(primitive) if primitive.metadata else None
+        if count is not None:
+            counts[primitive.name] = count
+    return counts
 
 
 def _index_cells(program: Program) -> dict[str, int]:
@@ -170,7 +176,7 @@ def _lower_node(
                 leaf, axes = absorbed
                 inner = replace(path, absorbed=axes)
                 body = _lower_invocation(leaf, inner, context, from_zero)
-            elif context.axes[node.axis].is_sparse:
+            elif context.has_sparse and context.axes[node.axis].is_sparse:
                 body = _lower_sparse(node, path, context, from_zero)
             elif node.policy is Policy.PARALLEL and not path.in_grid:
                 body = _lower_grid(node, path, context)
@@ -214,7 +220,9 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     blocks = blocks_of_loop(loop)
     if blocks is not None:
         return (blocks,)
-    other = tiles_of_loop(loop) or copies_before_loop(loop) or rows_of_loop(loop, context.isa)
+    other = tiles_of_loop(loop) or copies_before_loop(loop)
+    if context.has_sparse:
+        other = other or rows_of_loop(loop, context.isa)
     return other or columns_of_loop(loop, context.isa) or (loop,)
 
 
@@ -239,7 +247,7 @@ def _lower_grid(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         child = chain[-1].children[0]
         if not isinstance(child, IterationNode) or child.guard:
             break
-        if child.policy is not Policy.PARALLEL or context.axes[child.axis].is_sparse:
+        if child.policy is not Policy.PARALLEL or context.axes[child.axis].segments:
             break
         chain.append(child)
     inner = replace(path, in_grid=True)
@@ -253,6 +261,8 @@ def _lower_grid(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     body = _lower_siblings(chain[-1].children, inner, context)
     if not grid or not body:
         return body
+    if not context.has_sparse:
+        return (Grid(axes=tuple(grid), body=body, balance=None),)
     balance = balance_of(chain[-1], inner.axes, context.axes, context.slots)
     whole = Grid(axes=tuple(grid), body=body, balance=balance if len(grid) == 1 else None)
     return with_asked_rows(rows_of_grid(whole, context.isa) or (whole,), whole, context.isa)
@@ -352,8 +362,9 @@ def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:
     if not loops or loops[-1].segments:
         return 1
     strides = loops[-1].strides
-    moved = [name for name in primitive.inputs if strides[name]]
-    return loops[-1].extent if strides[primitive.output] and len(moved) == 1 else 1
+    still = list(map(strides.__getitem__, primitive.inputs)).count(0)
+    moves_one = still == len(primitive.inputs) - 1
+    return loops[-1].extent if strides[primitive.output] and moves_one else 1
 
 
 def _distances_to_next_tile(primitive: Primitive, loops: Sequence[Axis]) -> tuple[int, ...]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import repeat
 from math import gcd
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
-from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, wrap_in_loops
 from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
@@ -39,7 +41,8 @@ Not where A comes from memory: it is read once more for the last steps, column a
 """
 _LONGEST_CALL = 1 << 26
 """Products of one call, which nothing can interrupt."""
-_STILL = TileAxis(1, (0, 0, 0))
+_SLOT = attrgetter("slot")
+_MOVE = attrgetter("slot", "stride_bytes")
 
 
 class PanelAxes(msgspec.Struct, frozen=True, gc=False):
@@ -80,12 +83,12 @@ def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | N
             return None
     elif not (tile.hints.streams or any(tile.hints.prefetched)):
         return None
-    return PanelAxes(rows, _STILL, _STILL, axes.columns, k, axes.loops, axes.swapped)
+    return PanelAxes(rows, STILL, STILL, axes.columns, k, axes.loops, axes.swapped)
 
 
 def _reduction(tile: ContractionTile, swapped: bool) -> TileAxis:
     if not tile.reductions:
-        return _STILL
+        return STILL
     (axis,) = tile.reductions
     first, second, _ = axis.strides
     return TileAxis(axis.extent, (second, first, 0) if swapped else (first, second, 0))
@@ -118,21 +121,22 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     total = axes.rows.extent * axes.run.extent
     nodes: list[KernelNode] = []
     for cut in _row_cuts(total, lanes, tile.hints.streams, isa):
-        block = TileAxis(
-            cut.count, tuple([stride * cut.size * lanes for stride in axes.rows.strides])
-        )
+        block = _blocks(axes.rows, cut.count, cut.size * lanes)
         body: list[KernelNode] = []
         cuts = _column_cuts(axes.columns.extent, cut.size, isa, tile.in_type)
         for number, columns in enumerate(cuts):
-            step = TileAxis(
-                columns.count, tuple([stride * columns.size for stride in axes.columns.strides])
-            )
+            step = _blocks(axes.columns, columns.count, columns.size)
             call = _call(tile, axes, operands, cut, columns, lanes, is_first=number == 0)
             body += _loop(step, operands, (call,))
         nodes += _loop(block, operands, tuple(body))
-    slots = [address.slot for address in operands]
-    inner = wrap_in_loops((axes.panels,) if axes.panels.extent > 1 else (), slots, tuple(nodes))
-    return wrap_in_loops(axes.loops, slots, inner)
+    panels = (axes.panels,) if axes.panels.extent > 1 else ()
+    inner = wrap_in_loops(panels, operands, tuple(nodes))
+    return wrap_in_loops(axes.loops, operands, inner)
+
+
+def _blocks(axis: TileAxis, count: int, size: int) -> TileAxis:
+    """The walk from one block of ``size`` indices to the next."""
+    return TileAxis(count, tuple(map(size.__mul__, axis.strides)))
 
 
 def blocks_of_loop(loop: Loop) -> Call | None:
@@ -146,8 +150,8 @@ def blocks_of_loop(loop: Loop) -> Call | None:
     (call,) = loop.body
     if not isinstance(call, Call) or not isinstance(call.kernel, PanelBlock):
         return None
-    kernel, steps = call.kernel, {step.slot: step.stride_bytes for step in loop.steps}
-    a, b, c = [steps.get(address.slot, 0) for address in call.operands]
+    kernel, steps = call.kernel, dict(map(_MOVE, loop.steps))
+    a, b, c = map(steps.get, map(_SLOT, call.operands), repeat(0))
     work = loop.extent * kernel.rows * kernel.columns * call.arguments[0]
     if a or not c or kernel.repeats or not kernel.staggers or work > _LONGEST_CALL:
         return None
@@ -163,7 +167,7 @@ def _loop(
 ) -> tuple[KernelNode, ...]:
     if axis.extent == 1:
         return body
-    (loop,) = wrap_in_loops((axis,), [address.slot for address in operands], body)
+    (loop,) = wrap_in_loops((axis,), operands, body)
     assert isinstance(loop, Loop)
     return (blocks_of_loop(loop) or loop,)
 
@@ -249,19 +253,16 @@ def _call(
     lanes: int,
     is_first: bool,
 ) -> Call:
-    starts = zip(axes.rows.strides, axes.columns.strides, strict=True)
-    addresses = tuple(
-        Address(
-            slot=address.slot,
-            offset_bytes=address.offset_bytes + m * rows.start * lanes + n * columns.start,
-        )
-        for address, (m, n) in zip(operands, starts, strict=True)
-    )
+    addresses = []
+    row, column = rows.start * lanes, columns.start
+    for address, m, n in zip(operands, axes.rows.strides, axes.columns.strides, strict=True):
+        offset = address.offset_bytes + m * row + n * column
+        addresses.append(Address(slot=address.slot, offset_bytes=offset))
     kernel, turned = _kernel(tile, axes, rows, columns, lanes, is_first)
     arguments = _arguments(tile, axes)
     if turned is not None:
         arguments = (*arguments, turned.distance_bytes)
-    return Call(kernel=kernel, operands=addresses, arguments=arguments)
+    return Call(kernel=kernel, operands=tuple(addresses), arguments=arguments)
 
 
 def _kernel(

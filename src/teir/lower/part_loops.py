@@ -23,13 +23,14 @@ def copies_before_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     """The copies of the loop's turns, then the loop without them; None where they must stay."""
     if len(loop.body) < 2 or loop.index is not None:
         return None
-    found = [(node, _copy_below(node)) for node in loop.body]
-    calls = [call for _, call in found if call is not None]
-    copies = tuple([node for node, call in found if call is not None])
-    rest = tuple([node for node, call in found if call is None])
-    if not copies or not rest:
+    calls = list(map(_copy_below, loop.body))
+    found = [call for call in calls if call is not None]
+    if not found or len(found) == len(calls):
         return None
-    room, rows = calls[0].operands[1].slot, {call.operands[0].slot for call in calls}
+    pairs = list(zip(loop.body, calls, strict=True))
+    copies = tuple(node for node, call in pairs if call is not None)
+    rest = tuple(node for node, call in pairs if call is None)
+    room, rows = found[0].operands[1].slot, {call.operands[0].slot for call in found}
     if len(rows) > 1 or not _leave_alone(rest, room, *rows) or not _are_apart(copies, room):
         return None
     (slot,) = rows

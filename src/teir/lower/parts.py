@@ -87,7 +87,7 @@ class PartRows(msgspec.Struct, frozen=True, gc=False):
             steps = (self.a_m * rows, self.lanes.strides[0] * rows)
             panels = TileAxis(cut.count - partial, steps)
             loops = (panels,) if panels.extent > 1 else ()
-            nodes = wrap_in_loops(loops, (self.a.slot, self.room.slot), (whole,))
+            nodes = wrap_in_loops(loops, (self.a, self.room), (whole,))
         if partial:
             row = (cut.start + (cut.count - 1) * cut.size) * full
             nodes = (*nodes, self._copy(row, cut.size, full, blocking.last_lanes))

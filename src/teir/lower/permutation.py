@@ -158,7 +158,7 @@ class _Lowering:
                 *self.how(parts),
             ),
         )
-        return wrap_in_loops(around, [operand.slot for operand in self.operands], (call,))
+        return wrap_in_loops(around, self.operands, (call,))
 
     def how(self, parts: Parts) -> tuple[int, ...]:
         """The arguments behind the axes: tiles, whether the output is streamed, the run."""

@@ -48,7 +48,7 @@ def lower_product_sum(
     if accumulator is None or not outside:
         accumulate = not (tile.from_zero and not outside)
         calls = _in_runs(tile, lane_axis, inside, accumulate, isa)
-        return wrap_in_loops([*loops, *outside], tile.slots, calls)
+        return wrap_in_loops([*loops, *outside], tile.operands, calls)
     return _product_sum_wide(tile, isa, accumulator, lane_axis, loops, inside, outside)
 
 
@@ -79,7 +79,7 @@ def _in_runs(
     runs, left = divmod(k.extent, run)
     steps = TileAxis(runs - 1, tuple(run * stride for stride in k.strides))
     nodes: list[KernelNode] = [call(0, run, accumulate)]
-    nodes += wrap_in_loops([steps], tile.slots, (call(run, run, True),))
+    nodes += wrap_in_loops([steps], tile.operands, (call(run, run, True),))
     if left:
         nodes.append(call(runs * run, left, True))
     return tuple(nodes)
@@ -131,11 +131,11 @@ def _product_sum_wide(
         nodes += lower_elementwise(
             Operation.COPY, (to_wide,), (near[-1], wide), (tile.out_type, wide_type), isa
         )
-        nodes += wrap_in_loops(outside, [address.slot for address in operands], (call,))
+        nodes += wrap_in_loops(outside, operands, (call,))
         nodes += lower_elementwise(
             Operation.COPY, (to_narrow,), (wide, near[-1]), (wide_type, tile.out_type), isa
         )
-    return wrap_in_loops(loops, tile.slots, tuple(nodes))
+    return wrap_in_loops(loops, tile.operands, tuple(nodes))
 
 
 def _product_sum(

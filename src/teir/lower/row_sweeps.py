@@ -105,7 +105,6 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
         rows=_rows_at_once(axes, tile.in_type.width, isa),
         b_access=axes.b_access,
     )
-    slots = [address.slot for address in operands]
     nodes: tuple[KernelNode, ...] = ()
     run_bytes = _RUN_BYTES if axes.b_access is Access.BROADCAST else _PAIRED_RUN_BYTES
     for run, start, length in _runs(axes.row, run_bytes // tile.in_type.width):
@@ -115,8 +114,8 @@ def lower_row_sweeps(tile: ContractionTile, axes: SweepAxes, isa: Isa) -> tuple[
         )
         arguments = (length, axes.k.extent, *axes.k.strides[:2], int(not tile.from_zero))
         call = Call(kernel=kernel, operands=places, arguments=arguments)
-        nodes += wrap_in_loops((run,), slots, (call,)) if run.extent > 1 else (call,)
-    return wrap_in_loops(axes.loops, slots, nodes)
+        nodes += wrap_in_loops((run,), operands, (call,)) if run.extent > 1 else (call,)
+    return wrap_in_loops(axes.loops, operands, nodes)
 
 
 def _runs(row: TileAxis, most: int) -> Iterator[tuple[TileAxis, int, int]]:

@@ -44,7 +44,7 @@ def lower_walked_scatter(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode
         return None
     outer = [axis for axis in free if axis is not row]
     body = _pieces(leaf, fibre, row, (output, step), isa)
-    return wrap_in_loops(outer, [one.slot for one in leaf.operands], body)
+    return wrap_in_loops(outer, leaf.operands, body)
 
 
 def may_be_split(leaves: Sequence[Primitive], axis: Axis, axes: Mapping[str, Axis]) -> bool:

@@ -29,6 +29,7 @@ from teir.lower.kernel_program import Slot, Storage
 
 SCRATCH_ALIGNMENT = 64
 _SIZE = attrgetter("size_bytes")
+_TENSOR = attrgetter("tensor")
 _NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 _NOTHING = Need(0, 0)
 
@@ -49,33 +50,28 @@ def assign_slots(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> Slo
 
     ``needs``: the bytes of tensors where a check has found them.
     """
-    slots = [
-        Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND)
-        for tensor in program.tensors
-    ]
+    slots = []
+    for tensor in program.tensors:
+        slots.append(Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND))
     uses = scratch_uses(program, needs)
     if not uses:
         return _table(slots, 0, 0, {})
     used = {}
     starts: dict[str, int] = {}
-    for arena in (Storage.RUN, Storage.THREAD):
-        rooms = [
-            Room(name, round_up(use.high - use.low), range(use.first, use.stop))
-            for name, use in uses.items()
-            if use.storage is arena
-        ]
-        placed, used[arena] = place(rooms)
+    rooms: dict[Storage, list[Room]] = {Storage.RUN: [], Storage.THREAD: []}
+    for name, use in uses.items():
+        room = Room(name, round_up(use.high - use.low), range(use.first, use.stop))
+        rooms[use.storage].append(room)
+    for arena, needed in rooms.items():
+        placed, used[arena] = place(needed)
         starts.update(placed)
-    slots += [
-        Slot(
-            tensor=name,
-            data_type=use.data_type,
-            storage=use.storage,
-            start_bytes=starts[name] - use.low,
+    spans = {}
+    for name, use in uses.items():
+        start = starts[name] - use.low
+        slots.append(
+            Slot(tensor=name, data_type=use.data_type, storage=use.storage, start_bytes=start)
         )
-        for name, use in uses.items()
-    ]
-    spans = {name: (use.low, use.high) for name, use in uses.items()}
+        spans[name] = use.low, use.high
     return _table(slots, used[Storage.RUN], used[Storage.THREAD], spans)
 
 
@@ -129,7 +125,7 @@ def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
     own lies in the way.
     """
     if len(rooms) < 2:
-        return dict.fromkeys([room.tensor for room in rooms], 0), sum(map(_SIZE, rooms))
+        return dict.fromkeys(map(_TENSOR, rooms), 0), sum(map(_SIZE, rooms))
     starts: dict[str, int] = {}
     placed: list[Room] = []
     end = 0

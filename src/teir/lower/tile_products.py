@@ -11,7 +11,7 @@ from math import ceil, prod
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
-from teir.lower.axes import TileAxis
+from teir.lower.axes import STILL, TileAxis
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call
@@ -80,7 +80,7 @@ def tile_product(
         return None
     if most_packed(segments, k.extent, _MOST_ROOM_BYTES) < 2:
         return None
-    missing = (TileAxis(1, (0, 0, 0)),) * (_LOOPS - len(loops))
+    missing = (STILL,) * (_LOOPS - len(loops))
     strides = [
         value for axis in reversed((*missing, *loops)) for value in (axis.extent, *axis.strides[:2])
     ]

@@ -65,7 +65,7 @@ def lower_walked_sum(leaf: Leaf, fibre: Fibre, isa: Isa) -> tuple[KernelNode, ..
     )
     outer = [axis for axis in rest if axis is not column]
     body = _blocks(leaf, fibre, row, column, isa)
-    return wrap_in_loops(outer, [one.slot for one in leaf.operands], body)
+    return wrap_in_loops(outer, leaf.operands, body)
 
 
 def _is_row(axis: TileAxis, leaf: Leaf) -> bool:
@@ -109,9 +109,8 @@ def _blocks(
                 )
             )
             call = _sum_call(leaf, fibre, row, column, block, shift, isa)
-            slots = [one.slot for one in leaf.operands]
             walk = TileAxis(count, tuple(wide * one for one in _strides(column, leaf)))
-            nodes += wrap_in_loops((walk,), slots, (call,)) if count > 1 else (call,)
+            nodes += wrap_in_loops((walk,), leaf.operands, (call,)) if count > 1 else (call,)
         start += size
     return nodes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -23,6 +24,9 @@ COMMON_TYPE = Rule(
     sentence="Operands have a common type as NumPy promotes types, or dtype names one.",
     source="numpy.result_type",
 )
+
+
+_DTYPE = attrgetter("dtype")
 
 
 class OperandType(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +85,7 @@ def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np
     (TEIR613); types without a common one where none is asked for (TEIR620).
     """
     if dtype is None:
-        common = _common_type([operand.dtype for operand in operands])
+        common = _common_type(list(map(_DTYPE, operands)))
         data_type = data_type_of(common)
         return common if data_type is None or data_type.is_index else data_type
     wanted = asked_type(dtype)

@@ -72,7 +72,7 @@ def first_plan(subscripts: Subscripts, operands: Sequence[Any]) -> tuple[Plan, l
     With it the operands as they were looked at.
     """
     views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
-    types = tuple([operand_type(view) for view in views])
+    types = tuple(map(operand_type, views))
     return _make_plan(subscripts, types, None, Wishes(threads=default_threads())), views
 
 

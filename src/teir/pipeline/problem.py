@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from math import prod
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -108,7 +109,7 @@ def state_problem(
     Raises TeirError: expression and shapes (TEIR606 to TEIR610), types, an ``out`` that cannot be
     written directly. The shape and the type of ``out`` must have been checked.
     """
-    bound = bind_shapes(subscripts, [operand.shape for operand in operands])
+    bound = bind_shapes(subscripts, list(map(_SHAPE, operands)))
     if out is not None:
         _require_elements_apart(out)
     result = result_type(operands, dtype)
@@ -188,6 +189,7 @@ def _as_tf32(factor: Factor) -> Factor:
 
 
 _NAME_BYTES = 200
+_SHAPE = attrgetter("shape")
 
 
 def _program_name(subscripts: Subscripts) -> str:

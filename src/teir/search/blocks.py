@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import compress, repeat
 
 import msgspec
 from msgspec import structs
@@ -256,10 +257,12 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         """The loops of both sides, outermost first."""
         order = self.choice.order
         sides = (columns, rows) if order is Order.COLUMNS else (rows, columns)
-        levels = [(side, span) for side in sides for span in (*side.outer, None)]
+        levels: list[_Level] = []
+        for side in sides:
+            levels += map(_Level, repeat(side), (*side.outer, None))
         if order is Order.OUTPUT:
             levels.sort(key=self._reach, reverse=True)
-        return tuple([_Level(side, span) for side, span in levels])
+        return tuple(levels)
 
     @property
     def _shares_levels(self) -> bool:
@@ -268,12 +271,12 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         sharing = self.choice.sharing
         return sharing is Sharing.COLUMNS or (sharing is Sharing.ROWS and not is_blocked)
 
-    def _reach(self, level: tuple[_Side, Span | None]) -> int:
+    def _reach(self, level: _Level) -> int:
         """How far one step of a level moves the output; blocks of columns are innermost.
 
         So what a tile asks for ahead is whole columns further on, not rows of its own columns.
         """
-        side, span = level
+        side, span = level.side, level.span
         if span is None:
             if not side.is_rows:
                 return 0
@@ -296,10 +299,9 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         level, rest = levels[0], levels[1:]
         parallel = self._shares_levels and points < _SHARED_POINTS
         if (span := level.span) is not None:
+            within = points * span.extent
             return self.emission.loops(
-                (span,),
-                lambda: self._walk(rest, tiles, sides, k, first, points * span.extent),
-                parallel,
+                (span,), partial(self._walk, rest, tiles, sides, k, first, within), parallel
             )
         nodes = Body()
         for piece in level.side.pieces:
@@ -338,10 +340,6 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def _hints(self, rows: str, columns: str) -> MemoryHints:
         choice = self.choice
-        asked = (
-            (rows, choice.prefetches_a),
-            (columns, choice.prefetches_b),
-            (self.shape.out.name, choice.prefetches_out),
-        )
-        names = frozenset([name for name, is_asked in asked if is_asked])
-        return MemoryHints(streams=choice.streams, prefetched=names)
+        names = (rows, columns, self.shape.out.name)
+        asked = (choice.prefetches_a, choice.prefetches_b, choice.prefetches_out)
+        return MemoryHints(streams=choice.streams, prefetched=frozenset(compress(names, asked)))

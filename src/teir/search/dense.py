@@ -262,7 +262,7 @@ def emit_contraction(
     blocks = ProductBlocks(emission, shape, choice)
     return emission.loops(
         shape.c,
-        lambda: blocks.reductions(reductions, ()),
+        partial(blocks.reductions, reductions, ()),
         parallel=shares_batch(shape, machine),
     )
 

@@ -54,7 +54,7 @@ def only_step(contraction: Contraction, path: Path) -> tuple[Factor, Factor] | N
     """
     if len(path) != 1 or len(path[0]) != 2 or len(contraction.inputs) != 2:
         return None
-    one, two = (contraction.inputs[place] for place in path[0])
+    one, two = map(contraction.inputs.__getitem__, path[0])
     kept, compute = contraction.output.strides, contraction.compute
     if one.tensor.data_type is not compute or two.tensor.data_type is not compute:
         return None

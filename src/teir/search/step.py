@@ -7,10 +7,13 @@ Normalising a step keeps its meaning: axes of extent 1 go, neighbouring axes fus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
 from teir.ir.nodes import Tensor
+
+_STRIDES = attrgetter("strides")
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -87,8 +90,10 @@ def normalise(step: Step) -> Step:
 def fuse(axes: Sequence[Span]) -> list[Span]:
     """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
     left = list(axes)
-    walks = [axis.strides for axis in left]
-    steps = {step for walk in walks for step in walk.items()}
+    walks = list(map(_STRIDES, left))
+    steps: set[tuple[str, int]] = set()
+    for walk in walks:
+        steps.update(walk.items())
     place = 0
     while place < len(left):
         extent = left[place].extent

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +35,8 @@ from teir.search.sequence import Planned, in_turn, planned
 from teir.search.shape import ProductShape
 from teir.search.slicing import added, slice_sum, slices_of, zeroed
 from teir.search.step import Span, Step, normalise
+
+_TENSOR = attrgetter("tensor")
 
 
 class StepNote(msgspec.Struct, frozen=True, gc=False):
@@ -94,7 +97,7 @@ def contraction_program(
     """The program that runs the steps of ``path`` one after the other."""
     options = TreeOptions() if options is None else options
     builder = _Tree(path, machine, options, Emission(), [], [], [], [])
-    tensors = (*(factor.tensor for factor in contraction.inputs), contraction.output.tensor)
+    tensors = tuple(map(_TENSOR, (*contraction.inputs, contraction.output)))
     for tensor in tensors:
         builder.emission.name(tensor.name)
     body = builder.sliced(contraction, tuple(options.slices.items()))
@@ -163,7 +166,7 @@ class _Tree(msgspec.Struct, frozen=True):
         factors = only_step(contraction, self.path)
         if factors is not None:
             indices = factors[0].strides.keys() | factors[1].strides.keys()
-            products = prod([contraction.extents[index] for index in indices])
+            products = prod(map(contraction.extents.__getitem__, indices))
             steps.emit(factors, contraction.output, products)
             return steps.body()
         meetings = meeting_tree(contraction, self.path, self.options.results)
@@ -285,7 +288,7 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
             if index in starts:
                 offsets[name] = starts[index]
         axes.append(Span(index, extents[index], strides, offsets))
-    return Step(tuple(factor.tensor for factor in factors), output.tensor, tuple(axes))
+    return Step(tuple(map(_TENSOR, factors)), output.tensor, tuple(axes))
 
 
 def _products(parts: Iterable[Factor | Given | Planned], extents: Mapping[str, int]) -> int:

@@ -19,7 +19,7 @@ from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
-from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape, some
+from teir.search.shape import ProductShape, outermost_first, product_shape, some
 from teir.search.step import Span, Step, normalise
 from teir.target import LINE_BYTES
 
@@ -112,7 +112,11 @@ def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Mac
 
 
 def _elements(step: Step, tensor: Tensor) -> int:
-    return extent_of([axis for axis in step.axes if axis.strides.get(tensor.name)])
+    elements = 1
+    for axis in step.axes:
+        if axis.strides.get(tensor.name):
+            elements *= axis.extent
+    return elements
 
 
 def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduct:

@@ -87,7 +87,7 @@ class CodeLibrary:
         The dictionary holds more.
         """
         known = self.by_kernel
-        unknown = [kernel for kernel in kernels if kernel not in known]
+        unknown = set(kernels).difference(known)
         if unknown:
             known.update(self._found(unknown))
         return known

@@ -12,6 +12,7 @@ import struct
 import threading
 from array import array
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -47,6 +48,8 @@ _HEAD = range(0, layout.SLOTS_BYTES, layout.WORD_BYTES)
 _WORDS = struct.Struct("16q")
 """The cache line of the cancel flag, then the head of the frame."""
 
+
+_STORAGE = attrgetter("storage")
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The type of the function that runs a frame."""
@@ -259,7 +262,7 @@ def native_program(
     Operands are its first slots.
     """
     slots = program.slots
-    storages = [slot.storage for slot in slots]
+    storages = list(map(_STORAGE, slots))
     operand_count = storages.count(Storage.OPERAND)
     assert storages[:operand_count].count(Storage.OPERAND) == operand_count
     call = _RUN(library.control()[nest.RUN])

@@ -37,7 +37,9 @@ def _needs(program: Program) -> dict[str, Need] | None:
     walks = flat_walks(program.axes, schedule.widths)
     if walks is None or len(walks) != len(program.axes):
         return None
-    leaves = {one.name: flat_leaf(one, schedule, walks) for one in program.primitives}
+    leaves = {}
+    for one in program.primitives:
+        leaves[one.name] = flat_leaf(one, schedule, walks)
     if len(leaves) != len(program.primitives):
         return None
     found = walked(schedule, walks, leaves, Budget(_BUDGET))

@@ -96,7 +96,7 @@ def flat_schedule(program: Program) -> Schedule | None:
         stack.extend(reversed(node.children))
     if len(names) > ENTRIES.largest or len(set(names)) != len(names) or len(types) != tensors:
         return None
-    widths = {name: WIDTHS[data_type] for name, data_type in types.items()}
+    widths = dict(zip(types, map(WIDTHS.__getitem__, types.values()), strict=True))
     is_dense = _INDICES.isdisjoint(types.values())
     return Schedule(events, types, owners, widths) if is_dense else None
 

@@ -6,6 +6,7 @@ iterations of parallel nodes share, and what of scratch is written before it is 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from teir.ir.check.collision import Budget, is_injective
@@ -145,9 +146,10 @@ class Walked:
         tensor, begin, _, terms, _ = tile
         nodes, owner = list(self.running.values()), self._owners.get(tensor)
         private = -1 if owner is None else nodes.index(owner)
-        first = next((depth for depth in self._parallel if depth > private), None)
-        if first is None:
+        at = bisect_right(self._parallel, private)
+        if at == len(self._parallel):
             return
+        first = self._parallel[at]
         moving = list(terms)
         is_moved = True
         for depth in range(first, len(self._path)):
