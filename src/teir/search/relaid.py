@@ -20,7 +20,9 @@ from teir.search.step import Step, normalise
 from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 2048
-"""Rows that read every element of B: fewer do not pay for moving it."""
+"""Rows that read every element of B: fewer do not pay for moving it, unless A is many times as
+large."""
+_MANY_TIMES = 16
 
 
 class Relaid(msgspec.Struct, frozen=True, gc=False):
@@ -33,9 +35,10 @@ class Relaid(msgspec.Struct, frozen=True, gc=False):
 
 def is_relaid(step: Step, shape: ProductShape) -> bool:
     """True where the operands lie across each other, and moving B pays."""
-    if len(shape.k) < 2 or shape.rows < _FEWEST_ROWS or not _lie_across(shape):
+    if len(shape.k) < 2 or not _lie_across(shape):
         return False
-    return _elements(step, shape.a) >= _elements(step, shape.b)
+    times = 1 if shape.rows >= _FEWEST_ROWS else _MANY_TIMES
+    return _elements(step, shape.a) >= times * _elements(step, shape.b)
 
 
 def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None:
