@@ -34,6 +34,8 @@ _ASKED_LINES_OF_A_SUM = 3
 """Lines of a panel in place that measured fastest, by the types whose rows are asked for; and
 where one axis is summed in one block."""
 FEW_COLUMNS = 64
+_FEWEST_READERS = 16
+"""Columns for which rows that are gathered one by one are better packed with those behind them."""
 _SHORT_RUN_BYTES = 512
 """Bytes of a run along the reductions below which the processor does not read ahead in time."""
 _MANY = 640
@@ -44,16 +46,28 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     """True where the rule of lanes says so, or where rows that follow one another fill vectors.
 
     A few rows that are not adjacent count with those of the other axes where many columns gather
-    them.
+    them, and with those that follow them in the result where some do.
     """
     if shape.m is None or not k:
         return False
     walk = _walked(shape.a, shape.m, k, shape.columns)
-    if walk.apart != walk.width and walk.readers >= USUAL.readers:
-        walk = msgspec.structs.replace(walk, side=shape.rows)
+    if walk.apart != walk.width and walk.readers >= _FEWEST_READERS:
+        is_read_often = walk.readers >= USUAL.readers
+        side = shape.rows if is_read_often else _rows_in_a_row(shape.m, shape)
+        walk = msgspec.structs.replace(walk, side=side)
     if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
     return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
+
+
+def _rows_in_a_row(m: Span, shape: ProductShape) -> int:
+    """Rows from one row of ``m`` on that lie next to each other in the result."""
+    out, rows = shape.out.name, m.extent
+    for axis in reversed(shape.m_outer):
+        if axis.stride(out) != rows * m.stride(out):
+            break
+        rows *= axis.extent
+    return rows
 
 
 def fills_second_cache(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
