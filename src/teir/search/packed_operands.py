@@ -34,7 +34,7 @@ _ASKED_LINES_OF_A_SUM = 3
 """Lines of a panel in place that measured fastest, by the types whose rows are asked for; and
 where one axis is summed in one block."""
 FEW_COLUMNS = 64
-_FEWEST_READERS = 16
+_FEWEST_READERS = 12
 """Columns for which rows that are gathered one by one are better packed with those behind them."""
 _SHORT_RUN_BYTES = 512
 """Bytes of a run along the reductions below which the processor does not read ahead in time."""
