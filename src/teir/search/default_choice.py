@@ -26,6 +26,7 @@ from teir.search.packed_operands import (
     fits_whole,
     has_many,
     is_asked_for,
+    is_read_across,
     packs_columns_when_met,
     wants_packed_a,
     wants_packed_b,
@@ -153,7 +154,7 @@ def _packed_alone(
     """A packed for one thread: a panel when it is met, whole, or in blocks of rows."""
     if columns_stay(shape, k, machine):
         return replace(choice, row_block=choice.panel)
-    if fits_whole(shape, k, machine):
+    if fits_whole(shape, k, machine) or is_read_across(shape, k, choice):
         choice = replace(choice, packed_a=Packing.WHOLE)
     if packs_columns_when_met(shape, k, choice, machine):
         return replace(choice, packed_a=Packing.WHOLE, packed_b=Packing.BLOCKS)
