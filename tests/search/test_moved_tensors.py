@@ -19,6 +19,8 @@ NARROW_BATCHES = {
     "mkf,knf->mnf": {"f": 6, "m": 40, "k": 20, "n": 30},
     "mfk,nfk->mnf": {"f": 20, "m": 60, "k": 30, "n": 8},
     "acbfe,efd->abcdf": {"a": 3, "b": 4, "c": 8, "d": 2, "e": 40, "f": 6},
+    "gbaf,cdgef->ebcadg": {"a": 2, "b": 8, "c": 9, "d": 2, "e": 5, "f": 26, "g": 3},
+    "acfed,bfedc->abef": {"a": 12, "b": 14, "c": 7, "d": 13, "e": 3, "f": 4},
 }
 TURNED_RESULTS = {
     "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
@@ -49,6 +51,7 @@ TURNED_BATCHES = {
 JOINED_ROWS = {
     "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
     "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 50},
+    "bdfae,cdfe->acfb": {"a": 6, "b": 2, "c": 7, "d": 5, "e": 6, "f": 9},
 }
 TURNED_FACTORS = {
     "acb,bc->a": {"a": 21, "b": 31, "c": 17},

@@ -37,6 +37,18 @@ def test_a_row_is_cut_where_the_first_cache_does_not_hold_it_beside_the_others()
     assert row_lengths(planned("ij,j->ij", short, USUAL, DataType.FP64).program) == [1009]
 
 
+def test_a_row_whose_results_go_to_memory_is_cut_for_the_second_cache() -> None:
+    long = {"i": 64, "j": 65_537}
+    near, rest = row_lengths(planned("ij,j->ij", long, USUAL, DataType.FP64).program)
+    assert 2**18 <= 8 * near <= 2**19
+    assert near + rest == 65_537
+    extents = {"i": 5, "j": 700}
+    tiny = Machine(vector_bytes=16, l1_bytes=256, l2_bytes=1024, threads=1, threaded_work=1 << 20)
+    program = planned("ij,j->ij", extents, tiny, DataType.FP64).program
+    assert 32 < max(row_lengths(program)) <= 64
+    assert_exact(program, "ij,j->ij", extents, DataType.FP64, 3)
+
+
 def test_a_few_rows_gathered_by_many_columns_are_packed_with_those_of_other_axes() -> None:
     text, many = "abk,ckd->adbc", {"a": 7, "b": 13, "c": 4, "d": 31, "k": 13}
     assert choice_of(text, many, USUAL, DataType.FP64).packed_a is not Packing.NONE
@@ -60,3 +72,22 @@ def test_products_with_a_turned_operand_mean_what_numpy_computes(i: int) -> None
     extents = {"i": i, "j": 67}
     program = planned("ij,ji->ij", extents, SMALL, DataType.FP64).program
     assert_exact(program, "ij,ji->ij", extents, DataType.FP64, 7)
+
+
+def test_a_few_rows_are_packed_with_those_behind_them_in_the_result_for_some_columns() -> None:
+    text, extents = "eaf,ecbfd->facdb", {"a": 23, "b": 2, "c": 4, "d": 5, "e": 26, "f": 6}
+    assert choice_of(text, extents, USUAL, DataType.FP32).packed_a is not Packing.NONE
+    assert choice_of(text, extents | {"a": 11}, USUAL, DataType.FP32).packed_a is Packing.NONE
+    apart = "eaf,ecbfd->cfadb"
+    assert choice_of(apart, extents | {"d": 1}, USUAL, DataType.FP32).packed_a is Packing.NONE
+    assert_exact(planned(text, extents, USUAL).program, text, extents, DataType.FP32, 5)
+
+
+def test_rows_are_packed_whole_where_blocks_would_take_a_few_elements_of_every_line() -> None:
+    text, extents = "ae,debc->cabd", {"a": 7, "b": 103, "c": 20, "d": 338, "e": 8}
+    assert choice_of(text, extents, USUAL, DataType.FP32).packed_a is Packing.WHOLE
+    together = "ae,cdeb->cabd"
+    assert choice_of(together, extents, USUAL, DataType.FP32).packed_a is not Packing.WHOLE
+    few = {"a": 7, "b": 9, "c": 5, "d": 11, "e": 8}
+    near = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=4096, threads=1, threaded_work=1 << 20)
+    assert_exact(planned(text, few, near).program, text, few, DataType.FP32, 5)

@@ -73,3 +73,13 @@ def test_operands_that_agree_and_larger_ones_stay() -> None:
     assert relaid_copies(program_of("yxs,nxy->ns", EXTENTS, 1)) == 0
     assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"n": 2101}, 1)) == 0
     assert relaid_copies(program_of("syx,nxy->ns", EXTENTS | {"s": 2047}, 1)) == 0
+
+
+@pytest.mark.parametrize("text", ["syx,nxy->ns", "nxy,syx->ns"])
+def test_a_much_smaller_operand_of_long_sums_is_moved_for_few_rows_too(text: str) -> None:
+    extents = {"n": 3, "s": 40, "x": 11, "y": 9}
+    program = program_of(text, extents, 1)
+    assert relaid_copies(program) == 1
+    assert_exact(program, text, extents, DataType.FP32, 5)
+    assert relaid_copies(program_of(text, extents | {"s": 11}, 1)) == 0
+    assert relaid_copies(program_of(text, extents | {"x": 7}, 1)) == 0
