@@ -13,6 +13,8 @@ is a fraction of it. Measured on Zen 4: matrix-vector products took 0.02 to 0.9 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from teir.ir.nodes import Tensor
 from teir.search.emission import Emission
 from teir.search.in_parts import (
@@ -176,7 +178,7 @@ def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | Non
     # Rows that follow each other in the result are packed as one without this.
     if along[-2].stride(out.name) == nearest.extent * nearest.stride(out.name):
         return None
-    if not _pays_joining(nearest, extent_of(columns), bool(batch), step):
+    if not _pays_joining(nearest, rows, batch, columns, step):
         return None
     sums = outermost_first(step.reductions, other)
     return in_parts(
@@ -189,11 +191,16 @@ def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | Non
     )
 
 
-def _pays_joining(nearest: Span, columns: int, has_batch: bool, step: Step) -> bool:
-    """True for short rows that many columns meet, or pairs that some do."""
-    summed = extent_of(step.reductions)
+def _pays_joining(
+    nearest: Span, rows: Tensor, batch: Sequence[Span], columns: Sequence[Span], step: Step
+) -> bool:
+    """True for short rows that many columns meet, or pairs of a small operand, or in batches, that
+    some do."""
+    met, summed = extent_of(columns), extent_of(step.reductions)
     if nearest.extent * step.output.data_type.width >= LINE_BYTES:
         return False
-    if nearest.extent == 2 and columns >= _FEWEST_OF_PAIRS and summed >= _SUM_OF_PAIRS:
+    is_small = extent_of(axes_of(rows, step)) < extent_of((*batch, *step.reductions, *columns))
+    is_pair = nearest.extent == 2 and (is_small or batch)
+    if is_pair and met >= _FEWEST_OF_PAIRS and summed >= _SUM_OF_PAIRS:
         return True
-    return columns >= _FEWEST_MET and summed >= _LONGER_SUM and not has_batch
+    return met >= _FEWEST_MET and summed >= _LONGER_SUM and not batch
