@@ -16,7 +16,7 @@ from teir.search.emission import Body, Emission
 from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
-from teir.search.step import Step, normalise
+from teir.search.step import Step, elements_of, normalise
 from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 2048
@@ -37,7 +37,7 @@ def is_relaid(step: Step, shape: ProductShape) -> bool:
     """True where the operands lie across each other, and moving B pays."""
     if len(shape.k) < 2 or not _lie_across(shape):
         return False
-    elements_a, elements_b = _elements(step, shape.a), _elements(step, shape.b)
+    elements_a, elements_b = elements_of(shape.a, step), elements_of(shape.b, step)
     if shape.rows >= _FEWEST_ROWS:
         return elements_a >= elements_b
     return elements_a >= _MANY_TIMES * elements_b and extent_of(shape.k) >= _LONG_SUM
@@ -81,7 +81,3 @@ def _lie_across(shape: ProductShape) -> bool:
     along_a = [axis for axis in shape.k if axis.stride(shape.a.name) == width]
     along_b = [axis for axis in shape.k if axis.stride(shape.b.name) == width]
     return bool(along_a) and bool(along_b) and along_a[0] is not along_b[0]
-
-
-def _elements(step: Step, tensor: Tensor) -> int:
-    return extent_of([axis for axis in step.axes if axis.stride(tensor.name)])

@@ -76,6 +76,15 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return tuple([axis for axis in self.axes if not axis.strides.get(output)])
 
 
+def elements_of(tensor: Tensor, step: Step) -> int:
+    """The elements of a tensor that a step meets."""
+    elements, name = 1, tensor.name
+    for axis in step.axes:
+        if axis.strides.get(name):
+            elements *= axis.extent
+    return elements
+
+
 def is_adjacent(axis: Span, tensor: Tensor) -> bool:
     """True for the axis along which elements lie next to each other."""
     return axis.stride(tensor.name) == tensor.data_type.width

@@ -23,7 +23,7 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, elements_of
 from teir.target import LINE_BYTES
 
 _MOST_COLUMNS = 64
@@ -60,7 +60,7 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
         return None
     out = step.output
     free = [axis for axis in step.axes if axis.stride(out.name)]
-    large, small = sorted(step.inputs, key=lambda one: _elements(step, one.name), reverse=True)
+    large, small = sorted(step.inputs, key=lambda one: elements_of(one, step), reverse=True)
     columns = [axis for axis in free if axis.stride(small.name)]
     along = min(free, key=lambda axis: axis.stride(out.name), default=None)
     if along is None or along in columns or along.stride(large.name) == large.data_type.width:
@@ -69,17 +69,13 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
         return None
     if extent_of(columns) > _MOST_COLUMNS or extent_of(step.reductions) < _FEWEST_PRODUCTS:
         return None
-    if _elements(step, large.name) * large.data_type.width < machine.l2_bytes:
+    if elements_of(large, step) * large.data_type.width < machine.l2_bytes:
         return None
     lanes = _adjacent(free, large) or _adjacent(columns, small)
     if lanes is None or lanes.extent < _SHORTEST:
         return None
     packs = lanes not in columns and extent_of(step.reductions) <= extent_of(columns)
     return _grown(free, lanes, columns, large, out, machine, packs)
-
-
-def _elements(step: Step, tensor: str) -> int:
-    return extent_of([axis for axis in step.axes if axis.strides.get(tensor)])
 
 
 def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:
@@ -156,9 +152,9 @@ def emit_through_tile(
     """
     inside = {id(axis) for axis in tile.axes}
     outside = [a for a in step.axes if a.stride(step.output.name) and id(a) not in inside]
-    large = max(step.inputs, key=lambda one: _elements(step, one.name))
+    large = max(step.inputs, key=lambda one: elements_of(one, step))
     outside.sort(key=lambda axis: axis.stride(large.name), reverse=True)
-    streams = _elements(step, step.output.name) * step.output.data_type.width >= _FAR_BYTES
+    streams = elements_of(step.output, step) * step.output.data_type.width >= _FAR_BYTES
 
     def blocks(done: tuple[Span, ...], left: tuple[tuple[Span, int], ...]) -> Body:
         if not left and tile.packs:

@@ -21,7 +21,7 @@ from teir.search.in_parts import (
     starts_where_it_moves,
 )
 from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.step import Span, Step, elements_of, is_adjacent
 
 _FEWEST = 4
 """Batches side by side, which products would read one at a time."""
@@ -62,7 +62,7 @@ def _lies_across(tensor: Tensor, batch: list[Span], step: Step) -> bool:
         return False
     free = axes_of(step.output, step)
     met = [axis for axis in free if not axis.stride(tensor.name)]
-    elements = extent_of(axes_of(tensor, step))
+    elements = elements_of(tensor, step)
     if extent_of(met) < _FEWEST_PRODUCTS or extent_of(free) > _MOST_RESULTS * elements:
         return False
     carries_lanes = nearest_of(free, step.output).stride(tensor.name) > 0

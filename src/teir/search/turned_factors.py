@@ -20,7 +20,7 @@ from teir.search.in_parts import (
 )
 from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Step, is_adjacent
+from teir.search.step import Step, elements_of, is_adjacent
 from teir.target import LINE_BYTES
 
 _FEWEST_READS = 4
@@ -37,8 +37,8 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
         return None
     if not step.reductions:
         return _turned_factors(emission, step, machine)
-    small, large = sorted(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
-    elements, reads = extent_of(axes_of(small, step)), extent_of(axes_of(large, step))
+    small, large = sorted(step.inputs, key=lambda one: elements_of(one, step))
+    elements, reads = elements_of(small, step), elements_of(large, step)
     has_all = all(axis.stride(large.name) for axis in axes_of(step.output, step))
     if not has_all or reads < _FEWEST_READS * elements:
         return None

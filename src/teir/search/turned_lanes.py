@@ -22,8 +22,8 @@ from teir.search.in_parts import (
     nearest_of,
     starts_where_it_moves,
 )
-from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.shape import outermost_first
+from teir.search.step import Span, Step, elements_of, is_adjacent
 
 _FEWEST_LANES = 8
 """Batches side by side along which lanes run."""
@@ -37,7 +37,7 @@ def turned_lanes(emission: Emission, step: Step) -> InParts | None:
     free = axes_of(step.output, step)
     if len(step.inputs) != 2 or len(free) == len(step.axes) or not starts_where_it_moves(step):
         return None
-    large = max(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    large = max(step.inputs, key=lambda one: elements_of(one, step))
     lanes = next((axis for axis in free if is_adjacent(axis, large)), None)
     if lanes is None or lanes.extent < _FEWEST_LANES or not is_batch(lanes, step):
         return None
@@ -45,8 +45,8 @@ def turned_lanes(emission: Emission, step: Step) -> InParts | None:
         return None
     others = (*(one for one in step.inputs if one is not large), step.output)
     moved = [one for one in others if not is_adjacent(lanes, one)]
-    elements = sum(extent_of(axes_of(one, step)) for one in moved)
-    if extent_of(axes_of(large, step)) < _FEWEST_ELEMENTS * elements:
+    elements = sum(elements_of(one, step) for one in moved)
+    if elements_of(large, step) < _FEWEST_ELEMENTS * elements:
         return None
     return in_parts(
         step,

@@ -20,7 +20,7 @@ from teir.search.machine import Machine
 from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
 from teir.search.shape import ProductShape, outermost_first, product_shape, some
-from teir.search.step import Span, Step, normalise
+from teir.search.step import Span, Step, elements_of, normalise
 from teir.target import LINE_BYTES
 
 _GAIN = 2
@@ -65,8 +65,8 @@ def turned_product(
         results *= _ROUNDED
     is_narrow = columns < _FEWEST_VECTORS * lanes
     least = (_NARROW_GAIN if is_narrow else _GAIN) * results
-    before = _elements(step, shape.a)
-    if before + _MOST_COPIES * _elements(step, shape.b) < least:
+    before = elements_of(shape.a, step)
+    if before + _MOST_COPIES * elements_of(shape.b, step) < least:
         return None
     k = reduction_blocks(shape, machine).block
     if not wants_packed_a(shape, k, machine):
@@ -80,7 +80,7 @@ def turned_product(
         return None
     after = results + _copied_b(turned.product, turned.shape, k, machine)
     if wants_packed_a(turned.shape, k, machine):
-        after += _elements(turned.product, turned.shape.a)
+        after += elements_of(turned.shape.a, turned.product)
     return None if before < _GAIN * after else turned
 
 
@@ -108,15 +108,7 @@ def _is_read_along(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -
 def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> int:
     """Elements of B that are copied before the product of ``shape``, in blocks of ``k``."""
     copies = wants_packed_b(shape, k, machine) + is_relaid(step, shape)
-    return copies * _elements(step, shape.b) if copies else 0
-
-
-def _elements(step: Step, tensor: Tensor) -> int:
-    elements = 1
-    for axis in step.axes:
-        if axis.strides.get(tensor.name):
-            elements *= axis.extent
-    return elements
+    return copies * elements_of(shape.b, step) if copies else 0
 
 
 def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduct:

@@ -29,7 +29,7 @@ from teir.search.in_parts import (
 )
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.step import Span, Step, elements_of, is_adjacent
 from teir.target import LINE_BYTES
 
 _FEWEST_ELEMENTS = 2
@@ -76,7 +76,7 @@ def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts |
     if not starts_where_it_moves(step):
         return None
     nearest = nearest_of(free, out)
-    small, large = sorted(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    small, large = sorted(step.inputs, key=lambda one: elements_of(one, step))
     for matrix in (large,) if nearest.stride(large.name) else (large, small):
         if _is_across(step, nearest, matrix, machine):
             columns = [axis for axis in free if not axis.stride(matrix.name)]
@@ -93,7 +93,7 @@ def turned_runs(emission: Emission, step: Step) -> InParts | None:
     if len(step.inputs) != 2 or not step.reductions or not starts_where_it_moves(step):
         return None
     free = axes_of(out, step)
-    matrix = max(step.inputs, key=lambda one: extent_of(axes_of(one, step)))
+    matrix = max(step.inputs, key=lambda one: elements_of(one, step))
     along = outermost_first(free, matrix)
     if len(free) < 2 or not all(axis.stride(matrix.name) for axis in free):
         return None
@@ -114,7 +114,7 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
     if adjacent is None or adjacent is nearest:
         return False
     columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
-    elements, results = extent_of(axes_of(matrix, step)), extent_of(free)
+    elements, results = elements_of(matrix, step), extent_of(free)
     is_cheap = elements >= _FEWEST_ELEMENTS * results
     if columns == 1:
         return is_cheap and adjacent.stride(out.name) > 0
@@ -142,7 +142,7 @@ def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) 
     1.6 where it does not.
     """
     width = matrix.data_type.width
-    is_near = extent_of(axes_of(matrix, step)) * width <= machine.l2_bytes
+    is_near = elements_of(matrix, step) * width <= machine.l2_bytes
     if adjacent.extent * width >= (_SHORT_LINES if is_near else 1) * LINE_BYTES:
         return _FEW_COLUMNS
     rows = [axis for axis in axes_of(matrix, step) if axis.stride(step.output.name)]
@@ -199,7 +199,7 @@ def _pays_joining(
     met, summed = extent_of(columns), extent_of(step.reductions)
     if nearest.extent * step.output.data_type.width >= LINE_BYTES:
         return False
-    is_small = extent_of(axes_of(rows, step)) < extent_of((*batch, *step.reductions, *columns))
+    is_small = elements_of(rows, step) < extent_of((*batch, *step.reductions, *columns))
     is_pair = nearest.extent == 2 and (is_small or batch)
     if is_pair and met >= _FEWEST_OF_PAIRS and summed >= _SUM_OF_PAIRS:
         return True
