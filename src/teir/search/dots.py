@@ -22,7 +22,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
 from teir.search.shape import extent_of, some
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.step import Span, Step, elements_of, is_adjacent
 
 LONG_LANES_BYTES = 256
 """Accumulators of one sum that stands alone: four of the widest vectors."""
@@ -208,7 +208,7 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
     for tensor in dots.step.inputs:
         if not all(axis.stride(tensor.name) for axis in dots.free):
             continue
-        read = extent_of([axis for axis in dots.step.axes if axis.stride(tensor.name)])
+        read = elements_of(tensor, dots.step)
         is_far = read * tensor.data_type.width > machine.l2_bytes
         is_short = dots.along.extent * tensor.data_type.width < _LONG_ROW_BYTES
         has_few_results = read >= _FEW_RESULTS * extent_of(dots.free)

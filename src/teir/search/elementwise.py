@@ -17,7 +17,7 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.passes.short_sides import has_short_sides
 from teir.search.emission import Body, Emission, Roles
-from teir.search.machine import Machine
+from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
@@ -40,8 +40,6 @@ _TURNED = 256
 _RUNS_IN_L1, _RUNS_IN_L2 = 4, 2
 """Runs of a row that L1 holds where it is read again for every other row; and L2, where results go
 to memory. Measured on Zen 4: 0.4 to 0.9 of the time there, up to 1.9 times as long elsewhere."""
-_FROM_MEMORY = 12
-"""Sizes of the second cache from which results go to memory."""
 
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -284,7 +282,7 @@ def _near_runs(
         stays = across is not None and not across.stride(tensor.name)
         if stays and along.stride(tensor.name) == tensor.data_type.width:
             width = tensor.data_type.width
-            is_far = results * width >= _FROM_MEMORY * machine.l2_bytes
+            is_far = results * width >= FROM_MEMORY * machine.l2_bytes
             held = machine.l2_bytes // _RUNS_IN_L2 if is_far else machine.l1_bytes // _RUNS_IN_L1
             lanes = machine.lanes(width)
             run = min(run, even_block(along.extent, max(lanes, held // width), lanes))

@@ -14,6 +14,10 @@ _TILE_FLOPS = 1024
 """Operations of a cycle on tile registers."""
 
 
+FROM_MEMORY = 12
+"""Sizes of the second cache from which an operand comes from memory at every run, or goes there."""
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 

@@ -17,14 +17,12 @@ from teir.passes.cache_blocks import (
     rows_fill_second_cache,
 )
 from teir.search.choice import Choice, Order, Packing
-from teir.search.machine import Machine
+from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span, is_adjacent
 from teir.target import LINE_BYTES
 
-_FROM_MEMORY = 12
-"""Sizes of the second cache from which an operand comes from memory at every run."""
 _ASKED_PANELS = 5
 _ASKED_PANELS_OF_A_SUM = 3
 """Panels of rows from which on asking for the next one while the present one is used pays; and
@@ -153,7 +151,7 @@ def columns_stay(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     """
     kind = shape.a.data_type
     size = shape.rows * extent_of(shape.k) * kind.width
-    if size >= _FROM_MEMORY * machine.l2_bytes or kind.accumulator is not kind:
+    if size >= FROM_MEMORY * machine.l2_bytes or kind.accumulator is not kind:
         return False
     return shape.columns * extent_of(k) * kind.width <= machine.l2_bytes // 2
 
@@ -197,6 +195,6 @@ def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     panels = _ASKED_PANELS_OF_A_SUM if len(shape.k) == 1 else _ASKED_PANELS
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
-    is_far = size >= _FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
+    is_far = size >= FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
     has_many = shape.m.extent >= panels * asked_panel(shape, machine)
     return is_far and has_many and shape.columns > FEW_COLUMNS
