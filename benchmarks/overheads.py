@@ -10,7 +10,10 @@
   on disk (medians of five interpreters); and for every eighth of them in an interpreter of its own
   with an empty cache. The warm call is one on arrays made just before it, as those of the first
   call are (the median of three such), so that the difference is what being first costs; beside it
-  the difference to the least of four calls that follow at once on the same arrays,
+  the difference to the least of four calls that follow at once on the same arrays. Arrays of a
+  megabyte and more get pages of their own every time they are made: left to itself, the C library
+  comes to use old pages again for the later ones, or does not, as the addresses fall, and the
+  difference flips between two values a fifth apart,
 * planning by phase.
 
 Writes ``results/overheads.json``. Exits 1 where a figure misses what is due.
@@ -60,6 +63,8 @@ DUE_SECONDS = {
 }
 _EMPTY_STEP = 8
 _ROUNDS = 5
+_NEW_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+"""For the C library: arrays of so many bytes and more have pages that nothing had before."""
 
 CONTRACTIONS = (
     ("ab,bc->ac", ((32, 16), (16, 48))),
@@ -187,7 +192,7 @@ def tccg_first_calls() -> dict[str, dict[str, float]]:
     cases = {case.name: (case.einsum, case.shapes, case.output_shape) for case in tccg()}
     rows: dict[str, dict[str, float]] = {name: {} for name in cases}
     with tempfile.TemporaryDirectory() as folder:
-        environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects")}
+        environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects"), **_NEW_PAGES}
         everything = json.dumps(list(cases.values()))
         _python(_FIRST_CALLS, (), environment, everything)
         rounds = [
@@ -199,7 +204,7 @@ def tccg_first_calls() -> dict[str, dict[str, float]]:
         row |= {"stored_seconds": over_fresh, "stored_seconds_over_repeated": over_repeated}
     for name in list(cases)[::_EMPTY_STEP]:
         with tempfile.TemporaryDirectory() as folder:
-            environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects")}
+            environment = {"TEIR_CACHE_DIR": str(Path(folder) / "objects"), **_NEW_PAGES}
             found = _python(_FIRST_CALLS, (), environment, json.dumps([cases[name]]))
         rows[name]["empty_seconds"] = float(found.split()[0])
     return rows
