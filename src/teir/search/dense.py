@@ -33,6 +33,7 @@ from teir.search.shape import ProductShape, extent_of, outermost_first, product_
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
+from teir.search.streamed_dots import emit_streamed_dots, streamed_dots_of
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_batches import turned_batches
@@ -102,6 +103,9 @@ def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) 
         return emit_sweep(emission, shape, machine)
     if are_row_dots(shape):
         return emit_row_dots(emission, shape)
+    dots = streamed_dots_of(shape)
+    if dots is not None:
+        return emit_streamed_dots(emission, dots, machine)
     return emit_few_dots(emission, shape, machine) if is_few_dots(shape) else None
 
 

@@ -1,0 +1,153 @@
+"""Products of very few rows with a matrix that comes from memory, whose rows are adjacent along the
+sum: dots, which read the matrix as it lies.
+
+    [copy the few rows, so that they are adjacent along k]
+    [parallel] batches, outer rows {
+        two rows:    both rows { zero; Contraction M=[rows of the matrix] K=[.., k] lanes }
+        three, four: rows of the matrix { zero; Contraction M=[few rows] K=[.., k] lanes } }
+
+Register blocks would need the matrix turned, which takes longer than reading it. The loop around
+the sums becomes columns of one call, two at once: with two rows the matrix is read once, four of
+its rows side by side, which prefetchers follow better than two. That this is done, and in how many
+lanes, follows from the extents alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from teir.dtypes import DataType
+from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
+from teir.search.dots import ROW_LANES_BYTES, lane_count
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.packing import Piece, cut
+from teir.search.shape import ProductShape, extent_of, outermost_first
+from teir.search.step import Span, is_adjacent
+
+_TYPES = (DataType.BF16, DataType.FP32, DataType.FP64)
+_MOST_FEW = 4
+"""Rows up to which dots take less time than turning the matrix: 0.2 to 0.9 of it on Zen 4."""
+_FEWEST = 64
+"""Rows of the matrix."""
+_SHORTEST = 32
+"""Products of a sum along the lanes."""
+_FROM_MEMORY_BYTES = 12 * 2**20
+"""Of a matrix that second caches do not hold. Sums keep their order on every machine."""
+_AT_ONCE = 2
+"""Columns of a call that are formed at once."""
+_TOGETHER = 4
+"""Rows of the matrix that a call forms at once."""
+_LONGEST_BYTES = 8192
+"""Rows of which four side by side, and the few, stay in the first cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedDots:
+    """The matrix and the few rows beside it, and the axes: ``k`` ends with the one of the lanes."""
+
+    matrix: Tensor
+    near: Tensor
+    out: Tensor
+    around: tuple[Span, ...]
+    rows: Span
+    few: Span
+    k: tuple[Span, ...]
+
+    @property
+    def along(self) -> Span:
+        return self.k[-1]
+
+
+def streamed_dots_of(shape: ProductShape) -> StreamedDots | None:
+    """The product as dots of a matrix from memory; None for all others."""
+    if shape.m is None or shape.n is None or shape.a.data_type not in _TYPES:
+        return None
+    if not shape.n_outer and shape.n.extent <= _MOST_FEW:
+        return _beside(shape, shape.a, (*shape.m_outer, shape.m), shape.b, shape.n)
+    if not shape.m_outer and shape.m.extent <= _MOST_FEW:
+        return _beside(shape, shape.b, (*shape.n_outer, shape.n), shape.a, shape.m)
+    return None
+
+
+def _beside(
+    shape: ProductShape, matrix: Tensor, side: tuple[Span, ...], near: Tensor, few: Span
+) -> StreamedDots | None:
+    k, width = outermost_first(shape.k, matrix), matrix.data_type.width
+    if not is_adjacent(k[-1], matrix) or k[-1].extent < _SHORTEST:
+        return None
+    *outer, rows = outermost_first(side, matrix)
+    if rows.extent < _FEWEST:
+        return None
+    if extent_of((*shape.c, *side, *k)) * width < _FROM_MEMORY_BYTES:
+        return None
+    around = (*outermost_first(shape.c, matrix), *outer)
+    return StreamedDots(matrix, near, shape.out, around, rows, few, k)
+
+
+def emit_streamed_dots(emission: Emission, found: StreamedDots, machine: Machine) -> Body:
+    """The nodes of a step that `streamed_dots_of` recognised."""
+    body, dots = _with_adjacent_rows(emission, found)
+    row_bytes = extent_of(dots.k) * dots.matrix.data_type.width
+    are_columns = dots.few.extent <= _AT_ONCE and row_bytes <= _LONGEST_BYTES
+    is_shared = machine.threads > 1
+    shares_rows = is_shared and extent_of(dots.around) < machine.threads
+    block = dots.rows.extent
+    if shares_rows:
+        block = even_block(block, -(-block // (CHUNKS * machine.threads)), _TOGETHER)
+
+    def rows_of(piece: Piece) -> Body:
+        rows = piece.tile
+        assert rows is not None
+        together, one_by_one = (rows, dots.few) if are_columns else (dots.few, rows)
+        leaf = partial(_leaf, emission, dots, together)
+        chunk = partial(emission.loops, (one_by_one,), leaf, parallel=False)
+        return emission.loops(piece.loops, chunk, parallel=shares_rows)
+
+    def all_rows() -> Body:
+        return sum(map(rows_of, cut(dots.rows, block)), Body())
+
+    return body + emission.loops(dots.around, all_rows, parallel=is_shared)
+
+
+def _leaf(emission: Emission, dots: StreamedDots, together: Span) -> Body:
+    zero = emission.leaf(Operation.ZERO, (), dots.out.name, Roles(m=(together,)))
+    return zero + emission.leaf(
+        Operation.CONTRACTION,
+        (dots.matrix.name, dots.near.name),
+        dots.out.name,
+        Roles(m=(together,), k=dots.k),
+        data_type=dots.matrix.data_type,
+        lanes=lane_count(ROW_LANES_BYTES, dots.out.data_type, dots.along),
+    )
+
+
+def _with_adjacent_rows(emission: Emission, dots: StreamedDots) -> tuple[Body, StreamedDots]:
+    """The same with the few rows copied first where they are not adjacent along the lanes."""
+    source = dots.near
+    if is_adjacent(dots.along, source):
+        return Body(), dots
+    near = Tensor(name=emission.name(f"{source.name}_turned"), data_type=source.data_type)
+    laid: dict[str, Span] = {}
+    stride = source.data_type.width
+    for axis in reversed((*dots.around, dots.few, *dots.k)):
+        if axis.stride(source.name):
+            laid[axis.label] = axis.on(near.name, stride)
+            stride *= axis.extent
+    across = tuple(axis.only(source.name, near.name) for axis in laid.values())
+    copy = emission.leaf(Operation.COPY, (source.name,), near.name, Roles(m=across))
+
+    def on_near(axes: tuple[Span, ...]) -> tuple[Span, ...]:
+        return tuple(laid.get(axis.label, axis) for axis in axes)
+
+    moved = replace(
+        dots,
+        near=near,
+        around=on_near(dots.around),
+        few=laid[dots.few.label],
+        k=on_near(dots.k),
+    )
+    return Body(copy.nodes, (*copy.scratch, near)), moved
