@@ -22,13 +22,16 @@ FEW = (
     ("ik,kj->ij", (97, 300), (300, 2)),
     ("ik,jk->ij", (97, 300), (3, 300)),
     ("kj,ik->ij", (300, 3), (97, 300)),
+    ("ik,kj->ij", (97, 64), (64, 4)),
+    ("bik,bjk->ijb", (3, 97, 70), (3, 2, 70)),
+    ("bimk,kj->mbij", (3, 5, 97, 66), (66, 3)),
 )
 OTHERS = (
     ("ik,kj->ij", (97, 300), (300, 5)),
-    ("ik,kj->ij", (97, 200), (200, 4)),
+    ("ik,kj->ij", (97, 63), (63, 4)),
+    ("ik,kj->ij", (97, 31), (31, 2)),
     ("ik,kj->ij", (50, 300), (300, 4)),
     ("ki,kj->ij", (300, 97), (300, 4)),
-    ("bik,bkj->bij", (3, 97, 300), (3, 300, 4)),
 )
 
 
@@ -63,6 +66,20 @@ def test_rows_that_fill_the_first_cache_keep_their_register_blocks() -> None:
     long = ((97, 2000), (2000, 4))
     assert has_dots("ik,kj->ij", long, 1, DataType.BF16)
     assert not has_dots("ik,kj->ij", long, 1, DataType.FP32)
+
+
+def test_short_rows_of_a_matrix_from_memory_are_dots() -> None:
+    for data_type in (DataType.FP32, DataType.FP64):
+        assert has_dots("ik,kj->ij", ((100_000, 40), (40, 4)), 1, data_type)
+        assert not has_dots("ik,kj->ij", ((20_000, 40), (40, 4)), 1, data_type)
+
+
+def test_two_rows_stand_beside_many_rows_of_the_matrix_and_three_beside_one() -> None:
+    for few, rows in ((2, 97), (3, 3)):
+        program = program_of("ik,jk->ij", ((97, 300), (few, 300)), 1, DataType.FP32)
+        extents = {axis.name: axis.extent for axis in program.axes}
+        (sums,) = (one for one in program.primitives if one.k)
+        assert [extents[axis] for axis in sums.m] == [rows]
 
 
 @pytest.mark.parametrize(("text", "first", "second"), FEW)

@@ -20,7 +20,7 @@ from teir.search.default_choice import default_choice, parts_of, short_choice
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
-from teir.search.few_dots import emit_few_dots, is_few_dots
+from teir.search.few_dots import emit_few_dots, few_dots_of
 from teir.search.in_parts import EmitStep, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
@@ -33,7 +33,6 @@ from teir.search.shape import ProductShape, extent_of, outermost_first, product_
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
-from teir.search.streamed_dots import emit_streamed_dots, streamed_dots_of
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import emit_through_tile, output_tile
 from teir.search.turned_batches import turned_batches
@@ -103,10 +102,8 @@ def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) 
         return emit_sweep(emission, shape, machine)
     if are_row_dots(shape):
         return emit_row_dots(emission, shape)
-    dots = streamed_dots_of(shape)
-    if dots is not None:
-        return emit_streamed_dots(emission, dots, machine)
-    return emit_few_dots(emission, shape, machine) if is_few_dots(shape) else None
+    dots = few_dots_of(shape)
+    return None if dots is None else emit_few_dots(emission, dots, machine)
 
 
 def _emit_matrix(

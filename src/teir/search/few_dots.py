@@ -1,76 +1,166 @@
-"""Products of which one side has very few rows: dots of every row of the large side with all those.
+"""Products of very few rows with a matrix whose rows are adjacent along the sum: dots, which read
+the matrix as it lies.
 
     [copy the few rows, so that they are adjacent along k]
-    [parallel] rows of the large side { zero; Contraction M=[few rows] K=[k] lanes }
+    [parallel] batches, outer rows {
+        two rows:    both rows { zero; Contraction M=[rows of the matrix] K=[.., k] lanes }
+        three, four: rows of the matrix { zero; Contraction M=[few rows] K=[.., k] lanes } }
 
-Register blocks would leave most of every vector empty. The large side is read once; the few rows
-stay in the first cache, and a copy of them begins with a line.
+Register blocks would leave most of every vector empty, or need the matrix turned, which takes
+longer than reading it. The few rows stay in the first cache. The loop around the sums becomes
+columns of one call, two at once: with two rows the matrix is read once, four of its rows side by
+side, which prefetchers follow better than two. That this is done, and in how many lanes, follows
+from the extents alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
+from teir.passes.extents import even_block
+from teir.passes.parallelise import CHUNKS
 from teir.search.dots import ROW_LANES_BYTES, lane_count
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.shape import ProductShape, extent_of
-from teir.target import LINE_BYTES
+from teir.search.packing import Piece, cut
+from teir.search.shape import ProductShape, extent_of, outermost_first
+from teir.search.step import Span, is_adjacent
 
-_FEW = {DataType.BF16: 4, DataType.FP32: 4, DataType.FP64: 2}
-"""Rows up to which dots take less time than register blocks."""
+_TYPES = (DataType.BF16, DataType.FP32, DataType.FP64)
+_MOST_FEW = 4
+"""Rows up to which dots take less time than register blocks: 0.2 to 0.9 of it on Zen 4."""
 _FEWEST = 64
-"""Rows of a large side."""
-_DEEP = 256
-"""Products per result from which the sum over the lanes does not show."""
+"""Rows of the matrix."""
+_SHORTEST = 32
+"""Products of a sum along the lanes, with two rows and with a matrix from memory."""
+_SHORTEST_NEAR = {DataType.BF16: 64, DataType.FP32: 64}
+"""The same with more rows and a matrix that a cache holds: sums over lanes take their time."""
+_FROM_MEMORY_BYTES = 12 * 2**20
+"""Of a matrix that second caches do not hold. Sums keep their order on every machine."""
 _NEAR_BYTES = 2**14
 """The few rows that stay in the first cache. Those of BF16 may be longer: converting takes more
 time than reading them from the second."""
+_AT_ONCE = 2
+"""Columns of a call that are formed at once."""
+_TOGETHER = 4
+"""Rows of the matrix that a call forms at once."""
+_LONGEST_BYTES = 8192
+"""Rows of which four side by side, and the few, stay in the first cache."""
 
 
-def is_few_dots(shape: ProductShape) -> bool:
-    """True for few long rows of A times many rows of B that are adjacent along the one sum."""
-    if shape.c or shape.m is None or shape.n is None or shape.m_outer or shape.n_outer:
-        return False
-    if len(shape.k) != 1 or shape.m.extent > _FEW.get(shape.a.data_type, 0):
-        return False
-    (k,) = shape.k
-    width = shape.b.data_type.width
-    is_long = k.extent >= _DEEP and k.stride(shape.b.name) == width
-    is_near = shape.m.extent * k.extent * width <= _NEAR_BYTES or width == DataType.BF16.width
-    return is_long and is_near and shape.n.extent >= _FEWEST
+@dataclass(frozen=True, slots=True)
+class FewDots:
+    """The matrix and the few rows beside it, and the axes: ``k`` ends with the one of the lanes."""
+
+    matrix: Tensor
+    near: Tensor
+    out: Tensor
+    around: tuple[Span, ...]
+    rows: Span
+    few: Span
+    k: tuple[Span, ...]
+
+    @property
+    def along(self) -> Span:
+        return self.k[-1]
 
 
-def emit_few_dots(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
-    """The nodes of a step that `is_few_dots` recognised."""
-    assert shape.m is not None
-    assert shape.n is not None
-    a, b, out = shape.a.name, shape.b.name, shape.out.name
-    (k,) = shape.k
-    body, near, row_bytes = Body(), shape.a, shape.m.stride(a)
-    if k.stride(a) != shape.a.data_type.width:
-        width = shape.a.data_type.width
-        near = Tensor(name=emission.name(f"{a}_turned"), data_type=shape.a.data_type)
-        row_bytes = -(-k.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
-        across = shape.m.only(a).on(near.name, row_bytes)
-        roles = Roles(m=(across,), n=(k.only(a).on(near.name, width),))
-        copy = emission.leaf(Operation.COPY, (a,), near.name, roles)
-        body = Body(copy.nodes, (*copy.scratch, near))
-    keeps = (near.name,) if near is shape.a else ()
-    along = k.only(b, *keeps).on(near.name, shape.a.data_type.width)
-    few = shape.m.only(out, *keeps).on(near.name, row_bytes)
+def few_dots_of(shape: ProductShape) -> FewDots | None:
+    """The product as dots of a matrix from memory; None for all others."""
+    if shape.m is None or shape.n is None or shape.a.data_type not in _TYPES:
+        return None
+    if not shape.n_outer and shape.n.extent <= _MOST_FEW:
+        return _beside(shape, shape.a, (*shape.m_outer, shape.m), shape.b, shape.n)
+    if not shape.m_outer and shape.m.extent <= _MOST_FEW:
+        return _beside(shape, shape.b, (*shape.n_outer, shape.n), shape.a, shape.m)
+    return None
 
-    def leaf() -> Body:
-        zero = emission.leaf(Operation.ZERO, (), out, Roles(m=(few,)))
-        return zero + emission.leaf(
-            Operation.CONTRACTION,
-            (b, near.name),
-            out,
-            Roles(m=(few,), k=(along,)),
-            data_type=shape.b.data_type,
-            lanes=lane_count(ROW_LANES_BYTES, shape.out.data_type, k),
-        )
 
-    work = extent_of((shape.m, shape.n, k))
+def _beside(
+    shape: ProductShape, matrix: Tensor, side: tuple[Span, ...], near: Tensor, few: Span
+) -> FewDots | None:
+    k = outermost_first(shape.k, matrix)
+    *outer, rows = outermost_first(side, matrix)
+    if not is_adjacent(k[-1], matrix) or rows.extent < _FEWEST:
+        return None
+    width = matrix.data_type.width
+    is_near = few.extent * extent_of(k) * width <= _NEAR_BYTES
+    if not is_near and matrix.data_type is not DataType.BF16:
+        return None
+    is_far = extent_of((*shape.c, *side, *k)) * width >= _FROM_MEMORY_BYTES
+    shortest = _SHORTEST
+    if few.extent > _AT_ONCE and not is_far:
+        shortest = _SHORTEST_NEAR.get(matrix.data_type, k[-1].extent + 1)
+    if k[-1].extent < shortest:
+        return None
+    around = (*outermost_first(shape.c, matrix), *outer)
+    return FewDots(matrix, near, shape.out, around, rows, few, k)
+
+
+def emit_few_dots(emission: Emission, found: FewDots, machine: Machine) -> Body:
+    """The nodes of a step that `few_dots_of` recognised."""
+    body, dots = _with_adjacent_rows(emission, found)
+    row_bytes = extent_of(dots.k) * dots.matrix.data_type.width
+    are_columns = dots.few.extent <= _AT_ONCE and row_bytes <= _LONGEST_BYTES
+    work = extent_of((*dots.around, dots.rows, dots.few, *dots.k))
     is_shared = machine.threads > 1 and work >= machine.threaded_work
-    return body + emission.loops((shape.n,), leaf, parallel=is_shared)
+    shares_rows = is_shared and extent_of(dots.around) < machine.threads
+    block = dots.rows.extent
+    if shares_rows:
+        block = even_block(block, -(-block // (CHUNKS * machine.threads)), _TOGETHER)
+
+    def rows_of(piece: Piece) -> Body:
+        rows = piece.tile
+        assert rows is not None
+        together, one_by_one = (rows, dots.few) if are_columns else (dots.few, rows)
+        leaf = partial(_leaf, emission, dots, together)
+        chunk = partial(emission.loops, (one_by_one,), leaf, parallel=False)
+        return emission.loops(piece.loops, chunk, parallel=shares_rows)
+
+    def all_rows() -> Body:
+        return sum(map(rows_of, cut(dots.rows, block)), Body())
+
+    return body + emission.loops(dots.around, all_rows, parallel=is_shared)
+
+
+def _leaf(emission: Emission, dots: FewDots, together: Span) -> Body:
+    zero = emission.leaf(Operation.ZERO, (), dots.out.name, Roles(m=(together,)))
+    return zero + emission.leaf(
+        Operation.CONTRACTION,
+        (dots.matrix.name, dots.near.name),
+        dots.out.name,
+        Roles(m=(together,), k=dots.k),
+        data_type=dots.matrix.data_type,
+        lanes=lane_count(ROW_LANES_BYTES, dots.out.data_type, dots.along),
+    )
+
+
+def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDots]:
+    """The same with the few rows copied first where they are not adjacent along the lanes."""
+    source = dots.near
+    if is_adjacent(dots.along, source):
+        return Body(), dots
+    near = Tensor(name=emission.name(f"{source.name}_turned"), data_type=source.data_type)
+    laid: dict[str, Span] = {}
+    stride = source.data_type.width
+    for axis in reversed((*dots.around, dots.few, *dots.k)):
+        if axis.stride(source.name):
+            laid[axis.label] = axis.on(near.name, stride)
+            stride *= axis.extent
+    across = tuple(axis.only(source.name, near.name) for axis in laid.values())
+    copy = emission.leaf(Operation.COPY, (source.name,), near.name, Roles(m=across))
+
+    def on_near(axes: tuple[Span, ...]) -> tuple[Span, ...]:
+        return tuple(laid.get(axis.label, axis) for axis in axes)
+
+    moved = replace(
+        dots,
+        near=near,
+        around=on_near(dots.around),
+        few=laid[dots.few.label],
+        k=on_near(dots.k),
+    )
+    return Body(copy.nodes, (*copy.scratch, near)), moved
