@@ -28,6 +28,7 @@ from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
 from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span, is_adjacent
+from teir.target import LINE_BYTES
 
 _TYPES = (DataType.BF16, DataType.FP32, DataType.FP64)
 _MOST_FEW = 4
@@ -139,7 +140,10 @@ def _leaf(emission: Emission, dots: FewDots, together: Span) -> Body:
 
 
 def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDots]:
-    """The same with the few rows copied first where they are not adjacent along the lanes."""
+    """The same with the few rows copied first where they are not adjacent along the lanes.
+
+    Every copied row begins with a line.
+    """
     source = dots.near
     if is_adjacent(dots.along, source):
         return Body(), dots
@@ -147,6 +151,8 @@ def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDot
     laid: dict[str, Span] = {}
     stride = source.data_type.width
     for axis in reversed((*dots.around, dots.few, *dots.k)):
+        if axis is dots.few:
+            stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
         if axis.stride(source.name):
             laid[axis.label] = axis.on(near.name, stride)
             stride *= axis.extent
