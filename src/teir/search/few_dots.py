@@ -70,7 +70,7 @@ class FewDots:
 
 
 def few_dots_of(shape: ProductShape) -> FewDots | None:
-    """The product as dots of a matrix from memory; None for all others."""
+    """The product as dots of a matrix with few rows; None for all others."""
     if shape.m is None or shape.n is None or shape.a.data_type not in _TYPES:
         return None
     if not shape.n_outer and shape.n.extent <= _MOST_FEW:
