@@ -36,6 +36,11 @@ LEAST_COLUMNS_IN_PARTS = 18
 _VECTOR_BYTES = {"amx": 64, "avx512": 64, "avx2": 32, "neon": 16, "plain": 16}
 
 
+def rows_apart(row_bytes: int) -> int:
+    """From one row to the next where each begins with a line and one line of room lies between."""
+    return -(-row_bytes // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+
+
 class Isa(Enum):
     """The instruction set family code is generated for."""
 

@@ -28,7 +28,7 @@ from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
 from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span, is_adjacent
-from teir.target import LINE_BYTES
+from teir.target import rows_apart
 
 _TYPES = (DataType.BF16, DataType.FP32, DataType.FP64)
 _MOST_FEW = 4
@@ -92,10 +92,11 @@ def _beside(
     if not is_near and matrix.data_type is not DataType.BF16:
         return None
     is_far = extent_of((*shape.c, *side, *k)) * width >= _FROM_MEMORY_BYTES
-    shortest = _SHORTEST
-    if few.extent > _AT_ONCE and not is_far:
-        shortest = _SHORTEST_NEAR.get(matrix.data_type, k[-1].extent + 1)
-    if k[-1].extent < shortest:
+    if k[-1].extent < _SHORTEST:
+        return None
+    shortest_near = _SHORTEST_NEAR.get(matrix.data_type)
+    is_short = shortest_near is None or k[-1].extent < shortest_near
+    if few.extent > _AT_ONCE and not is_far and is_short:
         return None
     around = (*outermost_first(shape.c, matrix), *outer)
     return FewDots(matrix, near, shape.out, around, rows, few, k)
@@ -152,7 +153,7 @@ def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDot
     stride = source.data_type.width
     for axis in reversed((*dots.around, dots.few, *dots.k)):
         if axis is dots.few:
-            stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+            stride = rows_apart(stride)
         if axis.stride(source.name):
             laid[axis.label] = axis.on(near.name, stride)
             stride *= axis.extent

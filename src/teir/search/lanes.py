@@ -26,7 +26,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, is_adjacent
-from teir.target import LINE_BYTES
+from teir.target import rows_apart
 
 _PACKED_RUN_BYTES = 512
 _RUN_BYTES = 2048
@@ -220,7 +220,7 @@ def _slab(emission: Emission, side: _Side, lanes: Span) -> _Slab:
         return _Slab(side.tensor, {id(axis): axis.stride(name) for axis in axes}, ())
     packed = Tensor(name=emission.name(f"{name}_slab"), data_type=side.tensor.data_type)
     strides = {id(lanes): width}
-    reach = -(-lanes.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+    reach = rows_apart(lanes.extent * width)
     for axis in reversed(side.axes):
         strides[id(axis)] = reach
         reach *= axis.extent

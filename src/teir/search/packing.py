@@ -23,7 +23,7 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
 from teir.search.step import Span
-from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES
+from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES, rows_apart
 
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
@@ -244,7 +244,7 @@ def pack_b(
     is_crowded = source.data_type.is_complex and block * width % PAGE_BYTES == 0
     if keeps_k and (is_crowded or columns.stride(source.name) != width):
         k_packed, column_bytes = _stack(k, target.name, width)
-        column_bytes = -(-column_bytes // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+        column_bytes = rows_apart(column_bytes)
         walk = columns.on(target.name, column_bytes)
         pieces = cut(walk, block)
         end = column_bytes * columns.extent

@@ -17,7 +17,7 @@ from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.step import Step, elements_of, normalise
-from teir.target import LINE_BYTES
+from teir.target import rows_apart
 
 _FEWEST_ROWS = 2048
 _MANY_TIMES, _LONG_SUM = 4, 64
@@ -58,7 +58,7 @@ def relaid(emission: Emission, step: Step, shape: ProductShape) -> Relaid | None
         strides[id(axis)] = stride
         stride *= axis.extent
     # Columns a line apart at least: page-sized columns would share the sets of a cache.
-    stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+    stride = rows_apart(stride)
     for axis in reversed(free):
         strides[id(axis)] = stride
         stride *= axis.extent

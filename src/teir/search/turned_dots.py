@@ -18,7 +18,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step
-from teir.target import LINE_BYTES
+from teir.target import rows_apart
 
 _BLOCK = 64
 _BLOCK_BYTES = 2**19
@@ -60,7 +60,7 @@ def emit_turned_dot(emission: Emission, dot: TurnedDot, machine: Machine) -> Bod
     """The nodes of a step that `turned_dot_of` recognised."""
     first, second = dot.step.inputs
     width = second.data_type.width
-    row_bytes = -(-dot.along.extent * width // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+    row_bytes = rows_apart(dot.along.extent * width)
     block = max(1, min(_BLOCK, _BLOCK_BYTES // row_bytes))
     lanes = lane_count(LONG_LANES_BYTES, dot.step.output.data_type, dot.along)
 

@@ -21,7 +21,7 @@ from teir.search.packed_operands import wants_packed_a, wants_packed_b
 from teir.search.relaid import is_relaid
 from teir.search.shape import ProductShape, outermost_first, product_shape, some
 from teir.search.step import Span, Step, elements_of, normalise
-from teir.target import LINE_BYTES
+from teir.target import rows_apart
 
 _GAIN = 2
 """Elements whose copies are spared, by those that are copied instead, from which turning pays.
@@ -121,7 +121,7 @@ def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduc
         strides[id(axis)] = stride
         stride *= axis.extent
     # Rows a line apart at least: page-sized rows would share the sets of a cache.
-    stride = -(-stride // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+    stride = rows_apart(stride)
     for axis in reversed(outermost_first((*shape.m_outer, *some(shape.m)), shape.a)):
         strides[id(axis)] = stride
         stride *= axis.extent
