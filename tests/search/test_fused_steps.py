@@ -36,7 +36,7 @@ def scratch(tree: TreeProgram) -> int:
 def test_a_large_intermediate_stays_in_blocks() -> None:
     text, shapes = CHAIN
     fused, whole = planned(text, shapes, SMALL), planned(text, shapes, USUAL)
-    assert fused.fused == FusedSteps("i", 20)
+    assert fused.fused == FusedSteps((("i", 20),))
     assert whole.fused is None
     assert 10 * scratch(fused) < scratch(whole)
     assert [step.products for step in fused.steps] == [240_000, 240_000]
@@ -47,14 +47,14 @@ def test_a_block_stays_in_the_second_cache_where_the_third_is_far() -> None:
     text, shapes = CHAIN[0], ((153_600, 8), *CHAIN[1][1:])
     server = replace(USUAL, l2_bytes=2 << 20, l3_bytes=65 << 20)
     near = planned(text, shapes, replace(server, l3_bytes=64 << 20)).fused
-    assert near == FusedSteps("i", 10_240)
-    assert planned(text, shapes, server).fused == FusedSteps("i", 2_560)
+    assert near == FusedSteps((("i", 10_240),))
+    assert planned(text, shapes, server).fused == FusedSteps((("i", 2_560),))
 
 
 def test_every_thread_has_a_share_of_a_block() -> None:
     text, shapes = CHAIN
     fused = planned(text, shapes, replace(SMALL, threads=2)).fused
-    assert fused == FusedSteps("i", 30)
+    assert fused == FusedSteps((("i", 30),))
 
 
 def test_the_written_layouts_keep_their_loops_too() -> None:
@@ -84,12 +84,17 @@ def test_bytes_count_beside_the_arithmetic(depth: int, is_fused: bool) -> None:
 
 
 def forced(drawn: Drawn, seed: int, monkeypatch: pytest.MonkeyPatch) -> TreeProgram:
-    """The program with all steps of some index of the output in blocks of some size."""
-    order = drawn.contraction.output.order
-    index = order[seed % len(order)] if order else ""
-    block = 1 + seed % max(1, drawn.contraction.extents.get(index, 1) - 1)
-    found = FusedSteps(index, block) if index else None
-    monkeypatch.setattr("teir.search.tree.fused_steps", lambda *_: found)
+    """The program with all steps of one or two indices of the output in blocks of some size."""
+    order, extents = drawn.contraction.output.order, drawn.contraction.extents
+    first = seed % max(1, len(order))
+    found = FusedSteps(
+        tuple(
+            (index, 1 + seed % max(1, extents[index] - 1))
+            for index in order[first : first + 1 + seed // 2 % 2]
+        )
+    )
+    monkeypatch.setattr("teir.search.tree.fused_steps", lambda *_: found if order else None)
+    monkeypatch.setattr("teir.search.standing_rows.SHORTEST_SUM", 1 + seed % 3)
     return contraction_program(drawn.contraction, drawn.path, USUAL)
 
 

@@ -69,10 +69,8 @@ def _tree_lines(plan: Plan) -> list[str]:
         for index, block in tree.slices.items()
     ]
     if tree.fused is not None:
-        lines.append(
-            f"  fused: steps of index {tree.fused.index}, in blocks of {tree.fused.block}, so that "
-            "their results stay in the caches"
-        )
+        blocks = ", ".join(f"{index} in blocks of {block}" for index, block in tree.fused.blocks)
+        lines.append(f"  fused: steps of index {blocks}, so that their results stay in the caches")
     if tree.cycles is not None and tree.written_cycles is not None:
         lines.append(
             f"  layouts: {tree.cycles:,.0f} cycles by the model, {tree.written_cycles:,.0f} as "

@@ -37,6 +37,7 @@ from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
+from teir.search.standing_rows import standing_choice
 from teir.search.step import Span
 from teir.search.tile_registers import are_tiles, pads_runs, tile_column_block
 from teir.target import LINE_BYTES
@@ -72,6 +73,9 @@ _SHARED_PACKED = 16
 
 def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     """What the search takes where nothing has been measured."""
+    standing = standing_choice(shape, machine) if shape.stands else None
+    if standing is not None:
+        return standing
     division = parts_of(shape, machine)
     if division is not None:
         alone = default_choice(division.part, replace(machine, threads=1))

@@ -40,10 +40,17 @@ one block, so none asks ahead for them, and none writes past the caches."""
 
 
 class FusedSteps(msgspec.Struct, frozen=True, gc=False):
-    """An index of the output, and how much of it one iteration takes."""
+    """Indices of the output, outermost first, and how much of each one iteration takes."""
 
-    index: str
-    block: int
+    blocks: tuple[tuple[str, int], ...]
+
+    @property
+    def indices(self) -> frozenset[str]:
+        return frozenset(index for index, _ in self.blocks)
+
+    def takes(self, node: Planned) -> bool:
+        """True for a step inside the loops: its result has one of the indices."""
+        return not self.indices.isdisjoint(node.order)
 
 
 def fused_steps(root: Planned, contraction: Contraction, machine: Machine) -> FusedSteps | None:
@@ -84,7 +91,7 @@ def _fused(
         return None
     if _far_bytes(index, contraction) > _FAR_SHARE * saved:
         return None
-    return FusedSteps(index, block)
+    return FusedSteps(((index, block),))
 
 
 def _has_batch(index: str, step: Planned) -> bool:

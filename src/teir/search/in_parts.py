@@ -55,6 +55,7 @@ def in_parts(
         used(step.output),
         tuple(_on_scratch(axis, by_name) for axis in axes),
         step.is_kept or output in by_name,
+        step.standing,
     )
     before = tuple(
         Step((one.tensor,), one.scratch, _between(axes, one))

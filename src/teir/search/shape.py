@@ -28,7 +28,7 @@ class ProductShape(msgspec.Struct, frozen=True, gc=False):
     """A product step: A carries the lanes, B is broadcast; every list outermost first.
 
     ``m`` is the axis of the lanes (the smallest stride on the output), ``n`` the axis of the
-    columns if there is one. ``is_kept`` as in `Step`.
+    columns if there is one. ``is_kept`` as in `Step`; ``stands``: A is one of its standing inputs.
     """
 
     a: Tensor
@@ -41,6 +41,7 @@ class ProductShape(msgspec.Struct, frozen=True, gc=False):
     n_outer: tuple[Span, ...]
     k: tuple[Span, ...]
     is_kept: bool = False
+    stands: bool = False
 
     @property
     def rows(self) -> int:
@@ -100,6 +101,7 @@ def product_shape(step: Step) -> ProductShape | None:
         n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
         k=_in_lines(_reduction_order(reductions, a, b), a, out),
         is_kept=step.is_kept,
+        stands=a.name in step.standing,
     )
 
 

@@ -63,12 +63,15 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     With one input whose axes all move the output, a copy (which may convert the type).
     ``is_kept``: the output is scratch, which begins at a line of memory; arrays of users seldom do.
+    ``standing``: names of inputs that no iteration of a loop around changes, so that a copy of them
+    is made once, before it.
     """
 
     inputs: tuple[Tensor, ...]
     output: Tensor
     axes: tuple[Span, ...]
     is_kept: bool = False
+    standing: frozenset[str] = frozenset()
 
     @property
     def reductions(self) -> tuple[Span, ...]:
@@ -93,7 +96,7 @@ def is_adjacent(axis: Span, tensor: Tensor) -> bool:
 def normalise(step: Step) -> Step:
     """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
     axes = [axis for axis in step.axes if axis.extent > 1]
-    return Step(step.inputs, step.output, tuple(fuse(axes)), step.is_kept)
+    return Step(step.inputs, step.output, tuple(fuse(axes)), step.is_kept, step.standing)
 
 
 def fuse(axes: Sequence[Span]) -> list[Span]:

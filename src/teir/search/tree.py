@@ -28,12 +28,14 @@ from teir.search.default_choice import default_choice
 from teir.search.dense import Choose, emit_step
 from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission
+from teir.search.fused_columns import fused_columns
 from teir.search.fused_steps import FusedSteps, fused_steps
 from teir.search.machine import Machine
 from teir.search.meetings import Given, meeting_tree, only_step
 from teir.search.sequence import Planned, in_turn, planned
 from teir.search.shape import ProductShape
 from teir.search.slicing import added, slice_sum, slices_of, zeroed
+from teir.search.standing_copies import standing_copies
 from teir.search.step import Span, Step, normalise
 
 _TENSOR = attrgetter("tensor")
@@ -178,20 +180,30 @@ class _Tree(msgspec.Struct, frozen=True):
             return self.entrywise(contraction)
         root = planned(arrangement.root, contraction)
         nodes = in_turn(root)
-        fused = fused_steps(root, contraction, self.machine) if self.options.rearrange else None
+        fused = self.fused_in(root, contraction) if self.options.rearrange else None
         if fused is None:
             steps.run(nodes, root, {})
             return steps.body()
         self.fused.append(fused)
         made: dict[int, Factor] = {}
-        steps.run([node for node in nodes if fused.index not in node.order], root, made)
-        body = steps.body()
-        inside = [node for node in nodes if fused.index in node.order]
-        for number, one in enumerate(slices_of(contraction, fused.index, fused.block)):
-            steps = replace(steps, inside=one.inside, notes=[] if number else self.notes, bodies=[])
-            steps.run(inside, root, dict(made))
-            body += self.emission.loops((one.loop,), steps.body, parallel=False)
-        return body
+        steps.run([node for node in nodes if not fused.takes(node)], root, made)
+        before = steps.body()
+        standing = frozenset(
+            factor.tensor.name
+            for factor in (*contraction.inputs, *made.values())
+            if not fused.indices & factor.strides.keys()
+        )
+        loops = _Loops([node for node in nodes if fused.takes(node)], root, made, [])
+        steps = replace(steps, bodies=[], standing=standing)
+        inside = steps.in_blocks(fused.blocks, loops)
+        for one in loops.before:
+            before += one
+        return before + inside
+
+    def fused_in(self, root: Planned, contraction: Contraction) -> FusedSteps | None:
+        """The loops in which steps run together, None where they run one after the other."""
+        fused = fused_steps(root, contraction, self.machine)
+        return fused_columns(root, contraction, self.machine) if fused is None else fused
 
     def entrywise(self, contraction: Contraction) -> Body:
         """All inputs multiplied in one pass, whatever the path."""
@@ -222,8 +234,21 @@ def _body(body: Body) -> Body:
     return body
 
 
+class _Loops(msgspec.Struct, frozen=True):
+    """The steps that run together in loops, what is ``made`` for them, and copies of it made
+    ``before`` the loops."""
+
+    nodes: list[Planned]
+    root: Planned
+    made: Mapping[int, Factor]
+    before: list[Body]
+
+
 class _Steps(msgspec.Struct, frozen=True):
-    """Steps of one tree, in the order they run: of all of it, or of what is ``inside`` a block."""
+    """Steps of one tree, in the order they run: of all of it, or of what is ``inside`` a block.
+
+    ``standing`` as in `Step`.
+    """
 
     contraction: Contraction
     inside: Contraction
@@ -232,6 +257,7 @@ class _Steps(msgspec.Struct, frozen=True):
     notes: list[StepNote]
     choose: Choose
     bodies: list[Body]
+    standing: frozenset[str] = frozenset()
 
     def body(self) -> Body:
         """All steps emitted so far."""
@@ -255,6 +281,22 @@ class _Steps(msgspec.Struct, frozen=True):
                 order = tuple(index for index in node.order if self.inside.extents[index] > 1)
                 made[id(node)] = self.scratch(factors, order, products)
 
+    def in_blocks(self, blocks: Sequence[tuple[str, int]], loops: _Loops) -> Body:
+        """The steps of the loops, in loops over these blocks."""
+        if not blocks:
+            self.run(loops.nodes, loops.root, dict(loops.made))
+            before, inside = standing_copies(self.emission, self.body(), self.standing)
+            loops.before.append(before)
+            return inside
+        (index, block), *others = blocks
+        body = Body()
+        for number, one in enumerate(slices_of(self.inside, index, block)):
+            notes = [] if number else self.notes
+            steps = replace(self, inside=one.inside, notes=notes, bodies=[])
+            within = partial(steps.in_blocks, others, loops)
+            body += self.emission.loops((one.loop,), within, parallel=False)
+        return body
+
     def scratch(self, factors: tuple[Factor, ...], order: tuple[str, ...], products: int) -> Factor:
         """A step into scratch of this order."""
         tensor = Tensor(name=self.emission.name("part"), data_type=self.inside.compute)
@@ -268,7 +310,8 @@ class _Steps(msgspec.Struct, frozen=True):
     def emit(
         self, factors: tuple[Factor, ...], output: Factor, products: int, is_kept: bool = False
     ) -> None:
-        step = replace(_step(factors, output, self.inside.extents), is_kept=is_kept)
+        step = _step(factors, output, self.inside.extents)
+        step = replace(step, is_kept=is_kept, standing=self.standing)
         self.bodies.append(emit_step(self.emission, step, self.machine, self.choose))
         self.notes.append(StepNote(factors, output, products))
 
