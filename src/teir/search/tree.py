@@ -179,23 +179,25 @@ class _Tree(msgspec.Struct, frozen=True):
         if _is_entrywise(contraction):
             return self.entrywise(contraction)
         root = planned(arrangement.root, contraction)
-        nodes = in_turn(root)
         fused = self.fused_in(root, contraction) if self.options.rearrange else None
         if fused is None:
-            steps.run(nodes, root, {})
+            steps.run(in_turn(root), root, {})
             return steps.body()
         self.fused.append(fused)
-        made: dict[int, Factor] = {}
+        return self.together(fused, steps, root)
+
+    def together(self, fused: FusedSteps, steps: _Steps, root: Planned) -> Body:
+        """What the fused steps need, then these in their loops."""
+        nodes, made = in_turn(root), dict[int, Factor]()
         steps.run([node for node in nodes if not fused.takes(node)], root, made)
         before = steps.body()
         standing = frozenset(
             factor.tensor.name
-            for factor in (*contraction.inputs, *made.values())
+            for factor in (*steps.contraction.inputs, *made.values())
             if not fused.indices & factor.strides.keys()
         )
         loops = _Loops([node for node in nodes if fused.takes(node)], root, made, [])
-        steps = replace(steps, bodies=[], standing=standing)
-        inside = steps.in_blocks(fused.blocks, loops)
+        inside = replace(steps, bodies=[], standing=standing).in_blocks(fused.blocks, loops)
         for one in loops.before:
             before += one
         return before + inside
