@@ -19,14 +19,12 @@ from collections.abc import Sequence
 from math import prod
 
 from teir.search.contraction import Contraction, dense_strides
-from teir.search.fused_steps import FusedSteps
+from teir.search.fused_steps import LARGE, FusedSteps, products_of
 from teir.search.machine import Machine
 from teir.search.meetings import Given
 from teir.search.sequence import Planned, in_turn
 from teir.search.standing_rows import SHORTEST_SUM
 
-_LARGE = 4
-"""Sizes of the second cache from which an intermediate is worth not to be written."""
 _FEWEST_COLUMNS = 16
 """Columns below which rows come from the third cache faster than they are used."""
 _FEWEST_ROWS = 256
@@ -47,11 +45,11 @@ def fused_columns(root: Planned, contraction: Contraction, machine: Machine) -> 
     if machine.threads > 1 or machine.has_far_third_cache:
         return None
     nodes = in_turn(root)
-    largest = max(nodes, key=lambda node: _products(node, contraction))
+    largest = max(nodes, key=lambda node: products_of(node, contraction))
     if len(largest.parts) < 2:
         return None
     for rows, columns in (largest.parts, largest.parts[::-1]):
-        if isinstance(columns, Given) or columns.size_bytes < _LARGE * machine.l2_bytes:
+        if isinstance(columns, Given) or columns.size_bytes < LARGE * machine.l2_bytes:
             continue
         if _are_rows(rows, columns, contraction, machine):
             return _blocks(columns, largest, nodes, contraction, machine)
@@ -91,8 +89,8 @@ def _blocks(
     if size > most or left < _FEWEST_COLUMNS or not fused.blocks:
         return None
     inside = [node for node in nodes if fused.takes(node)]
-    rest = sum(_products(node, contraction) for node in inside if node is not largest)
-    is_small = rest <= _REST * _products(largest, contraction)
+    rest = sum(products_of(node, contraction) for node in inside if node is not largest)
+    is_small = rest <= _REST * products_of(largest, contraction)
     return fused if is_small and all(_fits(fused, node) for node in inside) else None
 
 
@@ -102,8 +100,3 @@ def _fits(fused: FusedSteps, node: Planned) -> bool:
         return False
     first, *others = node.parts
     return not any(one in node.order for part in others for one in part.order if one in first.order)
-
-
-def _products(node: Planned, contraction: Contraction) -> int:
-    indices = {index for part in node.parts for index in part.order}
-    return prod(contraction.extents[index] for index in indices)

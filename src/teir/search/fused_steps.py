@@ -22,7 +22,7 @@ from teir.search.meetings import Given
 from teir.search.sequence import Planned, in_turn
 from teir.search.step_cost import far_cycles, least_cycles
 
-_LARGE = 4
+LARGE = 4
 """Sizes of the second cache from which an intermediate is written past the caches."""
 _HELD = 2
 """Sizes of the second cache, of every thread, that the intermediates of one block take at most."""
@@ -56,7 +56,7 @@ class FusedSteps(msgspec.Struct, frozen=True, gc=False):
 def fused_steps(root: Planned, contraction: Contraction, machine: Machine) -> FusedSteps | None:
     """The loop that saves most bytes; None where none saves enough."""
     nodes = in_turn(root)
-    if max((node.size_bytes for node in nodes[:-1]), default=0) < _LARGE * machine.l2_bytes:
+    if max((node.size_bytes for node in nodes[:-1]), default=0) < LARGE * machine.l2_bytes:
         return None
     best, most = None, 0
     for index in contraction.output.order:
@@ -108,16 +108,20 @@ def _is_even(block: int, extent: int, machine: Machine) -> bool:
 
 def _saved_bytes(index: str, nodes: list[Planned], machine: Machine) -> int:
     """Bytes of the large intermediates of this index, written and read."""
-    large = _LARGE * machine.l2_bytes
+    large = LARGE * machine.l2_bytes
     return 2 * sum(
         node.size_bytes for node in nodes[:-1] if index in node.order and node.size_bytes >= large
     )
 
 
 def _least_cycles(step: Planned, contraction: Contraction, machine: Machine) -> float:
+    return least_cycles(products_of(step, contraction), contraction.compute, machine)
+
+
+def products_of(step: Planned, contraction: Contraction) -> int:
+    """The products that a step forms."""
     indices = {index for part in step.parts for index in part.order}
-    products = prod(contraction.extents[index] for index in indices)
-    return least_cycles(products, contraction.compute, machine)
+    return prod(contraction.extents[index] for index in indices)
 
 
 def _bytes_without(index: str, steps: Iterable[Planned], contraction: Contraction) -> int:
