@@ -64,6 +64,11 @@ TURNED_FACTORS = {
     "zyk,zky->z": {"z": 3, "y": 21, "k": 19},
     "acb,d->dcab": {"a": 20, "b": 2, "c": 3, "d": 13},
 }
+GATHERED_ROWS = {
+    "bda,cd->acb": {"a": 7, "b": 12, "c": 4, "d": 65},
+    "beda,ecd->ceab": {"a": 3, "b": 6, "c": 4, "d": 60, "e": 5},
+    "eadb,dce->cba": {"a": 11, "b": 6, "c": 17, "d": 5, "e": 12},
+}
 IN_PLACE = {
     "mkf,kf->mf": {"f": 3, "m": 60, "k": 50},
     "fmk,fkn->mnf": {"f": 16, "m": 40, "k": 20, "n": 30},
@@ -156,6 +161,18 @@ def test_small_operands_are_laid_as_what_they_meet(text: str, threads: int) -> N
     assert found
     assert "out_turned" not in found
     assert_means_it(text, extents, machine, 5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", GATHERED_ROWS)
+def test_rows_that_would_be_gathered_again_and_again_are_laid_first(
+    text: str, threads: int
+) -> None:
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    extents = GATHERED_ROWS[text]
+    (moved,) = moved_names(planned(text, extents, machine).program)
+    assert moved in ("in0_turned", "in1_turned")
+    assert_means_it(text, extents, machine, 10)
 
 
 @pytest.mark.parametrize("text", IN_PLACE)

@@ -27,7 +27,8 @@ from teir.target import LINE_BYTES
 
 _FEWEST_READS = 4
 """Uses of an element of a factor, for every thread, from which moving it costs little beside them:
-the others read what one of them has moved."""
+the others read what one of them has moved. Of a dot, whose blocks are turned where they are fewer.
+"""
 _FEWEST_LANES = 3
 """Elements in a row of an outer product that are made side by side."""
 
@@ -39,7 +40,10 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
     if not step.reductions:
         return _turned_factors(emission, step, machine)
     small, large = sorted(step.inputs, key=lambda one: elements_of(one, step))
-    if not all(axis.stride(large.name) for axis in axes_of(step.output, step)):
+    free = axes_of(step.output, step)
+    if not all(axis.stride(large.name) for axis in free):
+        return None
+    if not free and elements_of(large, step) < _FEWEST_READS * elements_of(small, step):
         return None
     adjacent = next((axis for axis in step.reductions if is_adjacent(axis, large)), None)
     if adjacent is None or adjacent.stride(small.name) <= small.data_type.width:
