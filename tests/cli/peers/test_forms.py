@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,22 @@ def test_every_form_is_right(peer: str, turned: bool) -> None:
                 assert agrees(found, operands.expected, data_type), (einsum, label)
                 timed += 1
     assert timed > 0 or peer.startswith("opt_einsum")
+
+
+@pytest.mark.parametrize("peer", ["torch", "opt_einsum torch"])
+def test_results_of_bfloat16_tensors_are_read(peer: str) -> None:
+    if peer not in installed_peers():
+        pytest.skip("PyTorch is not installed")
+    case, data_type = _case("acd,bdce->eabd"), DataType.BF16
+    operands = draw(case, data_type, offset_bytes=16)
+    results = [call() for _, call in PEERS[peer].forms(case, data_type, operands, 1)]
+    assert agrees(results[0], operands.expected, data_type)
+    assert not agrees(results[0] + 1000, operands.expected, data_type)
+    clearing = replace(case, clears_negatives=True)
+    operands = draw(clearing, data_type, offset_bytes=16)
+    settings = Settings(data_type=data_type, rounds=1, threads=1, offset_bytes=16, peers=(peer,))
+    chosen = choose_form(peer, clearing, settings, operands)
+    assert chosen.call is not None, chosen.form
 
 
 @pytest.mark.parametrize("einsum", EXPRESSIONS)

@@ -93,9 +93,13 @@ def _lacks_relu(peer: str, case: Case) -> bool:
 
 
 def _with_relu(call: Call, operands: Operands) -> Call:
-    def both() -> None:
+    def both() -> object:
         result = call()
-        np.maximum(operands.out if result is None else np.asarray(result), 0, out=operands.out)
+        in_place = getattr(result, "relu_", None)
+        if in_place is not None:
+            return in_place()
+        found = operands.out if result is None else np.asarray(result)
+        return np.maximum(found, 0, out=operands.out)
 
     return both
 
