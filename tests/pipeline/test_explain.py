@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import teir
@@ -34,3 +35,16 @@ def test_llvm_shows_the_kernels_of_the_table(plan: Plan) -> None:
 def test_assembly_shows_the_same_two_forms(plan: Plan) -> None:
     assert "teir_program:" in plan.assembly()
     assert "teir_program" not in plan.assembly(Form.TABLE)
+
+
+@pytest.mark.parametrize("limit", [170_000, 200_000, 240_000])
+def test_plans_within_a_limit_are_explained(limit: int) -> None:
+    """Other decisions may need more than is allowed; those are left out."""
+    operands = [np.ones((200, 200), np.float32)] * 3
+    plan = teir.plan("ij,jk,kl->il", *operands, threads=1, memory_limit=limit)
+    assert "decisions:" in plan.explain()
+
+
+def test_results_of_numpy_have_no_strides() -> None:
+    plan = teir.plan("ab,bc->ac", np.ones((20, 15), np.int64), np.ones((15, 3), np.int64))
+    assert "out: int64 of shape (20, 3)\n" in plan.explain()

@@ -80,7 +80,10 @@ def _tree_lines(plan: Plan) -> list[str]:
 
 
 def _operand_text(operand: OperandType) -> str:
-    return f"{operand.dtype} of shape {operand.shape}, strides {operand.strides_bytes} bytes"
+    text = f"{operand.dtype} of shape {operand.shape}"
+    if len(operand.strides_bytes) != len(operand.shape):
+        return text
+    return f"{text}, strides {operand.strides_bytes} bytes"
 
 
 def plan_llvm(executable: Executable, form: Form) -> str:

@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec.structs import fields
 
 from teir.dtypes import DataType
+from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.work import program_work
@@ -139,7 +140,10 @@ def _others(plan: Plan) -> Iterator[str]:
     given = default_choices(tree) if record is None else record.choices
     found: dict[str, float] = {}
     for tried in one_away(given, tree.matrix_steps):
-        program = decidable.make(tried).program
+        try:
+            program = decidable.make(tried).program
+        except TeirError:  # however it is sliced, it needs more memory than is allowed
+            continue
         if program != tree.program:
             changed = next(pair for pair in zip(tried, given, strict=True) if pair[0] != pair[1])
             text = differences(*changed)

@@ -48,11 +48,24 @@ class Case:
         return self.orders[place] if self.orders else tuple(range(len(self.shapes[place])))
 
     def flops(self, data_type: DataType) -> int:
-        """Two for a real multiply-add, eight for a complex one; 0 for a permutation."""
+        """Two for a real multiply-add, eight for a complex one; 0 for a permutation.
+
+        Those of more than two operands are the ones that the path of opt_einsum needs.
+        """
         if self.is_copy:
             return 0
-        factors = max(1, len(self.inputs) - 1)
-        return (8 if data_type.is_complex else 2) * factors * prod(self.extents.values())
+        return (8 if data_type.is_complex else 2) * self._products()
+
+    def _products(self) -> int:
+        """Multiply-adds, over all steps."""
+        if len(self.inputs) <= 2:
+            return prod(self.extents.values())
+        import opt_einsum
+
+        _, path = opt_einsum.contract_path(self.einsum, *self.shapes, shapes=True)
+        extents = self.extents
+        steps = (set(step[2]) & set(extents) for step in path.contraction_list)
+        return sum(prod(extents[index] for index in indices) for indices in steps)
 
     def size_bytes(self, data_type: DataType) -> int:
         """Every input read once, the result written once."""
