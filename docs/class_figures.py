@@ -30,8 +30,14 @@ def section(summaries: Record) -> list[str]:
         "| class | type | cases | teir | best peer of each case | teir, times as fast |",
         "|---|---|---:|---:|---:|---:|",
         *map(_row, shown),
-        *(["", "\\* in part: see docs/figures.md."] if any(one["note"] for one in shown) else []),
+        *_notes(shown),
     ]
+
+
+def _notes(shown: list[Record]) -> list[str]:
+    """What is missing in rows with a star, each said once."""
+    notes = dict.fromkeys(one["note"] for one in shown if one["note"])
+    return ["", *(f"\\* {note}" for note in notes)] if notes else []
 
 
 def peak_lines(summaries: Record) -> list[str]:
