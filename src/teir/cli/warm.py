@@ -33,13 +33,15 @@ def warm(
     start = perf_counter()
     isa = default_isa()
     kernels = usual_kernels(isa, data_types) | contraction_kernels(isa, data_types)
-    complain(f"compiling {len(kernels)} kernels for {isa.value}, which takes about a minute")
+    complain(
+        f"{len(kernels)} kernels for {isa.value}: compiling those not kept yet, a minute at most"
+    )
     kept = code_library(runtime.current(), isa).warm(kernels)
     seconds = perf_counter() - start
     if as_json:
         say_json({"kernels": len(kernels), "isa": isa.value, "seconds": seconds, "kept": kept})
     else:
-        say(f"compiled {len(kernels)} kernels for {isa.value} in {seconds:.1f} s")
+        say(f"{len(kernels)} kernels for {isa.value} are kept, after {seconds:.1f} s")
     if not kept:
         complain("the cache could not be written: is its directory yours, private and not full?")
         raise typer.Exit(ExitCode.FINDINGS)

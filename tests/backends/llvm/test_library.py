@@ -116,6 +116,17 @@ def test_a_warm_process_compiles_nothing(tmp_path: Path) -> None:
     assert table.words[0] == library.addresses[leaf_symbol(ADD, host_isa())]
 
 
+def test_warming_again_adds_what_is_missing(tmp_path: Path) -> None:
+    assert fresh(tmp_path / "c").warm({ADD})
+    with compiling() as compile_object:
+        assert fresh(tmp_path / "c").warm({ADD})
+    assert compile_object.call_count == 0
+    assert fresh(tmp_path / "c").warm({MUL, ADD})
+    with compiling() as compile_object:
+        fresh(tmp_path / "c").leaves({ADD, MUL})
+    assert compile_object.call_count == 0
+
+
 def test_warming_says_when_nothing_was_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     library = fresh(tmp_path / "file" / "c")

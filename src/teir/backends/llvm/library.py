@@ -101,20 +101,27 @@ class CodeLibrary:
         return {kernel: self.addresses[symbol] for kernel, symbol in symbols.items()}
 
     def warm(self, kernels: Iterable[Kernel]) -> bool:
-        """Compile ``kernels`` and the control functions into the object fresh processes load.
+        """Compile for fresh processes what is not kept yet of ``kernels`` and the control code.
 
-        True when it is on disk afterwards. Takes seconds for a few hundred kernels.
+        True when all is on disk afterwards. Takes seconds for a few hundred kernels.
         """
+        kept = self._stored(_WARM)
+        known = {symbol for one in kept for symbol in one.symbols}
         by_symbol = {leaf_symbol(kernel, self.isa): kernel for kernel in kernels}
-        symbols = (*CONTROL_SYMBOLS, *sorted(by_symbol))
-        texts = [
-            emit_control(self.isa),
-            *(emit_kernel(by_symbol[s], self.isa) for s in sorted(by_symbol)),
-        ]
-        data = compile_object(module_text(texts, self.isa), self.isa, symbols)
+        missing = sorted(by_symbol.keys() - known)
+        control = () if CONTROL_SYMBOLS[0] in known else CONTROL_SYMBOLS
+        if not missing and not control:
+            return True
+        texts = [emit_kernel(by_symbol[symbol], self.isa) for symbol in missing]
+        if control:
+            texts = [emit_control(self.isa), *texts]
+        symbols = (*control, *missing)
+        made = StoredObject(
+            symbols, compile_object(module_text(texts, self.isa), self.isa, symbols)
+        )
         with self.lock:
-            self._load(StoredObject(symbols, data))
-        return self.cache.store(self._key(_WARM), packed([StoredObject(symbols, data)]))
+            self._load(made)
+        return self.cache.store(self._key(_WARM), packed([*kept, made]))
 
     def program(
         self, symbols: tuple[str, ...], functions: str, bodies: Callable[[], list[str]]
