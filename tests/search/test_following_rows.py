@@ -78,17 +78,18 @@ def test_low_panels_of_pairs_are_put_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "data_type", "expected"),
+    ("rows", "depth", "data_type", "expected"),
     [
-        (288, DataType.FP32, {48}),
-        (288, DataType.BF16, {64, 32}),
-        (260, DataType.BF16, {48, 20}),
+        (288, 24, DataType.FP32, {48}),
+        (288, 200, DataType.BF16, {64, 32}),
+        (260, 200, DataType.BF16, {48, 20}),
+        (288, 24, DataType.BF16, {96}),
     ],
 )
 def test_narrow_types_take_fewer_panels_unless_the_last_is_low(
-    rows: int, data_type: DataType, expected: set[int]
+    rows: int, depth: int, data_type: DataType, expected: set[int]
 ) -> None:
-    extents = {"m": rows, "n": 288, "k": 24}
+    extents = {"m": rows, "n": 288, "k": depth}
     assert lanes_of(program_of("mk,nk->nm", extents, USUAL, data_type)) == expected
 
 
@@ -104,7 +105,8 @@ def test_short_sums_pack_operands_near_the_second_cache_whole(columns: int, is_n
     [
         (32, DataType.FP32, {96}),
         (128, DataType.FP32, {48}),
-        (32, DataType.BF16, {48}),
+        (32, DataType.BF16, {96}),
+        (200, DataType.BF16, {48}),
     ],
 )
 def test_streams_of_short_sums_make_long_panels(

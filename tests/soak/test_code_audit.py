@@ -90,6 +90,7 @@ def test_products_of_bf16_are_read() -> None:
     assert bytes_audited("62f26e485202c3") == []
     assert "reads from an address made of number" in bytes_audited("31c062f26e485200c3")[0]
     assert bytes_audited("62f27e4872c0c3") == []  # VCVTNEPS2BF16
+    assert bytes_audited("62f26f4872c3c3") == []  # VCVTNE2PS2BF16
     assert any("no instructions" in text for text in bytes_audited("62f2ee4852c3c3"))
 
 

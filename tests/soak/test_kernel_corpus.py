@@ -19,6 +19,7 @@ from teir.lower.kernels import (
     GemmBlock,
     Kernel,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     TileProduct,
 )
@@ -80,6 +81,7 @@ def test_code_of_every_kind_of_kernel_keeps_to_the_set(kind: type) -> None:
         (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
         (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
         (GemmBlock, ("flushes", "b_adjacent", "parts")),
+        (PairBlock, ("b_adjacent", "claims")),
         (TileProduct, ("b_adjacent", "keeps_rows")),
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),
@@ -100,6 +102,7 @@ def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -
 
 def test_runs_and_reductions_are_reached() -> None:
     assert {one.runs for one in reached() if isinstance(one, PanelBlock)} >= {1, 2}
+    assert {one.runs for one in reached() if isinstance(one, PairBlock)} >= {1, 4, 8}
     assert {one.reductions for one in reached() if isinstance(one, DotRows)} >= {1, 2, 3}
     assert {one.columns for one in reached() if isinstance(one, DotRows)} == {1, 2}
     assert {one.fibre for one in reached() if isinstance(one, WalkedScatter)} == {

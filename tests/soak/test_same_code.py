@@ -19,7 +19,7 @@ from teir.soak.same_code import code_isa, different_variants
 from teir.target import Isa
 
 ALL = (Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.PLAIN)
-PROGRAMS = [program_of_case(case, 24) for case in audit_cases()[::13]]
+PROGRAMS = [program_of_case(case, 24) for case in audit_cases()[::11]]
 KERNELS = {one for program in PROGRAMS for one in kernels_of(lower(program, Isa.AMX).roots)}
 
 

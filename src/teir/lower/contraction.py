@@ -10,6 +10,7 @@ from teir.lower.gemm_axes import gemm_axes, single_elements
 from teir.lower.gemm_call import BLOCK_REDUCTIONS
 from teir.lower.kernel_program import Address, KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
+from teir.lower.pair_blocks import lower_pair_blocks, pair_axes, rest_of_rows
 from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
@@ -49,16 +50,14 @@ def lower_contraction(
     """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
 
     `LaneBlock` where an axis is adjacent on all operands, `BatchBlock` for many small products,
-    `RowSweep` for a vector and a large matrix, `GemmBlock` or `TileProduct` where an axis separates
-    the inputs, else `ProductSum`.
+    `RowSweep` for a vector and a large matrix, `PairBlock` for short sums of BF16, `PanelBlock`,
+    `GemmBlock` or `TileProduct` where an axis separates the inputs, else `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so, ``marks`` where rows are worth
     asking for ahead, ``room`` where kernels may have scratch.
     """
     if tile.flushes:
-        return lower_gemm(
-            tile, gemm_axes(tile) or single_elements(tile), isa, accumulator, None, room
-        )
+        return _lower_flushing(tile, isa, accumulator, room)
     has_rows, has_columns, has_shared = _kinds(tile)
     lanes = lane_axes(tile) if has_shared else None
     if lanes is not None:
@@ -76,6 +75,21 @@ def lower_contraction(
     if panels is not None:
         return lower_panels(tile, panels, isa)
     return lower_gemm(tile, chosen, isa, accumulator, marks, room)
+
+
+def _lower_flushing(
+    tile: ContractionTile, isa: Isa, accumulator: Accumulator | None, room: Address | None
+) -> tuple[KernelNode, ...]:
+    """Blocks that count subnormal numbers as zero: of pairs where they suit, and the rows left."""
+    axes = gemm_axes(tile) or single_elements(tile)
+    pairs = pair_axes(tile, axes, isa)
+    if pairs is None:
+        return lower_gemm(tile, axes, isa, accumulator, None, room)
+    nodes = lower_pair_blocks(tile, pairs)
+    rest = rest_of_rows(tile, pairs, axes)
+    if rest is None:
+        return nodes
+    return (*nodes, *lower_gemm(*rest, isa, accumulator, None, room))
 
 
 def _kinds(tile: ContractionTile) -> tuple[bool, bool, bool]:

@@ -30,6 +30,7 @@ from teir.lower.kernels import (
     GemmBlock,
     JoinedDots,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -88,6 +89,9 @@ def _steps(call: Call) -> float:
             depth, batch, outer = call.arguments[0], call.arguments[3], call.arguments[6]
             blocks = call.arguments[-1] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
+        case PairBlock():
+            pairs = (call.arguments[0] + 1) // 2 * call.arguments[3]
+            return call.arguments[-3] * kernel.vectors * kernel.columns * (2 + pairs)
         case PartCopy():
             return 2 * kernel.vectors * prod(call.arguments[:5:2])
         case TileProduct():

@@ -50,6 +50,7 @@ from teir.lower.kernels import (
     GemmBlock,
     JoinedDots,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -214,6 +215,8 @@ class _Machine:
                 tiles.gemm_block(self.memory, call.kernel, call)
             case PartCopy():
                 tiles.part_copy(self.memory, call.kernel, call)
+            case PairBlock():
+                tiles.pair_block(self.memory, call.kernel, call)
             case PanelBlock():
                 tiles.panel_block(self.memory, call.kernel, call)
             case TileProduct():

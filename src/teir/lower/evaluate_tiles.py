@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.ir.tile_arithmetic import Tile, combine, convert
 from teir.lower.access import Access
@@ -32,6 +33,7 @@ from teir.lower.kernels import (
     GemmBlock,
     JoinedDots,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -124,6 +126,22 @@ def panel_block(memory: Memory, kernel: PanelBlock, call: Call) -> None:
     b = memory.tile(call, 1, dtype, ((blocks, b_block), *b_rows, (columns, b_n), (k, b_k)))
     c = memory.tile(call, 2, dtype, ((blocks, c_block), *c_rows, (columns, c_n)))
     accumulate_products(kernel.data_type, kernel.data_type, (a, b), c, accumulate)
+
+
+def pair_block(memory: Memory, kernel: PairBlock, call: Call) -> None:
+    k, a_k, b_k, batch, a_batch, b_batch = call.arguments[:6]
+    b_n, c_n, c_run, _, blocks, b_block, c_block = call.arguments[6:]
+    dtype, columns = DataType.BF16.numpy_dtype(), kernel.columns
+    step, run_rows = dtype.itemsize, kernel.rows // kernel.runs
+    b_k = step if kernel.b_adjacent else b_k
+    a_rows = ((kernel.runs, run_rows * step), (run_rows, step))
+    b_rows = ((kernel.runs, 0), (run_rows, 0))
+    c_rows = ((kernel.runs, c_run), (run_rows, step))
+    a_k_axes, b_k_axes = ((batch, a_batch), (k, a_k)), ((batch, b_batch), (k, b_k))
+    a = memory.tile(call, 0, dtype, ((blocks, 0), *a_rows, (columns, 0), *a_k_axes))
+    b = memory.tile(call, 1, dtype, ((blocks, b_block), *b_rows, (columns, b_n), *b_k_axes))
+    c = memory.tile(call, 2, dtype, ((blocks, c_block), *c_rows, (columns, c_n)))
+    accumulate_products(DataType.BF16, DataType.BF16, (a, b), c, 0, flushes=True)
 
 
 def product_sum(memory: Memory, kernel: ProductSum, call: Call) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.copy_kernels import (
     CellCopy,
@@ -23,6 +24,7 @@ from teir.lower.kernels import (
     JoinedDots,
     Kernel,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -44,7 +46,7 @@ from teir.target import LINE_BYTES
 def describe_kernel(kernel: Kernel) -> str:
     """``GemmBlock FP32 64×6 (4 vectors of 16 × 6 columns; A unit, C unit)`` and the like."""
     match kernel:
-        case GemmBlock() | PanelBlock() | TileProduct():
+        case GemmBlock() | PanelBlock() | PairBlock() | TileProduct():
             return _register_block(kernel)
         case ProductSum() | DotRows() | JoinedDots() | RowSweep() | Elementwise():
             return _row_kernel(kernel)
@@ -65,7 +67,7 @@ def describe_kernel(kernel: Kernel) -> str:
             assert_never(kernel)
 
 
-def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
+def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) -> str:
     match kernel:
         case GemmBlock():
             access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
@@ -90,6 +92,13 @@ def _register_block(kernel: GemmBlock | PanelBlock | TileProduct) -> str:
             return (
                 f"PanelBlock {kernel.data_type.value} {kernel.rows}×{kernel.columns} "
                 f"({', '.join((vectors, *flags))})"
+            )
+        case PairBlock():
+            vectors = f"{kernel.vectors} vectors of 16" + (" in runs" if kernel.runs > 1 else "")
+            flags = _set(("claims C", kernel.claims))
+            return (
+                f"PairBlock {DataType.BF16.value} {kernel.rows}×{kernel.columns} "
+                f"({', '.join((vectors, 'two steps at once', *flags))})"
             )
         case TileProduct():
             copied = ", columns of B copied" if kernel.copies else ""

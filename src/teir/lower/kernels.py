@@ -27,6 +27,9 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.walked_kernels import WalkedKernel
 
+PAIR_ROWS = 16
+"""Rows of a vector of sums whose products are taken two steps at a time."""
+
 
 class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] on a register block.
@@ -136,6 +139,31 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def rows(self) -> int:
         return (self.vectors - 1) * self.lanes + self.last_lanes
+
+
+class PairBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """C[m, n] = sum over (batch, k) of A[m, ...] * B[n, ...] on a register block of BF16.
+
+    Factors and sums that are subnormal count as zero. The block is ``vectors`` (an even number) of
+    16 rows by ``columns`` columns. Rows are adjacent in A; in C they lie in ``runs`` runs of equal
+    length, a multiple of four rows, adjacent inside a run and ``c_run`` bytes from one to the next.
+    ``b_adjacent``: k is adjacent in B and ``b_k`` is not read. ``claims``: C is asked for
+    ``c_ahead`` bytes beyond what is written; that changes no value, and the addresses need not
+    exist. ``blocks`` blocks are formed with the same A, so many bytes apart.
+
+    Operands: A, B, C. Arguments, in order:
+    k, a_k, b_k, batch, a_batch, b_batch, b_n, c_n, c_run, c_ahead, blocks, b_block, c_block.
+    """
+
+    vectors: int
+    columns: int
+    runs: int
+    b_adjacent: bool
+    claims: bool
+
+    @property
+    def rows(self) -> int:
+        return self.vectors * PAIR_ROWS
 
 
 class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -334,6 +362,7 @@ Kernel = (
     GemmBlock
     | PartCopy
     | PanelBlock
+    | PairBlock
     | TileProduct
     | ProductSum
     | DotRows

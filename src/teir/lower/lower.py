@@ -370,18 +370,20 @@ def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:
 def _distances_to_next_tile(primitive: Primitive, loops: Sequence[Axis]) -> tuple[int, ...]:
     """How far each operand moves from one tile to the next, in bytes.
 
-    Inputs that are asked for: where the innermost loop is soon over, to the next tile of the loop
-    around it. What is asked for in the last turn of a loop is not what comes next.
+    Inputs that are asked for, and results of BF16, whose tiles are soon formed: where the innermost
+    loop is soon over, to the next tile of the loop around it. What is asked for in the last turn of
+    a loop is not what comes next.
     """
     if not loops or loops[-1].segments:
         return (0,) * (len(primitive.inputs) + 1)
     inner, asked = loops[-1], memory_hints(primitive).prefetched
     around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
     is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
+    far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
     moves = []
     for name in primitive.operands:
         move = inner.strides[name]
-        if around is not None and is_soon_over and name in asked and name in primitive.inputs:
+        if around is not None and is_soon_over and name in asked and name in far:
             move = around.strides[name] or move
         moves.append(move)
     return tuple(moves)

@@ -32,6 +32,7 @@ from teir.search.packed_operands import (
     wants_packed_b,
 )
 from teir.search.packing import rows_together
+from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.panel_rows import panel_of
 from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
@@ -297,7 +298,9 @@ def _is_short(shape: ProductShape, machine: Machine) -> bool:
     Results that the second cache just loses are as good as in memory where the third is far:
     outputs of one to two sizes of it took 4 to 17 % longer in blocks.
     """
-    if shape.m is None or shape.n is None or shape.c or not _makes_short_sums(shape):
+    if shape.m is None or shape.n is None or shape.c:
+        return False
+    if not _makes_short_sums(shape) and not fills_pairs(shape, machine):
         return False
     is_far, rows, columns = machine.has_far_third_cache, shape.rows, shape.columns
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
@@ -317,6 +320,9 @@ def _makes_short_sums(shape: ProductShape) -> bool:
 
 def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     """Both operands packed whole; loops follow the output, which is written once."""
+    if fills_pairs(shape, machine):
+        panel, columns = pair_tile(shape)
+        return _short_tiles(shape, depth, panel, columns, machine)
     panel = written_panel(shape, machine)
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
@@ -327,6 +333,12 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
             and rows_together(shape.m, shape.m_outer[-1], together) > 1
         ):
             panel = together
+    return _short_tiles(shape, depth, panel, tile_columns(shape, panel, machine), machine)
+
+
+def _short_tiles(
+    shape: ProductShape, depth: int, panel: int, columns: int, machine: Machine
+) -> Choice:
     return Choice(
         packed_a=Packing.WHOLE,
         packed_b=Packing.WHOLE,
@@ -334,7 +346,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
         depth=depth,
         panel=panel,
         row_block=shape.rows,
-        column_block=tile_columns(shape, panel, machine),
+        column_block=columns,
         sharing=sharing_of(shape, machine),
         streams=machine.writes_lines,
         prefetches_a=False,

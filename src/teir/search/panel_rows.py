@@ -5,6 +5,7 @@ from __future__ import annotations
 from teir.dtypes import DataType
 from teir.search.machine import Machine
 from teir.search.packing import follow
+from teir.search.pair_panels import PAIR_PANEL, are_short_pairs, pair_runs
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
 from teir.target import LEAST_COLUMNS_IN_PARTS
@@ -48,6 +49,8 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
             return count * rows
     if are_tiles(shape, machine) and machine.threads == 1:
         return tile_panel(rows)
+    if are_short_pairs(shape, machine) and rows >= PAIR_PANEL:
+        return PAIR_PANEL
     if rows <= machine.highest_block * lanes:
         return rows
     if _are_parts(shape, machine):
@@ -73,6 +76,8 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
     rows, outer = shape.m.extent, shape.m_outer[-1].extent
     if are_tiles(shape, machine) and machine.threads == 1:
         return tile_rows(rows, outer)
+    if are_short_pairs(shape, machine) and pair_runs(rows, outer) > 1:
+        return pair_runs(rows, outer)
     most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
 
     are_parts = _are_parts(shape, machine)

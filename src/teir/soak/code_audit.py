@@ -79,9 +79,9 @@ def _disassembled(function: Function) -> Iterator[Any]:
 def _known_code(code: bytes, machine: Any) -> bytes:
     """``code`` with BF16 instructions written as ones of the same form the disassembler knows.
 
-    VDPBF16PS becomes VPDPWSSD, VCVTNEPS2BF16 becomes VCVTPD2PS (Intel SDM volume 2): the same
-    registers and the same bytes of memory, and none of them an address. Instructions of tiles
-    become vector loads, stores and shuffles with the same base and index.
+    VDPBF16PS and VCVTNE2PS2BF16 become VPDPWSSD, VCVTNEPS2BF16 becomes VCVTPD2PS (Intel SDM volume
+    2): the same registers and the same bytes of memory, and none of them an address. Instructions
+    of tiles become vector loads, stores and shuffles with the same base and index.
     """
     known, at = bytearray(code), 0
     while at < len(known):
@@ -98,9 +98,11 @@ def _same_form(head: bytes) -> bytes | None:
     """The prefix and opcode of an instruction of the same form; None for all others."""
     if len(head) == 5 and head[0] == _VEX:
         return _vector_form(head)
-    if len(head) < 5 or head[0] != 0x62 or head[1] & 7 != 2 or head[2] & 0x83 != 2:
+    if len(head) < 5 or head[0] != 0x62 or head[1] & 7 != 2 or head[2] & 0x82 != 2:
         return None
     escape, low, middle, high, opcode = head
+    if middle & 1:
+        return bytes((escape, low, middle ^ 0b10, high, 0x52)) if opcode == 0x72 else None
     if opcode == 0x52:
         return bytes((escape, low, middle ^ 0b11, high, opcode))
     if opcode == 0x72 and not high & 0x10:

@@ -34,13 +34,17 @@ _LONG_BYTES = 8192
 _STREAMED_BYTES = 96 << 10
 _LONG_COLUMN_BYTES = 1024
 _LONG_ROW_BYTES = 2048
+_OUT = frozenset({"out"})
 _LARGE_WORK = 40_000
 """Multiply-adds from which on a program may hold a large matrix."""
 
 
 def draw_shaped(draw: DrawInt, work: int) -> DrawnProgram:
     """A program of at most about ``work`` multiply-adds, or elements; a sweep has some more."""
-    kinds = (_batch_innermost, _small_products, _dots, _joined, _panels, _far_panels, _turned)
+    kinds = (
+        *(_batch_innermost, _small_products, _dots, _joined),
+        *(_panels, _far_panels, _pairs, _turned),
+    )
     large = (_swept_matrix, _swept_rows, _streamed, _for_tiles, _short_sides)
     which = draw(0, len(kinds) + (len(large) if work >= _LARGE_WORK else 0) - 1)
     return kinds[which](draw, work) if which < len(kinds) else large[which - len(kinds)](draw)
@@ -93,6 +97,17 @@ def _far_panels(draw: DrawInt, work: int) -> DrawnProgram:
     extents = _extents(draw, work, {"m": 64, "n": 40, "k": 5, "l": 9, "p": 4})
     orders = (choose(draw, ("mplk", "mlpk", "mlkp")), _mixed(draw, "nkl"), "mpn")
     return _product(draw, extents, orders, choose(draw, (*_WIDE, DataType.BF16)))
+
+
+def _pairs(draw: DrawInt, work: int) -> DrawnProgram:
+    """Short BF16 sums, rows in pairs of vectors and in short runs that follow one another in A."""
+    extents = _extents(draw, work // 8, {"m": 36, "q": 8, "n": 13, "k": 9})
+    extents["m"] = choose(draw, (8, 12, 24, 32, 4 * extents["m"]))
+    extents["q"] = choose(draw, (1, 4, extents["q"]))
+    statement = ((SUBNORMALS, ZERO), *MemoryHints(streams=False, prefetched=_OUT).metadata())
+    metadata = statement if chance(draw, 40) else statement[:1]
+    orders = ("mqk", _mixed(draw, "nk"), "mnq")
+    return _product(draw, extents, orders, DataType.BF16, tuple(sorted(metadata)))
 
 
 def _turned(draw: DrawInt, work: int) -> DrawnProgram:

@@ -24,6 +24,7 @@ from teir.soak.copy_programs import (
     turned_whole,
 )
 from teir.soak.dot_programs import dots_joined, dots_of_blocks, dots_of_columns
+from teir.soak.pair_programs import pairs_of_rows, pairs_of_runs
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
@@ -100,6 +101,11 @@ def _all() -> Iterator[Special]:
                     title=f"subnormals as zero, {order}, out {out.value}, along {along}",
                     text=partial(_flushing, out=out, order=order, along=along),
                 )
+    for is_adjacent in (False, True):
+        order = "nk" if is_adjacent else "kn"
+        text = partial(pairs_of_rows, is_b_adjacent=is_adjacent)
+        yield Special(title=f"pairs of steps, B {order}", text=text)
+    yield Special(title="pairs of steps, rows in runs", text=pairs_of_runs)
     for out in (DataType.FP32, DataType.BF16):
         for order in ("mk kn mn", "mk nk mn"):
             for along in "mnk":

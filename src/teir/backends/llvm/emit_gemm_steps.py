@@ -122,12 +122,12 @@ def emit_pair(
     for column, rows in enumerate(sums):
         first = _column_of_b(text, block, b, column)
         if not is_whole:
-            scale = load_single_scale(text, pairs, column, first)
+            scale = load_single_scale(text, pairs.slots, column, first)
         elif block.kernel.b_adjacent:
-            scale = load_adjacent_scale(text, pairs, column, first)
+            scale = load_adjacent_scale(text, pairs.slots, column, first)
         else:
             second = _column_of_b(text, block, next_b, column)
-            scale = load_pair_scale(text, pairs, column, first, second)
+            scale = load_pair_scale(text, pairs.slots, column, first, second)
         following.append(
             [add_pair(text, factor, scale, row) for factor, row in zip(factors, rows, strict=True)]
         )

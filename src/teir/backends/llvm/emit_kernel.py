@@ -23,6 +23,7 @@ from teir.backends.llvm.emit_gemm import emit_gemm_body, emit_gemm_node
 from teir.backends.llvm.emit_gemm_block import gemm_arguments
 from teir.backends.llvm.emit_joined_dots import JOINED_DOTS_ARGUMENTS, emit_joined_dots_body
 from teir.backends.llvm.emit_lane_block import LANE_BLOCK_ARGUMENTS, emit_lane_block_body
+from teir.backends.llvm.emit_pair_block import PAIR_BLOCK_ARGUMENTS, emit_pair_block_body
 from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_part_copy import PART_COPY_ARGUMENTS, emit_part_copy_body
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
@@ -70,6 +71,7 @@ from teir.lower.kernels import (
     JoinedDots,
     Kernel,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -94,7 +96,7 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock() | PanelBlock() | LaneBlock() | BatchBlock() | RowSweep():
+        case GemmBlock() | PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
             return 3
@@ -131,6 +133,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return gemm_arguments(kernel)
         case PanelBlock():
             return panel_arguments(kernel)
+        case PairBlock():
+            return PAIR_BLOCK_ARGUMENTS
         case PartCopy():
             return PART_COPY_ARGUMENTS
         case TileProduct():
@@ -248,6 +252,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_gemm_body(kernel, isa).text()
         case PanelBlock():
             return emit_panel_body(kernel, isa).text()
+        case PairBlock():
+            return emit_pair_block_body(kernel, isa).text()
         case PartCopy():
             return emit_part_copy_body(kernel, isa).text()
         case TileProduct():

@@ -20,15 +20,15 @@ from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, splat
 from teir.dtypes import DataType
 from teir.lower.access import Access
-from teir.lower.kernels import GemmBlock
+from teir.lower.kernels import PAIR_ROWS, GemmBlock
 from teir.target import Isa
 
-ROWS = 16
-"""Rows of one vector of FP32 accumulators."""
+ROWS = PAIR_ROWS
 _FEATURE = "+avx512bf16"
 _UNPACKED = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
 _INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps.512"
 _NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
+_NARROW_TWO = "@llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 
 
 def has_pairs(isa: Isa) -> bool:
@@ -84,9 +84,16 @@ def load_pair_factors(
         late = "zeroinitializer"
         if second is not None:
             late = load(text, lanes, shift_pointer(text, second, offset))
-        for pattern in _patterns(lanes.count):
-            words = shuffle(text, "i16", lanes.count, early, late, pattern)
-            factors.append(text.value(f"bitcast <32 x i16> {words} to <32 x bfloat>"))
+        factors += interleaved(text, lanes.count, early, late)
+    return factors
+
+
+def interleaved(text: FunctionText, count: int, early: str, late: str) -> list[str]:
+    """``count`` rows of two columns of A as the instruction reads them, permuted if over 16."""
+    factors = []
+    for pattern in _patterns(count):
+        words = shuffle(text, "i16", count, early, late, pattern)
+        factors.append(text.value(f"bitcast <32 x i16> {words} to <32 x bfloat>"))
     return factors
 
 
@@ -98,33 +105,30 @@ def _patterns(count: int) -> list[list[int]]:
     return [[word for row in order for word in (count + row, row)] for order in orders]
 
 
-def load_adjacent_scale(text: FunctionText, rows: PairRows, column: int, place: str) -> str:
-    """The elements of B at ``place`` (the earlier) and right after it, in every lane."""
+def load_adjacent_scale(text: FunctionText, slots: str, column: int, place: str) -> str:
+    """The elements of B at ``place`` (the earlier) and right after it, in every lane.
+
+    ``slots``: memory for one 32-bit word per column.
+    """
     words = text.value(f"load i32, ptr {place}, align 1")
-    return _broadcast(
-        text,
-        rows,
-        column,
-        text.value(f"call i32 @llvm.fshl.i32(i32 {words}, i32 {words}, i32 16)"),
-    )
+    pair = text.value(f"call i32 @llvm.fshl.i32(i32 {words}, i32 {words}, i32 16)")
+    return _broadcast(text, slots, column, pair)
 
 
-def load_pair_scale(
-    text: FunctionText, rows: PairRows, column: int, first: str, second: str
-) -> str:
+def load_pair_scale(text: FunctionText, slots: str, column: int, first: str, second: str) -> str:
     """The elements of B at ``first`` (the earlier) and ``second``, in every lane."""
     early = text.value(f"shl i32 {_word(text, first)}, 16")
     pair = text.value(f"or i32 {early}, {_word(text, second)}")
-    return _broadcast(text, rows, column, pair)
+    return _broadcast(text, slots, column, pair)
 
 
-def load_single_scale(text: FunctionText, rows: PairRows, column: int, place: str) -> str:
+def load_single_scale(text: FunctionText, slots: str, column: int, place: str) -> str:
     """The element of B at ``place`` and zero, in every lane."""
-    return _broadcast(text, rows, column, text.value(f"shl i32 {_word(text, place)}, 16"))
+    return _broadcast(text, slots, column, text.value(f"shl i32 {_word(text, place)}, 16"))
 
 
-def _broadcast(text: FunctionText, rows: PairRows, column: int, pair: str) -> str:
-    slot = shift_pointer(text, rows.slots, 4 * column)
+def _broadcast(text: FunctionText, slots: str, column: int, pair: str) -> str:
+    slot = shift_pointer(text, slots, 4 * column)
     text.effect(f"store volatile i32 {pair}, ptr {slot}, align 4")
     stored = text.value(f"load i32, ptr {slot}, align 4")
     words = splat(text, "i32", stored, ROWS)
@@ -148,6 +152,17 @@ def narrow_sum(text: FunctionText, total: str) -> str:
     """A vector of sums as BF16, rounded to nearest even; no sum is subnormal here."""
     numbers = text.value(f"call <16 x bfloat> {_NARROW}(<16 x float> {total})")
     return text.value(f"bitcast <16 x bfloat> {numbers} to <16 x i16>")
+
+
+def narrow_permuted(text: FunctionText, one: str, other: str) -> str:
+    """As `narrow_sum` of two vectors as the accumulators hold them: their rows in order, <8 x i64>.
+
+    What lies side by side in a permuted vector are four rows, a 64-bit word of the result.
+    """
+    kind = "<16 x float>"
+    numbers = text.value(f"call <32 x bfloat> {_NARROW_TWO}({kind} {other}, {kind} {one})")
+    words = text.value(f"bitcast <32 x bfloat> {numbers} to <8 x i64>")
+    return shuffle(text, "i64", 8, words, "poison", [0, 4, 1, 5, 2, 6, 3, 7])
 
 
 def as_permuted(text: FunctionText, sums: list[str]) -> list[str]:

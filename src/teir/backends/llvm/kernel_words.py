@@ -22,6 +22,7 @@ from teir.lower.kernels import (
     JoinedDots,
     Kernel,
     LaneBlock,
+    PairBlock,
     PanelBlock,
     PartCopy,
     ProductSum,
@@ -68,6 +69,11 @@ def kernel_words(kernel: Kernel) -> str:
             return f"parts_{kernel.data_type.value}_{shape}".lower()
         case PanelBlock():
             return _panel_words(kernel)
+        case PairBlock():
+            adjacent = "_adjacent" if kernel.b_adjacent else ""
+            claims = "_claims" if kernel.claims else ""
+            shape = f"{kernel.vectors}x{kernel.columns}_runs{kernel.runs}"
+            return f"pairs_bf16_{shape}{adjacent}{claims}"
         case TileProduct():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             copied = "_copied" if kernel.b_adjacent and kernel.copies else ""

@@ -1,0 +1,55 @@
+"""Panels of rows for short BF16 sums: what `teir.lower.pair_blocks` forms six vectors at a time.
+
+288 rows -> three panels of 96;  24 rows that lie apart -> four of them side by side
+"""
+
+from __future__ import annotations
+
+from teir.dtypes import DataType
+from teir.passes.extents import even_block
+from teir.search.machine import Machine
+from teir.search.shape import ProductShape, extent_of
+from teir.target import LINE_BYTES
+
+PAIR_PANEL, _STEP = 96, 32
+"""Rows of a panel, and what panels are made of."""
+_WORD_ROWS = 4
+_COLUMNS, _MOST_COLUMNS = 4, 48
+_LEAST_DEPTH = 8
+"""Products of a sum from which operands are worth a layout of their own."""
+_NEAR_BYTES = 24 << 10
+"""The rows of a panel for all products of a sum stay in the first cache."""
+
+
+def are_short_pairs(shape: ProductShape, machine: Machine) -> bool:
+    """True for products of BF16 by pairs whose sums are short."""
+    if machine.has_tiles or machine.vector_bytes < LINE_BYTES or shape.n is None or not shape.k:
+        return False
+    types = {shape.a.data_type, shape.b.data_type, shape.out.data_type}
+    depth = extent_of(shape.k)
+    is_near = PAIR_PANEL * depth * DataType.BF16.width <= _NEAR_BYTES
+    return types == {DataType.BF16} and is_near and depth >= _LEAST_DEPTH
+
+
+def fills_pairs(shape: ProductShape, machine: Machine) -> bool:
+    """True for such products whose tiles are pairs of vectors, but for the last of many rows."""
+    if shape.m is None or not are_short_pairs(shape, machine):
+        return False
+    return pair_tile(shape)[0] % _STEP == 0
+
+
+def pair_tile(shape: ProductShape) -> tuple[int, int]:
+    """Rows and columns that one call forms."""
+    assert shape.m is not None
+    assert shape.n is not None
+    rows, outer = shape.m.extent, shape.m_outer[-1].extent if shape.m_outer else 1
+    panel = rows * pair_runs(rows, outer) if rows < PAIR_PANEL else PAIR_PANEL
+    return panel, even_block(shape.n.extent, _MOST_COLUMNS, _COLUMNS)
+
+
+def pair_runs(rows: int, outer: int) -> int:
+    """How many of ``outer`` short rows fill pairs of vectors side by side; 1 where none do."""
+    if rows % _WORD_ROWS:
+        return 1
+    counts = range(PAIR_PANEL // rows, 1, -1)
+    return next((one for one in counts if one * rows % _STEP == 0 and outer % one == 0), 1)

@@ -1,0 +1,51 @@
+"""Panels of rows for short BF16 sums, and products whose operands are laid out for them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_exact, choice_of, planned
+from teir.dtypes import DataType
+from teir.search.choice import Order, Packing
+from teir.search.pair_panels import pair_runs
+
+CCSD_T = {"a": 24, "b": 12, "c": 12, "d": 24, "e": 12, "f": 12, "g": 24}
+
+
+@pytest.mark.parametrize(
+    ("rows", "outer", "runs"),
+    [(24, 12, 4), (24, 6, 1), (8, 12, 12), (16, 6, 6), (12, 8, 8), (10, 16, 1), (40, 4, 1)],
+)
+def test_short_rows_fill_pairs_of_vectors(rows: int, outer: int, runs: int) -> None:
+    assert pair_runs(rows, outer) == runs
+
+
+@pytest.mark.parametrize("text", ["caeg,bgfd->fedcba", "cged,bafg->fedcba", "agfe,cbdg->fedcba"])
+def test_large_results_of_short_sums_are_written_in_order(text: str) -> None:
+    choice = choice_of(text, CCSD_T, USUAL, DataType.BF16)
+    assert (choice.packed_a, choice.packed_b) == (Packing.WHOLE, Packing.WHOLE)
+    assert (choice.order, choice.panel, choice.prefetches_out) == (Order.OUTPUT, 96, True)
+    assert choice.column_block % 4 == 0
+
+
+@pytest.mark.parametrize("depth", [6, 130])
+def test_other_sums_keep_their_layouts(depth: int) -> None:
+    choice = choice_of("caeg,bgfd->fedcba", CCSD_T | {"g": depth}, USUAL, DataType.BF16)
+    assert choice.order is not Order.OUTPUT
+
+
+def test_tile_registers_and_short_vectors_have_panels_of_their_own() -> None:
+    for machine in (replace(USUAL, has_tiles=True), replace(USUAL, vector_bytes=32)):
+        choice = choice_of("mk,nk->nm", {"m": 288, "n": 288, "k": 24}, machine, DataType.BF16)
+        assert choice.panel != 96
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", ["caeg,bgfd->fedcba", "cged,bafg->fedcba", "agfe,cbdg->fedcba"])
+def test_programs_mean_what_numpy_computes(text: str, threads: int) -> None:
+    extents = {"a": 24, "b": 3, "c": 4, "d": 2, "e": 4, "f": 8, "g": 9}
+    machine = replace(USUAL, l2_bytes=2048, threads=threads)
+    assert_exact(
+        planned(text, extents, machine, DataType.BF16).program, text, extents, DataType.BF16, 5
+    )
