@@ -8,9 +8,17 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Order, Packing
-from teir.search.pair_panels import pair_runs
+from teir.search.pair_panels import pair_panel, pair_runs
 
 CCSD_T = {"a": 24, "b": 12, "c": 12, "d": 24, "e": 12, "f": 12, "g": 24}
+
+
+@pytest.mark.parametrize(
+    ("rows", "panel"),
+    [(288, 96), (192, 96), (128, 128), (120, 120), (104, 104), (102, 102), (293, 128), (602, 96), (96, 96)],
+)
+def test_panels_leave_few_rows_for_other_tiles(rows: int, panel: int) -> None:
+    assert pair_panel(rows) == panel
 
 
 @pytest.mark.parametrize(
@@ -29,7 +37,7 @@ def test_large_results_of_short_sums_are_written_in_order(text: str) -> None:
     assert choice.column_block % 4 == 0
 
 
-@pytest.mark.parametrize("depth", [6, 130])
+@pytest.mark.parametrize("depth", [12, 130])
 def test_other_sums_keep_their_layouts(depth: int) -> None:
     choice = choice_of("caeg,bgfd->fedcba", CCSD_T | {"g": depth}, USUAL, DataType.BF16)
     assert choice.order is not Order.OUTPUT

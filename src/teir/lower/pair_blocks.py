@@ -18,19 +18,17 @@ from teir.lower.axes import STILL, TileAxis, wrap_in_loops
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import PAIR_ROWS, PairBlock
+from teir.lower.kernels import PairBlock
+from teir.passes.pair_rows import TWO_VECTORS, rows_left_over
 from teir.target import Isa
 
 _WIDTH = DataType.BF16.width
-_TWO_VECTORS = 2 * PAIR_ROWS
 _HIGHEST = 3
 """Pairs of vectors of the highest block."""
 _COLUMNS = {1: 12, 2: 6, 3: 4}
 """Columns of a block by its pairs of vectors: 24 sums."""
 _ROW, _COLUMN = 0.6, 0.8
 """What interleaving a vector of A, and bringing the factors of a column, take beside products."""
-_LEAST_BESIDE_REST = 2
-"""Pairs of vectors that are formed so where rows are left over."""
 _RUN_ROWS = 4
 """Rows of a run are stored so many at a time."""
 _NEAR_BYTES = 24 << 10
@@ -76,27 +74,19 @@ def pair_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PairAxes | Non
         return None
     *outer, k = [in_order(axis, axes.swapped) for axis in tile.reductions]
     run, loops = _runs(axes)
-    rest = _rest(rows.extent * run.extent)
+    rest = rows_left_over(rows.extent * run.extent)
     batch = outer[0] if outer else STILL
     found = PairAxes(rows, run, axes.columns, k, batch, loops, axes.swapped, rest)
-    height = min(found.whole_rows, _HIGHEST * _TWO_VECTORS)
+    height = min(found.whole_rows, _HIGHEST * TWO_VECTORS)
     is_near = height * k.extent * batch.extent * _WIDTH <= _NEAR_BYTES
     return found if found.whole_rows and is_near else None
-
-
-def _rest(rows: int) -> int:
-    """The rows of other tiles: those that fill no pair of vectors, and a pair with them."""
-    if rows % _TWO_VECTORS == 0:
-        return 0
-    pairs = rows // _TWO_VECTORS - 1
-    return rows - pairs * _TWO_VECTORS if pairs >= _LEAST_BESIDE_REST else rows
 
 
 def _runs(axes: GemmAxes) -> tuple[TileAxis, tuple[TileAxis, ...]]:
     """The axis whose rows follow in A and fill pairs of vectors, and the loops around."""
     rows = axes.lanes
-    count = _TWO_VECTORS // gcd(rows.extent, _TWO_VECTORS)
-    if rows.extent % _RUN_ROWS or count == 1 or count * rows.extent > _HIGHEST * _TWO_VECTORS:
+    count = TWO_VECTORS // gcd(rows.extent, TWO_VECTORS)
+    if rows.extent % _RUN_ROWS or count == 1 or count * rows.extent > _HIGHEST * TWO_VECTORS:
         return STILL, axes.loops
     for axis in axes.loops:
         follows = axis.strides[0] == rows.extent * _WIDTH and not axis.strides[1]
@@ -111,14 +101,14 @@ def _runs(axes: GemmAxes) -> tuple[TileAxis, tuple[TileAxis, ...]]:
 def lower_pair_blocks(tile: ContractionTile, axes: PairAxes) -> tuple[KernelNode, ...]:
     """Loops around `PairBlock` calls for the whole rows; those left over are `rest_of_rows`."""
     operands = _in_roles(tile, axes.swapped)
-    pairs = axes.whole_rows // _TWO_VECTORS
+    pairs = axes.whole_rows // TWO_VECTORS
     highest = pairs if axes.run.extent > 1 else _height(pairs, axes.columns.extent)
     nodes: list[KernelNode] = []
     for start, size, count in _cuts(pairs, highest):
         body: list[KernelNode] = []
         for columns in _cuts(axes.columns.extent, _COLUMNS[size]):
-            body += _calls(tile, axes, operands, (start * _TWO_VECTORS, size), columns)
-        panel = _blocks(axes.rows, count, size * _TWO_VECTORS)
+            body += _calls(tile, axes, operands, (start * TWO_VECTORS, size), columns)
+        panel = _blocks(axes.rows, count, size * TWO_VECTORS)
         nodes += wrap_in_loops((panel,) if count > 1 else (), operands, tuple(body))
     return wrap_in_loops(axes.loops, operands, tuple(nodes))
 

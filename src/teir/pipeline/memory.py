@@ -9,6 +9,8 @@ loop around the tree over blocks of an index, of the output or summed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import chain, combinations
 from typing import Any
 
 from msgspec.structs import replace
@@ -86,12 +88,13 @@ def program_within(
         sliced = replace(options, slices=slices) if slices else options
         return contraction_program(contraction, path, machine, sliced)
 
-    smallest = -1
-    for tree in _smaller_and_smaller(contraction, made, measure):
+    smallest: int | None = None
+    trees = (_smaller_and_smaller, _single_indices)
+    for tree in chain.from_iterable(one(contraction, made, measure) for one in trees):
         need = measure(tree)
         if need <= limit:
             return tree
-        smallest = need if smallest < 0 else min(smallest, need)
+        smallest = need if smallest is None else min(smallest, need)
     raise _refusal(f"at least {smallest:,} bytes for this contraction", f"{limit:,}")
 
 
@@ -121,6 +124,35 @@ def _smaller_and_smaller(
         chosen = _mildest(tries, needs, measure(best))
         slices, best = tries[chosen], programs[chosen]
         yield best
+
+
+def _single_indices(
+    contraction: Contraction, made: Callable[[dict[str, int]], TreeProgram], measure: Measure
+) -> Iterator[TreeProgram]:
+    """Trees with some indices cut to single ones, others whole, one or two changed at a time while
+    that saves; from those of the output all cut, and from all of them.
+
+    The slices that saved most at first are not those that save most in the end: a summed index
+    costs room for results, and what is cut later may make its cut needless.
+    """
+    indices = sliceable(contraction)
+    changes = [*((index,) for index in indices), *combinations(indices, 2)]
+
+    def tree(cut: frozenset[str]) -> TreeProgram:
+        return made({index: 1 for index in indices if index in cut})
+
+    @cache
+    def need(cut: frozenset[str]) -> int:
+        return measure(tree(cut))
+
+    for start in (contraction.output.order, indices):
+        cut = frozenset(start)
+        for _ in range(_ROUNDS):
+            best = min((cut.symmetric_difference(one) for one in changes), key=need, default=cut)
+            if need(best) >= need(cut):
+                break
+            cut = best
+        yield tree(cut)
 
 
 def _mildest(tries: list[dict[str, int]], needs: list[int], before: int) -> int:

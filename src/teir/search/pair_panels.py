@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from teir.dtypes import DataType
 from teir.passes.extents import even_block
+from teir.passes.pair_rows import TWO_VECTORS, rows_left_over
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 from teir.target import LINE_BYTES
 
-PAIR_PANEL, _STEP = 96, 32
-"""Rows of a panel, and what panels are made of."""
+PAIR_PANEL = 96
+"""Rows of a panel that loses nothing."""
+_PANELS = (PAIR_PANEL, 128, 160)
+_HIGHEST = 2 * PAIR_PANEL
+_ROWS_OF_VECTOR = 16
+_LOWEST = 2.4
+_LEFT_OVER = 1.25
+"""The time of rows that fill no pair of vectors, in that of as many vectors of rows that do: at
+least so many vectors', and by so much longer."""
 _WORD_ROWS = 4
 _COLUMNS, _MOST_COLUMNS = 4, 48
-_LEAST_DEPTH = 8
-"""Products of a sum from which operands are worth a layout of their own."""
+_LEAST_DEPTH = 16
+"""Products of a sum from which operands are worth a layout of their own: of 8 to 12 products large
+results took 1.2 to 1.7 of the time."""
 _NEAR_BYTES = 24 << 10
 """The rows of a panel for all products of a sum stay in the first cache."""
 
@@ -35,7 +44,7 @@ def fills_pairs(shape: ProductShape, machine: Machine) -> bool:
     """True for such products whose tiles are pairs of vectors, but for the last of many rows."""
     if shape.m is None or not are_short_pairs(shape, machine):
         return False
-    return pair_tile(shape)[0] % _STEP == 0
+    return pair_tile(shape)[0] % TWO_VECTORS == 0
 
 
 def pair_tile(shape: ProductShape) -> tuple[int, int]:
@@ -43,8 +52,22 @@ def pair_tile(shape: ProductShape) -> tuple[int, int]:
     assert shape.m is not None
     assert shape.n is not None
     rows, outer = shape.m.extent, shape.m_outer[-1].extent if shape.m_outer else 1
-    panel = rows * pair_runs(rows, outer) if rows < PAIR_PANEL else PAIR_PANEL
+    panel = rows * pair_runs(rows, outer) if rows < PAIR_PANEL else pair_panel(rows)
     return panel, even_block(shape.n.extent, _MOST_COLUMNS, _COLUMNS)
+
+
+def pair_panel(rows: int) -> int:
+    """Rows of a panel: those that leave few rows for tiles of other kinds."""
+    whole = (rows,) if rows <= _HIGHEST and rows % PAIR_PANEL else ()
+    panels = (*whole, *(panel for panel in _PANELS if panel <= rows))
+    return min(panels, key=lambda panel: rows // panel * _time(panel) + _time(rows % panel))
+
+
+def _time(rows: int) -> float:
+    """The time of a panel, in rows that lose nothing; see `rows_left_over`."""
+    left = rows_left_over(rows)
+    vectors = max(_LOWEST, -(-left // _ROWS_OF_VECTOR)) if left else 0
+    return rows - left + _LEFT_OVER * _ROWS_OF_VECTOR * vectors
 
 
 def pair_runs(rows: int, outer: int) -> int:
@@ -52,4 +75,4 @@ def pair_runs(rows: int, outer: int) -> int:
     if rows % _WORD_ROWS:
         return 1
     counts = range(PAIR_PANEL // rows, 1, -1)
-    return next((one for one in counts if one * rows % _STEP == 0 and outer % one == 0), 1)
+    return next((one for one in counts if one * rows % TWO_VECTORS == 0 and outer % one == 0), 1)

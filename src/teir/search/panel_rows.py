@@ -5,7 +5,7 @@ from __future__ import annotations
 from teir.dtypes import DataType
 from teir.search.machine import Machine
 from teir.search.packing import follow
-from teir.search.pair_panels import PAIR_PANEL, are_short_pairs, pair_runs
+from teir.search.pair_panels import PAIR_PANEL, are_short_pairs, pair_panel, pair_runs
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
 from teir.target import LEAST_COLUMNS_IN_PARTS
@@ -50,7 +50,7 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
     if are_tiles(shape, machine) and machine.threads == 1:
         return tile_panel(rows)
     if are_short_pairs(shape, machine) and rows >= PAIR_PANEL:
-        return PAIR_PANEL
+        return pair_panel(rows)
     if rows <= machine.highest_block * lanes:
         return rows
     if _are_parts(shape, machine):
