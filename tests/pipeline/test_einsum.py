@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -678,6 +679,50 @@ def test_cotengra_runs_on_us() -> None:
     tree = cotengra.einsum_tree("ij,jk,kl->il", *shapes)
     planned = teir.einsum("ij,jk,kl->il", *arrays, optimize=tree)
     np.testing.assert_array_equal(planned, result)
+
+
+class TestSlicedTrees:
+    cotengra = pytest.importorskip("cotengra")
+    text = "ij,jk,kl->il"
+    arrays = integers(12, 20), integers(20, 30), integers(30, 9)
+
+    def tree(self, *indices: str) -> Any:
+        tree = self.cotengra.einsum_tree("xy,yz,zw->xw", *(one.shape for one in self.arrays))
+        for index in indices:
+            tree = tree.remove_ind(index)
+        return tree
+
+    @pytest.mark.parametrize(
+        ("theirs", "ours"), [(("y",), "j"), (("z",), "k"), (("x", "z"), "ik"), ((), "")]
+    )
+    def test_what_the_tree_slices_is_sliced(self, theirs: tuple[str, ...], ours: str) -> None:
+        """Whatever names it gives the indices."""
+        plan = teir.plan(self.text, *self.arrays, optimize=self.tree(*theirs))
+        for index in "ijkl":
+            line = f"sliced: {index} in blocks of 1, as the tree says"
+            assert (line in plan.explain()) == (index in ours)
+        expected = np.linalg.multi_dot(self.arrays)
+        np.testing.assert_array_equal(plan(*self.arrays), expected)
+
+    def test_a_limit_slices_further(self) -> None:
+        tree = self.tree("z")
+        need = teir.plan(self.text, *self.arrays, optimize=tree, threads=1).memory_bytes
+        limit = need // 2 + 12 * 9 * 4
+        plan = teir.plan(self.text, *self.arrays, optimize=tree, memory_limit=limit, threads=1)
+        assert "sliced: k in blocks of 1" in plan.explain()
+        assert plan.memory_bytes < need
+        np.testing.assert_array_equal(plan(*self.arrays), np.linalg.multi_dot(self.arrays))
+
+    def test_narrow_sums_are_not_cut(self) -> None:
+        halves = [one.astype(np.float16) for one in self.arrays]
+        with pytest.raises(teir.TeirError, match=r"TEIR612.*summed index 'z'"):
+            teir.plan(self.text, *halves, optimize=self.tree("z"))
+        assert "sliced: i" in teir.plan(self.text, *halves, optimize=self.tree("x")).explain()
+
+    def test_a_tree_of_other_operands_is_refused(self) -> None:
+        tree = self.cotengra.einsum_tree("xyv,yz,zwv->xw", (2, 3, 2), (3, 4), (4, 5, 2))
+        with pytest.raises(teir.TeirError, match=r"TEIR612.*a tree of these operands"):
+            teir.plan(self.text, *self.arrays, optimize=tree.remove_ind("y"))
 
 
 class TestTorch:

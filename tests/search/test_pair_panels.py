@@ -15,7 +15,17 @@ CCSD_T = {"a": 24, "b": 12, "c": 12, "d": 24, "e": 12, "f": 12, "g": 24}
 
 @pytest.mark.parametrize(
     ("rows", "panel"),
-    [(288, 96), (192, 96), (128, 128), (120, 120), (104, 104), (102, 102), (293, 128), (602, 96), (96, 96)],
+    [
+        (288, 96),
+        (192, 96),
+        (128, 128),
+        (120, 120),
+        (104, 104),
+        (102, 102),
+        (293, 128),
+        (602, 96),
+        (96, 96),
+    ],
 )
 def test_panels_leave_few_rows_for_other_tiles(rows: int, panel: int) -> None:
     assert pair_panel(rows) == panel

@@ -64,9 +64,9 @@ def _tree_lines(plan: Plan) -> list[str]:
     if plan.problem.copied_bytes:
         uses.append(f"{plan.problem.copied_bytes:,} of copied operands")
     lines = [f"  memory: {plan.memory_bytes:,} bytes at most ({', '.join(uses)})"]
+    why = "as the tree says" if plan.memory_limit is None else "to stay within the memory limit"
     lines += [
-        f"  sliced: {index} in blocks of {block}, to stay within the memory limit"
-        for index, block in tree.slices.items()
+        f"  sliced: {index} in blocks of {block}, {why}" for index, block in tree.slices.items()
     ]
     if tree.fused is not None:
         blocks = ", ".join(f"{index} in blocks of {block}" for index, block in tree.fused.blocks)

@@ -85,7 +85,7 @@ def program_within(
         return contraction_program(contraction, path, machine, options)
 
     def made(slices: dict[str, int]) -> TreeProgram:
-        sliced = replace(options, slices=slices) if slices else options
+        sliced = replace(options, slices={**slices, **options.slices}) if slices else options
         return contraction_program(contraction, path, machine, sliced)
 
     smallest: int | None = None

@@ -40,7 +40,9 @@ from teir.pipeline.problem import Problem, Route, state_problem
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
 from teir.search.path import find_path
+from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram
+from teir.search.tree_slices import slices_of_tree
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +246,9 @@ def _decidable(problem: Problem, wishes: Wishes) -> Decidable:
             wishes.optimize,
         )
         options = TreeOptions()
+        if hasattr(wishes.optimize, "sliced_inds"):
+            terms, may_be_cut = problem.bound.einsum.inputs, sliceable(contraction)
+            options = TreeOptions(slices=slices_of_tree(wishes.optimize, terms, may_be_cut))
     return Decidable(
         problem=problem,
         path=path,

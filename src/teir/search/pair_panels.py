@@ -59,8 +59,12 @@ def pair_tile(shape: ProductShape) -> tuple[int, int]:
 def pair_panel(rows: int) -> int:
     """Rows of a panel: those that leave few rows for tiles of other kinds."""
     whole = (rows,) if rows <= _HIGHEST and rows % PAIR_PANEL else ()
-    panels = (*whole, *(panel for panel in _PANELS if panel <= rows))
-    return min(panels, key=lambda panel: rows // panel * _time(panel) + _time(rows % panel))
+    panels: tuple[int, ...] = (*whole, *(panel for panel in _PANELS if panel <= rows))
+
+    def time(panel: int) -> float:
+        return rows // panel * _time(panel) + _time(rows % panel)
+
+    return min(panels, key=time)
 
 
 def _time(rows: int) -> float:
