@@ -34,13 +34,35 @@ def tiles(program: Program, operation: Operation) -> list[list[list[int]]]:
 
 @pytest.mark.parametrize(
     ("largest", "smallest", "extents"),
-    [(32, 16, [50, 32]), (1024, 16, [20, 80]), (1024, 1, [2, 800])],
+    [(32, 16, [50, 32]), (1024, 16, [20, 80]), (1024, 1, [2, 800]), (32, 1, [5, 10, 32])],
 )
 def test_1600_rows_split_as_the_document_says(
     largest: int, smallest: int, extents: list[int]
 ) -> None:
     program = parse_program(product(1600, 1, 1, order="m", finish=False).replace(*UNUSED))
     assert loops(split_axes(program, largest, smallest)) == extents
+
+
+@pytest.mark.parametrize("axis", ["m", "n", "k"])
+@pytest.mark.parametrize("smallest", [1, 2, 3])
+def test_loops_over_blocks_are_split_as_far_as_they_divide(axis: str, smallest: int) -> None:
+    """And once: what is split as far as it goes stays as it is."""
+    extents = {"m": 2, "n": 3, "k": 1} | {axis: 48}
+    program = parse_program(product(*extents.values()))
+    once = split_axes(program, 4, smallest)
+    walked = [extent for extent in loops(once) if extent > 4]
+    assert not any(
+        extent % part == 0 for extent in walked for part in range(smallest, 5) if part > 1
+    )
+    assert split_axes(once, 4, smallest) is once or walked
+    assert assert_keeps_meaning(lambda known: split_axes(known, 4, smallest), program, 3, 1)
+
+
+def test_tiles_are_split_into_loops_that_are_split_again() -> None:
+    tiled = identify_primitives(parse_program(product(96, 2, 3)))
+    after = split_axes(tiled, 4)
+    assert max(loops(after)) <= 4
+    assert assert_keeps_meaning(lambda known: split_axes(known, 4), tiled, 3, 1)
 
 
 UNUSED = ("axis n = 1: in1 4, out 6400\naxis k = 1: in0 6400, in1 4\n", "")

@@ -296,6 +296,45 @@ def test_an_imported_file_is_refused_whole() -> None:
         assert "records.json" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("array", "isa", "found"),
+    [
+        ({"shape": (-1, 2, 2)}, None, "an extent of -1"),
+        ({"strides": (8, 2**50, 8)}, None, "stride of 1125899906842624"),
+        ({"strides": (8,)}, None, "3 extents and 1 strides"),
+        ({}, "z80", "isa 'z80'"),
+    ],
+)
+def test_records_that_can_never_be_used_are_refused(
+    folder: Path, falling: list[float], array: dict[str, Any], isa: str | None, found: str
+) -> None:
+    import msgspec
+
+    teir.plan(EXPRESSION, *operands(), threads=1, tune=True)
+    (record,) = tuning_records().all()
+    out = msgspec.structs.replace(record.problem.out, **array)
+    problem = msgspec.structs.replace(record.problem, out=out)
+    machine = msgspec.structs.replace(record.machine, isa=isa or record.machine.isa)
+    wrong = msgspec.structs.replace(record, problem=problem, machine=machine)
+    with pytest.raises(TeirError, match="TEIR645") as caught:
+        read_export(write_export(Exported((wrong,))), "records.json")
+    assert found in str(caught.value)
+    assert falling
+    assert folder.exists()
+
+
+def test_a_sliced_tree_is_a_problem_of_its_own(folder: Path, falling: list[float]) -> None:
+    cotengra = pytest.importorskip("cotengra")
+    arrays = [np.ones(shape) for shape in ((60, 70), (70, 80), (80, 90))]
+    tree = cotengra.einsum_tree("ij,jk,kl->il", *(one.shape for one in arrays))
+    teir.plan("ij,jk,kl->il", *arrays, threads=1, tune=True, optimize=tree)
+    sliced = teir.plan("ij,jk,kl->il", *arrays, threads=1, optimize=tree.remove_ind("k"))
+    assert sliced.chosen is not None
+    assert sliced.chosen.found.record is None
+    assert falling
+    assert folder.exists()
+
+
 def test_results_that_numpy_computes_have_nothing_to_tune(folder: Path) -> None:
     whole = np.arange(6).reshape(2, 3)
     assert (

@@ -52,8 +52,8 @@ from teir.passes.extents import best_split, even_block, granule_of
 def split_axes(program: Program, max_kernel_size: int, min_kernel_size: int = 1) -> Program:
     """The program with no loop and no primitive axis longer than ``max_kernel_size`` left whole.
 
-    Both parts of an exact split have at least ``min_kernel_size`` indices. The loops over blocks
-    are not split again.
+    Both parts of an exact split have at least ``min_kernel_size`` indices. A loop over blocks is
+    split again where it is too long itself and has an exact split.
     """
     draft = Draft(program)
     branches: set[str] = set()
@@ -114,8 +114,19 @@ def _split_loop(draft: Draft, node: IterationNode, largest: int, smallest: int) 
     pieces = cut(draft, node.axis, block)
     branches: Siblings = ()
     for number, piece in enumerate(pieces):
-        branches += _branch(draft, node, piece, number == 0, number == len(pieces) - 1)
+        for branch in _branch(draft, node, piece, number == 0, number == len(pieces) - 1):
+            branches += _blocks_split(draft, branch, largest, smallest)
     return branches
+
+
+def _blocks_split(draft: Draft, node: Node, largest: int, smallest: int) -> Siblings:
+    """A loop over blocks, in two loops where it is too long and divides."""
+    if not isinstance(node, IterationNode):
+        return (node,)
+    extent, role = draft.axes[node.axis].extent, _role_of_loop(draft, node)
+    if extent <= largest or best_split(extent, role, largest, smallest) is None:
+        return (node,)
+    return _split_loop(draft, node, largest, smallest)
 
 
 def _branch(
@@ -217,4 +228,4 @@ def _split_piece(
     if blocks is None:
         return body
     (loop,) = looped(draft, blocks, body, Policy.SEQUENTIAL)
-    return (replace(loop, guard=leaf.guard),)
+    return _blocks_split(draft, replace(loop, guard=leaf.guard), largest, smallest)

@@ -84,7 +84,7 @@ def tunable_of(decidable: Decidable) -> Tunable:
         key=problem_key(
             decidable.problem,
             decidable.path,
-            rearranged=decidable.options.rearrange,
+            decidable.options,
             threads=decidable.machine.threads,
             memory_limit=decidable.limit,
         ),

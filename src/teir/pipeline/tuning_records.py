@@ -23,7 +23,8 @@ from teir.pipeline.problem import Problem
 from teir.runtime.record_folder import RecordFolder
 from teir.search.choice import Choice
 from teir.search.contraction import Path
-from teir.target import Target
+from teir.search.tree import TreeOptions
+from teir.target import Isa, Target
 
 TUNING_FILE = Rule(
     code="TEIR645",
@@ -45,10 +46,13 @@ class ArrayKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     strides: tuple[int, ...]
 
 
-class ProblemKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProblemKey(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """Everything a program depends on besides the machine.
 
-    ``rearranged`` is False where the layouts of an einsum tree are kept as written.
+    ``rearranged`` is False where the layouts of an einsum tree are kept as written; ``sliced`` are
+    the indices a cotengra tree slices.
     """
 
     expression: str
@@ -59,6 +63,7 @@ class ProblemKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rearranged: bool
     threads: int
     memory_limit: int | None
+    sliced: tuple[str, ...] = ()
 
 
 class MachineKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,7 +102,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def problem_key(
-    problem: Problem, path: Path, *, rearranged: bool, threads: int, memory_limit: int | None
+    problem: Problem, path: Path, options: TreeOptions, *, threads: int, memory_limit: int | None
 ) -> ProblemKey:
     """The key of an einsum on these arrays, contracted along this path."""
     assert problem.contraction is not None
@@ -107,9 +112,10 @@ def problem_key(
         operands=tuple(map(_array_key, problem.operands)),
         out=_array_key(problem.out),
         path=path,
-        rearranged=rearranged,
+        rearranged=options.rearrange,
         threads=threads,
         memory_limit=memory_limit,
+        sliced=tuple(options.slices),
     )
 
 
@@ -235,7 +241,22 @@ def require_sound(record: TuningRecord, name: str) -> None:
                 place = f"{name}, choice {number}"
                 expected = f"{field.name} from 1 to {_LARGEST:,}"
                 raise refusal(place, f"{field.name} of {value}", expected)
+    _require_known(record, name)
     require_times(record.seconds, record.default_seconds, name)
+
+
+def _require_known(record: TuningRecord, name: str) -> None:
+    """Raises TeirError (TEIR645) at ``name`` for a problem or a machine that cannot be."""
+    for array in (*record.problem.operands, record.problem.out):
+        if len(array.shape) != len(array.strides):
+            found = f"{len(array.shape)} extents and {len(array.strides)} strides of an array"
+            raise refusal(name, found, "a stride for each extent")
+        for extent, stride in zip(array.shape, array.strides, strict=True):
+            if not 0 <= extent <= _LARGEST or abs(stride) > _LARGEST:
+                expected = f"extents from 0 and strides, both up to {_LARGEST:,}"
+                raise refusal(name, f"an extent of {extent} with a stride of {stride}", expected)
+    if record.machine.isa not in [one.value for one in Isa]:
+        raise refusal(name, f"isa {record.machine.isa!r}", "an instruction set of `teir info`")
 
 
 def require_times(seconds: float, default_seconds: float, name: str) -> None:
