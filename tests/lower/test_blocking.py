@@ -100,3 +100,19 @@ def test_half_a_vector_of_rows_takes_narrow_vectors(
         rows=rows, columns=columns, depth=depth, in_type=DataType.FP32, out_type=DataType.FP32
     )
     assert narrow_rest(tile, isa) == rest
+
+
+@pytest.mark.parametrize(("results_far", "columns"), [(True, {6}), (False, {10, 9})])
+def test_bf16_blocks_are_wider_where_results_stay_near(
+    results_far: bool, columns: set[int]
+) -> None:
+    tile = BlockedTile(
+        rows=24,
+        columns=48,
+        depth=48,
+        in_type=DataType.BF16,
+        out_type=DataType.BF16,
+        flushes=True,
+        results_far=results_far,
+    )
+    assert {cut.size for cut in choose_blocking(tile, Isa.AVX512).columns} == columns

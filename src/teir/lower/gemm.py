@@ -74,6 +74,7 @@ def lower_gemm(
         flushes=tile.flushes,
         parts=parts_room is not None,
         a_step_bytes=axes.adjacent_step(inside, tile.in_type),
+        results_far=tile.hints.streams or tile.hints.prefetched[-1],
     )
     rest = narrow_rest(blocked, isa) if _may_be_narrow(tile, axes, accumulator, parts_room) else 0
     blocked = replace(blocked, rows=blocked.rows - rest)
