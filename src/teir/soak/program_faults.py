@@ -49,6 +49,20 @@ PROGRAM_FAULTS = (
         PROGRAMS,
     ),
     Fault(
+        "rows beside pairs of vectors that nobody forms",
+        "lower/pair_blocks.py",
+        "    if not axes.rest:",
+        "    if axes.rest >= 0:",
+        "tests/lower/test_pair_blocks.py",
+    ),
+    Fault(
+        "runs of rows in the place of the first one",
+        "backends/llvm/emit_pair_block.py",
+        "yield word, count, run, place * _WORD_ROWS",
+        "yield word, count, 0, place * _WORD_ROWS",
+        "tests/backends/llvm/test_emit_pair_block.py",
+    ),
+    Fault(
         "panels one row apart",
         "lower/gemm.py",
         "rows = cut.size * self.blocking.lanes",
