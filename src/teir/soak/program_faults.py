@@ -116,7 +116,7 @@ PROGRAM_FAULTS = (
         "lower/slots.py",
         "Room(name, round_up(use.high - use.low), range(use.first, use.stop))",
         "Room(name, round_up((use.high - use.low) // 2), range(use.first, use.stop))",
-        PROGRAMS,
+        "tests/lower/test_slots.py",
     ),
     # The passes.
     Fault(
