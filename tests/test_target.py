@@ -41,8 +41,12 @@ def write(path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("architecture", "features", "isa"),
     [
-        ("x86_64", AVX512_FEATURES, Isa.AVX512),
-        ("x86_64", AVX512_FEATURES | {"amx_tile", "amx_bf16"}, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES, Isa.AVX512_INTEL),
+        ("x86_64", AVX512_FEATURES | {"amx_tile", "amx_bf16"}, Isa.AVX512_INTEL),
+        ("x86_64", AVX512_FEATURES | {"sse4a"}, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES | {"sse4a", "avx512_vp2intersect"}, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES | {"avx512_vp2intersect"}, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES | {"avx512vp2intersect"}, Isa.AVX512),
         ("x86_64", AVX512_FEATURES - {"avx512vl"}, Isa.AVX2),
         ("x86_64", AVX2_FEATURES, Isa.AVX2),
         ("x86_64", AVX2_FEATURES - {"fma"}, Isa.PLAIN),
@@ -61,14 +65,15 @@ def test_tiles_are_used_where_the_system_grants_them(
 ) -> None:
     monkeypatch.setattr("teir.target.may_use_tiles", lambda: is_granted)
     features = AVX512_FEATURES | set(names.split())
-    assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512)
+    assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512_INTEL)
     assert choose_isa("x86_64", features, "avx512") is Isa.AVX512
+    assert choose_isa("x86_64", features, "avx512_intel") is Isa.AVX512_INTEL
 
 
 def test_a_narrower_instruction_set_may_be_asked_for() -> None:
     assert choose_isa("x86_64", AVX512_FEATURES, "avx2") is Isa.AVX2
     assert choose_isa("x86_64", AVX512_FEATURES, "PLAIN") is Isa.PLAIN
-    assert choose_isa("x86_64", AVX512_FEATURES, "") is Isa.AVX512
+    assert choose_isa("x86_64", AVX512_FEATURES, "") is Isa.AVX512_INTEL
 
 
 @pytest.mark.parametrize("wanted", ["avx512", "neon", "sse9"])

@@ -33,7 +33,14 @@ MANY_REGISTERS = 32
 LEAST_COLUMNS_IN_PARTS = 18
 """Columns of a complex product that repay the copy of its rows in parts: three register blocks."""
 
-_VECTOR_BYTES = {"amx": 64, "avx512": 64, "avx2": 32, "neon": 16, "plain": 16}
+_VECTOR_BYTES = {
+    "amx": 64,
+    "avx512_intel": 64,
+    "avx512": 64,
+    "avx2": 32,
+    "neon": 16,
+    "plain": 16,
+}
 
 
 def rows_apart(row_bytes: int) -> int:
@@ -42,13 +49,20 @@ def rows_apart(row_bytes: int) -> int:
 
 
 class Isa(Enum):
-    """The instruction set family code is generated for."""
+    """What code is generated for: an instruction set, and the kind of core where that matters.
+
+    A core is told by its feature bits, as an instruction set is.
+    """
 
     vector_bytes: int
 
     AMX = "amx"
     """AVX-512 and tile registers with products of BF16."""
+    AVX512_INTEL = "avx512_intel"
+    """AVX-512 on processors of Intel without tile registers, or where they are not granted: Ice
+    Lake servers, and virtual machines on later ones."""
     AVX512 = "avx512"
+    """AVX-512 on any processor."""
     AVX2 = "avx2"
     NEON = "neon"
     PLAIN = "plain"
@@ -61,7 +75,7 @@ class Isa(Enum):
     @property
     def vector_registers(self) -> int:
         match self:
-            case Isa.AMX | Isa.AVX512 | Isa.NEON:
+            case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512 | Isa.NEON:
                 return 32
             case Isa.AVX2 | Isa.PLAIN:
                 return 16
@@ -71,7 +85,11 @@ class Isa(Enum):
     @property
     def is_avx512(self) -> bool:
         """True where vectors are those of AVX-512, whatever there is besides."""
-        return self in (Isa.AMX, Isa.AVX512)
+        return self in (Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512)
+
+    @property
+    def _is_intel(self) -> bool:
+        return self in (Isa.AMX, Isa.AVX512_INTEL)
 
     @property
     def has_masks(self) -> bool:
@@ -92,10 +110,9 @@ class Isa(Enum):
     def multiplies_twice_a_cycle(self) -> bool:
         """True where a core multiplies two whole vectors a cycle, as many as it loads.
 
-        So does every processor with tile registers; of those with AVX-512 alone some do, and Zen 4
-        does not.
+        So do Intel's servers; of other processors with AVX-512 some do, and Zen 4 does not.
         """
-        return self is Isa.AMX
+        return self._is_intel
 
     @property
     def stores_lines_sooner(self) -> bool:
@@ -103,17 +120,17 @@ class Isa(Enum):
 
         Golden Cove stores two vectors a cycle to one line. Zen 4 stores one in two cycles anyway.
         """
-        return self is Isa.AMX
+        return self._is_intel
 
     @property
     def asks_nearest(self) -> bool:
         """True where lines of far rows are best asked for into the first cache, and all of them.
 
-        Processors of Intel, which alone have tile registers, take a place of the first cache for
-        every line that is asked for, wherever it shall go. Their servers' third caches are slow
+        Processors of Intel take a place of the first cache for every line that is asked for,
+        wherever it shall go. Their servers' third caches are slow
         for one core: without a request 12 GB/s came from there on Golden Cove, with requests 20.
         """
-        return self is Isa.AMX
+        return self._is_intel
 
     @property
     def gathers_quickly(self) -> bool:
@@ -123,7 +140,7 @@ class Isa(Enum):
         took 0.7 of the time. Zen 4 needs about a cycle for each, as for a load and what moves it to
         its lane; processors with slower gathers are many.
         """
-        return self is Isa.AMX
+        return self._is_intel
 
     @property
     def follows_few_rows(self) -> bool:
@@ -133,7 +150,7 @@ class Isa(Enum):
         On Golden Cove up to 64 rows, or pieces of 12 lines and more, came from memory in half the
         time of pieces of 3 lines of more rows, whatever was asked for ahead.
         """
-        return self is Isa.AMX
+        return self._is_intel
 
     @property
     def has_fma(self) -> bool:
@@ -142,7 +159,8 @@ class Isa(Enum):
 
 KNOWN_ISA = Rule(
     code="TEIR801",
-    sentence="TEIR_ISA names an instruction set of this machine (amx, avx512, avx2, neon, plain).",
+    sentence="TEIR_ISA names an instruction set of this machine "
+    "(amx, avx512_intel, avx512, avx2, neon, plain).",
     source="documentation, command line",
 )
 
@@ -150,6 +168,9 @@ AVX2_FEATURES = frozenset({"avx2", "fma", "f16c"})
 AVX512_FEATURES = AVX2_FEATURES | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 _AMX_FEATURES = frozenset({"avx512bf16", "amxtile", "amxbf16"})
 """Without the marks that Linux and LLVM put between the words."""
+_NOT_INTEL_SERVERS = frozenset({"sse4a", "avx512vp2intersect"})
+"""Processors of AMD have the first; with the second one, of those with AVX-512 and without tile
+registers, are Tiger Lake, which multiplies one vector a cycle, and Zen 5."""
 
 _ARM = ("aarch64", "arm64")
 
@@ -221,7 +242,9 @@ def widest_isa(architecture: str, features: frozenset[str]) -> Isa:
         return Isa.NEON
     if features >= AVX512_FEATURES:
         plain = {name.replace("-", "").replace("_", "") for name in features}
-        return Isa.AMX if plain >= _AMX_FEATURES and may_use_tiles() else Isa.AVX512
+        if plain >= _AMX_FEATURES and may_use_tiles():
+            return Isa.AMX
+        return Isa.AVX512 if plain & _NOT_INTEL_SERVERS else Isa.AVX512_INTEL
     if features >= AVX2_FEATURES:
         return Isa.AVX2
     return Isa.PLAIN
@@ -236,7 +259,8 @@ def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) 
     if not wanted:
         return widest
     having = {
-        Isa.AMX: (Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
+        Isa.AMX: (Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
+        Isa.AVX512_INTEL: (Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
         Isa.AVX512: (Isa.AVX512, Isa.AVX2, Isa.PLAIN),
         Isa.AVX2: (Isa.AVX2, Isa.PLAIN),
         Isa.NEON: (Isa.NEON, Isa.PLAIN),

@@ -9,7 +9,7 @@ from search.planned import USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.panel_rows import panel_of
 
-PARTS = replace(USUAL, l2_bytes=2 << 20, has_tiles=True)
+PARTS = replace(USUAL, l2_bytes=2 << 20, multiplies_twice=True)
 SMALL = replace(PARTS, l1_bytes=1024, l2_bytes=1 << 15)
 LANES = {DataType.C64: 8, DataType.C128: 4}
 
@@ -19,7 +19,7 @@ def test_panels_are_four_vectors_where_rows_are_in_parts(data_type: DataType) ->
     lanes = LANES[data_type]
     extents = {"m": 24 * lanes, "n": 300, "k": 300}
     assert choice_of("km,nk->nm", extents, PARTS, data_type).panel == 4 * lanes
-    rows = replace(PARTS, has_tiles=False)
+    rows = replace(PARTS, multiplies_twice=False)
     extents = {"m": 9 * lanes, "n": 300, "k": 300}
     assert choice_of("km,nk->nm", extents, PARTS, data_type).panel == 4 * lanes
     assert choice_of("km,nk->nm", extents, rows, data_type).panel == 3 * lanes

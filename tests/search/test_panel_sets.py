@@ -10,8 +10,10 @@ from teir.dtypes import DataType
 from teir.search.choice import Packing
 from teir.search.machine import Machine
 
-TWICE = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, has_tiles=True)
-ONCE = replace(TWICE, has_tiles=False)
+TWICE = replace(
+    USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, multiplies_twice=True
+)
+ONCE = replace(TWICE, multiplies_twice=False)
 TEXT = "bij,bjk->bik"
 
 

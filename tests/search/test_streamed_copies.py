@@ -13,7 +13,9 @@ from teir.pipeline.operand_types import contiguous
 from teir.search.machine import Machine
 from teir.search.tree import TreeOptions, contraction_program
 
-TILES = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, has_tiles=True)
+TILES = replace(
+    USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, follows_few_rows=True
+)
 
 
 def permuted(text: str, extents: dict[str, int], machine: Machine, data_type: DataType) -> Program:

@@ -10,7 +10,9 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.search.machine import Machine
 
-TILES = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, has_tiles=True)
+TILES = replace(
+    USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, multiplies_twice=True
+)
 
 
 def is_wide(

@@ -1,4 +1,4 @@
-"""What runs once for two instruction sets is the same machine code."""
+"""What runs once for several kinds of processor is the same machine code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from teir.soak.kernel_corpus import audit_cases, program_of_case
 from teir.soak.same_code import code_isa, different_variants
 from teir.target import Isa
 
-ALL = (Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+ALL = (Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+KINDS = ALL[:3]
 PROGRAMS = [program_of_case(case, 24) for case in audit_cases()[::11]]
 KERNELS = {one for program in PROGRAMS for one in kernels_of(lower(program, Isa.AMX).roots)}
 
 
 def without_tiles(isa: Isa) -> Machine:
-    """The machine of `Isa.AMX`, of `Isa.AVX512` without tiles, as on a host that has them."""
+    """The machine of `Isa.AMX`, for other kinds without tiles, as on a host that has them."""
     machine = machine_for(Isa.AMX)
     if isa is Isa.AMX:
         return machine
@@ -48,25 +49,33 @@ def object_of(kernel: Kernel, isa: Isa) -> bytes:
 
 @pytest.mark.usefixtures("one_host")
 def test_kernels_of_one_code_have_one_object() -> None:
-    same = [one for one in KERNELS if code_isa(one, Isa.AMX) is Isa.AVX512]
-    assert len(same) > len(KERNELS) // 2
-    for kernel in sorted(same, key=str)[::7]:
-        assert object_of(kernel, Isa.AMX) == object_of(kernel, Isa.AVX512), kernel
+    once = {isa: [one for one in KERNELS if code_isa(one, Isa.AMX) is isa] for isa in KINDS}
+    assert len(once[Isa.AVX512]) > len(KERNELS) // 2
+    assert once[Isa.AVX512_INTEL]
+    assert all(isinstance(one, TileProduct) for one in once[Isa.AMX])
+    for isa in (Isa.AVX512, Isa.AVX512_INTEL):
+        for kernel in sorted(once[isa], key=str)[::7]:
+            assert object_of(kernel, Isa.AMX) == object_of(kernel, isa), kernel
 
 
 @pytest.mark.usefixtures("one_host")
-def test_programs_run_for_tiles_where_a_kernel_or_the_lowering_is_another() -> None:
+def test_programs_run_for_a_kind_where_a_kernel_or_the_lowering_is_another() -> None:
     once = different_variants(PROGRAMS[0], ALL)
     assert once == (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
-    apart = 0
+    apart = {Isa.AMX: 0, Isa.AVX512_INTEL: 0}
     for program in PROGRAMS:
-        kernels = {isa: kernels_of(lower(program, isa).roots) for isa in ALL[:2]}
-        differ = kernels[Isa.AMX] != kernels[Isa.AVX512] or any(
-            code_isa(one, Isa.AMX) is Isa.AMX for one in kernels[Isa.AMX]
-        )
-        apart += differ
-        assert (different_variants(program, ALL) == ALL) is differ
-    assert 0 < apart < len(PROGRAMS)
+        called = {isa: kernels_of(lower(program, isa).roots) for isa in KINDS}
+        codes = {isa: {code_isa(one, isa) for one in called[isa]} for isa in KINDS}
+        found = different_variants(program, ALL)
+        assert found[-3:] == ALL[2:]
+        for isa, others in ((Isa.AVX512_INTEL, KINDS[2:]), (Isa.AMX, KINDS[1:])):
+            apart[isa] += isa in found
+            assert (
+                isa in codes[isa]
+                or all(called[isa] != called[one] for one in others)
+                or (isa not in found)
+            )
+    assert all(0 < count < len(PROGRAMS) for count in apart.values()), apart
 
 
 @pytest.mark.usefixtures("one_host")
@@ -79,6 +88,6 @@ def test_kernels_with_tiles_are_their_own() -> None:
 
 
 def test_nothing_is_left_out_where_the_machines_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_code, "_differ_by_tiles_alone", lambda: False)
+    monkeypatch.setattr(same_code, "_differ_by_tiles_alone", lambda *_: False)
     assert all(different_variants(program, ALL) == ALL for program in PROGRAMS)
     assert different_variants(PROGRAMS[0], ALL[1:]) == ALL[1:]

@@ -65,7 +65,7 @@ class PairAxes(msgspec.Struct, frozen=True, gc=False):
 def pair_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PairAxes | None:
     """The axes `PairBlock` takes; None where `GemmBlock` does as well or must do."""
     is_pairs = tile.flushes and tile.in_type is tile.out_type is DataType.BF16
-    if not is_pairs or isa is not Isa.AVX512 or not tile.from_zero:
+    if not is_pairs or isa is Isa.AMX or not isa.is_avx512 or not tile.from_zero:
         return None
     rows = axes.lanes
     if rows.strides[0] != _WIDTH or rows.strides[2] != _WIDTH:

@@ -66,6 +66,8 @@ def _machine(target: Target, threads: int) -> Machine:
         threads=threads,
         threaded_work=_THREADED_WORK,
         has_tiles=_has_tiles(target),
+        multiplies_twice=target.isa.multiplies_twice_a_cycle,
+        follows_few_rows=target.isa.follows_few_rows,
     )
 
 

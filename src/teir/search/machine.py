@@ -25,6 +25,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``l3_bytes`` is 0 where it is not known.
     A second thread is used where there are at least ``threaded_work`` products or elements.
     ``has_tiles``: there are tile registers that multiply BF16.
+    ``multiplies_twice``: two whole vectors a cycle, so that loads of vectors that cross lines and
+    conversions of factors show beside the products, and turning complex vectors costs some.
+    ``follows_few_rows``: a permutation reads long rows as streams (both as in `teir.target.Isa`).
     """
 
     vector_bytes: int
@@ -35,35 +38,13 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     threads: int
     threaded_work: int
     has_tiles: bool = False
+    multiplies_twice: bool = False
+    follows_few_rows: bool = False
 
     @property
     def has_far_third_cache(self) -> bool:
         """True where what the second cache loses is worth asking for again in time."""
         return is_third_cache_far(self.l2_bytes, self.l3_bytes)
-
-    @property
-    def multiplies_twice(self) -> bool:
-        """True for two multiply-adds of whole vectors a cycle, as every processor with tile
-        registers does: loads of vectors that cross lines show beside them."""
-        return self.has_tiles
-
-    @property
-    def copies_parts(self) -> bool:
-        """True where register blocks read complex rows in parts (`teir.lower.parts`).
-
-        Processors with tile registers multiply twice a cycle, and turning vectors costs products.
-        """
-        return self.has_tiles
-
-    @property
-    def multiplies_twice_a_cycle(self) -> bool:
-        """True where converting a factor costs as much as a product (`teir.target.Isa`)."""
-        return self.has_tiles
-
-    @property
-    def follows_few_rows(self) -> bool:
-        """True where a permutation reads long rows as streams (`teir.target.Isa`)."""
-        return self.has_tiles
 
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""

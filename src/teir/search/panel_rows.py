@@ -93,7 +93,7 @@ def _are_parts(shape: ProductShape, machine: Machine) -> bool:
     """True where register blocks read rows in parts, as far as types and extents say."""
     is_complex = shape.a.data_type.is_complex and shape.out.data_type.is_complex
     columns = 1 if shape.n is None else shape.n.extent
-    return machine.copies_parts and is_complex and columns >= LEAST_COLUMNS_IN_PARTS
+    return machine.multiplies_twice and is_complex and columns >= LEAST_COLUMNS_IN_PARTS
 
 
 def _vectors(outer: int, rows: int, count: int, lanes: int, are_parts: bool) -> float:

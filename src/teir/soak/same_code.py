@@ -1,6 +1,6 @@
-"""Where code for processors with tile registers is that for AVX-512: nothing to do there twice.
+"""Where code for one kind of AVX-512 processor is that for another: nothing to do there twice.
 
-Both are generated for one machine, but for the features of tiles. Where a kernel has no tiles and
+All are generated for one machine, but for the features of tiles. Where a kernel has no tiles and
 the texts are equal, so is the machine code, byte by byte.
 """
 
@@ -23,19 +23,22 @@ _TILES = "amx-"
 """Begins the name of every feature of tile registers."""
 
 
+_KINDS = (Isa.AVX512, Isa.AVX512_INTEL, Isa.AMX)
+"""The kinds whose code may be the same, those with fewest ways of their own first."""
+
+
 def code_isa(kernel: Kernel, isa: Isa) -> Isa:
-    """AVX-512 where ``kernel`` has the same machine code for it as for ``isa``; else ``isa``."""
-    if isa is not Isa.AMX or isinstance(kernel, TileProduct) or not _differ_by_tiles_alone():
+    """The first of the kinds for which ``kernel`` has the same machine code as for ``isa``."""
+    if isa not in _KINDS or isinstance(kernel, TileProduct):
         return isa
-    is_same = kernel_digest(kernel, Isa.AMX) == kernel_digest(kernel, Isa.AVX512)
-    return Isa.AVX512 if is_same else isa
+    digest = kernel_digest(kernel, isa)
+    alike = (one for one in _before(isa) if kernel_digest(kernel, one) == digest)
+    return next(alike, isa)
 
 
 def different_variants(program: Program, isas: Sequence[Isa]) -> tuple[Isa, ...]:
     """Those of ``isas`` for which ``program`` does not run the machine code of another of them."""
-    if Isa.AVX512 not in isas or not _runs_as_avx512(program):
-        return tuple(isas)
-    return tuple(isa for isa in isas if isa is not Isa.AMX)
+    return tuple(isa for isa in isas if not _runs_as_another(program, isa, isas))
 
 
 @cache
@@ -44,22 +47,33 @@ def kernel_digest(kernel: Kernel, isa: Isa) -> str:
     return _digest(emit_kernel(kernel, isa).replace(kernel_symbol(kernel, isa), "kernel"))
 
 
-def _runs_as_avx512(program: Program) -> bool:
-    """True where lowering, kernels and what calls them are for tile registers as for AVX-512."""
-    roots = lower(program, Isa.AMX).roots
-    if roots != lower(program, Isa.AVX512).roots or not _have_one_control():
+def _before(isa: Isa) -> tuple[Isa, ...]:
+    """The kinds before ``isa`` that code is generated for with the same features, but for tiles."""
+    if isa not in _KINDS:
+        return ()
+    return tuple(one for one in _KINDS[: _KINDS.index(isa)] if _differ_by_tiles_alone(one, isa))
+
+
+def _runs_as_another(program: Program, isa: Isa, isas: Sequence[Isa]) -> bool:
+    return any(_run_alike(program, one, isa) for one in _before(isa) if one in isas)
+
+
+def _run_alike(program: Program, before: Isa, isa: Isa) -> bool:
+    """True where lowering, kernels and what calls them are for ``isa`` as for the one before it."""
+    roots = lower(program, isa).roots
+    if roots != lower(program, before).roots or not _have_one_control(before, isa):
         return False
-    return all(code_isa(kernel, Isa.AMX) is Isa.AVX512 for kernel in kernels_of(roots))
+    return all(code_isa(one, isa) is code_isa(one, before) for one in kernels_of(roots))
 
 
 @cache
-def _have_one_control() -> bool:
-    return emit_control(Isa.AMX) == emit_control(Isa.AVX512)
+def _have_one_control(before: Isa, isa: Isa) -> bool:
+    return emit_control(before) == emit_control(isa)
 
 
 @cache
-def _differ_by_tiles_alone() -> bool:
-    return _without_tiles(machine_for(Isa.AMX)) == _without_tiles(machine_for(Isa.AVX512))
+def _differ_by_tiles_alone(before: Isa, isa: Isa) -> bool:
+    return _without_tiles(machine_for(before)) == _without_tiles(machine_for(isa))
 
 
 def _without_tiles(machine: Machine) -> tuple[str, str, tuple[str, ...]]:
