@@ -59,8 +59,8 @@ class Isa(Enum):
     AMX = "amx"
     """AVX-512 and tile registers with products of BF16."""
     AVX512_INTEL = "avx512_intel"
-    """AVX-512 on processors of Intel without tile registers, or where they are not granted: Ice
-    Lake servers, and virtual machines on later ones."""
+    """AVX-512 on processors of Intel that multiply no BF16: Ice Lake servers, and virtual machines
+    that hide it on later ones."""
     AVX512 = "avx512"
     """AVX-512 on any processor."""
     AVX2 = "avx2"
@@ -153,6 +153,12 @@ class Isa(Enum):
         return self._is_intel
 
     @property
+    def widens_factors(self) -> bool:
+        """True where no instruction multiplies BF16, and converting one factor for every product
+        takes the time of products (`teir.lower.widened_tiles`)."""
+        return self in (Isa.AVX512_INTEL, Isa.AVX2)
+
+    @property
     def has_fma(self) -> bool:
         return self is not Isa.PLAIN
 
@@ -168,9 +174,10 @@ AVX2_FEATURES = frozenset({"avx2", "fma", "f16c"})
 AVX512_FEATURES = AVX2_FEATURES | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 _AMX_FEATURES = frozenset({"avx512bf16", "amxtile", "amxbf16"})
 """Without the marks that Linux and LLVM put between the words."""
-_NOT_INTEL_SERVERS = frozenset({"sse4a", "avx512vp2intersect"})
+_NOT_INTEL_SERVERS = frozenset({"sse4a", "avx512vp2intersect", "avx512bf16"})
 """Processors of AMD have the first; with the second one, of those with AVX-512 and without tile
-registers, are Tiger Lake, which multiplies one vector a cycle, and Zen 5."""
+registers, are Tiger Lake, which multiplies one vector a cycle, and Zen 5. The third multiplies
+BF16, which code for `Isa.AVX512_INTEL` does without."""
 
 _ARM = ("aarch64", "arm64")
 

@@ -14,6 +14,8 @@ from teir.lower.pair_blocks import lower_pair_blocks, pair_axes, rest_of_rows
 from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
+from teir.lower.slots import ScratchRoom
+from teir.lower.widened_tiles import lower_widened, widens
 from teir.target import Isa
 
 FEWEST_INSIDE = min(BLOCK_REDUCTIONS, LANE_REDUCTIONS, SUM_REDUCTIONS)
@@ -46,6 +48,7 @@ def lower_contraction(
     accumulator: Accumulator | None,
     marks: Marks | None = None,
     room: Address | None = None,
+    slots: ScratchRoom | None = None,
 ) -> tuple[KernelNode, ...]:
     """Calls of the kernel that suits the tile best, in loops over the axes it does not take.
 
@@ -54,10 +57,11 @@ def lower_contraction(
     `GemmBlock` or `TileProduct` where an axis separates the inputs, else `ProductSum`.
 
     ``accumulator`` must be given when `needs_accumulator` says so, ``marks`` where rows are worth
-    asking for ahead, ``room`` where kernels may have scratch.
+    asking for ahead, ``room`` where kernels may have scratch, ``slots`` where
+    lowering may add some.
     """
     if tile.flushes:
-        return _lower_flushing(tile, isa, accumulator, room)
+        return _lower_flushing(tile, isa, accumulator, room, slots)
     has_rows, has_columns, has_shared = _kinds(tile)
     lanes = lane_axes(tile) if has_shared else None
     if lanes is not None:
@@ -71,6 +75,8 @@ def lower_contraction(
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)
+    if slots is not None and widens(tile, chosen, isa):
+        return lower_widened(tile, chosen, isa, slots)
     panels = panel_axes(tile, chosen, isa)
     if panels is not None:
         return lower_panels(tile, panels, isa)
@@ -78,10 +84,16 @@ def lower_contraction(
 
 
 def _lower_flushing(
-    tile: ContractionTile, isa: Isa, accumulator: Accumulator | None, room: Address | None
+    tile: ContractionTile,
+    isa: Isa,
+    accumulator: Accumulator | None,
+    room: Address | None,
+    slots: ScratchRoom | None,
 ) -> tuple[KernelNode, ...]:
     """Blocks that count subnormal numbers as zero: of pairs where they suit, and the rows left."""
     axes = gemm_axes(tile) or single_elements(tile)
+    if slots is not None and widens(tile, axes, isa):
+        return lower_widened(tile, axes, isa, slots)
     pairs = pair_axes(tile, axes, isa)
     if pairs is None:
         return lower_gemm(tile, axes, isa, accumulator, None, room)

@@ -71,7 +71,7 @@ def lower_gemm(
         in_type=tile.in_type,
         out_type=tile.out_type,
         most_columns=most_columns(axes.columns.strides[1]),
-        flushes=tile.flushes,
+        flushes=tile.flushes and tile.in_type is DataType.BF16,
         parts=parts_room is not None,
         a_step_bytes=axes.adjacent_step(inside, tile.in_type),
         results_far=tile.hints.streams or tile.hints.prefetched[-1],

@@ -101,7 +101,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def _fixed_depth(self, block: BlockCall) -> int | None:
         """The depth a block knows; None where it takes the depth as an argument."""
-        if len(self.inside) != 1 or not self.isa.is_avx512:
+        if len(self.inside) != 1 or not self.isa.is_avx512 or self.tile.flushes:
             return None
         depth = prod(axis.extent for axis in self.inside)
         is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)

@@ -45,7 +45,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     how far beyond B and C a later call reads, so that it may be brought near; 0 for none. They
     change no value, and the addresses need not exist.
 
-    ``flushes`` (inputs of type BF16): factors and sums that are subnormal count as zero.
+    ``flushes`` (factors that were BF16): factors and sums that are subnormal count as zero.
     ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
     many blocks are formed, each ``columns`` columns beyond the one before. With ``brings`` it is
     a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is

@@ -298,7 +298,7 @@ def _lower_invocation(
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
     room = Address(slot=context.accumulator.slot, offset_bytes=0)
-    return lower_contraction(tile, context.isa, wide, marks, room)
+    return lower_contraction(tile, context.isa, wide, marks, room, context.room)
 
 
 def _lower_elementwise(
