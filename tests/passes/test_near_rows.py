@@ -17,7 +17,8 @@ from teir.passes.optimise import optimise, pass_list
 from teir.passes.pack_operands import pack_operands
 from teir.soak.draws import choose, seeded
 
-SERVER = Facts(vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, threads=1)
+SERVER = Facts(vector_bytes=64, l1_bytes=32 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, threads=1)
+LARGE_FIRST_CACHE = replace(SERVER, l1_bytes=48 << 10)
 FEW_READERS = replace(SERVER, packed_readers=4)
 """So that products the evaluator multiplies in time are worth a copy."""
 EXAMPLES = ("1-gemm", "2-brgemm", "3-zero-brgemm-relu")
@@ -97,6 +98,16 @@ def test_rows_are_inside_and_few_columns_outside(name: str) -> None:
     products = [one for one in made.primitives if one.operation is Operation.CONTRACTION]
     assert {one.k for one in products} == {("k", "kp")}
     assert all(one.metadata == (("prefetch", '["out"]'),) for one in products)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_rows_stay_in_a_first_cache_that_holds_them(name: str) -> None:
+    made = keep_rows_near(example(name), LARGE_FIRST_CACHE)
+    assert check(made).ok
+    assert axes_down(made) == [["m", "n", "np_1"]]
+    assert {axis.name: axis.extent for axis in made.axes}["np_2"] == 8
+    small = replace(LARGE_FIRST_CACHE, l2_bytes=1 << 20, l3_bytes=64 << 20)
+    assert axes_down(keep_rows_near(example(name), small)) != axes_down(made), "columns are far"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -100,7 +100,10 @@ def test_blocked_columns_are_copied_too(name: str) -> None:
     assert check(made).ok
     inputs = [one.inputs for one in made.primitives if one.operation is Operation.CONTRACTION]
     assert {left for left, _ in inputs} == {"in0_packed"}
-    assert {right for _, right in inputs} == {"in1_packed", "in1_packed_1"}
+    assert {right for _, right in inputs} == {"in1_packed"}
+    smaller = with_short_rows_packed(example(name), replace(SERVER, l1_bytes=32 << 10))
+    products = [one for one in smaller.primitives if one.operation is Operation.CONTRACTION]
+    assert {one.inputs[1] for one in products} == {"in1_packed", "in1_packed_1"}
 
 
 def test_no_other_rule_copies_anything() -> None:
