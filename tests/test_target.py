@@ -65,7 +65,7 @@ def test_tiles_are_used_where_the_system_grants_them(
 ) -> None:
     monkeypatch.setattr("teir.target.may_use_tiles", lambda: is_granted)
     features = AVX512_FEATURES | set(names.split())
-    assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512_INTEL)
+    assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512)
     assert choose_isa("x86_64", features, "avx512") is Isa.AVX512
     assert choose_isa("x86_64", features, "avx512_intel") is Isa.AVX512_INTEL
 
