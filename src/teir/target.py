@@ -268,7 +268,7 @@ def choose_isa(architecture: str, features: frozenset[str], wanted: str | None) 
     having = {
         Isa.AMX: (Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
         Isa.AVX512_INTEL: (Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN),
-        Isa.AVX512: (Isa.AVX512, Isa.AVX2, Isa.PLAIN),
+        Isa.AVX512: (Isa.AVX512, Isa.AVX512_INTEL, Isa.AVX2, Isa.PLAIN),
         Isa.AVX2: (Isa.AVX2, Isa.PLAIN),
         Isa.NEON: (Isa.NEON, Isa.PLAIN),
         Isa.PLAIN: (Isa.PLAIN,),
