@@ -61,3 +61,10 @@ def test_every_contender_has_a_time_in_every_round(timed: list[str]) -> None:
     found = measure(CASE, DataType.FP64, calls, 3, 1, 16)
     for times in found.seconds.values():
         assert times == pytest.approx([_CALL_SECONDS] * 3)
+
+
+@pytest.mark.usefixtures("timed")
+def test_where_nobody_is_right_the_peaks_alone_are_measured() -> None:
+    found = measure(CASE, DataType.FP32, {}, 3, 1, 0)
+    assert found.seconds == {}
+    assert len(found.flops_peaks) == 3

@@ -74,7 +74,7 @@ def measure(
     for number in range(rounds):
         before = measure_peak(data_type, threads)
         found.copy_peaks.append(copy_bandwidth())
-        begun = number % len(names)
+        begun = number % max(1, len(names))
         for name in (*names[begun:], *names[:begun]):
             if not _is_settled(found, name):
                 found.seconds[name].append(_best_seconds(calls[name], *counts[name]))
