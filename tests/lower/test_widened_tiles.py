@@ -168,9 +168,18 @@ def test_pieces_are_even_and_never_longer_than_allowed() -> None:
     assert _even(100, 96, 16) == 64
 
 
+def test_a_sum_in_one_piece_goes_straight_to_the_output() -> None:
+    for steps, types in ((5, {DataType.BF16}), (700, {DataType.FP32})):
+        calls = calls_of(lower(product(32, 8, (steps,)), INTEL).roots)
+        kernels = [call.kernel for call, _ in calls]
+        assert {one.out_type for one in kernels if isinstance(one, GemmBlock)} == types
+
+
 def test_sums_are_cut_where_the_innermost_axes_are_long_enough() -> None:
     axes = tuple(TileAxis(extent, (2 * extent, 2, 0)) for extent in (5, 10, 20))
     outside, pieces = _pieces_of_sum(axes, 70)
     assert [axis.extent for axis in outside] == [5]
     assert [(piece.inside[0].extent, piece.count) for piece in pieces] == [(3, 3), (1, 1)]
-    assert _pieces_of_sum(axes, 1000)[0] == ()
+    outside, pieces = _pieces_of_sum(axes, 999)
+    assert outside == ()
+    assert [(piece.inside[0].extent, piece.count) for piece in pieces] == [(3, 1), (2, 1)]

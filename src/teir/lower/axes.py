@@ -69,6 +69,11 @@ def _continues(outer: TileAxis, inner: TileAxis) -> bool:
     return outer.strides == tuple(map(inner.extent.__mul__, inner.strides))
 
 
+def blocks_of(axis: TileAxis, count: int, size: int) -> TileAxis:
+    """The walk from one block of ``size`` indices to the next."""
+    return TileAxis(count, tuple(map(size.__mul__, axis.strides)))
+
+
 def wrap_in_loops(
     axes: Sequence[TileAxis], operands: Sequence[Address], body: tuple[KernelNode, ...]
 ) -> tuple[KernelNode, ...]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
-from teir.lower.axes import STILL, TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.kernel_program import Address, Call, KernelNode
@@ -92,7 +92,7 @@ def _runs(axes: GemmAxes) -> tuple[TileAxis, tuple[TileAxis, ...]]:
         follows = axis.strides[0] == rows.extent * _WIDTH and not axis.strides[1]
         if follows and axis.extent % count == 0:
             others = tuple(one for one in axes.loops if one is not axis)
-            panels = _blocks(axis, axis.extent // count, count)
+            panels = blocks_of(axis, axis.extent // count, count)
             around = (panels,) if panels.extent > 1 else ()
             return TileAxis(count, axis.strides), (*others, *around)
     return STILL, axes.loops
@@ -108,7 +108,7 @@ def lower_pair_blocks(tile: ContractionTile, axes: PairAxes) -> tuple[KernelNode
         body: list[KernelNode] = []
         for columns in _cuts(axes.columns.extent, _COLUMNS[size]):
             body += _calls(tile, axes, operands, (start * TWO_VECTORS, size), columns)
-        panel = _blocks(axes.rows, count, size * TWO_VECTORS)
+        panel = blocks_of(axes.rows, count, size * TWO_VECTORS)
         nodes += wrap_in_loops((panel,) if count > 1 else (), operands, tuple(body))
     return wrap_in_loops(axes.loops, operands, tuple(nodes))
 
@@ -151,10 +151,6 @@ def _in_roles(tile: ContractionTile, swapped: bool) -> tuple[Address, ...]:
     return (second, first, output) if swapped else tile.operands
 
 
-def _blocks(axis: TileAxis, count: int, size: int) -> TileAxis:
-    return TileAxis(count, tuple(map(size.__mul__, axis.strides)))
-
-
 def _cuts(length: int, largest: int) -> Iterator[tuple[int, int, int]]:
     """Start, size and number of pieces, sizes that differ by one at most, the larger ones first."""
     pieces = -(-length // largest)
@@ -192,5 +188,5 @@ def _calls(
     results = (b_n, c_n, axes.run.strides[2], tile.ahead[2])
     walk = (1 if is_long else blocks, width * b_n, width * c_n)
     call = Call(kernel=kernel, operands=places, arguments=(*sums, *results, *walk))
-    each = _blocks(axes.columns, blocks, width)
+    each = blocks_of(axes.columns, blocks, width)
     return wrap_in_loops((each,) if is_long else (), operands, (call,))

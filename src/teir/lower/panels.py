@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
-from teir.lower.axes import STILL, TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
@@ -121,22 +121,17 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     total = axes.rows.extent * axes.run.extent
     nodes: list[KernelNode] = []
     for cut in _row_cuts(total, lanes, tile.hints.streams, isa):
-        block = _blocks(axes.rows, cut.count, cut.size * lanes)
+        block = blocks_of(axes.rows, cut.count, cut.size * lanes)
         body: list[KernelNode] = []
         cuts = _column_cuts(axes.columns.extent, cut.size, isa, tile.in_type)
         for number, columns in enumerate(cuts):
-            step = _blocks(axes.columns, columns.count, columns.size)
+            step = blocks_of(axes.columns, columns.count, columns.size)
             call = _call(tile, axes, operands, cut, columns, lanes, is_first=number == 0)
             body += _loop(step, operands, (call,))
         nodes += _loop(block, operands, tuple(body))
     panels = (axes.panels,) if axes.panels.extent > 1 else ()
     inner = wrap_in_loops(panels, operands, tuple(nodes))
     return wrap_in_loops(axes.loops, operands, inner)
-
-
-def _blocks(axis: TileAxis, count: int, size: int) -> TileAxis:
-    """The walk from one block of ``size`` indices to the next."""
-    return TileAxis(count, tuple(map(size.__mul__, axis.strides)))
 
 
 def blocks_of_loop(loop: Loop) -> Call | None:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
-from teir.lower.axes import TileAxis, fuse_adjacent, wrap_in_loops
+from teir.lower.axes import TileAxis, blocks_of, fuse_adjacent, wrap_in_loops
 from teir.lower.contraction_tile import NO_TILE_HINTS, ContractionTile
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm import lower_gemm
@@ -60,7 +60,7 @@ tiles of 168 x 168 reach 57 and 76."""
 
 
 class _Scratch(msgspec.Struct, frozen=True, gc=False):
-    """Where rows, columns and sums are in FP32, one after the other in slots of their own."""
+    """Where rows, columns and sums are in FP32, each in a slot of its own."""
 
     rows: Address
     columns: Address
@@ -85,25 +85,21 @@ class _Product(msgspec.Struct, frozen=True, gc=False):
     def nodes(self, operands: tuple[Address, ...]) -> tuple[KernelNode, ...]:
         """The product of what begins at ``operands``: straight into C where one piece is all."""
         a, b, c = operands
+        if self.most_steps >= prod(axis.extent for axis in self.loops):
+            c_strides = self.axes.lanes.strides[2], self.axes.columns.strides[2]
+            return self._piece(replace(self.tile, operands=operands), self.loops, c_strides)
         outside, pieces = _pieces_of_sum(self.loops, self.most_steps)
-        if not outside and len(pieces) == 1 and pieces[0].count == 1:
-            c_m, c_n = self.axes.lanes.strides[2], self.axes.columns.strides[2]
-            into = replace(self.tile, operands=(a, b, c))
-            return self._piece(into, pieces[0].inside, (c_m, c_n))
         summed = replace(
             self.tile, operands=(a, b, self.scratch.sums), out_type=_WIDE, from_zero=False
         )
         strides = (_WIDTH, self.rows * _WIDTH)
         formed: list[KernelNode] = []
         for piece in pieces:
-            moved = tuple(
-                replace(one, offset_bytes=one.offset_bytes + offset)
-                for one, offset in zip((a, b), piece.offsets, strict=True)
-            )
+            moved = _moved((a, b), piece.axis, piece.start)
             body = self._piece(
                 replace(summed, operands=(*moved, summed.operands[2])), piece.inside, strides
             )
-            formed += wrap_in_loops(piece.loop, moved, body)
+            formed += wrap_in_loops(_loop(piece.axis, piece.length, piece.count), moved, body)
         around = wrap_in_loops(outside, (a, b), tuple(formed))
         return (*self._first_sums(c), *around, *self._results(c))
 
@@ -193,7 +189,8 @@ def lower_widened(
     """Copies of factors and `GemmBlock` calls, in loops over what is near at once."""
     first, second, output = tile.operands
     operands = (second, first, output) if axes.swapped else (first, second, output)
-    loops = tuple(in_order(axis, axes.swapped) for axis in tile.reductions)
+    reductions = [in_order(axis, axes.swapped) for axis in tile.reductions]
+    loops = tuple(TileAxis(axis.extent, axis.strides[:2]) for axis in reductions)
     is_large = min(axes.lanes.extent, axes.columns.extent) >= _MANY
     reach = _SECOND_CACHE if is_large else _FIRST_CACHE
     scratch = _scratch(slots, reach)
@@ -213,36 +210,36 @@ def lower_widened(
 
 
 class _PieceOfSum(msgspec.Struct, frozen=True, gc=False):
-    """``count`` equal pieces of a sum in a row, the first of them at ``offsets`` of A and B."""
+    """``count`` pieces of ``axis``, from ``start`` on: so much of it, and all that is inside."""
 
-    inside: tuple[TileAxis, ...]
-    loop: tuple[TileAxis, ...]
-    offsets: tuple[int, int]
+    axis: TileAxis
+    start: int
+    length: int
     count: int
+    within: tuple[TileAxis, ...]
+
+    @property
+    def inside(self) -> tuple[TileAxis, ...]:
+        """The reductions of one piece."""
+        return (TileAxis(self.length, self.axis.strides), *self.within)
 
 
 def _pieces_of_sum(
     loops: tuple[TileAxis, ...], most: int
 ) -> tuple[tuple[TileAxis, ...], tuple[_PieceOfSum, ...]]:
-    """The loops around pieces of at most ``most`` steps, and these."""
+    """The loops around pieces of at most ``most`` steps, fewer than there are, and these."""
     inside: list[TileAxis] = []
     steps = 1
     outside = list(loops)
-    while outside and steps * outside[-1].extent <= most:
+    while steps * outside[-1].extent <= most:
         axis = outside.pop()
         inside.insert(0, axis)
         steps *= axis.extent
-    if not outside:
-        return (), (_PieceOfSum(tuple(inside), (), (0, 0), 1),)
     axis = outside.pop()
-    size = _even(axis.extent, max(1, most // steps), _STEPS if steps == 1 else 1)
-    pieces = []
-    for start, length, count in _pieces(axis.extent, size):
-        part = TileAxis(length, axis.strides)
-        offsets = (start * axis.strides[0], start * axis.strides[1])
-        loop = tuple(TileAxis(one.extent, one.strides[:2]) for one in _loop(axis, length, count))
-        pieces.append(_PieceOfSum((part, *inside), loop, offsets, count))
-    return tuple(TileAxis(one.extent, one.strides[:2]) for one in outside), tuple(pieces)
+    size = _even(axis.extent, most // steps, _STEPS if steps == 1 else 1)
+    return tuple(outside), tuple(
+        _PieceOfSum(axis, *piece, tuple(inside)) for piece in _pieces(axis.extent, size)
+    )
 
 
 def _in_scratch(
@@ -296,4 +293,4 @@ def _loop(axis: TileAxis, size: int, count: int) -> tuple[TileAxis, ...]:
     """The loop over pieces of an axis, where there are several."""
     if count == 1:
         return ()
-    return (TileAxis(count, tuple(stride * size for stride in axis.strides)),)
+    return (blocks_of(axis, count, size),)
