@@ -185,14 +185,48 @@ def test_a_time_limit_stops_loops_and_grids(threads: int) -> None:
             native.run(tuple(array.ctypes.data for array in arrays), timeout=0.02)
 
 
+KEPT_ON_THE_STACK = re.compile(r"%zmm\d+, -?\d*\(%rsp.*")
+
+
 @pytest.mark.parametrize("rows", [37, 41, 64])
 def test_accumulators_stay_in_registers(rows: int) -> None:
     """Blocks of 3 x 9, whole and with a last vector of few lanes."""
     shapes = (5, 6, 50, rows), (7, 45, 5, 50)
     made = teir.plan("trus,pqtu->pqrs", *shapes, dtype="float32", threads=1)
-    lines = assembly_text(lower(made.program, Isa.AVX512), Isa.AVX512, 1).splitlines()
-    assert any("vfmadd" in line and "zmm" in line for line in lines)
-    assert not [line for line in lines if "zmm" in line and "(%rsp)" in line]
+    text = assembly_text(lower(made.program, Isa.AVX512), Isa.AVX512, 1)
+    assert re.search(r"vfmadd.*%zmm", text)
+    assert KEPT_ON_THE_STACK.findall(text) == []
+
+
+LARGE_BLOCKS = """teir 1 "large blocks"
+tensor in0: FP32
+tensor in1: FP32
+tensor out: FP32
+axis t = 2: in0 245760, in1 2560
+axis r = 2: in0 12288, out 192
+axis r_1 = 6: in0 2048, out 32, in0_packed 32
+axis s = 8: in0 4, out 4, in0_packed 4
+axis t_1 = 10: in0 24576, in1 256, in0_packed 12288
+axis u = 64: in0 32, in1 4, in0_packed 192
+axis rs = 48: out 4, in0_packed 4
+axis pq = 96: in1 5120, out 384
+primitive copy = Copy(in0 -> in0_packed; M=[r_1, s], N=[t_1, u])
+primitive zero = Zero(out; M=[rs], N=[pq])
+primitive product = Contraction FP32 (in0_packed, in1 -> out; M=[rs], N=[pq], K=[t_1, u]) HINTS
+sequential loop_t over t
+  sequential loop_r over r
+    scratch in0_packed: FP32
+    do_copy: copy
+    do_zero: zero if first(t)
+    do_product: product
+""".replace("HINTS", 'with {"prefetch": ["out"]}')
+
+
+@pytest.mark.parametrize("isa", [isa for isa in Isa if isa.is_avx512])
+def test_blocks_that_fill_the_registers_keep_their_sums_there(isa: Isa) -> None:
+    """Inlined, a pass through the loop of such a block read and wrote sums on the stack."""
+    kernels = lower(teir.loads(LARGE_BLOCKS), isa)
+    assert KEPT_ON_THE_STACK.findall(assembly_text(kernels, isa, 1)) == []
 
 
 def test_equal_programs_have_equal_texts() -> None:

@@ -20,7 +20,7 @@ from teir.backends.llvm.specialise_ir import PROGRAM, emit_program, specialised_
 from teir.lower.calls import calls_of
 from teir.lower.estimate import estimate_seconds
 from teir.lower.kernel_program import Call, KernelNode, KernelProgram, inner_nodes
-from teir.lower.kernels import Kernel
+from teir.lower.kernels import GemmBlock, Kernel, PairBlock, PanelBlock
 from teir.runtime import runtime
 from teir.target import Isa
 
@@ -72,15 +72,30 @@ def program_text(program: KernelProgram, isa: Isa, threads: int) -> str:
 def kernel_bodies(program: KernelProgram, isa: Isa) -> list[str]:
     """The body of every kernel the program calls, to be inlined unless that makes too much code.
 
-    A kernel that is called at one place is always inlined.
+    A kernel that is called at one place is always inlined, but for one that fills the registers.
     """
     calls = Counter(_calls(program.roots))
-    bodies = {kernel: emit_body(kernel, isa, inlined=True) for kernel in calls}
+    bodies = {
+        kernel: emit_body(kernel, isa, inlined=not fills_registers(kernel, isa)) for kernel in calls
+    }
     lines = sum(count * bodies[kernel].count("\n") for kernel, count in calls.items())
     if lines > MOST_INLINED_LINES:
         shared = {kernel for kernel, count in calls.items() if count > 1}
         bodies |= {kernel: emit_body(kernel, isa, inlined=False) for kernel in shared}
     return [bodies[kernel] for kernel in sorted(bodies, key=lambda one: kernel_symbol(one, isa))]
+
+
+def fills_registers(kernel: Kernel, isa: Isa) -> bool:
+    """True for a register block whose sums take half of the registers, in a loop of many steps.
+
+    In another function LLVM keeps some of them in memory, read and written at every pass: blocks of
+    3 x 9 took 1.2 to 1.6 times as long as in a table (Golden Cove). A call takes a few nanoseconds.
+    """
+    match kernel:
+        case GemmBlock(depth=None) | PanelBlock() | PairBlock():
+            return 2 * kernel.vectors * kernel.columns >= isa.vector_registers
+        case _:
+            return False
 
 
 def _calls(nodes: tuple[KernelNode, ...]) -> Iterator[Kernel]:
