@@ -126,3 +126,31 @@ def test_rows_of_whole_vectors_follow_where_short_runs_leave_the_caches(
     extents = {"r": 2000, "s": 32, "u": depth, "q": columns}
     program = program_of("rus,qu->qrs", extents, USUAL)
     assert max(lanes_of(program)) == lanes
+
+
+def steps_of(program: Program) -> set[int]:
+    """Bytes from one step of the sum to the next in packed rows."""
+    axes = {axis.name: axis for axis in program.axes}
+    return {
+        stride
+        for primitive in program.primitives
+        if primitive.operation is Operation.CONTRACTION
+        for name in primitive.k[-1:]
+        for tensor, stride in axes[name].strides.items()
+        if tensor.startswith("in0_packed")
+    }
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize("text", ["trus,pqtu->pqrs", "srut,qptu->pqrs"])
+def test_steps_begin_with_lines_where_two_vectors_are_multiplied_a_cycle(
+    text: str, data_type: DataType
+) -> None:
+    extents = SHORT | {"p": 20, "q": 20, "t": 6, "u": 8}
+    twice = replace(USUAL, multiplies_twice=True)
+    packed = program_of(text, extents, USUAL, data_type)
+    in_lines = program_of(text, extents, twice, data_type)
+    assert any(step % 64 for step in steps_of(packed))
+    assert steps_of(in_lines)
+    assert all(step % 64 == 0 for step in steps_of(in_lines))
+    assert_exact(in_lines, text, extents, data_type, 5)

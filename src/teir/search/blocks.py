@@ -62,14 +62,15 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     """The loops of one contraction, from the reduction blocks to the leaf.
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds
-    the first products of an output element. ``is_rest``: these are the rows that shared blocks of
-    rows leave, shared from inside. ``depth``: what is packed at once is summed in blocks of so many
-    indices of the first reduction.
+    the first products of an output element. ``whole_lines``: steps of packed rows begin with lines.
+    ``is_rest``: these are the rows that shared blocks of rows leave, shared from inside. ``depth``:
+    what is packed at once is summed in blocks of so many indices of the first reduction.
     """
 
     emission: Emission
     shape: ProductShape
     choice: Choice
+    whole_lines: bool
     is_rest: bool = False
     depth: int | None = None
 
@@ -215,6 +216,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             self._shares_levels,
             self.depth is not None,
             self._turns_rows,
+            self.whole_lines,
         )
         return packed.body, _Side(packed.tensor.name, packed.outer, packed.pieces, True), packed.k
 

@@ -62,16 +62,20 @@ def pack_a(
     is_shared: bool,
     is_asked_for: bool,
     turns_rows: bool,
+    whole_lines: bool,
 ) -> Packed:
     """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
 
     ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
     ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
+    ``whole_lines``: every step along ``k`` begins with a line, so that no vector lies in two: 351
+    rows of FP32 took 0.87 of the time where two vectors are multiplied a cycle (Golden Cove).
     ``turns_rows``: where panels are whole vectors, all are copied once more behind the last one,
     rows taken round, for blocks that begin with the first whole line of the output.
     """
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
-        return _pack_following(emission, source, outer, rows, k, panel // rows.extent, is_shared)
+        count = min(panel // rows.extent, outer[-1].extent)
+        return _pack_following(emission, source, outer, rows, k, count, is_shared, whole_lines)
     if outer and rows_together(rows, outer[-1], panel) > 1:
         count = panel // rows.extent
         return _pack_together(emission, source, outer, rows, k, count, is_shared, turns_rows)
@@ -80,7 +84,8 @@ def pack_a(
     height = min(panel, rows.extent)
     turns_rows = turns_rows and height * width % LINE_BYTES == 0 and rows.extent % height == 0
     # Measured: 3 to 5 % less time than without a line between the steps, where rows are 3 lines.
-    k_packed, panel_bytes = _stack(k, target.name, height * width + LINE_BYTES * turns_rows)
+    step_bytes = _step_bytes(height * width, whole_lines) + LINE_BYTES * turns_rows
+    k_packed, panel_bytes = _stack(k, target.name, step_bytes)
     parts = _blocks(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
     outer_packed, end = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
@@ -95,6 +100,11 @@ def pack_a(
         pieces,
         k_packed,
     )
+
+
+def _step_bytes(rows_bytes: int, whole_lines: bool) -> int:
+    """From one step along k to the next in rows that take so many bytes."""
+    return -(-rows_bytes // LINE_BYTES) * LINE_BYTES if whole_lines else rows_bytes
 
 
 def _turned(
@@ -135,13 +145,14 @@ def _pack_following(
     k: tuple[Span, ...],
     count: int,
     is_shared: bool,
+    whole_lines: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis made one axis of the tile."""
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     last = outer[-1]
-    count = min(count, last.extent)
-    k_packed, panel_bytes = _stack(k, target.name, count * rows.extent * width)
+    step_bytes = _step_bytes(count * rows.extent * width, whole_lines)
+    k_packed, panel_bytes = _stack(k, target.name, step_bytes)
     outer_packed, _ = _stack(outer[:-1], target.name, -(-last.extent // count) * panel_bytes)
     row = rows.on(target.name, width)
     parts = _blocks(last, count, target.name, rows.extent * width, panel_bytes)
