@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, planned
+from search.planned import USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Program
 from teir.ir.printing import print_program
+from teir.search.choice import Packing
 from teir.search.machine import Machine
 
 TINY = Machine(vector_bytes=16, l1_bytes=256, l2_bytes=2048, threads=1, threaded_work=1)
@@ -143,14 +144,21 @@ def steps_of(program: Program) -> set[int]:
 
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
 @pytest.mark.parametrize("text", ["trus,pqtu->pqrs", "srut,qptu->pqrs"])
-def test_steps_begin_with_lines_where_two_vectors_are_multiplied_a_cycle(
-    text: str, data_type: DataType
-) -> None:
+def test_steps_begin_with_lines_where_vectors_are_lines(text: str, data_type: DataType) -> None:
     extents = SHORT | {"p": 20, "q": 20, "t": 6, "u": 8}
-    twice = replace(USUAL, multiplies_twice=True)
-    packed = program_of(text, extents, USUAL, data_type)
-    in_lines = program_of(text, extents, twice, data_type)
-    assert any(step % 64 for step in steps_of(packed))
+    narrow = replace(USUAL, vector_bytes=32)
+    in_lines = program_of(text, extents, USUAL, data_type)
+    assert any(step % 64 for step in steps_of(program_of(text, extents, narrow, data_type)))
     assert steps_of(in_lines)
     assert all(step % 64 == 0 for step in steps_of(in_lines))
     assert_exact(in_lines, text, extents, data_type, 5)
+
+
+@pytest.mark.parametrize(("rows", "step"), [(16, 64), (351, 1408), (1023, 4160), (1024, 4096)])
+def test_rounding_makes_no_steps_of_pages(rows: int, step: int) -> None:
+    """Lines whole pages apart meet in one set of the first cache."""
+    text, extents = "tur,qtu->qr", {"r": rows, "t": 6, "u": 40, "q": 70}
+    usual = choice_of(text, extents, USUAL, DataType.FP32)
+    choice = replace(usual, packed_a=Packing.WHOLE, panel=rows)
+    made = planned(text, extents, USUAL, DataType.FP32, (choice,)).program
+    assert steps_of(made) == {step}

@@ -264,7 +264,7 @@ def emit_contraction(
     is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
     if is_narrow and not reductions.is_one_block:
         return _through_wide_output(emission, shape, machine, choice)
-    blocks = ProductBlocks(emission, shape, choice, machine.multiplies_twice)
+    blocks = ProductBlocks(emission, shape, choice, machine.writes_lines)
     return emission.loops(
         shape.c,
         partial(blocks.reductions, reductions, ()),

@@ -68,8 +68,8 @@ def pack_a(
 
     ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
     ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
-    ``whole_lines``: every step along ``k`` begins with a line, so that no vector lies in two: 351
-    rows of FP32 took 0.87 of the time where two vectors are multiplied a cycle (Golden Cove).
+    ``whole_lines``: every step along ``k`` begins with a line, so that no vector of a line lies in
+    two: 351 rows of FP32 took 0.87 of the time (Golden Cove).
     ``turns_rows``: where panels are whole vectors, all are copied once more behind the last one,
     rows taken round, for blocks that begin with the first whole line of the output.
     """
@@ -103,8 +103,11 @@ def pack_a(
 
 
 def _step_bytes(rows_bytes: int, whole_lines: bool) -> int:
-    """From one step along k to the next in rows that take so many bytes."""
-    return -(-rows_bytes // LINE_BYTES) * LINE_BYTES if whole_lines else rows_bytes
+    """From one step along k to the next in rows that take so many bytes; no page more of them."""
+    if not whole_lines or rows_bytes % LINE_BYTES == 0:
+        return rows_bytes
+    lines = -(-rows_bytes // LINE_BYTES) * LINE_BYTES
+    return lines if lines % PAGE_BYTES else lines + LINE_BYTES
 
 
 def _turned(
