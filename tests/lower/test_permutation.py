@@ -259,3 +259,14 @@ def test_smaller_tiles_are_permuted_where_the_output_goes_past_the_caches(stream
     permuted = [call.kernel for call in calls_below(nodes)]
     assert all(isinstance(kernel, PermuteCopy) == streams for kernel in permuted)
     assert copied(nodes, axes, 4)
+
+
+@pytest.mark.parametrize(("following", "is_streamed"), [(2, False), (4, False), (7, True)])
+def test_parts_of_lines_are_written_through_the_caches(following: int, is_streamed: bool) -> None:
+    """Five rows and so many columns follow one another in the output, then another place does."""
+    axes = axes_of((following, 40, 16, 5), (3, 0, 2, 1), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AVX512)
+    assert nodes is not None
+    assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
+    assert copied(nodes, axes, 4)

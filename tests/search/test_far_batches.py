@@ -69,3 +69,19 @@ def test_packed_batches_give_the_same_bits() -> None:
     programs = [planned(TEXT, extents, one, DataType.FP64).program for one in (FAR, NEAR)]
     assert _copied(programs[0]) == {"in0", "in1"}
     assert_alike(programs, TEXT, extents, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "batch", "copied"),
+    [
+        ("adcb,bd->cab", 3, {"in1"}),
+        ("adcb,bd->cab", 300, {"in1"}),
+        ("eikb,ekjb->eijb", 7, set()),
+    ],
+    ids=["a few, read once", "many, read once", "a few, read again"],
+)
+def test_rows_that_are_read_once_or_short_stay(text: str, batch: int, copied: set[str]) -> None:
+    """Each row of a slab begins with a line: copies of 28 MB took 300 MB."""
+    extents = {"a": 60, "c": 40, "d": 105, "b": batch, "e": 5000} | dict.fromkeys("ijk", 7)
+    program = planned(text, extents, FAR, DataType.FP32).program
+    assert _copied(program) & {"in0", "in1"} == copied

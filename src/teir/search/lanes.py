@@ -26,7 +26,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, is_adjacent
-from teir.target import rows_apart
+from teir.target import LINE_BYTES, rows_apart
 
 _PACKED_RUN_BYTES = 512
 _RUN_BYTES = 2048
@@ -151,8 +151,12 @@ def _packed(side: _Side) -> _Side:
 
 
 def _is_scattered(step: LaneStep, sides: Sequence[_Side], machine: Machine) -> bool:
-    """True for rows that are read again, come from a far cache, and are too many to foresee."""
-    is_reused = bool(step.m or step.n)
+    """True for rows that are read again, come from a far cache, and are too many to foresee.
+
+    Not where a row is less than a line: packed, each begins with one, and has one of room.
+    """
+    is_short = step.lanes.extent * step.step.output.data_type.width < LINE_BYTES
+    is_reused = bool(step.m and step.n) and not is_short
     total_bytes = sum(_bytes(side, step) for side in sides)
     if not machine.has_far_third_cache or not is_reused or total_bytes <= machine.l2_bytes:
         return False
