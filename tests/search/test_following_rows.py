@@ -145,7 +145,7 @@ def steps_of(program: Program) -> set[int]:
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
 @pytest.mark.parametrize("text", ["trus,pqtu->pqrs", "srut,qptu->pqrs"])
 def test_steps_begin_with_lines_where_vectors_are_lines(text: str, data_type: DataType) -> None:
-    extents = SHORT | {"p": 20, "q": 20, "t": 6, "u": 8}
+    extents = SHORT | {"p": 20, "q": 20, "r": 12, "t": 6, "u": 8}
     narrow = replace(USUAL, vector_bytes=32)
     in_lines = program_of(text, extents, USUAL, data_type)
     assert any(step % 64 for step in steps_of(program_of(text, extents, narrow, data_type)))
@@ -154,8 +154,13 @@ def test_steps_begin_with_lines_where_vectors_are_lines(text: str, data_type: Da
     assert_exact(in_lines, text, extents, data_type, 5)
 
 
-@pytest.mark.parametrize(("rows", "step"), [(16, 64), (351, 1408), (1023, 4160), (1024, 4096)])
-def test_rounding_makes_no_steps_of_pages(rows: int, step: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "step"),
+    [(11, 44), (12, 64), (16, 64), (351, 1408), (1023, 4160), (1024, 4096)],
+)
+def test_rounding_makes_no_steps_of_pages_and_no_packed_rows_much_larger(
+    rows: int, step: int
+) -> None:
     """Lines whole pages apart meet in one set of the first cache."""
     text, extents = "tur,qtu->qr", {"r": rows, "t": 6, "u": 40, "q": 70}
     usual = choice_of(text, extents, USUAL, DataType.FP32)

@@ -21,6 +21,7 @@ NARROW_BATCHES = {
     "acbfe,efd->abcdf": {"a": 3, "b": 4, "c": 8, "d": 2, "e": 40, "f": 6},
     "gbaf,cdgef->ebcadg": {"a": 2, "b": 8, "c": 9, "d": 2, "e": 5, "f": 26, "g": 3},
     "acfed,bfedc->abef": {"a": 12, "b": 14, "c": 7, "d": 13, "e": 3, "f": 4},
+    "dac,dcb->bad": {"a": 20, "b": 16, "c": 40, "d": 24},
 }
 TURNED_RESULTS = {
     "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
@@ -52,6 +53,8 @@ JOINED_ROWS = {
     "afbg,fgdec->cebda": {"a": 3, "b": 16, "c": 11, "d": 2, "e": 4, "f": 17, "g": 3},
     "bea,cde->cbda": {"a": 2, "b": 32, "c": 6, "d": 12, "e": 50},
     "bdfae,cdfe->acfb": {"a": 6, "b": 2, "c": 7, "d": 5, "e": 6, "f": 9},
+    "cafbe,fde->bdca": {"a": 2, "b": 9, "c": 2, "d": 30, "e": 6, "f": 20},
+    "cabe,de->abdc": {"a": 20, "b": 3, "c": 4, "d": 36, "e": 50},
 }
 TURNED_FACTORS = {
     "acb,bc->a": {"a": 21, "b": 31, "c": 17},
@@ -83,6 +86,7 @@ IN_PLACE = {
     "ik,kj->ij": {"i": 1, "j": 1, "k": 1},
     "acb,d->dcab": {"a": 20, "b": 17, "c": 3, "d": 13},
     "xyk,yk->x": {"x": 2, "y": 21, "k": 19},
+    "cabe,de->abdc": {"a": 20, "b": 3, "c": 4, "d": 16, "e": 50},
 }
 
 

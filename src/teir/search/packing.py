@@ -103,10 +103,13 @@ def pack_a(
 
 
 def _step_bytes(rows_bytes: int, whole_lines: bool) -> int:
-    """From one step along k to the next in rows that take so many bytes; no page more of them."""
-    if not whole_lines or rows_bytes % LINE_BYTES == 0:
-        return rows_bytes
+    """From one step along k to the next in rows that take so many bytes; no page more of them.
+
+    Rows as they are where a third of them more would be room: they would leave the second cache.
+    """
     lines = -(-rows_bytes // LINE_BYTES) * LINE_BYTES
+    if not whole_lines or lines == rows_bytes or 3 * lines > 4 * rows_bytes:
+        return rows_bytes
     return lines if lines % PAGE_BYTES else lines + LINE_BYTES
 
 

@@ -50,9 +50,11 @@ _SHORT_LINES = 4
 """Lines of a run that rows are gathered from, in the second cache."""
 _FEWEST_MET = 64
 _FEWEST_OF_PAIRS, _SUM_OF_PAIRS = 6, 20
-"""Columns that short rows meet from which joining them pays; those that pairs of elements meet, and
-the products of their sums. Measured on Zen 4, pairs: 0.3 to 1.2 of the time; three and four
-elements that few columns meet 0.4 to 3."""
+"""Columns that short rows meet from which joining them pays, counted once for each row that a
+vector has room for beside them: on Golden Cove rows of 2 and 4 that meet 50 and 36 columns took
+0.35 and 0.7 of the time, those that meet 16 2.3. Then columns that pairs of elements meet, and the
+products of their sums: on Zen 4 0.3 to 1.2 of the time; three and four elements that few meet 0.4
+to 3."""
 
 
 def may_be_turned(shape: ProductShape, machine: Machine) -> bool:
@@ -83,7 +85,7 @@ def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts |
             rows = [axis for axis in free if axis.stride(matrix.name)]
             order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
             return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
-    return _joined_rows(emission, step, nearest)
+    return _joined_rows(emission, step, nearest, machine)
 
 
 def turned_runs(emission: Emission, step: Step) -> InParts | None:
@@ -162,7 +164,7 @@ def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
     return outermost_first(rows, matrix) != outermost_first(rows, step.output)
 
 
-def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | None:
+def _joined_rows(emission: Emission, step: Step, nearest: Span, machine: Machine) -> InParts | None:
     """The step with short rows next to each other, in the operand that has them and the result."""
     out = step.output
     first, second = step.inputs
@@ -178,7 +180,7 @@ def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | Non
     # Rows that follow each other in the result are packed as one without this.
     if along[-2].stride(out.name) == nearest.extent * nearest.stride(out.name):
         return None
-    if not _pays_joining(nearest, rows, batch, columns, step):
+    if not _pays_joining(nearest, rows, batch, columns, step, machine):
         return None
     sums = outermost_first(step.reductions, other)
     return in_parts(
@@ -192,10 +194,15 @@ def _joined_rows(emission: Emission, step: Step, nearest: Span) -> InParts | Non
 
 
 def _pays_joining(
-    nearest: Span, rows: Tensor, batch: Sequence[Span], columns: Sequence[Span], step: Step
+    nearest: Span,
+    rows: Tensor,
+    batch: Sequence[Span],
+    columns: Sequence[Span],
+    step: Step,
+    machine: Machine,
 ) -> bool:
-    """True for short rows that many columns meet, or pairs of a small operand, or in batches, that
-    some do."""
+    """True for short rows that many columns meet, the fewer the more lanes a row leaves empty; or
+    pairs of a small operand, or in batches, that some do."""
     met, summed = extent_of(columns), extent_of(step.reductions)
     if nearest.extent * step.output.data_type.width >= LINE_BYTES:
         return False
@@ -203,4 +210,6 @@ def _pays_joining(
     is_pair = nearest.extent == 2 and (is_small or batch)
     if is_pair and met >= _FEWEST_OF_PAIRS and summed >= _SUM_OF_PAIRS:
         return True
-    return met >= _FEWEST_MET and summed >= _LONGER_SUM and not batch
+    lanes = machine.lanes(step.output.data_type.accumulator.width)
+    lost = met * max(1, lanes // nearest.extent - 1)
+    return lost >= _FEWEST_MET and summed >= _LONGER_SUM and not batch
