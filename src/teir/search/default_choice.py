@@ -1,8 +1,8 @@
-"""The choice for one matrix-like step where nothing has been measured, and the alternatives."""
+"""The choice for one matrix-like step where nothing has been measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import gcd
 from typing import assert_never
 
@@ -14,12 +14,11 @@ from teir.search.asked_results import asking_for_results, waits_for_lines
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
 from teir.search.division import Division, Packs, division_of
-from teir.search.long_runs import is_dear_in_place, long_run_choice
+from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
 from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.one_block import one_block_depth
 from teir.search.packed_operands import (
-    FEW_COLUMNS,
     asked_panel,
     columns_stay,
     fills_second_cache,
@@ -36,6 +35,7 @@ from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.panel_rows import panel_of
 from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
+from teir.search.rows_in_place import rows_in_place
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
 from teir.search.standing_rows import standing_choice
@@ -60,14 +60,12 @@ _ASKED_COLUMNS = 24
 _ASKED_DEPTH = 384
 """Products of a reduction block where A stays in place and sums are cut: the columns of the next
 block, which nobody asks for, are fewer beside what the next panel asks for."""
+_MANY_COLUMNS = 48
 _SHORT_PANEL = 4
 """Vectors of a panel with many ends of runs."""
 _TILES_IN_L1 = 3
 _TILE_COLUMNS = 8
 """A tile of results with the lines it shares takes this part of L1; columns of one at least."""
-_BLOCKS = ((2, 12), (3, 8), (4, 6))
-_BLOCKS_OF_FEW = ((1, 11), (2, 6), (3, 4))
-"""Vectors and columns of the register blocks that are tried; and in few registers."""
 _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
@@ -84,11 +82,15 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     depth = _depth(shape, machine)
     k = reductions_of(shape, depth).block
     if _is_short(shape, machine):
-        return short_choice(shape, depth, machine)
+        return rows_in_place(shape, depth, machine) or short_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
         return _asking_choice(shape, k, depth, machine)
     if are_tiles(shape, machine):
         return _tile_choice(shape, k, depth, machine)
+    if _is_met_again(shape, machine):
+        in_place = rows_in_place(shape, depth, machine)
+        if in_place is not None:
+            return in_place
     if _packs_a(shape, k, machine):
         choice = _packing_choice(shape, k, depth, machine)
     else:
@@ -169,7 +171,7 @@ def _packed_alone(
 def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
     """A read where it lies, in runs of panels where it comes from memory once."""
     choice = _in_blocks(shape, k, depth, machine)
-    if not _is_read_once(shape, machine):
+    if not is_read_once(shape, machine):
         return choice
     if choice.sharing is Sharing.NONE and is_dear_in_place(shape, k, machine):
         return long_run_choice(choice, shape, k, machine)
@@ -280,12 +282,11 @@ def _is_far(shape: ProductShape, machine: Machine) -> bool:
     return results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
 
 
-def _is_read_once(shape: ProductShape, machine: Machine) -> bool:
-    """True where few columns meet a large A: a panel of A is read, used by all, and done with."""
-    if shape.m is None or shape.n is None or shape.n_outer:
-        return False
-    size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
-    return shape.columns <= FEW_COLUMNS and size >= _BEYOND_L2 * machine.l2_bytes
+def _is_met_again(shape: ProductShape, machine: Machine) -> bool:
+    """True where short sums of many columns leave the second cache, and A is met by all at once."""
+    results = shape.rows * shape.columns * shape.out.data_type.width
+    is_far = results >= machine.l2_bytes and shape.columns >= _MANY_COLUMNS
+    return is_far and _makes_short_sums(shape) and not is_read_once(shape, machine)
 
 
 def _is_short(shape: ProductShape, machine: Machine) -> bool:
@@ -355,17 +356,6 @@ def _short_tiles(
     )
 
 
-def choices(shape: ProductShape, machine: Machine) -> Iterator[Choice]:
-    """The default, then the alternatives that may be faster, each once."""
-    first = default_choice(shape, machine)
-    seen = {first}
-    yield first
-    for other in _alternatives(first, shape, machine):
-        if other not in seen:
-            seen.add(other)
-            yield other
-
-
 def reduction_blocks(shape: ProductShape, machine: Machine) -> Reductions:
     """How the default choice cuts the reductions."""
     return reductions_of(shape, _depth(shape, machine))
@@ -385,18 +375,3 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
     if is_far:
         return max(depth, _DEEP_BYTES // out.width)
     return max(depth, one_block_depth(shape, machine))
-
-
-def _alternatives(first: Choice, shape: ProductShape, machine: Machine) -> Iterator[Choice]:
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    if shape.m is not None:
-        yield from (replace(first, packed_a=packing) for packing in Packing)
-    if shape.n is not None:
-        yield from (replace(first, packed_b=one) for one in (Packing.NONE, Packing.WHOLE))
-    if first.sharing is Sharing.NONE:
-        yield from (replace(first, order=order) for order in Order)
-    yield replace(first, depth=first.depth // 2)
-    for vectors, columns in _BLOCKS_OF_FEW if machine.has_few_registers else _BLOCKS:
-        yield replace(first, panel=vectors * lanes, column_block=columns)
-    if machine.writes_lines:
-        yield replace(first, streams=not first.streams)

@@ -20,6 +20,7 @@ from teir.dtypes import DataType
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
+from teir.search.packed_operands import FEW_COLUMNS
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
@@ -37,7 +38,17 @@ _LONG_PART = 2
 _SHORT_PART = 8
 """The parts of the second cache that a run takes: for sums of 20 to 64 products, half of it took
 1.04 to 1.37 of the time."""
+_BEYOND_L2 = 4
+"""Sizes of the second cache from which an operand counts as streaming by."""
 _MEASURED = (DataType.FP32, DataType.FP64)
+
+
+def is_read_once(shape: ProductShape, machine: Machine) -> bool:
+    """True where few columns meet a large A: a panel of A is read, used by all, and done with."""
+    if shape.m is None or shape.n is None or shape.n_outer:
+        return False
+    size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
+    return shape.columns <= FEW_COLUMNS and size >= _BEYOND_L2 * machine.l2_bytes
 
 
 def is_dear_in_place(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:

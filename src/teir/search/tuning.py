@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from msgspec.structs import fields, replace
 
 from teir.ir.nodes import Program
+from teir.search.alternatives import choices
 from teir.search.choice import Choice
-from teir.search.default_choice import choices, default_choice
+from teir.search.default_choice import default_choice
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tree import MatrixStep, TreeProgram
 
