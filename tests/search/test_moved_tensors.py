@@ -37,6 +37,8 @@ TURNED_RESULTS = {
     "agef,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
     "dfgeba,gdfce->bcafg": {"a": 17, "b": 4, "c": 3, "d": 2, "e": 7, "f": 19, "g": 3},
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
+    "dabc,d->bac": {"a": 20, "b": 6, "c": 8, "d": 30},
+    "ydabc,d->ybac": {"y": 2, "a": 10, "b": 6, "c": 4, "d": 9},
 }
 TURNED_LANES = {
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
@@ -87,6 +89,7 @@ IN_PLACE = {
     "acb,d->dcab": {"a": 20, "b": 17, "c": 3, "d": 13},
     "xyk,yk->x": {"x": 2, "y": 21, "k": 19},
     "cabe,de->abdc": {"a": 20, "b": 3, "c": 4, "d": 16, "e": 50},
+    "dabc,d->bac": {"a": 20, "b": 6, "c": 64, "d": 8},
 }
 
 

@@ -4,6 +4,8 @@
     rows apart     out[x, n, y] = sum of A[k, y, x] * B[k, n], x a few:
                    T[n, y, x] = product with rows of y and x;  out = T
     long runs      out[x, y] = sum of A[y, x, k] * v[k]:  T[y, x] = sums row by row;  out = T
+    short runs     out[x, y, z] = sum of A[k, y, x, z] * v[k], z a few:
+                   T[y, x, z] = sum along y, x and z;  out = T
     joined rows    out[x, n, y] = sum of A[x, k, y] * B[k, n], y a few:
                    A'[k, x, y] = A;  T[n, x, y] = product with rows of x and y;  out = T
 
@@ -113,8 +115,10 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
     out = step.output
     free = axes_of(out, step)
     adjacent = next((axis for axis in step.axes if is_adjacent(axis, matrix)), None)
-    if adjacent is None or adjacent is nearest:
+    if adjacent is None:
         return False
+    if adjacent is nearest:
+        return _has_short_runs(step, matrix)
     columns = extent_of([axis for axis in free if not axis.stride(matrix.name)])
     elements, results = elements_of(matrix, step), extent_of(free)
     is_cheap = elements >= _FEWEST_ELEMENTS * results
@@ -133,6 +137,28 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
         return True
     is_short = nearest.extent * out.data_type.width < LINE_BYTES
     return is_short and not is_batch(nearest, step) and extent_of(step.reductions) >= _LONGER_SUM
+
+
+def _has_short_runs(step: Step, matrix: Tensor) -> bool:
+    """True for a matrix times a vector whose result goes on as the matrix does in short runs alone.
+
+    Rows of the matrix as it lies are swept as a whole. Measured on Golden Cove, runs of 16 bytes to
+    1.2 KB: 0.3 to 0.9 of the time; of 256 bytes and sums of 8 products 1.3.
+    """
+    free = axes_of(step.output, step)
+    if not all(axis.stride(matrix.name) for axis in free):
+        return False
+    results = extent_of(free)
+    if elements_of(matrix, step) < _FEWEST_ELEMENTS * results:
+        return False
+    orders = (outermost_first(free, tensor)[::-1] for tensor in (step.output, matrix))
+    run, total = step.output.data_type.width, results * step.output.data_type.width
+    for here, there in zip(*orders, strict=True):
+        if here is not there:
+            break
+        run *= here.extent
+    is_long_sum = extent_of(step.reductions) >= _LONG_SUM
+    return run < total and run <= (_LONG_RUN_BYTES if is_long_sum else 2 * LINE_BYTES)
 
 
 def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) -> int:
