@@ -22,6 +22,7 @@ NARROW_BATCHES = {
     "gbaf,cdgef->ebcadg": {"a": 2, "b": 8, "c": 9, "d": 2, "e": 5, "f": 26, "g": 3},
     "acfed,bfedc->abef": {"a": 12, "b": 14, "c": 7, "d": 13, "e": 3, "f": 4},
     "dac,dcb->bad": {"a": 20, "b": 16, "c": 40, "d": 24},
+    "aedc,bdce->bae": {"a": 8, "b": 5, "c": 20, "d": 9, "e": 3},
 }
 TURNED_RESULTS = {
     "bac,cb->ca": {"a": 40, "b": 7, "c": 19},
@@ -39,6 +40,8 @@ TURNED_RESULTS = {
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
     "dabc,d->bac": {"a": 20, "b": 6, "c": 8, "d": 30},
     "ydabc,d->ybac": {"y": 2, "a": 10, "b": 6, "c": 4, "d": 9},
+    "abfd,fdc->cbfa": {"a": 2, "b": 9, "c": 14, "d": 34, "f": 5},
+    "abd,edc->bcea": {"a": 6, "b": 10, "c": 16, "d": 80, "e": 5},
 }
 TURNED_LANES = {
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},

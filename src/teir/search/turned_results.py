@@ -6,6 +6,8 @@
     long runs      out[x, y] = sum of A[y, x, k] * v[k]:  T[y, x] = sums row by row;  out = T
     short runs     out[x, y, z] = sum of A[k, y, x, z] * v[k], z a few:
                    T[y, x, z] = sum along y, x and z;  out = T
+    columns last   out[n, x, y] = sum of A[y, x, k] * B[k, n], y a few:
+                   T[y, x, n] = product with rows of n;  out = T
     joined rows    out[x, n, y] = sum of A[x, k, y] * B[k, n], y a few:
                    A'[k, x, y] = A;  T[n, x, y] = product with rows of x and y;  out = T
 
@@ -87,6 +89,9 @@ def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts |
             rows = [axis for axis in free if axis.stride(matrix.name)]
             order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
             return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
+    order = _columns_last(step, nearest, machine)
+    if order is not None:
+        return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
     return _joined_rows(emission, step, nearest, machine)
 
 
@@ -188,6 +193,32 @@ def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
     if any(is_batch(axis, step) for axis in rows):
         return False
     return outermost_first(rows, matrix) != outermost_first(rows, step.output)
+
+
+def _columns_last(step: Step, nearest: Span, machine: Machine) -> tuple[Span, ...] | None:
+    """The axes of the result with the columns innermost; None where its short rows are as good.
+
+    Rows that lie along the sum are read in place where lanes run along the columns of the other
+    operand. Measured on Golden Cove, rows of 2 to 6 and 14 to 160 columns: 0.2 to 1.0 of the time.
+    """
+    out, (first, second) = step.output, step.inputs
+    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
+        return None
+    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
+    free = outermost_first(axes_of(out, step), out)
+    is_short = nearest.extent * out.data_type.width < LINE_BYTES // 2
+    is_along_sum = any(is_adjacent(axis, rows) for axis in step.reductions)
+    columns = [axis for axis in free if not axis.stride(rows.name)]
+    last = next((axis for axis in columns if is_adjacent(axis, other)), None)
+    if last is None or not is_short or not is_along_sum:
+        return None
+    fills_lanes = 2 * last.extent >= machine.lanes(out.data_type.accumulator.width)
+    if not fills_lanes or elements_of(rows, step) < extent_of(free):
+        return None
+    batch = [axis for axis in free if is_batch(axis, step)]
+    along = [axis for axis in free if not axis.stride(other.name)]
+    others = [axis for axis in columns if axis is not last]
+    return (*batch, *outermost_first(others, other), *outermost_first(along, rows), last)
 
 
 def _joined_rows(emission: Emission, step: Step, nearest: Span, machine: Machine) -> InParts | None:
