@@ -164,8 +164,8 @@ class _Lowering:
         """The arguments behind the axes: tiles, whether the output is streamed, the run."""
         match self.kernel:
             case PermuteCopy():
-                tile = self.tile(parts, self.kernel.lanes)
-                return (*tile, int(self.stream and self.writes_lines(*tile)))
+                rows, columns, group = self.tile(parts, self.kernel.lanes)
+                return rows, columns, group, int(self.stream and self.writes_lines(rows, group))
             case RunCopy():
                 return (*self.tile(parts, self.kernel.lanes), int(self.stream), parts.run)
             case StreamCopy():
@@ -175,7 +175,7 @@ class _Lowering:
             case _:
                 assert_never(self.kernel)
 
-    def writes_lines(self, rows: int, _: int, group: int) -> bool:
+    def writes_lines(self, rows: int, group: int) -> bool:
         """False where what follows one another in the output may hold no whole line.
 
         Parts of lines past the caches each wait for theirs: `fxcd->cxdf` of 5 x 264 x 680 x 2

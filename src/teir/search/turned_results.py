@@ -89,9 +89,9 @@ def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts |
             rows = [axis for axis in free if axis.stride(matrix.name)]
             order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
             return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
-    order = _columns_last(step, nearest, machine)
-    if order is not None:
-        return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
+    last = _columns_last(step, nearest, machine)
+    if last is not None:
+        return in_parts(step, step.axes, [moved_to(emission, out, "turned", last)])
     return _joined_rows(emission, step, nearest, machine)
 
 
