@@ -43,9 +43,14 @@ _VECTOR_BYTES = {
 }
 
 
+def in_lines(size_bytes: int) -> int:
+    """The bytes of the fewest lines that hold so many."""
+    return -(-size_bytes // LINE_BYTES) * LINE_BYTES
+
+
 def rows_apart(row_bytes: int) -> int:
     """From one row to the next where each begins with a line and one line of room lies between."""
-    return -(-row_bytes // LINE_BYTES) * LINE_BYTES + LINE_BYTES
+    return in_lines(row_bytes) + LINE_BYTES
 
 
 class Isa(Enum):

@@ -32,7 +32,7 @@ from teir.lower.gemm import lower_gemm
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.kernel_program import Address, KernelNode, Storage
 from teir.lower.slots import ScratchRoom
-from teir.target import LINE_BYTES, Isa, rows_apart
+from teir.target import LINE_BYTES, Isa, in_lines, rows_apart
 
 _WIDE = DataType.FP32
 _WIDTH = _WIDE.width
@@ -136,7 +136,7 @@ class _Product(msgspec.Struct, frozen=True, gc=False):
         row_axes = (*_in_scratch(inside, 0, self.rows * _WIDTH), along)
         b_n, b_k = rows_apart(depth * _WIDTH), _WIDTH
         if inside[-1].strides[1] != narrow:
-            b_n, b_k = _WIDTH, -(-self.columns * _WIDTH // LINE_BYTES) * LINE_BYTES
+            b_n, b_k = _WIDTH, in_lines(self.columns * _WIDTH)
         across = TileAxis(self.columns, (self.axes.columns.strides[1], b_n))
         steps = _in_scratch(inside, 1, b_k)
         column_axes = (across, *steps) if b_k == _WIDTH else (*steps, across)

@@ -22,7 +22,7 @@ from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
-from teir.target import LINE_BYTES
+from teir.target import LINE_BYTES, in_lines
 
 _MOST_PRODUCTS = 4096
 """Multiply-adds of one product that is small."""
@@ -90,7 +90,7 @@ def _pitch_bytes(shape: ProductShape) -> int:
     """From row to row of what is turned: whole lines where a row is most of one."""
     assert shape.m is not None
     row_bytes = shape.m.extent * shape.a.data_type.width
-    return row_bytes if row_bytes <= LINE_BYTES // 2 else -(-row_bytes // LINE_BYTES) * LINE_BYTES
+    return row_bytes if row_bytes <= LINE_BYTES // 2 else in_lines(row_bytes)
 
 
 def _turned_leaf(emission: Emission, shape: ProductShape, batch: Span) -> Body:

@@ -15,7 +15,7 @@ from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
 from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
-from teir.search.machine import Machine
+from teir.search.machine import BEYOND_L2, Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.one_block import one_block_depth
 from teir.search.packed_operands import (
@@ -45,8 +45,6 @@ from teir.target import LINE_BYTES
 
 _SHORT_DEPTH = 96
 """Products per result up to which writing the output is a large part of the work."""
-_BEYOND_L2 = 4
-"""Sizes of the second cache from which an operand counts as streaming by."""
 _DEEP_BYTES = 12288
 """Bytes of a column of a reduction block, at most half more, where the output is far: a panel of A
 and some columns still lie in the second cache."""
@@ -61,6 +59,7 @@ _ASKED_DEPTH = 384
 """Products of a reduction block where A stays in place and sums are cut: the columns of the next
 block, which nobody asks for, are fewer beside what the next panel asks for."""
 _MANY_COLUMNS = 48
+"""Columns that repay rows in place where blocks of columns would bring A again for each."""
 _SHORT_PANEL = 4
 """Vectors of a panel with many ends of runs."""
 _TILES_IN_L1 = 3
@@ -279,7 +278,7 @@ def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
 def _is_far(shape: ProductShape, machine: Machine) -> bool:
     """True for an output that the second cache does not hold."""
     results = shape.rows * shape.columns * extent_of(shape.c)
-    return results * shape.out.data_type.width >= _BEYOND_L2 * machine.l2_bytes
+    return results * shape.out.data_type.width >= BEYOND_L2 * machine.l2_bytes
 
 
 def _is_met_again(shape: ProductShape, machine: Machine) -> bool:

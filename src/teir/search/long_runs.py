@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing
-from teir.search.machine import Machine
+from teir.search.machine import BEYOND_L2, Machine
 from teir.search.packed_operands import FEW_COLUMNS
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -38,8 +38,6 @@ _LONG_PART = 2
 _SHORT_PART = 8
 """The parts of the second cache that a run takes: for sums of 20 to 64 products, half of it took
 1.04 to 1.37 of the time."""
-_BEYOND_L2 = 4
-"""Sizes of the second cache from which an operand counts as streaming by."""
 _MEASURED = (DataType.FP32, DataType.FP64)
 
 
@@ -48,7 +46,7 @@ def is_read_once(shape: ProductShape, machine: Machine) -> bool:
     if shape.m is None or shape.n is None or shape.n_outer:
         return False
     size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
-    return shape.columns <= FEW_COLUMNS and size >= _BEYOND_L2 * machine.l2_bytes
+    return shape.columns <= FEW_COLUMNS and size >= BEYOND_L2 * machine.l2_bytes
 
 
 def is_dear_in_place(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:

@@ -14,6 +14,8 @@ _TILE_FLOPS = 1024
 """Operations of a cycle on tile registers."""
 
 
+BEYOND_L2 = 4
+"""Sizes of the second cache from which an operand counts as streaming by."""
 FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run, or goes there."""
 

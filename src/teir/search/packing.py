@@ -23,7 +23,7 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.shape import extent_of
 from teir.search.step import Span
-from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES, rows_apart
+from teir.target import ARRAY_START_BYTES, LINE_BYTES, PAGE_BYTES, in_lines, rows_apart
 
 _SHARES = 8
 """The fewest parts of a copy that threads share."""
@@ -107,7 +107,7 @@ def _step_bytes(rows_bytes: int, whole_lines: bool) -> int:
 
     Rows as they are where a third of them more would be room: they would leave the second cache.
     """
-    lines = -(-rows_bytes // LINE_BYTES) * LINE_BYTES
+    lines = in_lines(rows_bytes)
     if not whole_lines or lines == rows_bytes or 3 * lines > 4 * rows_bytes:
         return rows_bytes
     return lines if lines % PAGE_BYTES else lines + LINE_BYTES

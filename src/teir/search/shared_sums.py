@@ -25,7 +25,7 @@ from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, normalise
-from teir.target import LINE_BYTES
+from teir.target import in_lines
 
 _SHORTEST = 1024
 """Indices of a slice: enough that its sums cost more than adding them."""
@@ -90,7 +90,7 @@ def emit_shared_sum(
     for one in sorted(free, key=lambda one: one.stride(out.name)):
         inside.append(one.on(parts.name, room))
         room *= one.extent
-    room = -(-room // LINE_BYTES) * LINE_BYTES
+    room = in_lines(room)
     size = axis.extent // _slices(machine) // _GRANULE * _GRANULE
     count, left = divmod(axis.extent, size)
     others = [one for one in step.reductions if one is not axis]

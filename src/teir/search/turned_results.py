@@ -17,7 +17,7 @@ is a fraction of it. Measured on Zen 4: matrix-vector products took 0.02 to 0.9 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from teir.ir.nodes import Tensor
 from teir.search.emission import Emission
@@ -89,10 +89,13 @@ def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts |
             rows = [axis for axis in free if axis.stride(matrix.name)]
             order = (*outermost_first(columns, out), *outermost_first(rows, matrix))
             return in_parts(step, step.axes, [moved_to(emission, out, "turned", order)])
-    last = _columns_last(step, nearest, machine)
+    sides = _sides(step, nearest)
+    if sides is None:
+        return None
+    last = _columns_last(step, nearest, sides, machine)
     if last is not None:
         return in_parts(step, step.axes, [moved_to(emission, out, "turned", last)])
-    return _joined_rows(emission, step, nearest, machine)
+    return _joined_rows(emission, step, nearest, sides, machine)
 
 
 def turned_runs(emission: Emission, step: Step) -> InParts | None:
@@ -200,49 +203,65 @@ def _has_turned_rows(step: Step, nearest: Span, matrix: Tensor) -> bool:
     return outermost_first(rows, matrix) != outermost_first(rows, step.output)
 
 
-def _columns_last(step: Step, nearest: Span, machine: Machine) -> tuple[Span, ...] | None:
+class _Sides(NamedTuple):
+    """The operand whose rows lie nearest in the result, and the other one; the axes of the result,
+    outermost first: those both have, the rows' own, and the other's own."""
+
+    rows: Tensor
+    other: Tensor
+    batch: tuple[Span, ...]
+    along: tuple[Span, ...]
+    columns: tuple[Span, ...]
+
+
+def _sides(step: Step, nearest: Span) -> _Sides | None:
+    """None where both operands have the nearest axis, or neither has."""
+    first, second = step.inputs
+    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
+        return None
+    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
+    free = outermost_first(axes_of(step.output, step), step.output)
+    return _Sides(
+        rows,
+        other,
+        tuple(axis for axis in free if is_batch(axis, step)),
+        tuple(axis for axis in free if not axis.stride(other.name)),
+        tuple(axis for axis in free if not axis.stride(rows.name)),
+    )
+
+
+def _columns_last(
+    step: Step, nearest: Span, sides: _Sides, machine: Machine
+) -> tuple[Span, ...] | None:
     """The axes of the result with the columns innermost; None where its short rows are as good.
 
     Rows that lie along the sum are read in place where lanes run along the columns of the other
     operand. Measured on Golden Cove, rows of 2 to 6 and 14 to 160 columns: 0.2 to 1.0 of the time.
     """
-    out, (first, second) = step.output, step.inputs
-    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
-        return None
-    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
-    free = outermost_first(axes_of(out, step), out)
+    out, (rows, other, batch, along, columns) = step.output, sides
     is_short = nearest.extent * out.data_type.width < LINE_BYTES // 2
     is_along_sum = any(is_adjacent(axis, rows) for axis in step.reductions)
-    columns = [axis for axis in free if not axis.stride(rows.name)]
     last = next((axis for axis in columns if is_adjacent(axis, other)), None)
     if last is None or not is_short or not is_along_sum:
         return None
     fills_lanes = 2 * last.extent >= machine.lanes(out.data_type.accumulator.width)
-    if not fills_lanes or elements_of(rows, step) < extent_of(free):
+    if not fills_lanes or elements_of(rows, step) < elements_of(out, step):
         return None
-    batch = [axis for axis in free if is_batch(axis, step)]
-    along = [axis for axis in free if not axis.stride(other.name)]
     others = [axis for axis in columns if axis is not last]
     return (*batch, *outermost_first(others, other), *outermost_first(along, rows), last)
 
 
-def _joined_rows(emission: Emission, step: Step, nearest: Span, machine: Machine) -> InParts | None:
+def _joined_rows(
+    emission: Emission, step: Step, nearest: Span, sides: _Sides, machine: Machine
+) -> InParts | None:
     """The step with short rows next to each other, in the operand that has them and the result."""
-    out = step.output
-    first, second = step.inputs
-    if bool(nearest.stride(first.name)) == bool(nearest.stride(second.name)):
-        return None
-    rows, other = (first, second) if nearest.stride(first.name) else (second, first)
-    free = outermost_first(axes_of(out, step), out)
-    batch = [axis for axis in free if is_batch(axis, step)]
-    along = [axis for axis in free if not axis.stride(other.name)]
-    columns = [axis for axis in free if not axis.stride(rows.name)]
+    out, (rows, other, batch, along, columns) = step.output, sides
     if len(along) < 2:
         return None
     # Rows that follow each other in the result are packed as one without this.
     if along[-2].stride(out.name) == nearest.extent * nearest.stride(out.name):
         return None
-    if not _pays_joining(nearest, rows, batch, columns, step, machine):
+    if not _pays_joining(step, nearest, sides, machine):
         return None
     sums = outermost_first(step.reductions, other)
     return in_parts(
@@ -255,16 +274,10 @@ def _joined_rows(emission: Emission, step: Step, nearest: Span, machine: Machine
     )
 
 
-def _pays_joining(
-    nearest: Span,
-    rows: Tensor,
-    batch: Sequence[Span],
-    columns: Sequence[Span],
-    step: Step,
-    machine: Machine,
-) -> bool:
+def _pays_joining(step: Step, nearest: Span, sides: _Sides, machine: Machine) -> bool:
     """True for short rows that many columns meet, the fewer the more lanes a row leaves empty; or
     pairs of a small operand, or in batches, that some do."""
+    rows, _, batch, _, columns = sides
     met, summed = extent_of(columns), extent_of(step.reductions)
     if nearest.extent * step.output.data_type.width >= LINE_BYTES:
         return False
