@@ -27,6 +27,7 @@ from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
 from teir.search.packed_operands import fits_whole, wants_packed_b
 from teir.search.packing import follow
+from teir.search.panel_rows import suit_three_vectors
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -147,6 +148,8 @@ def _panel(choice: Choice, shape: ProductShape, machine: Machine) -> int:
     """
     lanes = machine.lanes(shape.a.data_type.width)
     is_three = choice.panel == 3 * lanes and not machine.has_few_registers
+    if suit_three_vectors(shape, machine):
+        return choice.panel
     if is_three and shape.m is not None and shape.m.extent % (_TALLEST * lanes) == 0:
         return _TALLEST * lanes
     return choice.panel

@@ -10,8 +10,10 @@ lanes, and move the results once more. The sum over K is one chain per result ei
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
+from teir.passes.cache_blocks import MOST_TOGETHER
 from teir.search.default_choice import reduction_blocks
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
@@ -23,6 +25,7 @@ from teir.search.shape import ProductShape, outermost_first, product_shape, some
 from teir.search.step import Span, Step, elements_of, normalise
 from teir.target import rows_apart
 
+_FEWEST_DENSE = 6
 _GAIN = 2
 """Elements whose copies are spared, by those that are copied instead, from which turning pays.
 
@@ -74,7 +77,7 @@ def turned_product(
     before += _copied_b(step, shape, k, machine)
     if before < least:
         return None
-    turned = _turned(emission, step, shape)
+    turned = _turned(emission, step, shape, machine)
     k = reduction_blocks(turned.shape, machine).block
     if not _is_read_along(turned.shape, k, machine):
         return None
@@ -102,7 +105,16 @@ def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -
 def _is_read_along(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> bool:
     """True where the broadcast operand is adjacent along the innermost sum, or is packed."""
     near = bool(k) and k[-1].stride(shape.b.name) <= shape.b.data_type.width
-    return near or wants_packed_b(shape, k, machine)
+    return near or wants_packed_b(shape, k, machine) or _are_dense(shape, k)
+
+
+def _are_dense(shape: ProductShape, k: tuple[Span, ...]) -> bool:
+    """True where the columns of B are few, and follow those of the step of the sum before."""
+    n, width = shape.n, shape.b.data_type.width
+    if n is None or not k or not _FEWEST_DENSE <= n.extent <= MOST_TOGETHER:
+        return False
+    is_row = n.stride(shape.b.name) == width
+    return is_row and k[-1].stride(shape.b.name) == n.extent * width
 
 
 def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> int:
@@ -111,7 +123,9 @@ def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Mac
     return copies * elements_of(shape.b, step) if copies else 0
 
 
-def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduct:
+def _turned(
+    emission: Emission, step: Step, shape: ProductShape, machine: Machine
+) -> TurnedProduct:
     """Rows of the scratch as A lies, each a run of columns as B lies."""
     out = shape.out
     scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
@@ -130,4 +144,16 @@ def _turned(emission: Emission, step: Step, shape: ProductShape) -> TurnedProduc
     product = normalise(parts.product)
     turned = product_shape(product)
     assert turned is not None
+    if machine.has_far_third_cache:
+        turned = _with_dense_columns(turned)
     return TurnedProduct(product, turned, scratch, normalise(copy))
+
+
+def _with_dense_columns(shape: ProductShape) -> ProductShape:
+    """The shape with columns that make one stream along the sum, where some axis of B does."""
+    for axis in shape.n_outer:
+        dense = replace(shape, n=axis)
+        if _are_dense(dense, shape.k):
+            others = (*(one for one in shape.n_outer if one is not axis), *some(shape.n))
+            return replace(dense, n_outer=outermost_first(others, shape.out))
+    return shape
