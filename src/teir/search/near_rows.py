@@ -44,6 +44,11 @@ _FEWEST_PRODUCTS = 256
 _LONG_RUN = 64
 _LARGE_PART = 8
 """Sums, adjacent rows, and the part of the second cache they take, from which a copy is repaid."""
+_LARGE_PART_APART, _APART_BYTES = 64, 2048
+"""The same of rows so far apart, to which the first cache follows no stream: beside the line that
+each shares with the next, which no later step reads. Sums of 300 to 1280 products, 96 to 200 rows:
+0.83 to 0.95 of the time of rows that begin inside a line, as those of large arrays of NumPy do, and
+1.03 to 1.10 of that of rows that begin with one."""
 _LEAST_DEPTH = 128
 """Products of a reduction block that a panel of A leaves room for."""
 _TALLEST = 4
@@ -73,7 +78,9 @@ def gains_near(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool
         return False
     products = extent_of(k)
     size = shape.rows * products * kind.width
-    return products >= _FEWEST_PRODUCTS and _LARGE_PART * size >= machine.l2_bytes
+    are_apart = k[-1].stride(shape.a.name) >= _APART_BYTES
+    part = _LARGE_PART_APART if are_apart else _LARGE_PART
+    return products >= _FEWEST_PRODUCTS and part * size >= machine.l2_bytes
 
 
 def _has_runs(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
