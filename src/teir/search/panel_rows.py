@@ -77,7 +77,11 @@ def suit_three_vectors(shape: ProductShape, machine: Machine) -> bool:
     """True for columns that one register block of three vectors takes, and two of four."""
     if shape.n is None or not shape.n_outer or machine.has_few_registers:
         return False
-    return shape.a.data_type in _PLAIN and shape.n.extent in _COLUMNS_OF_THREE and extent_of(shape.k) > _MOST_DEPTH
+    return (
+        shape.a.data_type in _PLAIN
+        and shape.n.extent in _COLUMNS_OF_THREE
+        and extent_of(shape.k) > _MOST_DEPTH
+    )
 
 
 def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
