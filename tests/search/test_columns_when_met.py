@@ -24,7 +24,7 @@ def test_lines_are_packed_when_they_are_met(threads: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "changed"),
-    [("rstu,tuqp->pqrs", {}), (LINES, {"q": 8}), (LINES, {"r": 200})],
+    [("rstu,tuqp->pqrs", {"q": 144}), (LINES, {"q": 8}), (LINES, {"r": 200})],
     ids=["turned", "few columns", "many rows"],
 )
 def test_other_columns_are_packed_together(text: str, changed: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ from teir.dtypes import DataType
 from teir.pipeline.operand_types import OperandType
 from teir.search.choice import Order, Packing
 from teir.search.default_choice import default_choice
+from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.reductions import reductions_of
 from teir.search.shape import extent_of
@@ -194,3 +195,20 @@ def test_both_give_the_same_bits(text: str, extents: dict[str, int]) -> None:
     programs = [planned(text, extents, machine, DataType.FP64).program for machine in (FAR, NEAR)]
     assert programs[0] != programs[1]
     assert_alike(programs, text, extents, 3)
+
+
+@pytest.mark.parametrize(("machine", "expected"), [(FAR, Packing.NONE), (NEAR, Packing.NONE)])
+def test_rows_that_follow_each_other_along_the_sum_stay_where_they_are_few(
+    machine: Machine, expected: Packing
+) -> None:
+    extents = {"i": 96, "j": 600, "k": 96}
+    assert choice_of("ij,jk->ik", extents, machine, DataType.FP32).packed_a is expected
+
+
+@pytest.mark.parametrize(("machine", "is_packed"), [(FAR, True), (NEAR, False)])
+def test_rows_that_lie_far_apart_along_the_sum_are_packed(
+    machine: Machine, is_packed: bool
+) -> None:
+    extents = {"t": 20, "u": 40, "x": 96, "y": 96}
+    choice = choice_of("tux,yut->yx", extents, machine, DataType.FP32)
+    assert (choice.packed_a is not Packing.NONE) == is_packed

@@ -17,6 +17,14 @@ def test_columns_are_adjacent_in_b_where_the_output_is_small() -> None:
     assert n.extent == extents["p"]
 
 
+def test_columns_are_adjacent_in_b_where_long_sums_make_a_larger_output() -> None:
+    extents = {"p": 21, "q": 72, "r": 20, "s": 13, "t": 39, "u": 7}
+    for reduced, expected in ((39, "p"), (4, "q")):
+        n = shape_of("rstu,tuqp->pqrs", extents | {"t": reduced}).n
+        assert n is not None
+        assert n.extent == extents[expected]
+
+
 def test_columns_are_close_in_a_large_output() -> None:
     extents = {"p": 32, "q": 40, "r": 32, "s": 32, "t": 8, "u": 32}
     n = shape_of("rstu,tuqp->pqrs", extents).n

@@ -8,13 +8,16 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Program, Tensor
-from teir.search.default_choice import reduction_blocks
+from teir.search.default_choice import default_choice, reduction_blocks
 from teir.search.machine import Machine
 from teir.search.shape import product_shape
 from teir.search.step import Span, Step
 
 NARROW = Machine(vector_bytes=16, l1_bytes=4096, l2_bytes=2**16, threads=1, threaded_work=2**10)
 EXTENTS = {"n": 16, "p": 4, "q": 4, "s": 48, "r": 3, "x": 8, "y": 12}
+FAR = replace(NARROW, vector_bytes=64, l2_bytes=2 << 20, l3_bytes=105 << 20)
+DENSE = "tryx,nty->nrx"
+DENSE_EXTENTS = {"t": 20, "r": 100, "y": 30, "x": 8, "n": 128}
 TURNED = ("syx,nyx->ns", "rsyx,pqyx->pqrs", "syx,yxn->ns", "sryx,qpxy->pqrs", "nyx,syx->ns")
 
 
@@ -76,6 +79,37 @@ def test_products_whose_results_are_many_or_whose_lanes_are_near_stay(
     """Lanes of A adjacent; as many columns as rows; lanes left empty; few columns and a short sum;
     short sums; a batch; rounded."""
     assert not is_turned(program_of(text, EXTENTS | changed, 1, data_type))
+
+
+@pytest.mark.parametrize(
+    ("machine", "changed", "expected"),
+    [
+        (FAR, {}, True),
+        (FAR, {"x": 7}, True),
+        (FAR, {"x": 5, "r": 160}, False),
+        (FAR, {"x": 40}, True),
+        (FAR, {"x": 40, "r": 15}, False),
+        (replace(FAR, l3_bytes=64 << 20), {}, False),
+    ],
+    ids=["eight", "seven", "few columns", "wide", "wide, little gain", "near third cache"],
+)
+def test_columns_that_make_one_stream_along_the_sum_are_not_copied(
+    machine: Machine, changed: dict[str, int], expected: bool
+) -> None:
+    extents = DENSE_EXTENTS | changed
+    program = planned(DENSE, extents, machine, DataType.FP64).program
+    copied = [one.inputs[0] for one in program.primitives if one.operation is Operation.COPY]
+    assert (is_turned(program) and "in0" not in copied) == expected
+    assert_exact(program, DENSE, extents, DataType.FP64, 7)
+
+
+@pytest.mark.parametrize(("columns", "vectors"), [(6, 4), (7, 3), (8, 3), (9, 3), (10, 4)])
+def test_panels_have_three_vectors_where_one_block_of_them_takes_all_columns(
+    columns: int, vectors: int
+) -> None:
+    extents = DENSE_EXTENTS | {"x": columns, "r": 120}
+    (step,) = planned(DENSE, extents, FAR, DataType.FP64).matrix_steps
+    assert default_choice(step.shape, step.machine).panel == 8 * vectors
 
 
 def across(x: int, y: int) -> Step:

@@ -36,8 +36,8 @@ The copy of the results waits for the product; those of operands overlap it a li
 _WIDE_GAIN = 3
 """The same where more columns than a register block has make the stream of A, so that blocks of
 them share its lines, and B is read in place as well. Where the third cache is far, a stream costs
-nothing and a copy its time. Measured on Golden Cove, 8 to 440 columns: 0.78 to 1.0 of the time; with
-less gain 1.01 to 1.05."""
+nothing and a copy its time. Measured on Golden Cove, 8 to 440 columns: 0.78 to 1.0 of the time;
+with less gain 1.01 to 1.05."""
 _MOST_COPIES = 2
 """Times that B may be copied: packed, and relaid before that."""
 _ROUNDED = 2
