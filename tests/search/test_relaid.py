@@ -42,6 +42,34 @@ def test_relaid_operands_mean_what_numpy_computes(text: str, threads: int) -> No
     assert_exact(program, text, EXTENTS, DataType.FP32, 11)
 
 
+STREAM = {"c": 1000, "x": 9, "y": 10, "s": 12, "n": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "copies"),
+    [
+        ("cxys,ynx->cns", {}, 1),
+        ("cxys,xny->cns", {}, 1),
+        ("cxys,nxy->cns", {}, 0),
+        ("cxys,xyn->cns", {}, 0),
+        ("xcys,ynx->cns", {}, 0),
+        ("cxys,ynx->cns", {"c": 900}, 0),
+        ("cxys,ynx->cns", {"c": 1600, "x": 5}, 0),
+        ("cxys,ynx->cns", {"n": 3001}, 0),
+    ],
+    ids=["turned", "apart", "one axis", "rows", "no stream", "small", "short sums", "as large"],
+)
+def test_rows_of_a_large_operand_that_make_one_stream_stay_one(
+    text: str, changed: dict[str, int], copies: int
+) -> None:
+    assert relaid_copies(program_of(text, STREAM | changed, 1)) == copies
+
+
+def test_products_of_one_stream_mean_what_numpy_computes() -> None:
+    program = program_of("cxys,ynx->cns", STREAM, 1)
+    assert_exact(program, "cxys,ynx->cns", STREAM, DataType.FP32, 13)
+
+
 REPEATING = (
     ("syxz,nxyz->ns", (2100, 7, 6, 3), (5, 6, 7, 3), (168, 28, 4, 0)),
     ("csyx,cnxy->cns", (2, 2100, 7, 6), (2, 5, 6, 7), (0, 168, 28, 4)),
