@@ -105,7 +105,10 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     With ``repeats`` there are three arguments more, blocks, b_block and c_block: so many blocks are
     formed with the same A, so many bytes apart. ``joins``: columns are dense, and a run of one
-    block follows that of the block before in C.
+    block follows that of the block before in C. With ``spreads`` so many lines of the next
+    tile are asked for beside every four steps, block after block, instead of what ``brings`` means:
+    two arguments more, before those three, say that they lie in rows of ``a_row_bytes``, ``a_k``
+    apart from ``a_ahead`` on, and how far away the rows end.
 
     ``turns``: one argument more, right behind c_ahead: so many bytes further on A's rows lie once
     more, taken round: from that on before which a vector but for `ARRAY_START_BYTES` has room. C is
@@ -135,6 +138,7 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     joins: bool = False
     turns: bool = False
     reads_ahead: bool = False
+    spreads: int = 0
 
     @property
     def rows(self) -> int:

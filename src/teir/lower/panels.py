@@ -7,9 +7,9 @@ about memory. One reduction loop, FP32 and FP64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 from math import gcd
 from operator import attrgetter
 
@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
+from teir.lower.asked_in_passing import Share, asking_blocks, asking_columns, shares
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
@@ -32,6 +33,8 @@ _NARROWEST_BYTES = 16
 """The shortest last vector."""
 _TALLEST = 3
 """Vectors of a block where that many divide the rows no worse than four do."""
+_HIGHEST_ASKING = 4
+"""Vectors of a block up to which registers are left for what it asks for in passing."""
 _LONG = (6, 9)
 """Vectors of a block whose columns are written past the caches: long runs of whole lines."""
 _STAGGERED = range(8, 129)
@@ -119,19 +122,53 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     operands = (second, first, output) if axes.swapped else tile.operands
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
+    rows = _row_cuts(total, lanes, tile.hints.streams, isa)
+    asked = _shares(tile, axes, rows, lanes) if isa.multiplies_twice_a_cycle else ()
+    if asked:
+        rows = tuple(chain.from_iterable(map(_one_by_one, rows)))
     nodes: list[KernelNode] = []
-    for cut in _row_cuts(total, lanes, tile.hints.streams, isa):
+    for cut, share in zip(rows, asked or repeat(None), strict=False):
         block = blocks_of(axes.rows, cut.count, cut.size * lanes)
-        body: list[KernelNode] = []
-        cuts = _column_cuts(axes.columns.extent, cut.size, isa, tile.in_type)
-        for number, columns in enumerate(cuts):
-            step = blocks_of(axes.columns, columns.count, columns.size)
-            call = _call(tile, axes, operands, cut, columns, lanes, is_first=number == 0)
-            body += _loop(step, operands, (call,))
-        nodes += _loop(block, operands, tuple(body))
+        nodes += _loop(block, operands, _columns_of(tile, axes, operands, cut, share, isa))
     panels = (axes.panels,) if axes.panels.extent > 1 else ()
     inner = wrap_in_loops(panels, operands, tuple(nodes))
     return wrap_in_loops(axes.loops, operands, inner)
+
+
+def _columns_of(
+    tile: ContractionTile,
+    axes: PanelAxes,
+    operands: tuple[Address, ...],
+    rows: _Cut,
+    share: Share | None,
+    isa: Isa,
+) -> tuple[KernelNode, ...]:
+    """All columns of the panels that ``rows`` are, with what the first of them ask for ahead."""
+    lanes = full_lanes(isa, tile.in_type, tile.out_type)
+    nodes: list[KernelNode] = []
+    most = axes.columns.extent
+    if share is not None:
+        most = asking_columns(rows.size, rows.last_lanes < lanes)
+    cuts = _column_cuts(axes.columns.extent, rows.size, isa, tile.in_type, most)
+    for number, columns in enumerate(cuts):
+        step = blocks_of(axes.columns, columns.count, columns.size)
+        call = _call(tile, axes, operands, rows, columns, lanes, is_first=number == 0)
+        asking = None if share is None else asking_blocks(call, step, share, _LONGEST_CALL)
+        nodes += _loop(step, operands, (call,)) if asking is None else (asking,)
+    return tuple(nodes)
+
+
+def _shares(
+    tile: ContractionTile, axes: PanelAxes, rows: Sequence[_Cut], lanes: int
+) -> tuple[Share, ...]:
+    """What each panel asks for of the next tile's A; nothing where A is not asked for, and of high
+    panels, which have no register to spare."""
+    is_high = any(cut.size > _HIGHEST_ASKING for cut in rows)
+    if not tile.hints.prefetched[_places(axes)[0]] or axes.run.extent > 1 or is_high:
+        return ()
+    panel_bytes = lanes * tile.in_type.width
+    starts = [cut.start * panel_bytes for cut in chain.from_iterable(map(_one_by_one, rows))]
+    return tuple(shares(axes.k.extent, axes.rows.extent * tile.in_type.width, starts))
 
 
 def blocks_of_loop(loop: Loop) -> Call | None:
@@ -176,6 +213,11 @@ class _Cut(msgspec.Struct, frozen=True, gc=False):
     last_lanes: int
 
 
+def _one_by_one(cut: _Cut) -> Iterator[_Cut]:
+    for number in range(cut.count):
+        yield _Cut(cut.start + number * cut.size, cut.size, 1, cut.last_lanes)
+
+
 @cache
 def _row_cuts(rows: int, lanes: int, streams: bool, isa: Isa) -> tuple[_Cut, ...]:
     vectors, left = -(-rows // lanes), rows % lanes
@@ -203,12 +245,15 @@ def _even(length: int, largest: int, lanes: int) -> Iterator[_Cut]:
 
 
 @cache
-def _column_cuts(columns: int, vectors: int, isa: Isa, element: DataType) -> tuple[_Cut, ...]:
+def _column_cuts(
+    columns: int, vectors: int, isa: Isa, element: DataType, most: int
+) -> tuple[_Cut, ...]:
+    """Blocks of ``most`` columns at most, of panels of so many vectors."""
     widest = max(
         (width for tall, width in block_shapes(isa, element, element) if tall == vectors),
         default=max(1, (isa.vector_registers - 1 - vectors) // vectors),
     )
-    return tuple(_even(columns, widest, 1))
+    return tuple(_even(columns, min(widest, most), 1))
 
 
 def _turned(

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
 from teir.search.asked_results import asking_for_results, waits_for_lines
@@ -50,6 +51,8 @@ _DEEP_BYTES = 12288
 and some columns still lie in the second cache."""
 _NEAR = 2
 """Sizes of the second cache up to which two operands may be walked in the order of the output."""
+_FEWEST_OF_RUNS = 32
+"""Products per result from which parts of lines are better written through the caches."""
 _PANELS_OF_A_RUN = 4
 """Panels side by side where A comes from memory: longer runs are read and written faster."""
 _ASKED_COLUMNS = 24
@@ -179,13 +182,28 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
     columns, is_short = shape.n.extent, extent_of(shape.k) <= _SHORT_DEPTH
     # Where the third cache is far, fewer columns took up to 8 % longer.
     has_all = is_short or machine.has_far_third_cache
+    rows = even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel)
     return replace(
         choice,
         order=Order.COLUMNS if choice.sharing is Sharing.COLUMNS else Order.ROWS,
-        row_block=even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel),
+        row_block=rows,
         column_block=columns if has_all else min(columns, _ASKED_COLUMNS),
+        streams=choice.streams and not _writes_short_runs(rows, shape, machine),
         prefetches_a=True,
     )
+
+
+def _writes_short_runs(rows: int, shape: ProductShape, machine: Machine) -> bool:
+    """True where runs of ``rows`` rows lie apart, and half of a panel's lines are parts of them.
+
+    Measured on Golden Cove, FP64, sums of 48 products: 0.91 of the time; FP32, and sums of 3 to 12
+    products, 0.94 to 1.05.
+    """
+    assert shape.n is not None
+    out = shape.out
+    lies_apart = shape.n.stride(out.name) > rows * out.data_type.width
+    is_long = extent_of(shape.k) >= _FEWEST_OF_RUNS and out.data_type is DataType.FP64
+    return machine.has_far_third_cache and lies_apart and is_long
 
 
 def _has_dear_ends(choice: Choice, shape: ProductShape, machine: Machine) -> bool:

@@ -22,6 +22,7 @@ from backends.llvm.kernel_calls import (
 )
 from teir.backends.llvm.emit_panel import emit_panel_body
 from teir.dtypes import DataType
+from teir.lower.asked_in_passing import asking_columns
 from teir.lower.block_shapes import block_shapes
 from teir.lower.kernels import PanelBlock
 from teir.target import ARRAY_START_BYTES, Isa
@@ -60,6 +61,7 @@ def panel(
         joins="joins" in flags,
         turns="turns" in flags,
         reads_ahead="ahead" in flags,
+        spreads=3 if "spreads" in flags else 0,
     )
 
 
@@ -106,6 +108,9 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 2, 11, flags="adjacent dense claims ahead"),
         panel(data_type, isa, 1, 2, flags="dense claims ahead"),
         panel(data_type, isa, 2, 1, narrower=2, flags="dense claims ahead"),
+        panel(data_type, isa, 3, 4, flags="brings repeats spreads"),
+        panel(data_type, isa, 2, 5, narrower=2, flags="brings streams claims repeats spreads"),
+        panel(data_type, isa, 3, 2, flags="adjacent dense brings claims repeats spreads turns"),
     ]
 
 
@@ -130,6 +135,13 @@ def test_columns_side_by_side_are_one_stream_to_ask_for() -> None:
     """Four steps of six numbers of 8 bytes are three lines."""
     dense = panel(DataType.FP64, Isa.AMX, 4, 6, flags="adjacent ahead")
     assert emit_panel_body(dense, Isa.AMX).text().count("llvm.prefetch") == 3
+
+
+def test_lines_of_the_next_tile_are_asked_for_a_few_at_a_time() -> None:
+    """Three beside four steps of all blocks, where each of five steps has three and a part."""
+    for flags, asked in (("brings", 5 * 4), ("brings repeats spreads", 3)):
+        kernel = panel(DataType.FP64, Isa.AMX, 3, 5, flags=flags)
+        assert emit_panel_body(kernel, Isa.AMX).text().count("@llvm.prefetch.p0") == asked
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -216,6 +228,8 @@ def _run(
     arguments = [k, a_k, b_k, b_n, c_n, c_run, accumulate, 1 << 40, 5, 7]
     if kernel.turns:
         arguments.append(k * a_k)
+    if kernel.spreads:
+        arguments += [max(0, k - 1) * a_k, a_k // 2]
     if kernel.repeats:
         arguments += [blocks, b_block, c_block]
     compiled.call(kernel, arguments, [a.address, b.address, c.address + ahead_bytes])
@@ -241,9 +255,24 @@ def test_no_vector_register_goes_to_the_stack(data_type: DataType) -> None:
     widest = dict(block_shapes(Isa.AVX512, data_type, data_type))
     for vectors, columns in widest.items():
         for narrower in (1, 2):
-            for flags in ("adjacent", "streams claims", "brings bringsb", "streams staggers"):
+            for flags in (
+                "adjacent",
+                "streams claims",
+                "brings bringsb",
+                "streams staggers",
+                "brings repeats spreads",
+            ):
+                asks = "spreads" in flags
+                if asks and vectors > 4:
+                    continue
+                most = asking_columns(vectors, narrower > 1) if asks else columns
                 kernel = panel(
-                    data_type, Isa.AVX512, vectors, columns, narrower=narrower, flags=flags
+                    data_type,
+                    Isa.AVX512,
+                    vectors,
+                    min(columns, most),
+                    narrower=narrower,
+                    flags=flags,
                 )
                 text = kernel_assembly(kernel, Isa.AVX512)
                 spills = re.findall(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm\d+", text)

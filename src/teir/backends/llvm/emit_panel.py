@@ -17,10 +17,12 @@ from functools import partial
 from teir.backends.llvm.emit_gemm_factors import add_product_of_element, panel_reads_factors
 from teir.backends.llvm.emit_numbers import computed_number
 from teir.backends.llvm.emit_opaque import opaque
+from teir.backends.llvm.emit_panel_blocks import BROUGHT, begin_blocks, end_block
 from teir.backends.llvm.emit_panel_lines import PanelLines, SumOf
 from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_requests import (
     bring_a,
+    bring_next,
     claim_next,
     claim_unless,
     claim_unless_long,
@@ -57,19 +59,22 @@ Sums = list[list[str]]
 @dataclass(frozen=True, slots=True)
 class _State:
     """What changes from step to step: places in A and B (a base per group of columns), k left, and
-    the line of C that is asked for next, where that is done step by step."""
+    the line of C that is asked for next, and that of the next tile's A and its row, where that is
+    done step by step."""
 
     a: str
     b: tuple[str, ...]
     k_left: str
     asked: tuple[str, ...]
+    brought: tuple[str, ...]
     sums: Sums
 
 
 def panel_arguments(kernel: PanelBlock) -> tuple[str, ...]:
     turned = ("a_turned",) if kernel.turns else ()
     blocks = ("blocks", "b_block", "c_block") if kernel.repeats else ()
-    return (*_ARGUMENTS, *turned, *blocks)
+    spread = ("a_steps_bytes", "a_row_bytes") if kernel.spreads else ()
+    return (*_ARGUMENTS, *turned, *spread, *blocks)
 
 
 def emit_panel_body(kernel: PanelBlock, isa: Isa) -> FunctionText:
@@ -132,7 +137,7 @@ class _Panel:
         if self._turns:
             begin_turning(text, self._lines.begin_at(ARRAY_START_BYTES))
         if self.kernel.repeats:
-            self._begin_blocks()
+            begin_blocks(text, self.kernel, self._a, self.element)
         columns = self._columns_of_c()
         bases = self._bases_of_b()
         fits = self._fits() if self.kernel.streams else None
@@ -146,38 +151,9 @@ class _Panel:
         text.label("preload")
         first = [load_column(text, self.kernel, runs) for runs in columns]
         text.effect("br label %loop")
-        self._emit_loop(bases, first, columns, fits)
+        last = self._emit_loop(bases, first, columns, fits)
         if self.kernel.repeats:
-            self._end_block()
-
-    def _begin_blocks(self) -> None:
-        text = self.text
-        if self.kernel.joins:
-            kind = vector(self.element, self.kernel.lanes)
-            text.define(
-                "%carried",
-                f"alloca [{self.kernel.runs} x {kind}], align {self.kernel.lanes * self.width}",
-            )
-        text.effect("br label %block")
-        text.label("block")
-        for name, kind, first in (
-            ("b", "ptr", "%B"),
-            ("c", "ptr", "%C"),
-            ("left", "i64", "%blocks"),
-        ):
-            following = f"[ %next_{name}, %next_block ]"
-            text.define(f"%block_{name}", f"phi {kind} [ {first}, %entry ], {following}")
-
-    def _end_block(self) -> None:
-        text = self.text
-        text.label("next_block")
-        text.define("%next_b", "getelementptr i8, ptr %block_b, i64 %b_block")
-        text.define("%next_c", "getelementptr i8, ptr %block_c, i64 %c_block")
-        text.define("%next_left", "sub i64 %block_left, 1")
-        text.define("%more_blocks", "icmp sgt i64 %next_left, 0")
-        text.effect("br i1 %more_blocks, label %block, label %exit")
-        text.label("exit")
-        text.effect("ret void")
+            end_block(text, last.brought)
 
     def _columns_of_c(self) -> list[tuple[str, ...]]:
         """For every column the places of its runs."""
@@ -241,13 +217,14 @@ class _Panel:
         first: Sums,
         columns: list[tuple[str, ...]],
         fits: tuple[str, str] | None,
-    ) -> None:
+    ) -> _State:
         text = self.text
         state = _State(
             text.fresh(),
             tuple(text.fresh() for _ in bases),
             text.fresh(),
             (text.fresh(),) if claims_in_steps(self.kernel) else (),
+            tuple(text.fresh() for _ in BROUGHT) if self.kernel.spreads else (),
             [[text.fresh() for _ in rows] for rows in first],
         )
         many = self._steps(state, "many", _STEPS)
@@ -259,6 +236,7 @@ class _Panel:
         store = PanelStore(text, self.kernel, self.isa, columns, fits)
         store.emit(lambda late: self._sums_at_end(state, late))
         self._head(state, bases, first, many, one)
+        return state
 
     def _head(
         self, state: _State, bases: tuple[str, ...], first: Sums, many: _State, one: _State
@@ -267,13 +245,14 @@ class _Panel:
         text.label("loop")
         zero = [["zeroinitializer"] * len(rows) for rows in first]
         asked = ("%c_asked",) if claims_in_steps(self.kernel) else ()
+        brought = BROUGHT if self.kernel.spreads else ()
         sources = (
-            (self._entry, _State(self._a, bases, "%k", asked, zero)),
-            ("preload", _State(self._a, bases, "%k", asked, first)),
+            (self._entry, _State(self._a, bases, "%k", asked, brought, zero)),
+            ("preload", _State(self._a, bases, "%k", asked, brought, first)),
             ("many", many),
             ("one", one),
         )
-        kinds = ["ptr"] * (1 + len(bases)) + ["i64"] + ["ptr"] * len(asked)
+        kinds = ["ptr"] * (1 + len(bases)) + ["i64"] + ["ptr"] * len(asked + brought)
         kinds += [self.kind(number) for _ in first for number in range(self.kernel.vectors)]
         for number, (name, kind) in enumerate(zip(_flat(state), kinds, strict=True)):
             incoming = ", ".join(
@@ -321,7 +300,7 @@ class _Panel:
     def _steps(self, state: _State, label: str, steps: int) -> _State:
         text = self.text
         text.label(label)
-        a, b, sums, asked = state.a, state.b, state.sums, state.asked
+        a, b, sums, asked, brought = state.a, state.b, state.sums, state.asked, state.brought
         if steps > 1 and asked:
             asked = (claim_next(text, asked[0]),)
         if steps > 1 and self.kernel.brings_b:
@@ -330,13 +309,15 @@ class _Panel:
                 prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
         if steps > 1:
             read_ahead(text, self.kernel, steps, partial(self._place_in_b, b))
-        for _ in range(steps):
+        for step in range(steps):
+            if steps > 1 and brought:
+                brought = bring_next(text, self.kernel, step, brought)
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
             b = tuple(self._next_of_b(base) for base in b)
         left = text.value(f"sub i64 {state.k_left}, {steps}")
         text.effect("br label %loop")
-        return _State(a, b, left, asked, sums)
+        return _State(a, b, left, asked, brought, sums)
 
     def _next_of_b(self, base: str) -> str:
         """Where B lies at the next step; a register of its own where factors are read from it."""
@@ -394,5 +375,5 @@ class _Panel:
 
 
 def _flat(state: _State) -> list[str]:
-    places = (state.a, *state.b, state.k_left, *state.asked)
+    places = (state.a, *state.b, state.k_left, *state.asked, *state.brought)
     return [*places, *(row for rows in state.sums for row in rows)]

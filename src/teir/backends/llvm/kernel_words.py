@@ -232,6 +232,7 @@ def _panel_words(kernel: PanelBlock) -> str:
         "_turns": kernel.turns,
     }
     asked = "".join(word for word, is_set in flags.items() if is_set)
+    asked += f"_spreads{kernel.spreads}" if kernel.spreads else ""
     return f"panel_{kernel.data_type.value}_{vectors}_runs{kernel.runs}{asked}".lower()
 
 
