@@ -137,7 +137,7 @@ def _emit_matrix(
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
         return body + emit_turned_copy(emission, across, machine)
-    moved = relaid(emission, step, shape)
+    moved = relaid(emission, step, shape, machine)
     if moved is None:
         return emit_contraction(emission, shape, machine, choose(shape, machine))
     laid = product_shape(moved.product)

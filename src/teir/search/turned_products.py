@@ -138,7 +138,7 @@ def _are_dense(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> bo
 
 def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> int:
     """Elements of B that are copied before the product of ``shape``, in blocks of ``k``."""
-    copies = wants_packed_b(shape, k, machine) + is_relaid(step, shape)
+    copies = wants_packed_b(shape, k, machine) + is_relaid(step, shape, machine)
     return copies * elements_of(shape.b, step) if copies else 0
 
 
