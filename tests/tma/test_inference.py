@@ -117,6 +117,11 @@ def test_mixture_of_all_ways_in_one_tensor() -> None:
             "TEIR905",
             "I1{62}, I2{64}",
         ),
+        (
+            {"shape": [64], "schedule": [["split", 0, 1], ["resize", 1, 1, 0]], "bulk": "1"},
+            "TEIR905",
+            "I3{1}, I4{2}",
+        ),
         ({"shape": [32, 64], "gmem_strides": [128, 2], "bulk": "1"}, "TEIR910", "I2{64}"),
         (
             {"shape": [128], "schedule": [["split", 0, 32], ["split", 1, 2]], "bulk": "1"},
@@ -133,6 +138,16 @@ def test_findings_name_the_iter_domains(fields: dict[str, Any], code: str, named
     assert refusal.finding.code == code
     assert str(refusal.finding.place) == f"IterDomain {named}"
     assert named in str(refusal.finding)
+
+
+@pytest.mark.parametrize(("left", "tile"), [(0, "1"), (1, "0")])
+def test_what_is_left_of_a_split_may_be_resized_where_no_tile_loses_it(
+    left: int, tile: str
+) -> None:
+    """Behind its one position, and before it where the position is no part of a tile."""
+    schedule = [["split", 0, 1], ["resize", 1, left, 1]]
+    found = report(shape=[64], schedule=schedule, parallel={tile: "Bulk"})
+    assert "TEIR905" not in {one.finding.code for one in found.refusals}
 
 
 def test_descriptor_findings_are_collected() -> None:

@@ -9,12 +9,12 @@ from teir.tma.dimensions import Dimension, dimensions_of
 from teir.tma.domain import IterDomain
 from teir.tma.identify import identified
 from teir.tma.nodes import Parallel, Transfer
-from teir.tma.path import path_to_allocation
+from teir.tma.path import loops_of, moved_off_path, path_to_allocation
 from teir.tma.refusal import Refusal, Stage, refusal
 from teir.tma.roles import Roles, infer_roles
 from teir.tma.rules import INNERMOST_CONTIGUOUS, INNERMOST_DENSE, VIEW_PATH
 from teir.tma.tensor_map import TensorMap, tensor_map_of
-from teir.tma.view import Frontier, allocation_frontier, raw_domain
+from teir.tma.view import Frontier, allocation_frontier, no_view, raw_domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,12 @@ def infer(transfer: Transfer) -> Inferred | Refusal:
     domains = derive_domains(transfer)
     plain = identified(domains)
     bulk = bulk_positions(transfer, len(plain.loop))
-    roles = infer_roles(
-        path_to_allocation(plain),
-        frozenset(one for at, one in enumerate(plain.loop) if at in bulk),
-        frozenset(one for at, one in enumerate(plain.loop) if at not in bulk),
-    )
+    path = path_to_allocation(plain)
+    tile = frozenset(one for at, one in enumerate(plain.loop) if at in bulk)
+    moved = moved_off_path(path, plain)
+    if moved is not None and tile & loops_of(moved, plain):
+        return no_view(moved.expression)
+    roles = infer_roles(path, tile, frozenset(plain.loop) - tile)
     frontier = allocation_frontier(transfer, plain)
     if isinstance(frontier, Refusal):
         return frontier

@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.tma.derive import Domains
-from teir.tma.domain import Expression, IterDomain, inputs_of, outputs_of
+from teir.tma.domain import (
+    Expression,
+    IterDomain,
+    ResizeExpression,
+    inputs_of,
+    outputs_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,29 @@ def path_to_allocation(domains: Domains) -> tuple[Step, ...]:
             needed.append(step)
             wanted |= set(step.from_)
     return (*reversed(needed), *forward_steps)
+
+
+def moved_off_path(path: tuple[Step, ...], domains: Domains) -> Step | None:
+    """A resize off the path that moves the one position there is; None where there is none.
+
+    What a split leaves of extent 1 has no place in memory. With positions before its own, that is
+    no longer the first, where a box of nothing more begins.
+    """
+    on_path = {id(step.expression) for step in path}
+    for step in _backward_steps(domains):
+        one = step.expression
+        if isinstance(one, ResizeExpression) and one.left and id(one) not in on_path:
+            return step
+    return None
+
+
+def loops_of(step: Step, domains: Domains) -> frozenset[IterDomain]:
+    """The loop IterDomains that come from what a step starts from."""
+    reached = set(step.from_)
+    for one in domains.loop_expressions:
+        if any(source in reached for source in inputs_of(one)):
+            reached |= set(outputs_of(one))
+    return frozenset(reached) & frozenset(domains.loop)
 
 
 def _backward_steps(domains: Domains) -> tuple[Step, ...]:

@@ -102,7 +102,7 @@ def _derive(frontier: Frontier, expression: Expression) -> Frontier | Refusal:
             )
             return tuple(merged if one is inner else one for one in frontier if one is not outer)
         case SwizzleExpression() | ResizeExpression():
-            return _no_view(expression)
+            return no_view(expression)
 
 
 def raw_domain(frontier: Frontier, view: tuple[Step, ...], domains: Domains) -> Frontier | Refusal:
@@ -116,7 +116,7 @@ def raw_domain(frontier: Frontier, view: tuple[Step, ...], domains: Domains) -> 
         if isinstance(step.expression, SwizzleExpression):
             return _mixed(step, _NO_VIEW)
         if not isinstance(step.expression, SplitExpression | MergeExpression):
-            return _no_view(step.expression)
+            return no_view(step.expression)
     for step in reversed(view):
         move = _one_to_two if len(step.to) == 1 else _two_to_one
         found = move(frontier, step)
@@ -208,7 +208,8 @@ def _mixed(step: Step, reason: str) -> Refusal:
     return refusal(Stage.INFER, MIXED, (*step.to, *step.from_), expected, reason)
 
 
-def _no_view(expression: Expression) -> Refusal:
+def no_view(expression: Expression) -> Refusal:
+    """The refusal of an expression that keeps no memory in place."""
     return refusal(
         Stage.INFER,
         VIEW_ONLY,
