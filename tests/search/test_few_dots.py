@@ -62,10 +62,23 @@ def test_other_products_keep_their_register_blocks(
     assert not has_dots(text, (first, second), 1, DataType.FP32)
 
 
-def test_rows_that_fill_the_first_cache_keep_their_register_blocks() -> None:
-    long = ((97, 2000), (2000, 4))
-    assert has_dots("ik,kj->ij", long, 1, DataType.BF16)
-    assert not has_dots("ik,kj->ij", long, 1, DataType.FP32)
+@pytest.mark.parametrize(
+    ("text", "few", "k", "dots_of"),
+    [
+        ("ik,kj->ij", 4, 2000, (DataType.BF16, DataType.FP32)),
+        ("ik,kj->ij", 3, 2000, (DataType.BF16, DataType.FP32)),
+        ("ik,kj->ji", 3, 2000, (DataType.BF16, DataType.FP32)),
+        ("ik,kj->ij", 4, 20_000, (DataType.BF16,)),
+        ("ik,kj->ij", 2, 20_000, (DataType.BF16, DataType.FP32, DataType.FP64)),
+        ("ik,kj->ij", 2, 200_000, (DataType.BF16,)),
+    ],
+)
+def test_rows_that_caches_do_not_hold_keep_their_register_blocks(
+    text: str, few: int, k: int, dots_of: tuple[DataType, ...]
+) -> None:
+    for data_type in (DataType.BF16, DataType.FP32, DataType.FP64):
+        found = has_dots(text, ((97, k), (k, few)), 1, data_type)
+        assert found == (data_type in dots_of)
 
 
 def test_short_rows_of_a_matrix_from_memory_are_dots() -> None:

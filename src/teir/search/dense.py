@@ -21,6 +21,7 @@ from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, few_dots_of
+from teir.search.fused_rows import fused_rows
 from teir.search.gathered_rows import gathered_rows
 from teir.search.in_parts import EmitStep, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
@@ -130,7 +131,9 @@ def _emit_matrix(
         result = turned_result(emission, step, machine)
         if result is not None:
             return emit_in_parts(emission, result, machine, inner.turned)
-    rows = None if inner.laid is None else gathered_rows(emission, step, shape)
+    rows = None
+    if inner.laid is not None:
+        rows = gathered_rows(emission, step, shape) or fused_rows(emission, step, shape)
     if inner.laid is not None and rows is not None:
         return emit_in_parts(emission, rows, machine, inner.laid)
     across = turned_product(emission, step, shape, machine)
