@@ -85,3 +85,45 @@ def test_rows_that_are_read_once_or_short_stay(text: str, batch: int, copied: se
     extents = {"a": 60, "c": 40, "d": 105, "b": batch, "e": 5000} | dict.fromkeys("ijk", 7)
     program = planned(text, extents, FAR, DataType.FP32).program
     assert _copied(program) & {"in0", "in1"} == copied
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        ("kaf,kncf->anfc", {}, True),
+        ("kaf,kncf->anfc", {"c": 9}, False),
+        ("kaf,kncf->anfc", {"f": 1}, False),
+        ("kaf,kncf->anfc", {"a": 150}, False),
+        ("akf,fnk->nfa", {}, True),
+    ],
+    ids=["few in a row", "more", "no batch", "near", "lanes"],
+)
+def test_batches_inside_a_large_operand_of_long_sums_are_moved_out(
+    text: str, changed: dict[str, int], expected: bool
+) -> None:
+    extents = {"k": 100, "a": 900, "f": 6, "n": 40, "c": 5} | changed
+    program = planned(text, extents, FAR, DataType.FP64).program
+    copied = [one.inputs[0] for one in program.primitives if "turned" in one.output]
+    assert ("in0" in copied) == expected
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(656, True), (130, False)])
+def test_pairs_in_an_operand_that_no_cache_holds_are_moved_apart(
+    columns: int, expected: bool
+) -> None:
+    extents = {"a": 6, "b": columns, "c": 40, "d": 49, "e": 2}
+    program = planned("dea,cdbe->ebca", extents, FAR, DataType.FP64).program
+    assert any("turned" in one.output for one in program.primitives) == expected
+
+
+@pytest.mark.parametrize(
+    ("sum_of", "side", "expected"),
+    [(40, 300, True), (39, 300, False), (80, 60, False)],
+    ids=["far", "short sums", "near"],
+)
+def test_batches_of_large_matrices_are_made_one_after_the_other(
+    sum_of: int, side: int, expected: bool
+) -> None:
+    extents = {"i": side, "j": side, "k": sum_of, "b": 24}
+    program = planned(TEXT, extents, FAR, DataType.FP64).program
+    assert any("apart" in one.output for one in program.primitives) == expected

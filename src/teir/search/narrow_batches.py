@@ -1,4 +1,5 @@
-"""Batches of a few elements, innermost in the result: made one after the other, then moved.
+"""Batches of a few elements, innermost in the result, or of large matrices: made one after the
+other, then moved.
 
     out[m, n, f] = sum of A[f, m, k] * B[f, k, n], f a few:
     T[f, m, n] = product for every f;  out = T
@@ -39,6 +40,12 @@ operand has to be packed for lanes."""
 _FEWEST_MET = 24
 """Rows or columns that an operand which lanes suit meets, from which moving it pays; fewer where
 more than it would be packed for them: 0.1 to 0.6 of the time on Golden Cove."""
+
+_LOST_QUARTERS, _LONG_SUM = 5, 40
+"""Quarters of the second cache that both operands take, of which lanes along any batch bring all
+again and again, and products of a result that then pay for moving it: on Golden Cove, 24 and 120
+batches of 60 to 453 rows and columns, 0.30 to 0.71 of the time, near ones and shorter sums 0.8 to
+1.7."""
 
 
 def narrow_batch(emission: Emission, step: LaneStep, machine: Machine) -> InParts | None:
@@ -85,6 +92,9 @@ def _is_narrow(step: LaneStep, machine: Machine) -> bool:
         return False
     are_dots = any(is_adjacent(k, first) and is_adjacent(k, second) for k in step.k)
     if packed > (_PACKED if are_dots else _PACKED_APART) * results:
+        return True
+    size = (packed + kept) * step.lanes.extent * step.step.output.data_type.width
+    if 4 * size > _LOST_QUARTERS * machine.l2_bytes and extent_of(step.k) >= _LONG_SUM:
         return True
     lanes = machine.lanes(step.step.output.data_type.accumulator.width)
     vectors = -(-step.lanes.extent // lanes)
