@@ -167,3 +167,14 @@ def test_rounding_makes_no_steps_of_pages_and_no_packed_rows_much_larger(
     choice = replace(usual, packed_a=Packing.WHOLE, panel=rows)
     made = planned(text, extents, USUAL, DataType.FP32, (choice,)).program
     assert steps_of(made) == {step}
+
+
+def test_short_rows_of_two_products_are_packed_as_one() -> None:
+    extents = {"b": 4, "f": 2, "a": 36, "g": 3, "c": 7, "d": 21, "e": 29}
+    text = "bfagc,defg->bedgac"
+    choice = choice_of(text, extents, USUAL, DataType.FP64)
+    assert choice.packed_a is not Packing.NONE
+    assert choice.panel >= 24
+    assert_exact(
+        planned(text, extents, USUAL, DataType.FP64).program, text, extents, DataType.FP64, 3
+    )

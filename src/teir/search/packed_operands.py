@@ -58,6 +58,8 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
         walk = msgspec.structs.replace(walk, side=side)
     if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
+    # Rows that follow one another are packed as one, however few each has.
+    walk = msgspec.structs.replace(walk, side=max(walk.side, _rows_in_a_row(shape.m, shape)))
     return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
 
 
