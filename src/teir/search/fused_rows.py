@@ -9,12 +9,10 @@ same: their vectors end with them, and so do the runs of the result that are wri
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from teir.dtypes import DataType
 from teir.search.emission import Emission
 from teir.search.in_parts import InParts, in_parts, moved_to, starts_where_it_moves
-from teir.search.packing import follow
+from teir.search.packing import all_follow
 from teir.search.shape import ProductShape, outermost_first
 from teir.search.step import Step, elements_of
 from teir.target import LINE_BYTES
@@ -34,7 +32,7 @@ def fused_rows(emission: Emission, step: Step, shape: ProductShape) -> InParts |
     if out.data_type is not a.data_type or not starts_where_it_moves(step):
         return None
     rows = (*shape.m_outer, m)
-    if not all(follow(outer, inner, out.name) for outer, inner in pairwise(rows)):
+    if not all_follow(rows, out.name):
         return None
     pair_bytes = m.extent * shape.m_outer[-1].extent * out.data_type.width
     results, elements = elements_of(out, step), elements_of(a, step)

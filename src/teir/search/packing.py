@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 
 import msgspec
 
@@ -141,6 +142,11 @@ def rows_together(rows: Span, outer: Span, panel: int) -> int:
 def follow(outer: Span, rows: Span, out: str) -> bool:
     """True where the rows of ``outer`` lie one after the other in the output."""
     return outer.stride(out) == rows.extent * rows.stride(out)
+
+
+def all_follow(axes: Sequence[Span], tensor: str) -> bool:
+    """True where the axes, outermost first, move a tensor as one of all their extents would."""
+    return all(follow(outer, inner, tensor) for outer, inner in pairwise(axes))
 
 
 def _pack_following(

@@ -11,9 +11,6 @@ the rows of a large A follow one another from step to step of the sum, which the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 import msgspec
 
 from teir.ir.nodes import Tensor
@@ -21,8 +18,9 @@ from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
+from teir.search.packing import all_follow
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
-from teir.search.step import Span, Step, elements_of, normalise
+from teir.search.step import Step, elements_of, normalise
 from teir.target import rows_apart
 
 _FEWEST_ROWS = 2048
@@ -97,15 +95,7 @@ def _breaks_stream(shape: ProductShape) -> bool:
         return False
     steps = outermost_first(shape.k, a)
     repeats = any(not axis.stride(b.name) for axis in steps)
-    return _is_one_axis(steps, a) and not repeats and not _is_one_axis(steps, b)
-
-
-def _is_one_axis(axes: Sequence[Span], tensor: Tensor) -> bool:
-    """True where the axes move the tensor as one of all their extents would."""
-    return all(
-        outer.stride(tensor.name) == inner.extent * inner.stride(tensor.name)
-        for outer, inner in pairwise(axes)
-    )
+    return all_follow(steps, a.name) and not repeats and not all_follow(steps, b.name)
 
 
 def _lie_across(shape: ProductShape) -> bool:

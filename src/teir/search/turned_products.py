@@ -93,16 +93,17 @@ def turned_product(
     after = results + _copied_b(turned.product, turned.shape, k, machine)
     if wants_packed_a(turned.shape, k, machine):
         after += elements_of(turned.shape.a, turned.product)
-    return None if before < _gain(shape, turned.shape) * after else turned
+    gain = _WIDE_GAIN if _are_wide(shape, turned.shape, k, machine) else _GAIN
+    return None if before < gain * after else turned
 
 
-def _gain(shape: ProductShape, turned: ProductShape) -> int:
-    """Elements whose copies must be spared by each that is copied instead."""
+def _are_wide(
+    shape: ProductShape, turned: ProductShape, k: tuple[Span, ...], machine: Machine
+) -> bool:
+    """True where several register blocks share the stream of A, and B is a good one as it lies."""
     assert turned.n is not None
-    width = shape.b.data_type.width
-    is_read_along = shape.k[-1].stride(shape.b.name) == width
-    is_wide = turned.n.stride(turned.b.name) == width and turned.n.extent > MOST_TOGETHER
-    return _WIDE_GAIN if is_wide and is_read_along else _GAIN
+    is_read_along = shape.k[-1].stride(shape.b.name) == shape.b.data_type.width
+    return is_read_along and turned.n.extent > MOST_TOGETHER and _are_dense(turned, k, machine)
 
 
 def _fills_lanes(columns: int, lanes: int) -> bool:
