@@ -204,3 +204,13 @@ def test_operands_that_repeat_are_laid_once() -> None:
     program = contraction_program(contraction, ((0, 1),), USUAL).program
     assert check(program).ok
     assert moved_names(program) == {"in0_turned"}
+
+
+@pytest.mark.parametrize(("sums", "joins"), [(72, False), (12, True)], ids=["large", "near"])
+def test_short_rows_of_a_large_operand_along_the_sum_are_not_laid_otherwise(
+    sums: int, joins: bool
+) -> None:
+    extents = {"a": 73, "b": 7, "c": 105, "d": 32, "e": sums}
+    program = planned("dea,cbde->cab", extents, USUAL, DataType.FP64).program
+    copied = {name for one in program.primitives if "joined" in one.output for name in one.inputs}
+    assert ("in1" in copied) == joins
