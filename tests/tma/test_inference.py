@@ -122,6 +122,20 @@ def test_mixture_of_all_ways_in_one_tensor() -> None:
             "TEIR905",
             "I3{1}, I4{2}",
         ),
+        (
+            {
+                "shape": [64, 64],
+                "schedule": [
+                    ["split", 0, 1],
+                    ["resize", 1, 1, 0],
+                    ["split", 2, 1],
+                    ["resize", 3, 1, 0],
+                ],
+                "bulk": "1",
+            },
+            "TEIR905",
+            "I4{1}, I5{2}",
+        ),
         ({"shape": [32, 64], "gmem_strides": [128, 2], "bulk": "1"}, "TEIR910", "I2{64}"),
         (
             {"shape": [128], "schedule": [["split", 0, 32], ["split", 1, 2]], "bulk": "1"},

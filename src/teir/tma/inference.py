@@ -49,9 +49,9 @@ def infer(transfer: Transfer) -> Inferred | Refusal:
     bulk = bulk_positions(transfer, len(plain.loop))
     path = path_to_allocation(plain)
     tile = frozenset(one for at, one in enumerate(plain.loop) if at in bulk)
-    moved = moved_off_path(path, plain)
-    if moved is not None and tile & loops_of(moved, plain):
-        return no_view(moved.expression)
+    for moved in moved_off_path(path, plain):
+        if tile & loops_of(moved, plain):
+            return no_view(moved.expression)
     roles = infer_roles(path, tile, frozenset(plain.loop) - tile)
     frontier = allocation_frontier(transfer, plain)
     if isinstance(frontier, Refusal):

@@ -7,6 +7,7 @@ split: two IterDomains in, one out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from teir.tma.derive import Domains
@@ -42,8 +43,8 @@ def path_to_allocation(domains: Domains) -> tuple[Step, ...]:
     return (*reversed(needed), *forward_steps)
 
 
-def moved_off_path(path: tuple[Step, ...], domains: Domains) -> Step | None:
-    """A resize off the path that moves the one position there is; None where there is none.
+def moved_off_path(path: tuple[Step, ...], domains: Domains) -> Iterator[Step]:
+    """The resizes off the path that move the one position there is.
 
     What a split leaves of extent 1 has no place in memory. With positions before its own, that is
     no longer the first, where a box of nothing more begins.
@@ -52,8 +53,7 @@ def moved_off_path(path: tuple[Step, ...], domains: Domains) -> Step | None:
     for step in _backward_steps(domains):
         one = step.expression
         if isinstance(one, ResizeExpression) and one.left and id(one) not in on_path:
-            return step
-    return None
+            yield step
 
 
 def loops_of(step: Step, domains: Domains) -> frozenset[IterDomain]:
