@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from teir.lower.axes import TileAxis
 from teir.lower.kernel_program import Call
-from teir.lower.kernels import PanelBlock
+from teir.lower.kernels import PANEL_STEPS, PanelBlock
 from teir.target import LINE_BYTES
 
 _MOST_PANELS = 8
@@ -27,7 +27,6 @@ _MOST_PANELS = 8
 _MOST_LINES = 8
 """Lines beside four steps from which on all at once is as good."""
 _TALL_COLUMNS = 6
-_STEPS = 4
 _A_AHEAD = 7
 """The place of ``a_ahead`` among the arguments of a `PanelBlock`."""
 
@@ -66,7 +65,7 @@ def asking_blocks(call: Call, axis: TileAxis, share: Share, most_products: int) 
     the lines are no fewer at a time, or the call is longer than ``most_products``."""
     kernel, (k, a_k, *_) = call.kernel, call.arguments
     assert isinstance(kernel, PanelBlock)
-    rounds = axis.extent * (k // _STEPS)
+    rounds = axis.extent * (k // PANEL_STEPS)
     lines = share.steps * (-(-share.row_bytes // LINE_BYTES) + 1)
     is_short = axis.extent * kernel.rows * kernel.columns * k <= most_products
     if not kernel.brings or axis.extent == 1 or lines > _MOST_LINES * rounds or not is_short:

@@ -86,6 +86,10 @@ class PartCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     masked: bool
 
 
+PANEL_STEPS = 4
+"""Steps of the sum that a `PanelBlock` does in a row, as long as so many are left."""
+
+
 class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over k of A[m, k] * B[n, k] on a register block of FP32 or FP64.
 

@@ -7,7 +7,7 @@ about memory. One reduction loop, FP32 and FP64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, repeat
 from math import gcd
@@ -123,11 +123,8 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
     rows = _row_cuts(total, lanes, tile.hints.streams, isa)
-    asked = _shares(tile, axes, rows, lanes) if isa.multiplies_twice_a_cycle else ()
-    if asked:
-        rows = tuple(chain.from_iterable(map(_one_by_one, rows)))
     nodes: list[KernelNode] = []
-    for cut, share in zip(rows, asked or repeat(None), strict=False):
+    for cut, share in _with_shares(tile, axes, rows, lanes, isa):
         block = blocks_of(axes.rows, cut.count, cut.size * lanes)
         nodes += _loop(block, operands, _columns_of(tile, axes, operands, cut, share, isa))
     panels = (axes.panels,) if axes.panels.extent > 1 else ()
@@ -158,17 +155,21 @@ def _columns_of(
     return tuple(nodes)
 
 
-def _shares(
-    tile: ContractionTile, axes: PanelAxes, rows: Sequence[_Cut], lanes: int
-) -> tuple[Share, ...]:
-    """What each panel asks for of the next tile's A; nothing where A is not asked for, and of high
-    panels, which have no register to spare."""
+def _with_shares(
+    tile: ContractionTile, axes: PanelAxes, rows: Sequence[_Cut], lanes: int, isa: Isa
+) -> Iterable[tuple[_Cut, Share | None]]:
+    """The panels one by one, each with what it asks for of the next tile's A; as they are, with
+    nothing, where A is not asked for, and high ones, which have no register to spare."""
+    together = zip(rows, repeat(None), strict=False)
     is_high = any(cut.size > _HIGHEST_ASKING for cut in rows)
-    if not tile.hints.prefetched[_places(axes)[0]] or axes.run.extent > 1 or is_high:
-        return ()
-    panel_bytes = lanes * tile.in_type.width
-    starts = [cut.start * panel_bytes for cut in chain.from_iterable(map(_one_by_one, rows))]
-    return tuple(shares(axes.k.extent, axes.rows.extent * tile.in_type.width, starts))
+    asks = isa.multiplies_twice_a_cycle and tile.hints.prefetched[_places(axes)[0]]
+    if not asks or axes.run.extent > 1 or is_high:
+        return together
+    alone = tuple(chain.from_iterable(map(_one_by_one, rows)))
+    width = tile.in_type.width
+    starts = [cut.start * lanes * width for cut in alone]
+    asked = tuple(shares(axes.k.extent, axes.rows.extent * width, starts))
+    return zip(alone, asked, strict=True) if asked else together
 
 
 def blocks_of_loop(loop: Loop) -> Call | None:

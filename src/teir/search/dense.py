@@ -131,11 +131,10 @@ def _emit_matrix(
         result = turned_result(emission, step, machine)
         if result is not None:
             return emit_in_parts(emission, result, machine, inner.turned)
-    rows = None
     if inner.laid is not None:
         rows = gathered_rows(emission, step, shape) or fused_rows(emission, step, shape)
-    if inner.laid is not None and rows is not None:
-        return emit_in_parts(emission, rows, machine, inner.laid)
+        if rows is not None:
+            return emit_in_parts(emission, rows, machine, inner.laid)
     across = turned_product(emission, step, shape, machine)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))

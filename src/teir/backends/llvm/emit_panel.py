@@ -40,7 +40,7 @@ from teir.backends.llvm.emit_text import (
     splat,
     vector,
 )
-from teir.lower.kernels import PanelBlock
+from teir.lower.kernels import PANEL_STEPS, PanelBlock
 from teir.target import ARRAY_START_BYTES, Isa
 
 _ARGUMENTS = (
@@ -49,7 +49,6 @@ _ARGUMENTS = (
 
 LATE_STEPS = 4
 _LATE_VECTORS = 4
-_STEPS = 4
 _COLUMNS_PER_BASE = 4
 """Columns 0 to 3 are one base plus 0, 1, 2 or 3 times the column stride."""
 
@@ -143,7 +142,7 @@ class _Panel:
         fits = self._fits() if self.kernel.streams else None
         self._define_late(fits)
         if claims_in_steps(self.kernel):
-            claim_unless_long(text, self.kernel, _STEPS, columns)
+            claim_unless_long(text, self.kernel, PANEL_STEPS, columns)
         elif self.kernel.claims:
             claim_unless(text, self.kernel, self._lines, fits, columns)
         fresh = text.value("icmp eq i64 %accumulate, 0")
@@ -207,7 +206,7 @@ class _Panel:
             text.define("%late", f"select i1 {either}, i64 {late}, i64 0")
         else:
             text.define("%late", f"add i64 {late}, 0")
-        text.define("%many_left", f"add i64 %late, {_STEPS}")
+        text.define("%many_left", f"add i64 %late, {PANEL_STEPS}")
 
     # The loop over k.
 
@@ -227,7 +226,7 @@ class _Panel:
             tuple(text.fresh() for _ in BROUGHT) if self.kernel.spreads else (),
             [[text.fresh() for _ in rows] for rows in first],
         )
-        many = self._steps(state, "many", _STEPS)
+        many = self._steps(state, "many", PANEL_STEPS)
         text.label("few")
         done = text.value(f"icmp eq i64 {state.k_left}, %late")
         text.effect(f"br i1 {done}, label %finish, label %one")

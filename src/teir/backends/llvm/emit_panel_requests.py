@@ -12,7 +12,7 @@ from teir.backends.llvm.emit_text import (
     prefetch_to_write,
     shift_pointer,
 )
-from teir.lower.kernels import PanelBlock
+from teir.lower.kernels import PANEL_STEPS, PanelBlock
 from teir.target import LINE_BYTES
 
 _PANEL_AHEAD_BYTES = 512
@@ -121,23 +121,31 @@ def read_ahead(
 
 
 def bring_a(text: FunctionText, kernel: PanelBlock, a: str, numbers: range) -> None:
-    """Ask for what a step whose A lies at ``a`` reads of these vectors in the next tile."""
+    """Ask for what a step whose column of A lies at ``a`` reads of these vectors in the next tile.
+
+    Also by its last element: rows seldom begin with a line, and no one else asks for the line
+    that the last ones end in.
+    """
     if not kernel.brings or kernel.spreads:
         return
-    ahead = shift_pointer(text, a, "%a_ahead")
-    _bring_rows(text, kernel, ahead, numbers)
+    width = kernel.data_type.width
+    ahead, vector_bytes = shift_pointer(text, a, "%a_ahead"), kernel.lanes * width
+    end = min(numbers.stop * vector_bytes, kernel.rows * width)
+    for place in (*range(numbers.start * vector_bytes, end, LINE_BYTES), end - width):
+        prefetch(text, shift_pointer(text, ahead, place), Cache.SECOND)
 
 
 def bring_next(
     text: FunctionText, kernel: PanelBlock, step: int, brought: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Ask for the lines of the next tile's A that are asked for beside this step of four, row after
-    row from the place of a line and its row on; gives those behind them.
+    """Ask for this step's part of the lines of the next tile's A that `PANEL_STEPS` steps ask for,
+    row after row from the place of a line and its row on; gives those behind them.
 
     At the end the first line of the last row again.
     """
     line, row = brought
-    for _ in range(kernel.spreads * (step + 1) // 4 - kernel.spreads * step // 4):
+    before, after = (kernel.spreads * one // PANEL_STEPS for one in (step, step + 1))
+    for _ in range(before, after):
         prefetch(text, line, Cache.SECOND)
         row_end = shift_pointer(text, row, "%a_row_bytes")
         next_line = shift_pointer(text, line, LINE_BYTES)
@@ -148,13 +156,3 @@ def bring_next(
         line = text.value(f"select i1 {is_inside}, ptr {next_line}, ptr {begun}")
         row = text.value(f"select i1 {is_inside}, ptr {row}, ptr {begun}")
     return line, row
-
-
-def _bring_rows(text: FunctionText, kernel: PanelBlock, ahead: str, numbers: range) -> None:
-    """Ask for these vectors at ``ahead``, also by their last element: rows seldom begin with a
-    line, and no one else asks for the line that the last ones end in."""
-    width = kernel.data_type.width
-    vector_bytes = kernel.lanes * width
-    end = min(numbers.stop * vector_bytes, kernel.rows * width)
-    for place in (*range(numbers.start * vector_bytes, end, LINE_BYTES), end - width):
-        prefetch(text, shift_pointer(text, ahead, place), Cache.SECOND)
