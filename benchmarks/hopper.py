@@ -49,7 +49,7 @@ from teir.backends.cuda.driver import find_driver  # noqa: E402
 from teir.errors import TeirError  # noqa: E402
 
 RESULT = HERE / "results" / "hopper.json"
-START_S, ITEM_S = 120.0, 60.0
+START_S, ITEM_S = 90.0, 20.0
 """A child may take so long until its first item is done, and for every further one."""
 LONG_ITEM_S = {"sanitizer": 170.0}
 """Parts whose items take longer, each under its own limit."""

@@ -143,39 +143,41 @@ static void product(float (&sums)[n / 2], uint64_t a, uint64_t b, int keep) {
 }
 }  // namespace host
 
+// As on the device, addresses of the shared window hold the block's rank in its cluster.
 static inline uint32_t shared_address(const void* at) {
-  return (uint32_t)((const unsigned char*)at - host::current->shared);
+  return (uint32_t)((const unsigned char*)at - host::current->shared) | host::current->rank << 24;
 }
-HOPPER void barrier_init(uint32_t at, uint32_t arrivals) { host::barrier_init(at, arrivals); }
+static inline uint32_t in_block(uint32_t at) { return at & 0xffffffu; }
+HOPPER void barrier_init(uint32_t at, uint32_t arrivals) { host::barrier_init(in_block(at), arrivals); }
 HOPPER void barriers_ready() {}
 HOPPER void barrier_expect(uint32_t at, uint32_t bytes) {
-  host::barrier_expect(host::current->rank, at, bytes);
+  host::barrier_expect(host::current->rank, in_block(at), bytes);
 }
 HOPPER void barrier_arrive(uint32_t at) { barrier_expect(at, 0); }
-HOPPER void barrier_wait(uint32_t at, uint32_t parity) { host::barrier_wait(at, parity); }
+HOPPER void barrier_wait(uint32_t at, uint32_t parity) { host::barrier_wait(in_block(at), parity); }
 HOPPER void prefetch_map(const TensorMap*) {}
 template <typename... C>
 static void tile_load(uint32_t to, const TensorMap* map, uint32_t barrier, C... c) {
   const int at[] = {(int)c...};
-  host::load(1u << host::current->rank, to, map, barrier, at, sizeof...(C));
+  host::load(1u << host::current->rank, in_block(to), map, in_block(barrier), at, sizeof...(C));
 }
 template <typename... C>
 static void tile_load_all(uint32_t mask, uint32_t to, const TensorMap* map, uint32_t barrier, C... c) {
   const int at[] = {(int)c...};
-  host::load(mask, to, map, barrier, at, sizeof...(C));
+  host::load(mask, in_block(to), map, in_block(barrier), at, sizeof...(C));
 }
 template <typename... C>
 static void tile_store(uint32_t from, const TensorMap* map, C... c) {
   const int at[] = {(int)c...};
-  host::store(from, map, at, sizeof...(C));
+  host::store(in_block(from), map, at, sizeof...(C));
 }
 HOPPER void stores_commit() { host::stores_commit(); }
 HOPPER void stores_fence() { host::stores_fence(); }
 template <int pending> static void stores_read() { host::stores_read(pending); }
-template <typename T> static void put_shared(uint32_t at, T pair) { host::put(at, &pair, sizeof pair); }
+template <typename T> static void put_shared(uint32_t at, T pair) { host::put(in_block(at), &pair, sizeof pair); }
 HOPPER uint32_t cluster_rank() { return host::current->rank; }
 HOPPER void cluster_sync() { host::meet_cluster(); }
-HOPPER void barrier_arrive_at(uint32_t rank, uint32_t at) { host::barrier_expect(rank, at, 0); }
+HOPPER void barrier_arrive_at(uint32_t rank, uint32_t at) { host::barrier_expect(rank, in_block(at), 0); }
 HOPPER void products_fence() { host::products_fence(); }
 HOPPER void products_commit() { host::products_commit(); }
 template <int pending> static void products_wait() { host::products_wait(pending); }

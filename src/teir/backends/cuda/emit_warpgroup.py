@@ -276,8 +276,8 @@ def _products(plan: WarpgroupPlan) -> list[str]:
         f"const u32 stage = round % {plan.stages};",
         f"barrier_wait(full + stage * 8, round / {plan.stages} & 1);",
         f"const u32 at = first + stage * {plan.stage_bytes};",
-        f"const u64 a = {left.descriptor_bits()}ull | (at + group * {rows}) >> 4;",
-        f"const u64 b = {right.descriptor_bits()}ull | (at + {plan.right_start}) >> 4;",
+        f"const u64 a = {left.descriptor_bits()}ull | matrix_start(at + group * {rows});",
+        f"const u64 b = {right.descriptor_bits()}ull | matrix_start(at + {plan.right_start});",
         "products_fence();",
     ]
     for number in range(plan.chunks_per_stage):

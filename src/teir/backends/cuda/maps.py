@@ -1,7 +1,7 @@
 """Tensor maps of operands: every axis a dimension, strides ascending.
 
-Whether the driver takes strides that do not ascend has not been seen, so dimensions are sorted by
-stride. Where two boxed axes then come in another order than a kernel needs, it takes another way.
+One driver has been seen to take strides that do not ascend; dimensions are sorted by stride all the
+same. Where two boxed axes then come in another order than a kernel needs, it takes another way.
 """
 
 from __future__ import annotations

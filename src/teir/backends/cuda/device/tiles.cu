@@ -1,5 +1,9 @@
 // Barriers, tile loads and warpgroup products. Shared addresses are bytes in the shared window.
 
+// The start of a matrix in its descriptor: bits 4 to 17 of the address. In a cluster the window's
+// addresses hold the block's rank above them, where the descriptor has its leading dimension.
+FN u64 matrix_start(u32 at) { return (at & 0x3ffffu) >> 4; }
+
 #ifndef TEIR_HOST
 HOPPER u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 
@@ -147,11 +151,13 @@ HOPPER void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// Released at the scope of the block: what is given back was read by the asynchronous proxy and is
+// done; at the scope of the cluster every arrival waits for all memory of the device.
 HOPPER void barrier_arrive_at(u32 rank, u32 barrier) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
