@@ -116,19 +116,33 @@ def _items(axes: Sequence[TileAxis], lanes: int) -> list[TileAxis]:
 def _group(
     problem: MapProblem, axes: Sequence[TileAxis], lanes: int, count: int, kind: str
 ) -> list[str]:
-    pointers = pointer_names(problem.operands)
-    out = len(pointers) - 1
     lines = [f"u8* to[{IN_FLIGHT}];"]
     for at, operand in enumerate(problem.operands[:-1]):
         lines.append(f"Pack<{_pack_bytes(problem, at, lanes)}> v{at}[{IN_FLIGHT}];")
         assert operand.data_type.width
+    whole = f"start + {THREADS * (IN_FLIGHT - 1)} < {count}ll"
+    return [
+        *lines,
+        f"if ({whole}) {{",
+        *block(_moved(problem, axes, lanes, kind, [])),
+        "  continue;",
+        "}",
+        *_moved(problem, axes, lanes, kind, [f"if (start + part * {THREADS} >= {count}ll) break;"]),
+    ]
+
+
+def _moved(
+    problem: MapProblem, axes: Sequence[TileAxis], lanes: int, kind: str, test: Sequence[str]
+) -> list[str]:
+    """Loads of a group, then its results; without a test no branch comes between the loads."""
     names = {f"i{at}": axis.extent for at, axis in enumerate(axes)}
     loads = [
+        *test,
         f"const {kind} item = ({kind})(start + part * {THREADS});",
-        f"to[part] = item < {count}{'u' if kind == 'u32' else 'll'} ? {pointers[out]} : nullptr;",
-        "if (to[part] == nullptr) continue;",
         *decode("item", names, first_fastest=False, kind=kind),
     ]
+    pointers = pointer_names(problem.operands)
+    out = len(pointers) - 1
     for at, operand in enumerate(problem.operands):
         terms = [(f"i{n}", axis.strides[at]) for n, axis in enumerate(axes)]
         where = address(pointers[at], operand.offset, terms)
@@ -140,13 +154,13 @@ def _group(
     head = f"for (int part = 0; part < {IN_FLIGHT}; ++part) {{"
     store = _pack_bytes(problem, out, lanes)
     stores = [
-        "if (to[part] == nullptr) continue;",
+        *test,
         f"Pack<{store}> result;",
         *_results(problem, lanes),
         f"*(Pack<{store}>*)to[part] = result;",
     ]
     unrolled = '_Pragma("unroll")'
-    return [*lines, unrolled, head, *block(loads), "}", unrolled, head, *block(stores), "}"]
+    return [unrolled, head, *block(loads), "}", unrolled, head, *block(stores), "}"]
 
 
 def _pack_bytes(problem: MapProblem, at: int, lanes: int) -> int:

@@ -97,7 +97,12 @@ template <typename T> FN T relu(T a) { return most(a, (T)0); }
 // By value: a choice between elements of an array would give it an address, and a place in memory.
 FN float either(bool first, float one, float other) { return first ? one : other; }
 
-template <int size> struct alignas(size) Pack { u8 bytes[size]; };
+// Bytes that are moved as words where there are four: a copy of bytes would take them apart.
+template <int size> struct alignas(size) Pack {
+  union { u8 bytes[size]; u32 words[size / 4]; };
+};
+template <> struct alignas(2) Pack<2> { union { u8 bytes[2]; u16 half; }; };
+template <> struct Pack<1> { u8 bytes[1]; };
 
 // Where the byte at ``at`` of a tile lies under a swizzle of ``span`` bytes.
 template <int span> FN u32 swizzled(u32 at) { return at ^ (at >> 7 & (span / 16 - 1)) << 4; }
