@@ -14,6 +14,7 @@
 #define NO_UNROLL
 #define __shared__ static
 #define KERNEL(threads) static void
+#define KERNEL_BLOCKS(threads, blocks) static void
 #define SHARED(name) unsigned char* name = host::current->shared
 #define MAP const TensorMap
 #define CLUSTER(blocks)

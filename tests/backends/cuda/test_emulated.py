@@ -80,18 +80,21 @@ PERMUTATIONS = [
 
 
 LONG_TURN = ((12, 8, 16, 20), (3, 1, 0, 2), FP32)
-"""Six tiles per block, two more than there are stages."""
+"""Six tiles per block, more than there are stages."""
 WRONG_TURNS = {
     "loads before all have read": (
-        "    __syncthreads();\n    const i64 ahead",
-        "    const i64 ahead",
+        "    __syncthreads();\n    const u32 ahead",
+        "    const u32 ahead",
     ),
-    "another parity": ("step / 4 % 2);", "step / 4 % 2 ^ 1);"),
+    "another parity": (
+        "barrier_wait(full + stage * 8, parity);",
+        "barrier_wait(full + stage * 8, parity ^ 1);",
+    ),
     "too few bytes": (
         "barrier_expect(full + stage * 8, ",
         "barrier_expect(full + stage * 8, -128 + ",
     ),
-    "never loads ahead": ("ahead < 96ll", "false"),
+    "never loads ahead": ("ahead < 96u", "false"),
 }
 
 

@@ -1,13 +1,17 @@
 """Element-wise results in the order of the output: vectors of up to 16 bytes, four in flight.
 
-for (item ...)            items are vectors along the output's unit axis
-  loads of four items
-  results and stores of four items
+for (group ...)           items are vectors along the output's unit axis, a group THREADS * 4
+  if all items exist      of them
+    loads of four items
+    results and stores of four items
+  else                    the last group
+    for (item ...) load, result, store
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from teir.backends.cuda.emit_number import combined
@@ -20,25 +24,49 @@ from teir.lower.axes import TileAxis
 THREADS = 256
 IN_FLIGHT = 4
 VECTOR_BYTES = 16
+GROUP = THREADS * IN_FLIGHT
+"""The items that a block has under way."""
+BLOCKS_PER_MULTIPROCESSOR = 4
 MOST_BLOCKS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Items:
+    """The vectors of a problem: ``axes`` count vectors, ``kind`` holds any item's number."""
+
+    problem: MapProblem
+    axes: tuple[TileAxis, ...]
+    lanes: int
+
+    @property
+    def count(self) -> int:
+        return prod(axis.extent for axis in self.axes)
+
+    @property
+    def kind(self) -> str:
+        return "u32" if self.count < 2**31 - GROUP * 2 else "i64"
+
+    @property
+    def last(self) -> str:
+        """The number of items, as a literal of their kind."""
+        return f"{self.count}{'u' if self.kind == 'u32' else 'll'}"
 
 
 def emit_map(problem: MapProblem, name: str) -> CudaKernel:
     """The kernel of an element-wise problem, any strides."""
     lanes = vector_lanes(problem)
-    axes = _items(problem.axes, lanes)
-    count = prod(axis.extent for axis in axes)
-    kind = "u32" if count < 2**31 - THREADS * IN_FLIGHT * 2 else "i64"
+    items = _Items(problem=problem, axes=tuple(_items(problem.axes, lanes)), lanes=lanes)
+    kind = items.kind
     body = [
-        f"const i64 first = (i64)blockIdx.x * {THREADS * IN_FLIGHT} + threadIdx.x;",
-        f"for (i64 start = first; start < {count}ll; start += (i64)gridDim.x * "
-        f"{THREADS * IN_FLIGHT}) {{",
-        *block(_group(problem, axes, lanes, count, kind)),
+        f"for ({kind} group = ({kind})blockIdx.x * {GROUP}; group < {items.last}; "
+        f"group += ({kind})gridDim.x * {GROUP}) {{",
+        f"  const {kind} first = group + threadIdx.x;",
+        *block(_groups(items)),
         "}",
     ]
     pointers = pointer_names(problem.operands)
     signature = ", ".join(f"u8* {one}" for one in dict.fromkeys(pointers))
-    text = [f"KERNEL({THREADS}) {name}({signature}) {{", *block(body), "}"]
+    text = [f"{_head(items)} {name}({signature}) {{", *block(body), "}"]
     return CudaKernel(
         name=name,
         family=Family.MAP,
@@ -47,9 +75,18 @@ def emit_map(problem: MapProblem, name: str) -> CudaKernel:
             TensorPointer(tensor=one)
             for one in dict.fromkeys(operand.tensor for operand in problem.operands)
         ),
-        blocks=min(-(-count // (THREADS * IN_FLIGHT)), MOST_BLOCKS),
+        blocks=min(-(-items.count // GROUP), MOST_BLOCKS),
         threads=THREADS,
     )
+
+
+def _head(items: _Items) -> str:
+    """Few registers where they suffice, so that many loads are under way on a multiprocessor."""
+    inputs = range(len(items.problem.operands) - 1)
+    held = IN_FLIGHT * sum(_pack_bytes(items.problem, at, items.lanes) for at in inputs)
+    if held > IN_FLIGHT * VECTOR_BYTES or not is_plain_copy(items.problem):
+        return f"KERNEL({THREADS})"
+    return f"KERNEL_BLOCKS({THREADS}, {BLOCKS_PER_MULTIPROCESSOR})"
 
 
 def pointer_names(operands: Sequence[Operand]) -> list[str]:
@@ -113,54 +150,84 @@ def _items(axes: Sequence[TileAxis], lanes: int) -> list[TileAxis]:
     return [*axes[:-1], TileAxis(inner.extent // lanes, strides)]
 
 
-def _group(
-    problem: MapProblem, axes: Sequence[TileAxis], lanes: int, count: int, kind: str
-) -> list[str]:
-    lines = [f"u8* to[{IN_FLIGHT}];"]
-    for at, operand in enumerate(problem.operands[:-1]):
-        lines.append(f"Pack<{_pack_bytes(problem, at, lanes)}> v{at}[{IN_FLIGHT}];")
-        assert operand.data_type.width
-    whole = f"start + {THREADS * (IN_FLIGHT - 1)} < {count}ll"
-    return [
-        *lines,
-        f"if ({whole}) {{",
-        *block(_moved(problem, axes, lanes, kind, [])),
-        "  continue;",
-        "}",
-        *_moved(problem, axes, lanes, kind, [f"if (start + part * {THREADS} >= {count}ll) break;"]),
-    ]
+def _groups(items: _Items) -> list[str]:
+    """A group: without a test where all of its items exist, which a block decides as one."""
+    whole = block(_whole_group(items))
+    if items.count % GROUP == 0:
+        return ["{", *whole, "}"]
+    if items.count < GROUP:
+        return _tested_group(items)
+    inside = f"if (group <= {items.last} - {GROUP}) {{"
+    return [inside, *whole, "} else {", *block(_tested_group(items)), "}"]
 
 
-def _moved(
-    problem: MapProblem, axes: Sequence[TileAxis], lanes: int, kind: str, test: Sequence[str]
-) -> list[str]:
-    """Loads of a group, then its results; without a test no branch comes between the loads."""
-    names = {f"i{at}": axis.extent for at, axis in enumerate(axes)}
-    loads = [
-        *test,
-        f"const {kind} item = ({kind})(start + part * {THREADS});",
-        *decode("item", names, first_fastest=False, kind=kind),
+def _whole_group(items: _Items) -> list[str]:
+    """Every load before any store; between them no branch, so that loads wait together."""
+    loads, stores = [], []
+    for part in range(IN_FLIGHT):
+        names = {f"i{at}_{part}": axis.extent for at, axis in enumerate(items.axes)}
+        loads.append(f"const {items.kind} item{part} = first + {part * THREADS};")
+        loads += decode(f"item{part}", names, first_fastest=False, kind=items.kind)
+        loads += _loads(items, str(part), f"item{part}", list(names))
+        to = _place(items, len(items.problem.operands) - 1, f"item{part}", list(names))
+        stores += ["{", *block(_store(items, str(part), to)), "}"]
+    return [*loads, *stores]
+
+
+def _tested_group(items: _Items) -> list[str]:
+    names = {f"i{at}": axis.extent for at, axis in enumerate(items.axes)}
+    lines = [
+        *decode("item", names, first_fastest=False, kind=items.kind),
+        *_loads(items, "", "item", list(names)),
+        *_store(items, "", _place(items, len(items.problem.operands) - 1, "item", list(names))),
     ]
-    pointers = pointer_names(problem.operands)
-    out = len(pointers) - 1
-    for at, operand in enumerate(problem.operands):
-        terms = [(f"i{n}", axis.strides[at]) for n, axis in enumerate(axes)]
-        where = address(pointers[at], operand.offset, terms)
-        if at == out:
-            loads.append(f"to[part] = {where};")
-        else:
-            size = _pack_bytes(problem, at, lanes)
-            loads.append(f"v{at}[part] = *(const Pack<{size}>*)({where});")
-    head = f"for (int part = 0; part < {IN_FLIGHT}; ++part) {{"
-    store = _pack_bytes(problem, out, lanes)
-    stores = [
-        *test,
-        f"Pack<{store}> result;",
-        *_results(problem, lanes),
-        f"*(Pack<{store}>*)to[part] = result;",
-    ]
-    unrolled = '_Pragma("unroll")'
-    return [unrolled, head, *block(loads), "}", unrolled, head, *block(stores), "}"]
+    head = f"for ({items.kind} item = first; item < {items.last} && item < group + {GROUP}; "
+    return ["NO_UNROLL", f"{head}item += {THREADS}) {{", *block(lines), "}"]
+
+
+def _loads(items: _Items, part: str, item: str, names: Sequence[str]) -> list[str]:
+    lines = []
+    for at in range(len(items.problem.operands) - 1):
+        pack = f"Pack<{_pack_bytes(items.problem, at, items.lanes)}>"
+        place = _place(items, at, item, names)
+        lines.append(f"const {pack} v{at}_{part} = *(const {pack}*)({place});")
+    return lines
+
+
+def _store(items: _Items, part: str, to: str) -> list[str]:
+    problem, out = items.problem, len(items.problem.operands) - 1
+    pack = f"Pack<{_pack_bytes(problem, out, items.lanes)}>"
+    if is_plain_copy(problem) and problem.axes and problem.axes[-1].strides[0]:
+        return [f"*({pack}*)({to}) = v0_{part};"]
+    results = _results(problem, items.lanes, part)
+    return [f"{pack} result;", *results, f"*({pack}*)({to}) = result;"]
+
+
+def _place(items: _Items, at: int, item: str, names: Sequence[str]) -> str:
+    """Where an operand's vector lies; counted with 32 bits where they hold the whole operand.
+
+    Where the vectors follow each other as their numbers do, the number says it all, and a thread's
+    four vectors lie a constant apart.
+    """
+    operand = items.problem.operands[at]
+    pointer = pointer_names(items.problem.operands)[at]
+    strides = [axis.strides[at] for axis in items.axes]
+    if strides and _is_dense(items, at):
+        return address(pointer, operand.offset, [(item, strides[-1])])
+    reach = sum(axis.strides[at] * (axis.extent - 1) for axis in items.axes)
+    if items.kind == "u32" and min(strides, default=0) >= 0 and reach < 2**32:
+        terms = [f"{n} * {stride}u" for n, stride in zip(names, strides, strict=True) if stride]
+        return f"{address(pointer, operand.offset, [])} + ({' + '.join(terms) or '0'})"
+    return address(pointer, operand.offset, list(zip(names, strides, strict=True)))
+
+
+def _is_dense(items: _Items, at: int) -> bool:
+    step = items.axes[-1].strides[at]
+    for axis in reversed(items.axes):
+        if axis.strides[at] != step:
+            return False
+        step *= axis.extent
+    return True
 
 
 def _pack_bytes(problem: MapProblem, at: int, lanes: int) -> int:
@@ -168,17 +235,15 @@ def _pack_bytes(problem: MapProblem, at: int, lanes: int) -> int:
     return problem.operands[at].data_type.width * (lanes if moves else 1)
 
 
-def _results(problem: MapProblem, lanes: int) -> list[str]:
+def _results(problem: MapProblem, lanes: int, part: str) -> list[str]:
     out = problem.operands[-1]
-    if is_plain_copy(problem) and problem.axes and problem.axes[-1].strides[0]:
-        return ["result = v0[part];"]
     lines = []
     for lane in range(lanes):
         values = []
         for at, operand in enumerate(problem.operands[:-1]):
             wide = _pack_bytes(problem, at, lanes) > operand.data_type.width
             byte = operand.data_type.width * lane if wide else 0
-            values.append(f"load_{operand.data_type.value}(v{at}[part].bytes + {byte})")
+            values.append(f"load_{operand.data_type.value}(v{at}_{part}.bytes + {byte})")
         value = combined(problem.operation, values, out.data_type)
         to = f"result.bytes + {out.data_type.width * lane}"
         lines.append(f"store_{out.data_type.value}({to}, {value});")

@@ -1,38 +1,25 @@
 """A permutation through shared memory with plain loads: any widths, any pitches.
 
-A tile is a box over some axes: enough of the input's fastest axes for runs of 128 bytes, and enough
-of the output's. It is read in the order of the input and written in that of the output; a pad after
-every run of the input keeps both sides from meeting in one bank.
+    for (tile ...)                  as many blocks as fit loop over the tiles
+      the box, in the order of the input, into shared memory
+      barrier
+      the box, in the order of the output, out of it
+      barrier
+
+A tile is a box over some axes: enough of the input's fastest axes for long runs, and enough of the
+output's (`turn_boxes`). Tiles wholly inside the tensor are walked without a test (`turn_walk`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Sequence
 
-from teir.backends.cuda.kernel import CudaKernel, Family, TensorPointer
+from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
 from teir.backends.cuda.problem import MapProblem
-from teir.backends.cuda.text import address, block, decode, whole_source
-from teir.lower.axes import TileAxis
-
-THREADS = 256
-RUN_BYTES = 128
-LEAST_RUN = 16
-LEAST_ELEMENTS = 2048
-MOST_ELEMENTS = 8192
-MOST_BLOCKS = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnTile:
-    """The box: one extent per axis of the problem, and the input's run it holds."""
-
-    boxes: tuple[int, ...]
-    run: int
-
-    @property
-    def elements(self) -> int:
-        return prod(self.boxes)
+from teir.backends.cuda.text import address, block, whole_source
+from teir.backends.cuda.tile_order import tile_order
+from teir.backends.cuda.turn_boxes import TurnTile, turn_tile
+from teir.backends.cuda.turn_walk import begin, steps, walk_of
 
 
 def is_turned(problem: MapProblem) -> bool:
@@ -46,103 +33,57 @@ def is_turned(problem: MapProblem) -> bool:
     return any(axis.strides[0] == source.data_type.width for axis in problem.axes)
 
 
-def turn_tile(problem: MapProblem) -> TurnTile:
-    """Boxes with runs of 128 bytes on both sides, larger where that leaves a small tile."""
-    width = problem.operands[-1].data_type.width
-    need = max(LEAST_RUN, RUN_BYTES // width)
-    boxes = [1] * len(problem.axes)
-    run = _grow(problem.axes, 0, boxes, need)
-    _grow(problem.axes, 1, boxes, need)
-    order = sorted(range(len(boxes)), key=lambda at: problem.axes[at].strides[1])
-    for at in order * 2:
-        axis = problem.axes[at]
-        while prod(boxes) < LEAST_ELEMENTS and boxes[at] < axis.extent:
-            boxes[at] = min(axis.extent, boxes[at] * 2)
-    while prod(boxes) > MOST_ELEMENTS:
-        largest = max(range(len(boxes)), key=lambda at: boxes[at])
-        boxes[largest] = -(-boxes[largest] // 2)
-    return TurnTile(boxes=tuple(boxes), run=run)
-
-
-def _grow(axes: tuple[TileAxis, ...], side: int, boxes: list[int], need: int) -> int:
-    """Widen ``boxes`` along the fastest axes of one side until a run is long enough."""
-    run = 1
-    fastest = [at for at in range(len(axes)) if axes[at].strides[side]]
-    for at in sorted(fastest, key=lambda one: axes[one].strides[side]):
-        if run >= need:
-            break
-        boxes[at] = max(boxes[at], min(axes[at].extent, -(-need // run)))
-        run *= boxes[at]
-    return run
-
-
-def emit_turn(problem: MapProblem, name: str) -> CudaKernel:
+def emit_turn(problem: MapProblem, name: str, tile: TurnTile | None = None) -> CudaKernel:
     """The kernel of a Copy whose input and output have different unit axes."""
-    tile = turn_tile(problem)
-    axes = problem.axes
-    counts = {f"n{at}": -(-axes[at].extent // box) for at, box in enumerate(tile.boxes)}
-    tiles = prod(counts.values())
-    places, elements = _shared_strides(axes, tile)
+    tile = tile or turn_tile(problem)
+    order = tile_order(problem.axes, tile.boxes)
     source, target = problem.operands
-    width = target.data_type.width
-    origin = [f"const i64 o{at} = n{at} * {box};" for at, box in enumerate(tile.boxes)]
+    walks = [walk_of(problem, tile, side) for side in (0, 1)]
     body = [
         "SHARED(shared);",
-        f"for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
-        *block(decode("tile", counts, first_fastest=False, kind="i64")),
-        *block(origin),
-        *block(_side(problem, tile, places, side=0)),
-        "  __syncthreads();",
-        *block(_side(problem, tile, places, side=1)),
-        "  __syncthreads();",
+        *(line for walk in walks for line in begin(walk)),
+        f"for ({order.kind} tile = blockIdx.x; tile < {order.last}; tile += gridDim.x) {{",
+        *block(order.digits()),
+        *block(f"const i64 o{at} = (i64)n{at} * {box};" for at, box in enumerate(tile.boxes)),
+        *block(_moves(problem, tile)),
         "}",
     ]
-    text = [f"KERNEL({THREADS}) {name}(u8* source, u8* target) {{", *block(body), "}"]
+    head = f"KERNEL_BLOCKS({tile.threads}, {tile.blocks}) {name}(u8* source, u8* target) {{"
     return CudaKernel(
         name=name,
         family=Family.TURN,
-        source=whole_source("\n".join(text), tiles=False),
+        source=whole_source("\n".join([head, *block(body), "}"]), tiles=False),
         parameters=tuple(TensorPointer(tensor=one.tensor) for one in (source, target)),
-        blocks=min(tiles, MOST_BLOCKS),
-        threads=THREADS,
-        shared_bytes=elements * max(width, source.data_type.width),
+        blocks=min(order.tiles, MULTIPROCESSORS * tile.blocks),
+        threads=tile.threads,
+        shared_bytes=tile.room * target.data_type.width,
     )
 
 
-def _shared_strides(axes: tuple[TileAxis, ...], tile: TurnTile) -> tuple[list[int], int]:
-    """Where an element of the box lies in shared memory, and how many there is room for."""
-    order = sorted(range(len(axes)), key=lambda at: axes[at].strides[0])
-    strides = [0] * len(axes)
-    step = 1
-    is_padded = False
-    for at in order:
-        strides[at] = step
-        step *= tile.boxes[at]
-        if not is_padded and step >= tile.run and tile.boxes[at] > 1:
-            step += 1 if step % 2 == 0 else 0
-            is_padded = True
-    return strides, step
-
-
-def _side(problem: MapProblem, tile: TurnTile, places: list[int], side: int) -> list[str]:
-    """Walk the box in the order of one operand: into shared memory (0) or out of it (1)."""
+def _moves(problem: MapProblem, tile: TurnTile) -> list[str]:
+    """Both sides of a tile, with tests only where an edge of the tensor cuts it."""
     axes = problem.axes
-    order = [at for at in range(len(axes)) if tile.boxes[at] > 1]
-    order.sort(key=lambda at: axes[at].strides[side])
-    names = {f"e{at}": tile.boxes[at] for at in order} or {"e0": 1}
-    operand = problem.operands[side]
-    ragged = [at for at in order if axes[at].extent % tile.boxes[at]]
-    tests = " && ".join(f"o{at} + e{at} < {axes[at].extent}" for at in ragged)
-    terms = [(f"o{at}", axis.strides[side]) for at, axis in enumerate(axes)]
-    terms += [(f"e{at}", axes[at].strides[side]) for at in order]
-    pointer = address(("source", "target")[side], operand.offset, terms)
-    place = " + ".join(f"e{at} * {places[at]}" for at in order) or "0"
-    bits = f"Pack<{operand.data_type.width}>"
-    shared = f"(({bits}*)shared)[{place}]"
-    move = f"{shared} = *(const {bits}*)({pointer});"
-    if side == 1:
-        move = f"*({bits}*)({pointer}) = {shared};"
-    inner = [*decode("element", names, first_fastest=True, kind="u32")]
-    inner.append(f"if ({tests}) {move}" if tests else move)
-    head = f"for (u32 element = threadIdx.x; element < {tile.elements}u; element += {THREADS}) {{"
-    return ['_Pragma("unroll 8")', head, *block(inner), "}"]
+    ragged = [at for at, box in enumerate(tile.boxes) if axes[at].extent % box]
+    left = {at: f"least({axes[at].extent}ll - o{at}, {tile.boxes[at]}ll)" for at in ragged}
+    lines = [f"const u32 m{at} = (u32){one};" for at, one in left.items()]
+    origin = [f"o{at}" for at in range(len(axes))]
+    for side, (name, constant) in enumerate((("source", "const "), ("target", ""))):
+        terms = [(one, axis.strides[side]) for one, axis in zip(origin, axes, strict=True)]
+        place = address(name, problem.operands[side].offset, terms)
+        lines.append(f"{constant}u8* const side{side} = {place} + reach{side};")
+    inside = " && ".join(f"m{at} == {tile.boxes[at]}" for at in ragged)
+    for side in (0, 1):
+        lines += _side(problem, tile, side, ragged, inside)
+        lines.append("__syncthreads();")
+    return lines
+
+
+def _side(
+    problem: MapProblem, tile: TurnTile, side: int, ragged: Sequence[int], inside: str
+) -> list[str]:
+    walk = walk_of(problem, tile, side)
+    whole = steps(walk, f"side{side}", [])
+    if not ragged:
+        return whole
+    tested = steps(walk, f"side{side}", ragged)
+    return [f"if ({inside}) {{", *block(whole), "} else {", *block(tested), "}"]

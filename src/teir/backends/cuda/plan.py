@@ -16,13 +16,14 @@ from teir.backends.cuda.emit_map import alignments, emit_map, is_plain_copy
 from teir.backends.cuda.emit_map_tiles import emit_map_tiles, map_tiles, map_tiles_alignments
 from teir.backends.cuda.emit_product import emit_product
 from teir.backends.cuda.emit_turn import emit_turn, is_turned
-from teir.backends.cuda.emit_turn_tiles import emit_turn_tiles, pairs_alignment, tile_turn
+from teir.backends.cuda.emit_turn_tiles import emit_turn_tiles, pairs_alignment
 from teir.backends.cuda.emit_warpgroup import emit_warpgroup, warpgroup_alignments
 from teir.backends.cuda.kernel import CudaKernel, CudaProgram, Family
 from teir.backends.cuda.maps import MAP_ALIGNMENT
 from teir.backends.cuda.problem import ContractionProblem, MapProblem, Problem, recognise
 from teir.backends.cuda.product import plan_product, product_plan
 from teir.backends.cuda.rules import DECISION, DENSE, blame
+from teir.backends.cuda.tile_turn import tile_turn
 from teir.backends.cuda.warpgroup import plan_tile, warpgroup_plan
 from teir.errors import Part
 from teir.ir.nodes import Program

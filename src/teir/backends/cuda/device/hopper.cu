@@ -4,6 +4,8 @@
 
 #define SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+// At least ``blocks`` at a time on one multiprocessor: its 65536 registers are shared among them.
+#define KERNEL_BLOCKS(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define MAP const __grid_constant__ TensorMap
 #define NO_UNROLL _Pragma("unroll 1")
 #define HOPPER static __device__ __forceinline__
