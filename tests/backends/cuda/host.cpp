@@ -35,6 +35,7 @@ struct Product {
   int keep;
   unsigned group;
 };
+struct Copy { void* to; const void* from; unsigned bytes, group; };
 struct Fiber : Thread {
   ucontext_t start;
   jmp_buf place;
@@ -45,6 +46,8 @@ struct Fiber : Thread {
   bool ordered;  // a fence of products has come since the sums were last read
   unsigned groups;
   std::deque<Product> products;
+  unsigned copy_groups;
+  std::deque<Copy> copies;
 };
 constexpr size_t STACK_BYTES = 64 * 1024;
 Thread* current = nullptr;
@@ -265,6 +268,29 @@ void products_wait(unsigned pending) {
   if (!pending) mine.ordered = false;
 }
 
+static void copy_first(Fiber& mine) {
+  Copy one = mine.copies.front();
+  mine.copies.pop_front();
+  if (one.from) memcpy(one.to, one.from, one.bytes);
+  else memset(one.to, 0, one.bytes);
+}
+void copy(void* to, const void* from, unsigned bytes) {
+  Fiber& mine = self();
+  if (reinterpret_cast<uintptr_t>(to) % bytes || reinterpret_cast<uintptr_t>(from) % bytes)
+    fail("a copy that is not aligned");
+  Block& owner = blocks[mine.rank];
+  size_t at = static_cast<unsigned char*>(to) - owner.shared;
+  if (at + bytes > owner.shared_bytes) fail("a copy outside shared memory");
+  mine.copies.push_back({to, from, bytes, mine.copy_groups});
+  if (mine.copies.size() == 1 && drawn() % 4 == 0) copy_first(mine);
+}
+void copies_commit() { ++self().copy_groups; }
+void copies_wait(unsigned pending) {
+  Fiber& mine = self();
+  while (!mine.copies.empty() && mine.copies.front().group + pending < mine.copy_groups)
+    copy_first(mine);
+}
+
 // Wavefronts of the ordinary stores of all warps: what they took, and what they take at best.
 static unsigned long long wavefronts[2];
 static void count_wavefronts(const Fiber* lanes) {
@@ -294,6 +320,7 @@ static void enter() {
   body();
   if (!self().storing.empty()) fail("a tile store that nobody waited for");
   if (!self().products.empty()) fail("a product that nobody waited for");
+  if (!self().copies.empty()) fail("a copy that nobody waited for");
   static_cast<Fiber*>(current)->done = true;
   ++events;
   yield();
@@ -317,6 +344,8 @@ static void begin(unsigned first_block, unsigned cluster, unsigned threads, size
     one.ordered = false;
     one.groups = 0;
     one.products.clear();
+    one.copy_groups = 0;
+    one.copies.clear();
     one.thread = at % threads;
     one.rank = at / threads;
     one.block = first_block + one.rank;

@@ -39,6 +39,10 @@ void stores_commit();
 void stores_read(unsigned pending);
 void stores_fence();
 void put(uint32_t at, const void* bytes, unsigned width);
+// A copy that is under way: it is made at once, or when its thread waits for it.
+void copy(void* to, const void* from, unsigned bytes);
+void copies_commit();
+void copies_wait(unsigned pending);
 // A product that is under way: it reads its operands and writes its sums when ``compute`` is called.
 typedef void (*Compute)(float* sums, uint64_t a, uint64_t b, int keep);
 void issue(Compute compute, float* sums, uint64_t a, uint64_t b, int keep);
@@ -73,6 +77,12 @@ HOPPER unsigned short bf16_of_f32(float value) {
   if (value != value) return 0x7fff;
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
+
+template <int bytes> static void copy_async(void* to, const void* from, bool inside = true) {
+  host::copy(to, inside ? from : nullptr, bytes);
+}
+HOPPER void copies_commit() { host::copies_commit(); }
+template <int pending> static void copies_wait() { host::copies_wait(pending); }
 
 HOPPER unsigned from_lane(unsigned value, unsigned source) {
   double mine = value;

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from teir.backends.cuda.product import DEPTH, THREADS, ProductPlan
+from teir.backends.cuda.product import THREADS, ProductPlan
+from teir.backends.cuda.product_sums import DEPTH
 from teir.backends.cuda.text import block
 
 FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 8, 16

@@ -2,8 +2,8 @@
 
 A block of 16 x 16 threads holds a tile of out in registers, ``per_thread`` squared elements each.
 FP64 is summed by the tensor cores instead (`emit_double`), on tiles cut in the same way.
-Tables of places say where the rows, columns and steps of a tile lie, so that loads are gathers
-with the lanes along whatever axis is contiguous. The next step is loaded while one is computed.
+Tables of places say where the rows and columns of a tile lie; `emit_product_loads` brings the
+steps of K to shared memory, `product_lanes` with the lanes along whatever axis is contiguous.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from teir.backends.cuda.emit_double import (
     double_sums,
 )
 from teir.backends.cuda.emit_map import pointer_names
+from teir.backends.cuda.emit_product_loads import Loads, declared, first_sums, main_loop
 from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
 from teir.backends.cuda.product import (
     BLOCKS_PER_MULTIPROCESSOR,
-    DEPTH,
     SIDE_THREADS,
     THREADS,
     ProductPlan,
@@ -34,40 +34,49 @@ from teir.dtypes import DataType
 
 def emit_product(plan: ProductPlan, name: str) -> CudaKernel:
     """The kernel of a contraction."""
-    tiles = prod(plan.tile_counts)
-    out = plan.problem.operands[2]
-    number = computed(out.data_type)
-    vector = _vector(plan, out.data_type)
-    pitch = plan.side + (DOUBLE_PITCH if plan.by_tensor_cores else vector)
-    own = _by_tensor_cores(plan) if plan.by_tensor_cores else _by_threads(plan, number, vector)
-    body = [
-        f"alignas(16) __shared__ {number} left_tile[{DEPTH}][{pitch}];",
-        f"alignas(16) __shared__ {number} right_tile[{DEPTH}][{pitch}];",
-        f"__shared__ i64 row_left[{plan.side}], row_out[{plan.side}];",
-        f"__shared__ i64 column_right[{plan.side}], column_out[{plan.side}];",
-        *own.places,
-        f"for (i64 tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
-        *block(_tile_index(plan)),
-        *block(_tables(plan)),
-        "  __syncthreads();",
-        f"  {own.declaration}",
-        *block(_main_loop(plan, number, own.sums)),
-        *block(own.results),
-        "  __syncthreads();",
-        "}",
-    ]
     operands = plan.problem.operands
+    number = computed(operands[2].data_type)
+    unit = max(1, 16 // operands[2].data_type.accumulator.width)
+    pitch = plan.side + (DOUBLE_PITCH if plan.by_tensor_cores else unit)
+    loads = Loads(plan=plan, number=number, pitch=pitch)
     tensors = tuple(dict.fromkeys(one.tensor for one in operands))
     signature = ", ".join(f"u8* {one}" for one in dict.fromkeys(pointer_names(operands)))
-    text = [f"KERNEL({THREADS}) {name}({signature}) {{", *block(body), "}"]
+    # Two blocks of 128 registers per thread stand on a multiprocessor; wider sums need more.
+    head = f"KERNEL_BLOCKS({THREADS}, {BLOCKS_PER_MULTIPROCESSOR if number == 'float' else 1})"
+    text = [f"{head} {name}({signature}) {{", *block(_body(plan, loads)), "}"]
     return CudaKernel(
         name=name,
         family=Family.PRODUCT,
         source=whole_source("\n".join(text), tiles=False),
         parameters=tuple(TensorPointer(tensor=one) for one in tensors),
-        blocks=min(tiles, MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR),
+        blocks=min(prod(plan.tile_counts), MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR),
         threads=THREADS,
+        shared_bytes=loads.shared_bytes,
     )
+
+
+def _body(plan: ProductPlan, loads: Loads) -> list[str]:
+    tiles = prod(plan.tile_counts)
+    vector = _vector(plan, plan.problem.operands[2].data_type)
+    by_cores = plan.by_tensor_cores
+    own = _by_tensor_cores(plan) if by_cores else _by_threads(plan, loads.number, vector)
+    kind = "u32" if tiles < 2**31 else "i64"
+    return [
+        *declared(loads),
+        f"__shared__ i64 row_left[{plan.side}], row_out[{plan.side}];",
+        f"__shared__ i64 column_right[{plan.side}], column_out[{plan.side}];",
+        *own.places,
+        f"for ({kind} tile = blockIdx.x; tile < {tiles}ll; tile += gridDim.x) {{",
+        *block(_tile_index(plan)),
+        *block(_tables(plan)),
+        *block(first_sums(loads)),
+        "  __syncthreads();",
+        f"  {own.declaration}",
+        *block(main_loop(loads, own.sums)),
+        *block(own.results),
+        "  __syncthreads();",
+        "}",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +115,7 @@ def _multiply_adds(plan: ProductPlan, number: str, vector: int) -> list[str]:
     width = SIDE_THREADS * vector
     return [
         '_Pragma("unroll")',
-        f"for (u32 k = 0; k < {DEPTH}; ++k) {{",
+        f"for (u32 k = 0; k < {plan.depth}; ++k) {{",
         f"  {number} a[{plan.per_thread}], b[{plan.per_thread}];",
         '  _Pragma("unroll")',
         f"  for (u32 i = 0; i < {parts}; ++i) {{",
@@ -149,7 +158,10 @@ def _tile_index(plan: ProductPlan) -> list[str]:
 
 
 def _tables(plan: ProductPlan) -> list[str]:
-    """Bytes from the operands' addresses, batch and offset included; NOWHERE beyond an axis."""
+    """Bytes from the operands' addresses, batch and offset included.
+
+    Beyond an axis out is NOWHERE, and the inputs have the tile's first row, which is never stored.
+    """
     axes, operands = plan.problem.axes, plan.problem.operands
     lines = []
     for used, boxes, name, side in (
@@ -159,87 +171,22 @@ def _tables(plan: ProductPlan) -> list[str]:
         (plan.columns, plan.column_boxes, "column_out", 2),
     ):
         pairs = list(zip(used, boxes, strict=True))
-        terms = [(f"(c{at} + e{at})", axes[at].strides[side]) for at, _ in pairs]
-        offset = 0
-        if name != "column_out":
-            terms += [(f"c{at}", axes[at].strides[side]) for at in plan.batches]
-            offset = operands[side].offset
+        batches, offset = plan.batches, operands[side].offset
+        if name == "column_out":
+            batches, offset = (), 0
+        first = [(f"c{at}", axes[at].strides[side]) for at in (*used, *batches)]
+        terms = [*first, *((f"e{at}", axes[at].strides[side]) for at in used)]
+        beyond = "NOWHERE" if side == 2 else address("(i64)0", offset, first)
         tests = " && ".join(
             [f"at < {prod(boxes)}u", *(f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs)]
         )
         lines += [
-            f"for (u32 at = threadIdx.x; at < {plan.side}u; at += {THREADS}) {{",
+            f"if (const u32 at = threadIdx.x; at < {plan.side}u) {{",
             *block(decode("at", {f"e{a}": box for a, box in pairs}, True, "u32")),
-            f"  {name}[at] = {tests} ? {address('(i64)0', offset, terms)} : NOWHERE;",
+            f"  {name}[at] = {tests} ? {address('(i64)0', offset, terms)} : {beyond};",
             "}",
         ]
     return lines
-
-
-def _main_loop(plan: ProductPlan, number: str, sums: Sequence[str]) -> list[str]:
-    count = plan.side * DEPTH // THREADS
-    return [
-        f"{number} left_next[{count}], right_next[{count}];",
-        f"for (i64 step = -1; step < {plan.steps}ll; ++step) {{",
-        f"  if (step + 1 < {plan.steps}ll) {{",
-        *block(block(_side_load(plan, 0, "left_next", "row_left"))),
-        *block(block(_side_load(plan, 1, "right_next", "column_right"))),
-        "  }",
-        "  if (step >= 0) {",
-        *block(block(sums)),
-        "    __syncthreads();",
-        "  }",
-        f"  if (step + 1 < {plan.steps}ll) {{",
-        *block(block(_side_store(plan, 0, "left_next", "left_tile"))),
-        *block(block(_side_store(plan, 1, "right_next", "right_tile"))),
-        "    __syncthreads();",
-        "  }",
-        "}",
-    ]
-
-
-def _places(plan: ProductPlan, side: int) -> list[str]:
-    """Which element of the tile a thread moves: lanes along what is contiguous in the operand."""
-    width = plan.problem.operands[side].data_type.width
-    along_k = any(plan.problem.axes[at].strides[side] == width for at in plan.sums)
-    if along_k:
-        return [f"const u32 k = element % {DEPTH}, row = element / {DEPTH};"]
-    return [f"const u32 row = element % {plan.side}, k = element / {plan.side};"]
-
-
-def _side_load(plan: ProductPlan, side: int, target: str, table: str) -> list[str]:
-    operand = plan.problem.operands[side]
-    pointer = pointer_names(plan.problem.operands)[side]
-    axes = plan.problem.axes
-    digits = {f"k{at}": axes[at].extent for at in plan.sums}
-    terms = [(f"k{at}", axes[at].strides[side]) for at in plan.sums]
-    kind = operand.data_type.value
-    value = f"load_{kind}({address(f'{pointer} + place', 0, terms)})"
-    if operand.data_type is DataType.TF32:
-        value = f"tf32({value})"
-    inner = [
-        f"const u32 element = threadIdx.x + part * {THREADS};",
-        *_places(plan, side),
-        f"const i64 sum = (step + 1) * {DEPTH} + k;",
-        *decode("sum", digits, first_fastest=True, kind="i64"),
-        f"const i64 place = {table}[row];",
-        f"{target}[part] = {computed(operand.data_type)}{{}};",
-        f"if (place != NOWHERE && sum < {plan.summed}ll) {target}[part] = {value};",
-    ]
-    count = plan.side * DEPTH // THREADS
-    head = f"for (u32 part = 0; part < {count}; ++part) {{"
-    return ['_Pragma("unroll")', head, *block(inner), "}"]
-
-
-def _side_store(plan: ProductPlan, side: int, source: str, target: str) -> list[str]:
-    count = plan.side * DEPTH // THREADS
-    inner = [
-        f"const u32 element = threadIdx.x + part * {THREADS};",
-        *_places(plan, side),
-        f"{target}[k][row] = {source}[part];",
-    ]
-    head = f"for (u32 part = 0; part < {count}; ++part) {{"
-    return ['_Pragma("unroll")', head, *block(inner), "}"]
 
 
 def _results(plan: ProductPlan, vector: int) -> list[str]:

@@ -1,7 +1,8 @@
 """How a contraction runs on register tiles: tile and boxes; refused without rows or columns.
 
 A block of 16 x 16 threads holds a square tile of out. Its rows and columns are boxes over several
-axes each, K is walked in steps of 16, and FP64 is multiplied by the tensor cores.
+axes each, K is walked in steps of 8 or 16 (`product_sums`), and FP64 is multiplied by the tensor
+cores.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from math import prod
 from teir.backends.cuda.boxes import boxes_of
 from teir.backends.cuda.kernel import MULTIPROCESSORS
 from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.product_sums import depth_of, sum_digits
 from teir.backends.cuda.sides import Kind, kinds_of
 from teir.backends.cuda.text import computed
 from teir.backends.cuda.warpgroup import output_along_columns
 from teir.dtypes import DataType
+from teir.lower.axes import TileAxis
 
 SIDE_THREADS = 16
 THREADS = SIDE_THREADS**2
-DEPTH = 16
 BLOCKS_PER_MULTIPROCESSOR = 2
 PER_THREAD = (8, 4, 2)
 """Elements per thread and side that are tried; complex ones need twice the registers."""
@@ -28,7 +30,11 @@ PER_THREAD = (8, 4, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductPlan:
-    """The tile: axes of its rows and columns, fastest first, with boxes, and the axes of K."""
+    """The tile: axes of its rows and columns, fastest first, with boxes, and the axes of K.
+
+    ``digits`` are the parts of those axes in the order in which K is walked, the fastest first, and
+    ``depth`` is how much of it is one step.
+    """
 
     problem: ContractionProblem
     per_thread: int
@@ -38,6 +44,8 @@ class ProductPlan:
     column_boxes: tuple[int, ...]
     sums: tuple[int, ...]
     batches: tuple[int, ...]
+    digits: tuple[TileAxis, ...]
+    depth: int
 
     @property
     def by_tensor_cores(self) -> bool:
@@ -60,7 +68,7 @@ class ProductPlan:
 
     @property
     def steps(self) -> int:
-        return -(-self.summed // DEPTH)
+        return -(-self.summed // self.depth)
 
     @property
     def summed(self) -> int:
@@ -79,9 +87,9 @@ def product_plans(problem: ContractionProblem) -> Iterator[ProductPlan]:
 
 
 def _estimate(plan: ProductPlan) -> float:
-    """Waves times the work of a tile; small tiles load more per product. A model."""
+    """Waves times the instructions of a tile, which loads and waits whatever its size. A model."""
     waves = -(-prod(plan.tile_counts) // (MULTIPROCESSORS * BLOCKS_PER_MULTIPROCESSOR))
-    return waves * (plan.per_thread**2 + 2.0 * plan.per_thread + 2.0)
+    return waves * (plan.per_thread**2 + 12.0)
 
 
 def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
@@ -97,9 +105,9 @@ def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
         found = [at for at, one in enumerate(kinds) if one is kind]
         return tuple(sorted(found, key=lambda at: problem.axes[at].strides[side]))
 
-    rows, columns = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2)
-    row_boxes = boxes_of([problem.axes[at].extent for at in rows], side, 1, False)
-    column_boxes = boxes_of([problem.axes[at].extent for at in columns], side, 1, False)
+    rows, columns, sums = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2), axes_of(Kind.SUM, 0)
+    row_boxes = _boxes([problem.axes[at].extent for at in rows], side)
+    column_boxes = _boxes([problem.axes[at].extent for at in columns], side)
     if row_boxes is None or column_boxes is None:
         return None
     return ProductPlan(
@@ -109,6 +117,21 @@ def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
         row_boxes=row_boxes,
         columns=columns,
         column_boxes=column_boxes,
-        sums=axes_of(Kind.SUM, 0),
+        sums=sums,
         batches=axes_of(Kind.BATCH, 2),
+        digits=sum_digits(problem, sums, depth_of(problem, sums)),
+        depth=depth_of(problem, sums),
     )
+
+
+def _boxes(extents: Sequence[int], side: int) -> tuple[int, ...] | None:
+    """The boxes of a tile: quads of the fastest axis where that takes no more tiles."""
+    found = boxes_of(extents, side, 1, False)
+    quads = boxes_of(extents, side, 4, False) if extents and extents[0] % 4 == 0 else None
+    if found is None or quads is None:
+        return found
+    count, others = (
+        prod(-(-extent // box) for extent, box in zip(extents, boxes, strict=True))
+        for boxes in (found, quads)
+    )
+    return quads if others <= count else found

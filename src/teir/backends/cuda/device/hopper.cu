@@ -38,11 +38,36 @@ HOPPER unsigned from_lane(unsigned value, unsigned source) {
 // rows l / 4 + 8 (i % 2), steps l % 4 + 4 (i / 2); of b the column l / 4, steps l % 4 + 4 i; of d
 // the rows l / 4 + 8 (i / 2), columns 2 (l % 4) + i % 2.
 HOPPER void double_product(double (&d)[4], const double (&a)[8], const double (&b)[4]) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
       "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
       : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
       : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
         "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+}
+
+// Copies from global to shared memory past the registers; zeros where not ``inside``.
+template <int bytes> HOPPER void copy_async(void* to, const void* from, bool inside) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  const int read = inside ? bytes : 0;
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(read)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(at), "l"(from), "n"(bytes),
+                 "r"(read)
+                 : "memory");
+}
+template <int bytes> HOPPER void copy_async(void* to, const void* from) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(bytes)
+                 : "memory");
+}
+HOPPER void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> HOPPER void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 #endif
