@@ -216,16 +216,3 @@ def test_nvcc_is_a_second_way() -> None:
     assert compiled.cubin.startswith(b"\x7fELF")
     assert b"wgmma.mma_async" in compiled.ptx
     assert compiled.spilled_bytes == 0
-
-
-def test_the_loads_of_a_group_follow_each_other(tmp_path: Path) -> None:
-    """A branch between them would leave one load in flight where four are meant."""
-    need_compiler()
-    program, _ = permutation((64, 48, 512), (1, 0, 2), FP32)
-    kernel = plan(program).kernels[0]
-    text = disassemble(compile_source(kernel.source, kernel.name).cubin, tmp_path)
-    steps = re.findall(r"LDG\.E\.128|STG\.E\.128|\bBRA\b|PRMT", text)
-    assert ["LDG.E.128"] * 4 + ["STG.E.128"] * 4 in [
-        steps[at : at + 8] for at in range(len(steps) - 7)
-    ]
-    assert "PRMT" not in steps

@@ -226,12 +226,16 @@ def counted(lines: Sequence[str], *names: str) -> int:
 
 
 def test_the_loads_of_a_group_wait_together(tmp_path: Path) -> None:
+    """A branch between them would leave one load in flight where four are meant."""
     problem = map_problem(permutation((1024, 512, 512), (1, 0, 2), FP32)[0])
     kernel = emit_map(problem, "map")
     lines = machine_code(kernel, tmp_path)
     at = [number for number, line in enumerate(lines) if "LDG.E.128" in line]
     assert len(at) == 4
     assert not counted(lines[at[0] : at[-1]], "BRA", "PRMT", "STG")
+    moves = re.findall(r"[LS][DT]G\.E\.128|\bBRA\b|PRMT", "\n".join(lines[at[0] :]))
+    assert moves[:8] == ["LDG.E.128"] * 4 + ["STG.E.128"] * 4
+    assert not counted(lines, "PRMT")
     registers = compile_source(kernel.source, kernel.name).log
     assert max(map(int, re.findall(r"Used (\d+) registers", registers))) <= 64
 

@@ -17,7 +17,7 @@ from math import prod
 from teir.backends.cuda.emit_number import combined
 from teir.backends.cuda.kernel import CudaKernel, Family, TensorPointer
 from teir.backends.cuda.problem import MapProblem, Operand
-from teir.backends.cuda.text import address, block, decode, whole_source
+from teir.backends.cuda.text import address, block, decode, literal, whole_source
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis
 
@@ -49,13 +49,13 @@ class _Items:
     @property
     def last(self) -> str:
         """The number of items, as a literal of their kind."""
-        return f"{self.count}{'u' if self.kind == 'u32' else 'll'}"
+        return literal(self.count, self.kind)
 
 
 def emit_map(problem: MapProblem, name: str) -> CudaKernel:
     """The kernel of an element-wise problem, any strides."""
     lanes = vector_lanes(problem)
-    items = _Items(problem=problem, axes=tuple(_items(problem.axes, lanes)), lanes=lanes)
+    items = _Items(problem=problem, axes=_vectors(problem.axes, lanes), lanes=lanes)
     kind = items.kind
     body = [
         f"for ({kind} group = ({kind})blockIdx.x * {GROUP}; group < {items.last}; "
@@ -141,13 +141,13 @@ def alignments(problem: MapProblem) -> dict[str, int]:
     return needed
 
 
-def _items(axes: Sequence[TileAxis], lanes: int) -> list[TileAxis]:
+def _vectors(axes: Sequence[TileAxis], lanes: int) -> tuple[TileAxis, ...]:
     """The axes with vectors in place of elements."""
     if lanes == 1:
-        return list(axes)
+        return tuple(axes)
     inner = axes[-1]
     strides = tuple(stride * lanes for stride in inner.strides)
-    return [*axes[:-1], TileAxis(inner.extent // lanes, strides)]
+    return (*axes[:-1], TileAxis(inner.extent // lanes, strides))
 
 
 def _groups(items: _Items) -> list[str]:

@@ -145,11 +145,7 @@ def _tile_index(plan: ProductPlan) -> list[str]:
         f"const i64 row_tile = tile % {rows}ll, column_tile = tile / {rows}ll % {columns}ll;",
         f"const i64 batch = tile / {rows * columns}ll;",
     ]
-    for tile, used, boxes in (
-        ("row_tile", plan.rows, plan.row_boxes),
-        ("column_tile", plan.columns, plan.column_boxes),
-    ):
-        pairs = list(zip(used, boxes, strict=True))
+    for tile, pairs in (("row_tile", plan.boxed(0)), ("column_tile", plan.boxed(1))):
         counts = {f"n{at}": -(-axes[at].extent // box) for at, box in pairs}
         lines += decode(tile, counts, first_fastest=True, kind="i64")
         lines += [f"const i64 c{at} = n{at} * {box};" for at, box in pairs]
@@ -164,13 +160,14 @@ def _tables(plan: ProductPlan) -> list[str]:
     """
     axes, operands = plan.problem.axes, plan.problem.operands
     lines = []
-    for used, boxes, name, side in (
-        (plan.rows, plan.row_boxes, "row_left", 0),
-        (plan.rows, plan.row_boxes, "row_out", 2),
-        (plan.columns, plan.column_boxes, "column_right", 1),
-        (plan.columns, plan.column_boxes, "column_out", 2),
+    rows, columns = plan.boxed(0), plan.boxed(1)
+    for pairs, name, side in (
+        (rows, "row_left", 0),
+        (rows, "row_out", 2),
+        (columns, "column_right", 1),
+        (columns, "column_out", 2),
     ):
-        pairs = list(zip(used, boxes, strict=True))
+        used = tuple(at for at, _ in pairs)
         batches, offset = plan.batches, operands[side].offset
         if name == "column_out":
             batches, offset = (), 0
@@ -178,7 +175,10 @@ def _tables(plan: ProductPlan) -> list[str]:
         terms = [*first, *((f"e{at}", axes[at].strides[side]) for at in used)]
         beyond = "NOWHERE" if side == 2 else address("(i64)0", offset, first)
         tests = " && ".join(
-            [f"at < {prod(boxes)}u", *(f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs)]
+            [
+                f"at < {prod(box for _, box in pairs)}u",
+                *(f"c{at} + e{at} < {axes[at].extent}" for at, _ in pairs),
+            ]
         )
         lines += [
             f"if (const u32 at = threadIdx.x; at < {plan.side}u) {{",

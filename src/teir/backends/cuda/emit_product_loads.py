@@ -23,7 +23,6 @@ from teir.backends.cuda.product_sums import is_copied
 from teir.backends.cuda.text import address, block, computed, decode
 from teir.dtypes import DataType
 
-_BYTES = {"float": 4, "double": 8, "c64": 8, "c128": 16}
 _SMALL = 2**31
 SIDES = (("left", "row_left"), ("right", "column_right"))
 """The names of an input's tiles, and of the table of its rows."""
@@ -42,8 +41,13 @@ class Loads:
         return 4 if self.plan.depth < 16 else 3
 
     @property
+    def width(self) -> int:
+        """Bytes of a number in the stages."""
+        return self.plan.problem.operands[2].data_type.accumulator.width
+
+    @property
     def shared_bytes(self) -> int:
-        return 2 * self.stages * self.plan.depth * self.pitch * _BYTES[self.number]
+        return 2 * self.stages * self.plan.depth * self.pitch * self.width
 
     @property
     def index(self) -> str:
@@ -197,9 +201,7 @@ def _places(loads: Loads, side: int, kind: str, less: str) -> list[str]:
 
 def _span(plan: ProductPlan, side: int) -> int:
     """Bytes from the first row of a tile to its last."""
-    used = (plan.rows, plan.columns)[side], (plan.row_boxes, plan.column_boxes)[side]
-    pairs = zip(*used, strict=True)
-    return sum((box - 1) * plan.problem.axes[at].strides[side] for at, box in pairs)
+    return sum((box - 1) * plan.problem.axes[at].strides[side] for at, box in plan.boxed(side))
 
 
 def _each_part(lanes: Lanes, inner: Sequence[str]) -> list[str]:
@@ -270,7 +272,7 @@ def _stride(plan: ProductPlan, side: int, lanes: Lanes) -> int | None:
 
 def _copied(loads: Loads, side: int, tested: str) -> list[str]:
     name, lanes = SIDES[side][0], loads.lanes(side)
-    width = _BYTES[loads.number]
+    width = loads.width
     more = f", {tested}" if tested else ""
     single = f"copy_async<{width}>(to + v, at + v * {width}{more});"
     lines = [f"{loads.number}* to = &{_place(name, lanes)};"]

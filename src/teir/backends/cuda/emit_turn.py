@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teir.backends.cuda.kernel import MULTIPROCESSORS, CudaKernel, Family, TensorPointer
-from teir.backends.cuda.problem import MapProblem
+from teir.backends.cuda.problem import MapProblem, unit_axis
 from teir.backends.cuda.text import address, block, whole_source
 from teir.backends.cuda.tile_order import tile_order
 from teir.backends.cuda.turn_boxes import TurnTile, turn_tile
-from teir.backends.cuda.turn_walk import begin, steps, walk_of
+from teir.backends.cuda.turn_walk import Walk, begin, steps, walk_of
 
 
 def is_turned(problem: MapProblem) -> bool:
@@ -30,7 +30,7 @@ def is_turned(problem: MapProblem) -> bool:
     source, target = problem.operands
     if inner.strides[1] != target.data_type.width or inner.strides[0] == source.data_type.width:
         return False
-    return any(axis.strides[0] == source.data_type.width for axis in problem.axes)
+    return unit_axis(problem, 0) is not None
 
 
 def emit_turn(problem: MapProblem, name: str, tile: TurnTile | None = None) -> CudaKernel:
@@ -45,7 +45,7 @@ def emit_turn(problem: MapProblem, name: str, tile: TurnTile | None = None) -> C
         f"for ({order.kind} tile = blockIdx.x; tile < {order.last}; tile += gridDim.x) {{",
         *block(order.digits()),
         *block(f"const i64 o{at} = (i64)n{at} * {box};" for at, box in enumerate(tile.boxes)),
-        *block(_moves(problem, tile)),
+        *block(_moves(problem, tile, walks)),
         "}",
     ]
     head = f"KERNEL_BLOCKS({tile.threads}, {tile.blocks}) {name}(u8* source, u8* target) {{"
@@ -60,7 +60,7 @@ def emit_turn(problem: MapProblem, name: str, tile: TurnTile | None = None) -> C
     )
 
 
-def _moves(problem: MapProblem, tile: TurnTile) -> list[str]:
+def _moves(problem: MapProblem, tile: TurnTile, walks: Sequence[Walk]) -> list[str]:
     """Both sides of a tile, with tests only where an edge of the tensor cuts it."""
     axes = problem.axes
     ragged = [at for at, box in enumerate(tile.boxes) if axes[at].extent % box]
@@ -72,18 +72,14 @@ def _moves(problem: MapProblem, tile: TurnTile) -> list[str]:
         place = address(name, problem.operands[side].offset, terms)
         lines.append(f"{constant}u8* const side{side} = {place} + reach{side};")
     inside = " && ".join(f"m{at} == {tile.boxes[at]}" for at in ragged)
-    for side in (0, 1):
-        lines += _side(problem, tile, side, ragged, inside)
-        lines.append("__syncthreads();")
+    for walk in walks:
+        lines += [*_side(walk, ragged, inside), "__syncthreads();"]
     return lines
 
 
-def _side(
-    problem: MapProblem, tile: TurnTile, side: int, ragged: Sequence[int], inside: str
-) -> list[str]:
-    walk = walk_of(problem, tile, side)
-    whole = steps(walk, f"side{side}", [])
+def _side(walk: Walk, ragged: Sequence[int], inside: str) -> list[str]:
+    whole = steps(walk, f"side{walk.side}", [])
     if not ragged:
         return whole
-    tested = steps(walk, f"side{side}", ragged)
+    tested = steps(walk, f"side{walk.side}", ragged)
     return [f"if ({inside}) {{", *block(whole), "} else {", *block(tested), "}"]

@@ -10,6 +10,8 @@ from teir.tma.tensor_map import TensorMap
 
 SHARED_LIMIT_BYTES = 232_448
 """Shared memory one block may have (CUDA programming guide, compute capability 9.0)."""
+SHARED_RESERVED_BYTES = 1024
+"""What each block takes of a multiprocessor's beside its own (CUDA programming guide)."""
 MULTIPROCESSORS = 132
 """Of the H100 SXM and the H200: how many blocks a persistent grid has."""
 

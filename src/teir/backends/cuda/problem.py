@@ -216,6 +216,13 @@ def _tile_axes(leaf: _Leaf, names: Sequence[str]) -> list[TileAxis]:
     ]
 
 
+def unit_axis(problem: Problem, at: int) -> int | None:
+    """The axis along which operand ``at`` is contiguous."""
+    width = problem.operands[at].data_type.width
+    found = (one for one, axis in enumerate(problem.axes) if axis.strides[at] == width)
+    return next(found, None)
+
+
 def fuse_all(axes: Sequence[TileAxis]) -> tuple[TileAxis, ...]:
     """Merge every pair that all operands walk as one axis; the largest last stride first."""
     left = [axis for axis in axes if axis.extent > 1]

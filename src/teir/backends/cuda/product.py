@@ -14,11 +14,10 @@ from math import prod
 from teir.backends.cuda.boxes import boxes_of
 from teir.backends.cuda.kernel import MULTIPROCESSORS
 from teir.backends.cuda.problem import ContractionProblem
-from teir.backends.cuda.product_sums import depth_of, sum_digits
+from teir.backends.cuda.product_sums import depth_of, is_double, sum_digits
 from teir.backends.cuda.sides import Kind, kinds_of
 from teir.backends.cuda.text import computed
 from teir.backends.cuda.warpgroup import output_along_columns
-from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
 
 SIDE_THREADS = 16
@@ -49,22 +48,25 @@ class ProductPlan:
 
     @property
     def by_tensor_cores(self) -> bool:
-        return all(one.data_type is DataType.FP64 for one in self.problem.operands)
+        return is_double(self.problem)
 
     @property
     def side(self) -> int:
         """Rows of a tile, and columns."""
         return SIDE_THREADS * self.per_thread
 
-    def tiles(self, axes: Sequence[int], boxes: Sequence[int]) -> int:
-        pairs = zip(axes, boxes, strict=True)
-        return prod(-(-self.problem.axes[at].extent // box) for at, box in pairs)
+    def boxed(self, side: int) -> tuple[tuple[int, int], ...]:
+        """The axes of the tile's rows (0) or columns (1), fastest first, and their boxes."""
+        axes, boxes = (self.rows, self.columns)[side], (self.row_boxes, self.column_boxes)[side]
+        return tuple(zip(axes, boxes, strict=True))
 
     @property
     def tile_counts(self) -> tuple[int, int, int]:
-        batches = prod(self.problem.axes[at].extent for at in self.batches)
-        rows = self.tiles(self.rows, self.row_boxes)
-        return rows, self.tiles(self.columns, self.column_boxes), batches
+        axes = self.problem.axes
+        rows, columns = (
+            prod(-(-axes[at].extent // box) for at, box in self.boxed(side)) for side in (0, 1)
+        )
+        return rows, columns, prod(axes[at].extent for at in self.batches)
 
     @property
     def steps(self) -> int:
@@ -106,6 +108,7 @@ def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
         return tuple(sorted(found, key=lambda at: problem.axes[at].strides[side]))
 
     rows, columns, sums = axes_of(Kind.ROW, 0), axes_of(Kind.COLUMN, 2), axes_of(Kind.SUM, 0)
+    depth = depth_of(problem, sums)
     row_boxes = _boxes([problem.axes[at].extent for at in rows], side)
     column_boxes = _boxes([problem.axes[at].extent for at in columns], side)
     if row_boxes is None or column_boxes is None:
@@ -119,8 +122,8 @@ def plan_product(problem: ContractionProblem, side: int) -> ProductPlan | None:
         column_boxes=column_boxes,
         sums=sums,
         batches=axes_of(Kind.BATCH, 2),
-        digits=sum_digits(problem, sums, depth_of(problem, sums)),
-        depth=depth_of(problem, sums),
+        digits=sum_digits(problem, sums, depth),
+        depth=depth,
     )
 
 

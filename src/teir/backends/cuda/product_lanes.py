@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from teir.backends.cuda.problem import unit_axis
 from teir.backends.cuda.product import THREADS, ProductPlan
-from teir.backends.cuda.product_sums import is_copied, unit_axis
+from teir.backends.cuda.product_sums import is_copied
 from teir.backends.cuda.text import decode
 
 SECTOR_BYTES = 32
@@ -36,7 +37,7 @@ class Lanes:
 
 def lanes_of(plan: ProductPlan, side: int, row: str, k: str) -> Lanes:
     """``row`` and ``k`` are the names of what a thread starts at."""
-    used = _rows(plan, side)
+    used = plan.boxed(side)
     unit = unit_axis(plan.problem, side)
     if unit in plan.sums and unit not in (at for at, _ in used):
         return _along_k(plan, side, row, k)
@@ -91,16 +92,10 @@ def _group(plan: ProductPlan, side: int) -> tuple[int, int]:
     return plan.depth, 1
 
 
-def _rows(plan: ProductPlan, side: int) -> list[tuple[int, int]]:
-    """The axes of an input's rows and their boxes, in the order of the tile."""
-    used = (plan.rows, plan.columns)[side], (plan.row_boxes, plan.column_boxes)[side]
-    return list(zip(*used, strict=True))
-
-
 def _row_of(plan: ProductPlan, side: int, lane: str, row: str) -> list[str]:
     """The row of a lane: lanes follow the order in which the rows lie in the input."""
-    used = _rows(plan, side)
-    order = sorted(used, key=lambda one: plan.problem.axes[one[0]].strides[side])
+    used = plan.boxed(side)
+    order = tuple(sorted(used, key=lambda one: plan.problem.axes[one[0]].strides[side]))
     if order == used:
         return [f"const u32 {row} = {lane};"]
     boxes = {f"{row}{at}": box for at, box in order}
@@ -124,7 +119,7 @@ def _moves(plan: ProductPlan, side: int, count: int) -> bool:
     """Are rows adjacent and aligned by ``count``, and are there so many for every thread?"""
     operand = plan.problem.operands[side]
     width = operand.data_type.width
-    used = _rows(plan, side)
+    used = plan.boxed(side)
     if not is_copied(plan.problem, side) or not used or plan.side * plan.depth % (THREADS * count):
         return False
     fastest, box = used[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from teir.backends.cuda.problem import ContractionProblem
+from teir.backends.cuda.problem import ContractionProblem, unit_axis
 from teir.backends.cuda.text import computed
 from teir.dtypes import DataType
 from teir.lower.axes import TileAxis
@@ -24,7 +24,7 @@ def depth_of(problem: ContractionProblem, sums: Sequence[int]) -> int:
     Tensor cores take 16. Numbers that are converted pass through registers, of which few are left.
     """
     summed = prod(problem.axes[at].extent for at in sums)
-    if all(one.data_type is DataType.FP64 for one in problem.operands):
+    if is_double(problem):
         return DEPTH
     if not all(is_copied(problem, side) for side in (0, 1)):
         return DEPTH // 2
@@ -51,17 +51,15 @@ def sum_digits(
     return (left, right, *others)
 
 
+def is_double(problem: ContractionProblem) -> bool:
+    """Is it one for the tensor cores?"""
+    return all(one.data_type is DataType.FP64 for one in problem.operands)
+
+
 def is_copied(problem: ContractionProblem, side: int) -> bool:
     """Does an input lie in shared memory as it does in global memory?"""
     kind, out = problem.operands[side].data_type, problem.operands[2].data_type
     return kind in _AS_THEY_ARE and computed(kind) == computed(out)
-
-
-def unit_axis(problem: ContractionProblem, side: int) -> int | None:
-    """The axis along which an input is contiguous."""
-    width = problem.operands[side].data_type.width
-    found = (at for at, axis in enumerate(problem.axes) if axis.strides[side] == width)
-    return next(found, None)
 
 
 def _squarest(depth: int) -> list[int]:

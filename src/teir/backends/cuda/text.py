@@ -42,6 +42,11 @@ def zero(data_type: DataType) -> str:
     return f"{computed(data_type)}{{}}"
 
 
+def literal(number: int, kind: str) -> str:
+    """A number as a literal of ``kind``, "u32" or "i64"."""
+    return f"{number}{'u' if kind == 'u32' else 'll'}"
+
+
 def block(lines: Iterable[str]) -> list[str]:
     """``lines`` one step further in."""
     return [f"  {line}" for line in lines]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from teir.backends.cuda.text import decode
+from teir.backends.cuda.text import decode, literal
 from teir.lower.axes import TileAxis
 
 GROUP = 8
@@ -41,7 +41,7 @@ class TileOrder:
     @property
     def last(self) -> str:
         """The number of tiles, as a literal of their kind."""
-        return f"{self.tiles}{'u' if self.kind == 'u32' else 'll'}"
+        return literal(self.tiles, self.kind)
 
     def digits(self) -> list[str]:
         """Declare ``n<axis>``, which tile of an axis ``tile`` is, for every axis."""

@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from teir.backends.cuda.kernel import MULTIPROCESSORS, SHARED_LIMIT_BYTES, MapParameter
+from teir.backends.cuda.kernel import (
+    MULTIPROCESSORS,
+    SHARED_LIMIT_BYTES,
+    SHARED_RESERVED_BYTES,
+    MapParameter,
+)
 from teir.backends.cuda.maps import MapAxis, tensor_map
-from teir.backends.cuda.problem import MapProblem
+from teir.backends.cuda.problem import MapProblem, unit_axis
 
 SWIZZLE_ROWS = 8
 LARGEST_BOX = 256
@@ -27,8 +32,6 @@ SPANS = (2, 3, 4, 5)
 MOST_STAGES = 4
 BLOCKS = (4, 3, 2, 1)
 """Blocks on a multiprocessor, the most that leave each two stages."""
-RESERVED_BYTES = 1024
-"""Shared memory that each block takes beside its own (CUDA programming guide)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ def tile_turn(
     width = source.data_type.width
     if width not in (2, 4, 8) or target.data_type.width != width:
         return None
-    x = next((at for at, axis in enumerate(problem.axes) if axis.strides[0] == width), None)
+    x = unit_axis(problem, 0)
     y = len(problem.axes) - 1
     if x is None or x == y or problem.axes[x].extent * width < 32:
         return None
@@ -130,7 +133,7 @@ def _spans(needed: int, region_bytes: int, most_bytes: int) -> int:
 def _residence(tile_bytes: int, stages: int | None, blocks: int | None) -> tuple[int, int]:
     """Stages of a block, and blocks of a multiprocessor: all of its shared memory is in flight."""
     for count in BLOCKS if blocks is None else (blocks,):
-        room = (SHARED_LIMIT_BYTES + RESERVED_BYTES) // count - RESERVED_BYTES
+        room = (SHARED_LIMIT_BYTES + SHARED_RESERVED_BYTES) // count - SHARED_RESERVED_BYTES
         fitting = min(MOST_STAGES, room // (tile_bytes + 8))
         if blocks is not None or stages is not None or fitting >= 2:
             return stages or max(1, fitting), count

@@ -11,7 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from teir.backends.cuda.kernel import MULTIPROCESSORS, SHARED_LIMIT_BYTES
+from teir.backends.cuda.kernel import (
+    MULTIPROCESSORS,
+    SHARED_LIMIT_BYTES,
+    SHARED_RESERVED_BYTES,
+)
 from teir.backends.cuda.problem import MapProblem
 from teir.lower.axes import TileAxis
 
@@ -72,10 +76,6 @@ class TurnTile:
     places: tuple[int, ...]
     room: int
 
-    @property
-    def elements(self) -> int:
-        return prod(self.boxes)
-
 
 def turn_tile(
     problem: MapProblem,
@@ -92,7 +92,7 @@ def turn_tile(
     width = problem.operands[1].data_type.width
     places, room = _places(problem.axes, found, width)
     if blocks is None:
-        fitting = SHARED_LIMIT_BYTES // (room * width + 1024)
+        fitting = SHARED_LIMIT_BYTES // (room * width + SHARED_RESERVED_BYTES)
         blocks = max(1, min(MOST_BLOCKS, fitting, 65_536 // (count * LEAST_REGISTERS)))
     return TurnTile(boxes=found, threads=count, blocks=blocks, places=places, room=room)
 
