@@ -10,7 +10,7 @@ from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
 from teir.lower.calls import calls_of
-from teir.lower.copy_kernels import TransposeCopy
+from teir.lower.copy_kernels import JoinedTranspose, RowCopy, TransposeCopy
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
@@ -115,6 +115,11 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
             replace(TURN, grouped=2),
             "TransposeCopy of 4-byte elements (16×16 in registers, rows in groups of 2)",
         ),
+        (
+            JoinedTranspose(element_bytes=2, lanes=32),
+            "JoinedTranspose of 2-byte elements (32×32 in registers, short runs joined)",
+        ),
+        (RowCopy(piece_bytes=64, pieces=3), "RowCopy of rows in pieces (3 of 64 bytes)"),
     ],
     ids=lambda value: type(value).__name__,
 )

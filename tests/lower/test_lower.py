@@ -485,13 +485,11 @@ def test_packing_reads_whole_rows_where_its_panels_are_whole_lines() -> None:
             scratch=(Tensor(name="packed", data_type=DataType.FP32),),
             roots=(leaf("copy"), leaf("back")),
         )
-        loop = lower(subject, Isa.AVX512).roots[0]
-        assert isinstance(loop, Loop)
-        (call,) = loop.body
+        call = lower(subject, Isa.AVX512).roots[0]
         assert isinstance(call, Call)
         rows = {"p": 3, "k": 64}
-        assert call.arguments[:2] == (lanes, rows[inner])
-        assert loop.extent == 64 * 3 // rows[inner]
+        row_bytes, n, _, _, o, _, _ = call.arguments
+        assert (row_bytes, n, o) == (width, rows[inner], 64 * 3 // rows[inner])
         same_as_evaluated(subject, Isa.AVX512, {"in0": 64 * (3 * lanes + 1), "out": 192 * lanes})
 
 

@@ -11,7 +11,7 @@ from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.calls import kernels_of
-from teir.lower.copy_kernels import TransposeCopy
+from teir.lower.copy_kernels import JoinedTranspose, RowCopy, TransposeCopy
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -111,6 +111,8 @@ def test_runs_and_reductions_are_reached() -> None:
     }
     assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
     assert {one.columns for one in reached() if isinstance(one, TransposeCopy)} == {0, 6, 11}
+    assert {one.pieces for one in reached() if isinstance(one, RowCopy)} >= {1, 2, 3}
+    assert {one.lanes for one in reached() if isinstance(one, JoinedTranspose)} == {4, 8, 16, 32}
 
 
 def test_long_rows_of_whole_vectors_are_audited() -> None:

@@ -61,6 +61,17 @@ def fuse_any_order(axes: Sequence[TileAxis]) -> list[TileAxis]:
     return fuse_adjacent(sorted(axes, key=_last_operand_first, reverse=True))
 
 
+def in_order(axes: list[TileAxis], follows_input: bool) -> list[TileAxis]:
+    """The outermost first: axes come in the order of the output, and leave in that of the input."""
+    if not follows_input or len(axes) < 2:
+        return axes
+    return sorted(axes, key=_first_stride, reverse=True)
+
+
+def _first_stride(axis: TileAxis) -> int:
+    return axis.strides[0]
+
+
 def _last_operand_first(axis: TileAxis) -> tuple[int, ...]:
     return axis.strides[::-1]
 

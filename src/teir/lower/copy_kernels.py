@@ -28,6 +28,38 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     columns: int = 0
 
 
+class JoinedTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, m, n1, n0] = in[o, m, n1, n0]: the input adjacent along m, the output along n0, n1.
+
+    The rows of the output, n0 * n1 elements, are turned as if they were along one axis, in
+    squares of ``lanes`` by ``lanes`` elements, a power of two of at least 8 bytes. There are at
+    least ``lanes`` elements in a row, and as many rows.
+
+    Operands: input, output. Arguments, in order: m, n0, n1, in_n0, in_n1, out_m, o, in_o, out_o.
+    """
+
+    element_bytes: int
+    lanes: int
+
+
+MOST_PIECES = 8
+"""Pieces of a row of a `RowCopy`."""
+
+
+class RowCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, n, b] = in[o, n, b], the bytes b of a row adjacent on both sides.
+
+    A row is copied in ``pieces`` pieces of ``piece_bytes``, a power of two, the last of which ends
+    where the row does and may overlap the one before: rows have more than ``pieces`` - 1 times
+    ``piece_bytes`` bytes and at most ``pieces`` times as many, with one piece just so many.
+
+    Operands: input, output. Arguments, in order: row_bytes, n, in_n, out_n, o, in_o, out_o.
+    """
+
+    piece_bytes: int
+    pieces: int
+
+
 PERMUTE_AXES = SIDE_AXES
 """Axes a `PermuteCopy` fuses into its rows, and into its columns."""
 PERMUTE_OUTER_AXES = 2

@@ -15,7 +15,9 @@ from teir.lower.copy_kernels import (
     CELL_AXES,
     WALK_AXES,
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -79,6 +81,11 @@ def _steps(call: Call) -> float:
         case Elementwise():
             rows, columns = call.arguments[:2]
             return len(kernel.accesses) * columns * (1 + rows / kernel.lanes)
+        case JoinedTranspose():
+            m, n0, n1, *_, outer, _, _ = call.arguments
+            return 4 * (1 + outer * m * n0 * n1 / kernel.lanes)
+        case RowCopy():
+            return 2 * kernel.pieces * call.arguments[1] * call.arguments[4]
         case TransposeCopy():
             rows, columns = call.arguments[:2]
             return 4 * (1 + rows * columns / kernel.lanes)

@@ -18,7 +18,9 @@ from teir.lower import evaluate_tiles as tiles
 from teir.lower import evaluate_walked as walked
 from teir.lower.copy_kernels import (
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -247,6 +249,10 @@ class _Machine:
                 fibre_parts(self.memory, call.kernel, call)
             case TransposeCopy():
                 tiles.transpose_copy(self.memory, call.kernel, call)
+            case JoinedTranspose():
+                tiles.joined_transpose(self.memory, call.kernel, call)
+            case RowCopy():
+                tiles.row_copy(self.memory, call)
             case PermuteCopy() | StreamCopy():
                 tiles.permute_copy(self.memory, call.kernel, call, 1)
             case CellCopy():

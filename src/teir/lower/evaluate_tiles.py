@@ -16,6 +16,7 @@ from teir.lower.copy_kernels import (
     CELL_AXES,
     WALK_AXES,
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
     RunCopy,
     StreamCopy,
@@ -272,6 +273,23 @@ def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
     writes = ((rows[0], out_m), (rows[1], sum(out_row)), (n, width))
     source = memory.tile(call, 0, element, reads)
     target = memory.tile(call, 1, element, writes)
+    target[...] = source
+
+
+def joined_transpose(memory: Memory, kernel: JoinedTranspose, call: Call) -> None:
+    m, n0, n1, in_n0, in_n1, out_m, o, in_o, out_o = call.arguments
+    width = kernel.element_bytes
+    element = np.dtype(f"V{width}")
+    reads = ((o, in_o), (m, width), (n1, in_n1), (n0, in_n0))
+    writes = ((o, out_o), (m, out_m), (n1, n0 * width), (n0, width))
+    memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
+
+
+def row_copy(memory: Memory, call: Call) -> None:
+    row_bytes, n, in_n, out_n, o, in_o, out_o = call.arguments
+    byte = np.dtype(np.uint8)
+    source = memory.tile(call, 0, byte, ((o, in_o), (n, in_n), (row_bytes, 1)))
+    target = memory.tile(call, 1, byte, ((o, out_o), (n, out_n), (row_bytes, 1)))
     target[...] = source
 
 

@@ -9,7 +9,9 @@ from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.copy_kernels import (
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -52,8 +54,12 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy():
+        case TransposeCopy() | JoinedTranspose() | CellCopy():
             return _copy(kernel)
+        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns():
+            return _copy(kernel)
+        case RowCopy():
+            return f"RowCopy of rows in pieces ({kernel.pieces} of {kernel.piece_bytes} bytes)"
         case PartCopy():
             return f"PartCopy {kernel.data_type.value} ({kernel.vectors} vectors of {kernel.lanes})"
         case WalkedSum() | WalkedDots() | WalkedSampledSum() | WalkedScatter():
@@ -167,7 +173,13 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
 
 
 def _copy(
-    kernel: TransposeCopy | PermuteCopy | RunCopy | StreamCopy | StreamRuns | CellCopy,
+    kernel: TransposeCopy
+    | JoinedTranspose
+    | PermuteCopy
+    | RunCopy
+    | StreamCopy
+    | StreamRuns
+    | CellCopy,
 ) -> str:
     match kernel:
         case TransposeCopy():
@@ -176,6 +188,8 @@ def _copy(
             whole = f"{kernel.columns} at once in registers"
             square = whole if kernel.columns else _square(kernel.lanes)
             name, how = "TransposeCopy", square + groups + lines
+        case JoinedTranspose():
+            name, how = "JoinedTranspose", f"{_square(kernel.lanes)}, short runs joined"
         case PermuteCopy():
             name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():

@@ -19,7 +19,9 @@ from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.copy_kernels import (
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -380,6 +382,8 @@ Kernel = (
     | RowSweep
     | Elementwise
     | TransposeCopy
+    | JoinedTranspose
+    | RowCopy
     | PermuteCopy
     | RunCopy
     | StreamCopy

@@ -12,6 +12,7 @@ from itertools import product
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
 from teir.lower.blocking import NARROW_DEPTH
+from teir.lower.copy_kernels import MOST_PIECES
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
@@ -40,6 +41,8 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
             *_products(isa, data_type),
             *_tiles(data_type),
             *_permutations(data_type),
+            *_short_rows(isa, data_type),
+            *_joined_runs(isa, data_type),
             *walked_programs(data_type),
         ):
             kernels.update(count_calls(lower(program, isa).roots))
@@ -114,14 +117,49 @@ def _permutations(data_type: DataType) -> Iterator[Program]:
         yield _program(data_type, axes if run > 1 else axes[1:], (primitive,))
 
 
-def _primitive(operation: Operation, inputs: tuple[str, ...], k: tuple[str, ...] = ()) -> Primitive:
+def _short_rows(isa: Isa, data_type: DataType) -> Iterator[Program]:
+    """Copies of rows of every count of pieces, whole and of one element more."""
+    width, vector = data_type.width, isa.vector_bytes
+    pieces = [
+        2 * width << more for more in range(vector.bit_length()) if 2 * width << more < vector
+    ]
+    ends = [end for piece in pieces for end in (piece, piece + width)]
+    for row in {*ends, *(vector * count for count in range(1, MOST_PIECES + 1))}:
+        axes = (
+            Axis(name="m", extent=row // width, strides=Bytes({"in0": width, "out": width})),
+            Axis(name="n", extent=8, strides=Bytes({"in0": row + width, "out": row})),
+        )
+        yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",)),))
+
+
+def _joined_runs(isa: Isa, data_type: DataType) -> Iterator[Program]:
+    """Turns of runs of three elements, in squares of every side."""
+    width = data_type.width
+    for lanes in (4, 8, 16, 32):
+        if lanes * width > isa.vector_bytes:
+            return
+        column = lanes * width
+        axes = (
+            Axis(name="m", extent=lanes, strides=Bytes({"in0": width, "out": 3 * column})),
+            Axis(name="n", extent=3, strides=Bytes({"in0": column, "out": width})),
+            Axis(name="o", extent=lanes, strides=Bytes({"in0": 4 * column, "out": 3 * width})),
+        )
+        yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",), n=("n", "o")),))
+
+
+def _primitive(
+    operation: Operation,
+    inputs: tuple[str, ...],
+    n: tuple[str, ...] = ("n",),
+    k: tuple[str, ...] = (),
+) -> Primitive:
     return Primitive(
         name=operation.value,
         operation=operation,
         inputs=inputs,
         output="out",
         m=("m",),
-        n=("n",),
+        n=n,
         k=k,
     )
 

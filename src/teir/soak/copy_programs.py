@@ -79,6 +79,29 @@ do_copy: copy
 """
 
 
+def turned_runs(remainder: int, kind: DataType, run: int) -> str:
+    """Rows of the output that are runs of a few elements, four more than the remainder."""
+    w, m, runs = kind.width, 4 + remainder * 7 % 45, 4 + remainder
+    return f"""{head(in0=kind, out=kind)}axis o = 2: in0 {w * m * run * runs}, out {run * runs * w}
+axis m = {m}: in0 {w}, out {2 * (run * runs + GAP) * w}
+axis n = {run}: in0 {m * runs * w}, out {w}
+axis r = {runs}: in0 {m * w}, out {run * w}
+primitive copy = Copy(in0 -> out; M=[o, m], N=[r, n])
+do_copy: copy
+"""
+
+
+def short_rows(remainder: int, kind: DataType) -> str:
+    """Rows of some elements, as many as the remainder and one more, apart on both sides."""
+    w, e, n = kind.width, remainder + 1, 3 + remainder % 6
+    return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {n * (e + GAP) * w}, out {(e + 1) * w}
+axis n = {n}: in0 {(e + GAP) * w}, out {3 * (e + 1) * w}
+axis e = {e}: in0 {w}, out {w}
+primitive copy = Copy(in0 -> out; M=[o, n], N=[e])
+do_copy: copy
+"""
+
+
 def turned_whole(remainder: int, kind: DataType, columns: int) -> str:
     """Panels of few columns, each adjacent along a depth of some lines and a remainder."""
     w, k = kind.width, 2 * LINE_BYTES // kind.width + remainder

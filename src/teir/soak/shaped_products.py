@@ -111,9 +111,17 @@ def _pairs(draw: DrawInt, work: int) -> DrawnProgram:
 
 
 def _turned(draw: DrawInt, work: int) -> DrawnProgram:
-    """Rows and columns change places, in groups too."""
+    """Rows and columns change places, in groups too and as short runs."""
+    if chance(draw, 40):
+        return _turned_runs(draw, work)
     extents = _extents(draw, work, {"m": 70, "g": 4, "r": 20})
     return _copy(draw, extents, choose(draw, ("grm", "rgm")), choose(draw, ("mgr", "gmr", "mrg")))
+
+
+def _turned_runs(draw: DrawInt, work: int) -> DrawnProgram:
+    """Rows of the output are short runs that lie apart on the input."""
+    extents = _extents(draw, work, {"m": 40, "n": 9, "r": 20, "o": 4})
+    return _copy(draw, extents, choose(draw, ("mrno", "mnor")), "nrmo")
 
 
 def _swept_matrix(draw: DrawInt) -> DrawnProgram:

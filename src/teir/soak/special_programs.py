@@ -20,7 +20,9 @@ from teir.soak.copy_programs import (
     copied_rows,
     copied_runs,
     head,
+    short_rows,
     turned,
+    turned_runs,
     turned_whole,
 )
 from teir.soak.dot_programs import dots_joined, dots_of_blocks, dots_of_columns
@@ -84,6 +86,9 @@ def _all() -> Iterator[Special]:
         yield _special("a copy of what is far", kind, brought)
         for group in (2, 4):
             yield _special(f"rows turned in groups of {group}", kind, turned, group)
+        yield _special("short rows", kind, short_rows)
+        for run in (3, 7):
+            yield _special(f"runs of {run} turned joined", kind, turned_runs, run)
         for width in (6, 11):
             yield _special(f"{width} columns turned whole", kind, turned_whole, width)
         yield _special("products of a batch from zero", kind, _batch_from_zero)

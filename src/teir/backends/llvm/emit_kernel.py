@@ -28,12 +28,17 @@ from teir.backends.llvm.emit_panel import emit_panel_body, panel_arguments
 from teir.backends.llvm.emit_part_copy import PART_COPY_ARGUMENTS, emit_part_copy_body
 from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, emit_permute_body
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
+from teir.backends.llvm.emit_row_copy import ROW_COPY_ARGUMENTS, emit_row_copy_body
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
 from teir.backends.llvm.emit_transpose_columns import emit_transpose_columns_body
+from teir.backends.llvm.emit_transpose_joined import (
+    JOINED_TRANSPOSE_ARGUMENTS,
+    emit_transpose_joined_body,
+)
 from teir.backends.llvm.emit_walked_dots import emit_walked_dots_body, walked_dots_arguments
 from teir.backends.llvm.emit_walked_sampled_sum import (
     emit_walked_sampled_sum_body,
@@ -56,7 +61,9 @@ from teir.backends.llvm.layout import (
 )
 from teir.lower.copy_kernels import (
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -108,7 +115,7 @@ def kernel_operands(kernel: Kernel) -> int:
             return kernel.inputs + 1
         case JoinedDots():
             return len(kernel.spread) + 1
-        case TransposeCopy() | PartCopy():
+        case TransposeCopy() | JoinedTranspose() | RowCopy() | PartCopy():
             return 2
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
@@ -165,6 +172,10 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return FIBRE_PARTS_ARGUMENTS
         case TransposeCopy():
             return transpose_arguments(kernel)
+        case JoinedTranspose():
+            return JOINED_TRANSPOSE_ARGUMENTS
+        case RowCopy():
+            return ROW_COPY_ARGUMENTS
         case PermuteCopy():
             return PERMUTE_ARGUMENTS
         case RunCopy():
@@ -285,6 +296,10 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case TransposeCopy():
             emit = emit_transpose_columns_body if kernel.columns else emit_transpose_body
             return emit(kernel).text()
+        case JoinedTranspose():
+            return emit_transpose_joined_body(kernel).text()
+        case RowCopy():
+            return emit_row_copy_body(kernel).text()
         case PermuteCopy() | RunCopy():
             return emit_permute_body(kernel, isa).text()
         case StreamCopy():

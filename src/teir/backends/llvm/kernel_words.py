@@ -7,7 +7,9 @@ from typing import assert_never
 from teir.lower.access import Access
 from teir.lower.copy_kernels import (
     CellCopy,
+    JoinedTranspose,
     PermuteCopy,
+    RowCopy,
     RunCopy,
     StreamCopy,
     StreamRuns,
@@ -127,6 +129,10 @@ def kernel_words(kernel: Kernel) -> str:
             lines = "_lines" if kernel.aligns else ""
             lines += f"_columns{kernel.columns}" if kernel.columns else ""
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}{lines}"
+        case JoinedTranspose():
+            return f"joined_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case RowCopy():
+            return f"rows_{kernel.pieces}x{kernel.piece_bytes}bytes"
         case PermuteCopy():
             return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RunCopy():
