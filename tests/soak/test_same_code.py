@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from teir.backends.llvm import compile_ir
+from teir.backends.llvm import compile_ir, emit_pairs
 from teir.backends.llvm.compile_ir import Machine, compile_object, machine_for, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.lower.calls import kernels_of
@@ -35,11 +35,16 @@ def without_tiles(isa: Isa) -> Machine:
 
 @pytest.fixture
 def one_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(same_code, "machine_for", without_tiles)
-    monkeypatch.setattr(compile_ir, "machine_for", without_tiles)
-    same_code._differ_by_tiles_alone.cache_clear()
+    for module in (same_code, compile_ir, emit_pairs):
+        monkeypatch.setattr(module, "machine_for", without_tiles)
+    _forget_machines()
     yield
-    same_code._differ_by_tiles_alone.cache_clear()
+    _forget_machines()
+
+
+def _forget_machines() -> None:
+    for remembered in (same_code._differ_by_tiles_alone, same_code.kernel_digest):
+        remembered.cache_clear()
 
 
 def object_of(kernel: Kernel, isa: Isa) -> bytes:

@@ -103,7 +103,7 @@ def machine_for(isa: Isa) -> Machine:
         )
     match isa:
         case Isa.AMX:
-            features = "+amx-tile,+amx-bf16"
+            features = "+avx512bf16,+amx-tile,+amx-bf16"
             return Machine(triple=_x86_triple(), cpu=_SCHEDULED_FOR[isa], features=features)
         case Isa.AVX512_INTEL | Isa.AVX512:
             return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
