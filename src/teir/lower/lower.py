@@ -72,6 +72,7 @@ from teir.lower.kernel_program import (
     Storage,
 )
 from teir.lower.kernel_scratch import accumulator_of, kernel_scratch_bytes, kernel_slot
+from teir.lower.next_tile import distances_to_next_tile
 from teir.lower.panels import blocks_of_loop
 from teir.lower.part_loops import copies_before_loop
 from teir.lower.slots import (
@@ -83,9 +84,6 @@ from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
-
-_SHORT_LOOP = 8
-"""Turns of a loop whose last one, for which the wrong lines are asked for, counts."""
 
 
 def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -> KernelProgram:
@@ -289,7 +287,9 @@ def _lower_invocation(
         types[0],
         types[-1],
         from_zero,
-        _distances_to_next_tile(primitive, loops),
+        distances_to_next_tile(
+            primitive, loops, (*path.absorbed, *consumed), types[0].width, context.isa
+        ),
         hints=tile_hints,
         flushes=flushes_subnormals(primitive),
         turned=_turned_operands(primitive, path, context),
@@ -365,25 +365,3 @@ def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:
     still = list(map(strides.__getitem__, primitive.inputs)).count(0)
     moves_one = still == len(primitive.inputs) - 1
     return loops[-1].extent if strides[primitive.output] and moves_one else 1
-
-
-def _distances_to_next_tile(primitive: Primitive, loops: Sequence[Axis]) -> tuple[int, ...]:
-    """How far each operand moves from one tile to the next, in bytes.
-
-    Inputs that are asked for, and results of BF16, whose tiles are soon formed: where the innermost
-    loop is soon over, to the next tile of the loop around it. What is asked for in the last turn of
-    a loop is not what comes next.
-    """
-    if not loops or loops[-1].segments:
-        return (0,) * (len(primitive.inputs) + 1)
-    inner, asked = loops[-1], memory_hints(primitive).prefetched
-    around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
-    is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
-    far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
-    moves = []
-    for name in primitive.operands:
-        move = inner.strides[name]
-        if around is not None and is_soon_over and name in asked and name in far:
-            move = around.strides[name] or move
-        moves.append(move)
-    return tuple(moves)

@@ -36,6 +36,7 @@ from teir.backends.llvm.emit_gemm_requests import (
     asks_apart,
     asks_for_b,
     emit_requests,
+    start_claims,
 )
 from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
 from teir.backends.llvm.emit_numbers import (
@@ -79,6 +80,7 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
     if kernel.flushes and block.pairs is None:
         mode = start_flushing(text, isa)
     start = _start(text, block)
+    start_claims(text, block)
     first = emit_preload(text, block)
     if kernel.depth is None:
         sums = _emit_loop(text, block, start, first)

@@ -71,7 +71,7 @@ class Block:
     memory.
     ``b_start`` and ``c_start`` are the first columns of the block being formed.
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
-    memory.
+    memory, ``claimed`` where lines of C are: how many, a word in memory.
     """
 
     kernel: GemmBlock
@@ -92,6 +92,12 @@ class Block:
     b_multiples: dict[int, str]
     pairs: PairRows | None
     words: str | None
+    claimed: str | None
+
+
+def claims_c(kernel: GemmBlock) -> bool:
+    """True where the columns of a block are long enough to be claimed one by one."""
+    return kernel.vectors > 1 and kernel.c_access is Access.UNIT
 
 
 def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Arguments) -> Block:
@@ -122,6 +128,7 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         multiples,
         pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
         _words(text, kernel, isa),
+        text.value("alloca i64, align 8") if claims_c(kernel) else None,
     )
 
 
