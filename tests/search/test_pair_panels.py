@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from search.planned import USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Order, Packing
+from teir.search.machine import Machine
 from teir.search.pair_panels import pair_panel, pair_runs
 
 CCSD_T = {"a": 24, "b": 12, "c": 12, "d": 24, "e": 12, "f": 12, "g": 24}
@@ -67,3 +68,36 @@ def test_programs_mean_what_numpy_computes(text: str, threads: int) -> None:
     assert_exact(
         planned(text, extents, machine, DataType.BF16).program, text, extents, DataType.BF16, 5
     )
+
+
+@pytest.mark.parametrize("text", ["km,kn->nm", "mk,kn->nm"])
+def test_columns_of_long_sums_are_turned_for_pairs(text: str) -> None:
+    """Where many rows read them: one load then brings two factors."""
+    sizes = {"m": 96, "n": 40, "k": 200}
+    choice = choice_of(text, sizes, USUAL, DataType.BF16)
+    assert choice.packed_b is Packing.WHOLE
+    program = planned(text, sizes, USUAL, DataType.BF16).program
+    steps = {axis.strides.get("in1_packed") for axis in program.axes if axis.name.startswith("k")}
+    assert DataType.BF16.width in steps
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "machine", "data_type"),
+    [
+        ("km,nk->nm", {"m": 96, "n": 40, "k": 200}, USUAL, DataType.BF16),
+        ("km,kn->nm", {"m": 48, "n": 40, "k": 200}, USUAL, DataType.BF16),
+        ("km,kn->nm", {"m": 96, "n": 40, "k": 200}, USUAL, DataType.FP32),
+        ("km,kn->nm", {"m": 96, "n": 40, "k": 200}, replace(USUAL, has_tiles=True), DataType.BF16),
+    ],
+)
+def test_other_columns_stay_where_they_lie(
+    text: str, sizes: dict[str, int], machine: Machine, data_type: DataType
+) -> None:
+    assert choice_of(text, sizes, machine, data_type).packed_b is Packing.NONE
+
+
+def test_products_of_turned_columns_are_exact() -> None:
+    text, sizes = "abm,abn->nm", {"m": 70, "n": 33, "a": 9, "b": 31}
+    program = planned(text, sizes, USUAL, DataType.BF16).program
+    assert "in1_packed" in program.tensor_table()
+    assert_exact(program, text, sizes, DataType.BF16, seed=5)

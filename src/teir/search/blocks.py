@@ -22,7 +22,7 @@ from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.emission import Body, Emission, Roles
-from teir.search.packing import Piece, cut, pack_a, pack_b
+from teir.search.packing import Packed, Piece, cut, pack_a, pack_b
 from teir.search.reductions import Reductions
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
@@ -63,6 +63,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     ``first`` names the reduction axes iterated so far; it is None in a branch that never holds
     the first products of an output element. ``whole_lines``: steps of packed rows begin with lines.
+    ``turns_columns``: the factors of a packed column lie side by side even where columns did.
     ``is_rest``: these are the rows that shared blocks of rows leave, shared from inside. ``depth``:
     what is packed at once is summed in blocks of so many indices of the first reduction.
     """
@@ -71,6 +72,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     shape: ProductShape
     choice: Choice
     whole_lines: bool
+    turns_columns: bool
     is_rest: bool = False
     depth: int | None = None
 
@@ -128,7 +130,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         before, rows, k = self._all_rows(k)
 
         def packed_block(tile: Span) -> Body:
-            packed = pack_b(self.emission, shape.b, (), tile, k, choice.column_block, False)
+            packed = self._pack_columns((), tile, k, False)
             columns = _Side(packed.tensor.name, packed.outer, packed.pieces, False)
             return packed.body + self._nest(rows, columns, packed.k, first)
 
@@ -239,9 +241,15 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         if shape.n is None or self.choice.packed_b is Packing.NONE:
             return Body(), _Side(shape.b.name, shape.n_outer, cut(shape.n, block), False), k
         is_shared = self.choice.sharing is not Sharing.NONE
-        packed = pack_b(self.emission, shape.b, shape.n_outer, shape.n, k, block, is_shared)
+        packed = self._pack_columns(shape.n_outer, shape.n, k, is_shared)
         side = _Side(packed.tensor.name, packed.outer, packed.pieces, False)
         return packed.body, side, packed.k
+
+    def _pack_columns(
+        self, outer: tuple[Span, ...], n: Span, k: tuple[Span, ...], is_shared: bool
+    ) -> Packed:
+        block, turns = self.choice.column_block, self.turns_columns
+        return pack_b(self.emission, self.shape.b, outer, n, k, block, is_shared, turns)
 
     def _nest(
         self, rows: _Side, columns: _Side, k: tuple[Span, ...], first: tuple[str, ...] | None

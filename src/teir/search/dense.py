@@ -28,6 +28,7 @@ from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.narrow_batches import narrow_batch
+from teir.search.pair_panels import turns_columns
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -266,7 +267,8 @@ def emit_contraction(
     is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
     if is_narrow and not reductions.is_one_block:
         return _through_wide_output(emission, shape, machine, choice)
-    blocks = ProductBlocks(emission, shape, choice, machine.writes_lines)
+    turns = turns_columns(shape, machine)
+    blocks = ProductBlocks(emission, shape, choice, machine.writes_lines, turns)
     return emission.loops(
         shape.c,
         partial(blocks.reductions, reductions, ()),

@@ -18,6 +18,7 @@ from teir.passes.cache_blocks import (
 )
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import FROM_MEMORY, Machine
+from teir.search.pair_panels import turns_columns
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span, is_adjacent
@@ -86,7 +87,7 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     """True where the rule of columns says so."""
     if shape.n is None or not k:
         return False
-    if has_many(shape) and _comes_in_short_runs(shape, k):
+    if turns_columns(shape, machine) or (has_many(shape) and _comes_in_short_runs(shape, k)):
         return True
     return packs_columns(_walked(shape.b, shape.n, k, shape.rows), machine.l1_bytes, USUAL)
 

@@ -253,19 +253,20 @@ def pack_b(
     k: tuple[Span, ...],
     block: int,
     is_shared: bool,
+    turns: bool,
 ) -> Packed:
     """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``.
 
-    ``is_shared``: threads share the work. Columns that lie side by side stay so, unless steps along
-    k of complex numbers would be whole pages: those meet in one set of the first cache. Turned, two
-    products of 1024 rows and columns took 0.85 of the time (Golden Cove).
+    ``is_shared``: threads share the work. Columns that lie side by side stay so unless ``turns``,
+    or steps along k of complex numbers would be whole pages: those meet in one set of the first
+    cache. Turned, two products of 1024 rows and columns took 0.85 of the time (Golden Cove).
     """
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     # Products of BF16 are taken in pairs along k, which one load brings where they are adjacent.
     keeps_k = block > MOST_TOGETHER or source.data_type is DataType.BF16
     is_crowded = source.data_type.is_complex and block * width % PAGE_BYTES == 0
-    if keeps_k and (is_crowded or columns.stride(source.name) != width):
+    if keeps_k and (turns or is_crowded or columns.stride(source.name) != width):
         k_packed, column_bytes = _stack(k, target.name, width)
         column_bytes = rows_apart(column_bytes)
         walk = columns.on(target.name, column_bytes)
