@@ -142,7 +142,8 @@ def pair_block(memory: Memory, kernel: PairBlock, call: Call) -> None:
     a = memory.tile(call, 0, dtype, ((blocks, 0), *a_rows, (columns, 0), *a_k_axes))
     b = memory.tile(call, 1, dtype, ((blocks, b_block), *b_rows, (columns, b_n), *b_k_axes))
     c = memory.tile(call, 2, dtype, ((blocks, c_block), *c_rows, (columns, c_n)))
-    accumulate_products(DataType.BF16, DataType.BF16, (a, b), c, 0, flushes=True)
+    accumulate = int(kernel.accumulates)
+    accumulate_products(DataType.BF16, DataType.BF16, (a, b), c, accumulate, flushes=True)
 
 
 def product_sum(memory: Memory, kernel: ProductSum, call: Call) -> None:

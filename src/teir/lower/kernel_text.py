@@ -101,7 +101,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
             )
         case PairBlock():
             vectors = f"{kernel.vectors} vectors of 16" + (" in runs" if kernel.runs > 1 else "")
-            flags = _set(("claims C", kernel.claims))
+            flags = _set(("claims C", kernel.claims), ("adds to C", kernel.accumulates))
             return (
                 f"PairBlock {DataType.BF16.value} {kernel.rows}×{kernel.columns} "
                 f"({', '.join((vectors, 'two steps at once', *flags))})"

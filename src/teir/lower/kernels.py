@@ -154,9 +154,10 @@ class PanelBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PairBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] = sum over (batch, k) of A[m, ...] * B[n, ...] on a register block of BF16.
 
-    Factors and sums that are subnormal count as zero. The block is ``vectors`` (an even number) of
-    16 rows by ``columns`` columns. Rows are adjacent in A; in C they lie in ``runs`` runs of equal
-    length, a multiple of four rows, adjacent inside a run and ``c_run`` bytes from one to the next.
+    With ``accumulates``, which needs one run, sums start from C, else from zero. Factors and sums
+    that are subnormal count as zero. The block is ``vectors`` (an even number) of 16 rows by
+    ``columns`` columns. Rows are adjacent in A; in C they lie in ``runs`` runs of equal length, a
+    multiple of four rows, adjacent inside a run and ``c_run`` bytes from one to the next.
     ``b_adjacent``: k is adjacent in B and ``b_k`` is not read. ``claims``: C is asked for
     ``c_ahead`` bytes beyond what is written; that changes no value, and the addresses need not
     exist. ``blocks`` blocks are formed with the same A, so many bytes apart.
@@ -170,6 +171,7 @@ class PairBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     runs: int
     b_adjacent: bool
     claims: bool
+    accumulates: bool
 
     @property
     def rows(self) -> int:

@@ -65,7 +65,7 @@ class PairAxes(msgspec.Struct, frozen=True, gc=False):
 def pair_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PairAxes | None:
     """The axes `PairBlock` takes; None where `GemmBlock` does as well or must do."""
     is_pairs = tile.flushes and tile.in_type is tile.out_type is DataType.BF16
-    if not is_pairs or isa is Isa.AMX or not isa.is_avx512 or not tile.from_zero:
+    if not is_pairs or isa is Isa.AMX or not isa.is_avx512:
         return None
     rows = axes.lanes
     if rows.strides[0] != _WIDTH or rows.strides[2] != _WIDTH:
@@ -73,7 +73,7 @@ def pair_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PairAxes | Non
     if axes.columns.extent < _FEWEST_COLUMNS or not 1 <= len(tile.reductions) <= _MOST_REDUCTIONS:
         return None
     *outer, k = [in_order(axis, axes.swapped) for axis in tile.reductions]
-    run, loops = _runs(axes)
+    run, loops = _runs(axes) if tile.from_zero else (STILL, axes.loops)
     rest = rows_left_over(rows.extent * run.extent)
     batch = outer[0] if outer else STILL
     found = PairAxes(rows, run, axes.columns, k, batch, loops, axes.swapped, rest)
@@ -181,6 +181,7 @@ def _calls(
         runs=axes.run.extent,
         b_adjacent=b_k == _WIDTH,
         claims=tile.hints.prefetched[2] and tile.ahead[2] != 0,
+        accumulates=not tile.from_zero,
     )
     depth = (axes.k.extent, axes.batch.extent)
     is_long = prod((blocks, kernel.rows, width, *depth)) > _LONGEST_CALL

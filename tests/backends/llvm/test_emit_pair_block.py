@@ -37,6 +37,7 @@ def pairs(vectors: int, columns: int, runs: int = 1, flags: str = "") -> PairBlo
         runs=runs,
         b_adjacent="adjacent" in flags,
         claims="claims" in flags,
+        accumulates="accumulates" in flags,
     )
 
 
@@ -57,6 +58,8 @@ BLOCKS = (
     pairs(4, 5, runs=16),
     pairs(2, 2, runs=8, flags="claims"),
     pairs(6, 1, runs=3, flags="adjacent"),
+    pairs(2, 11, flags="adjacent accumulates"),
+    pairs(6, 4, flags="claims accumulates"),
 )
 
 
@@ -106,6 +109,8 @@ def _run(
         memory.append((guarded, view))
     (a, a_view), (b, b_view), (c, c_view) = memory
     sums = np.einsum("tkm,bntk->bnm", a_view.astype(np.float32), b_view.astype(np.float32))
+    if kernel.accumulates:
+        sums += c_view.astype(np.float32).reshape(sums.shape)
     expected = c.bytes.copy()
     strided(expected, BF16, 0, axes[2])[...] = sums.reshape(c_view.shape).astype(c_view.dtype)
     sums_over = (k, a_k, b_k, batch, a_batch, b_batch)
@@ -117,24 +122,26 @@ def _run(
 @needs_avx512
 @pytest.mark.parametrize("is_emulated", [False, True])
 @pytest.mark.parametrize("size", [1.0, 2.0**-63])
+@pytest.mark.parametrize("accumulates", [False, True])
 def test_bits_are_those_of_the_evaluator(
-    size: float, is_emulated: bool, monkeypatch: pytest.MonkeyPatch
+    accumulates: bool, size: float, is_emulated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether or not factors and sums become subnormal, with infinities and no numbers, too."""
     if is_emulated:
         monkeypatch.setattr(emit_pair_block, "has_pairs", _never)
     random = np.random.default_rng(7)
-    kernel, k = pairs(4, 6, flags="adjacent"), 9
+    kernel, k = pairs(4, 6, flags="adjacent accumulates" if accumulates else "adjacent"), 9
     a = (size * random.standard_normal((k, kernel.rows))).astype(BF16.numpy_dtype())
     b = (size * random.standard_normal((kernel.columns, k))).astype(a.dtype)
     a[2], b[1, 4] = a[2] * a.dtype.type(1e-30), b.dtype.type(1e-39)
     a[3, 5], a[4, 6], b[2, 0] = np.inf, np.nan, -np.inf
     whole = (kernel.columns, kernel.rows, k)
     factors = (np.broadcast_to(a.T[None], whole), np.broadcast_to(b[:, None], whole))
-    start = np.zeros(whole[:2], np.float32)
+    c = (size * size * random.standard_normal(whole[:2])).astype(a.dtype)
+    c[1, :3] = np.inf, np.nan, a.dtype.type(1e-39)
+    start = c.astype(np.float32) if accumulates else np.zeros(whole[:2], np.float32)
     with np.errstate(all="ignore"):
         expected = convert(contract(factors, start, BF16, None, True), BF16)
-    c = np.ones(whole[:2], a.dtype)
     sums_over = (k, kernel.rows * WIDTH, WIDTH, 1, 0, 0)
     arguments = (*sums_over, k * WIDTH, kernel.rows * WIDTH, 0, 0, 1, 0, 0)
     operands = [one.ctypes.data for one in (a, b, c)]

@@ -117,8 +117,9 @@ class _Block:
         runs = self._runs_of_c()
         if self.kernel.claims:
             self._claim(runs)
+        begun = self._first_sums(runs)
         text.effect("br label %loop")
-        self._emit_loop(columns, runs)
+        self._emit_loop(columns, runs, begun)
 
     def _runs_of_c(self) -> list[list[str]]:
         """For every column the places of its runs."""
@@ -138,7 +139,25 @@ class _Block:
             for line in range(0, run_bytes, LINE_BYTES):
                 prefetch_to_write(self.text, shift_pointer(self.text, place, line))
 
-    def _emit_loop(self, columns: list[str], runs: list[list[str]]) -> None:
+    def _first_sums(self, columns: list[list[str]]) -> Sums:
+        """Zeros, or C: unpacked, BF16 numbers are FP32 numbers whose low halves are zero."""
+        vectors = self.kernel.vectors
+        if not self.kernel.accumulates:
+            return [["zeroinitializer"] * vectors for _ in columns]
+        sums: Sums = []
+        for (run,) in columns:
+            pairs = []
+            for number in range(0, vectors, 2):
+                rows = self._two_vectors(shift_pointer(self.text, run, number * ROWS * _WIDTH))
+                pairs += interleaved(self.text, 2 * ROWS, rows, "zeroinitializer")
+            kind = f"<{2 * ROWS} x bfloat>"
+            sums.append([self.text.value(f"bitcast {kind} {one} to {_SUMS}") for one in pairs])
+        return sums
+
+    def _two_vectors(self, place: str) -> str:
+        return self.text.value(f"load <{2 * ROWS} x i16>, ptr {place}, align {_WIDTH}")
+
+    def _emit_loop(self, columns: list[str], runs: list[list[str]], begun: Sums) -> None:
         text, kernel = self.text, self.kernel
         numbers = range(kernel.vectors)
         sums = [[text.fresh() for _ in numbers] for _ in columns]
@@ -150,8 +169,7 @@ class _Block:
         single = self._steps(state, columns, "single", 1)
         pair = self._steps(state, columns, "pair", 2)
         text.label("loop")
-        zero = [["zeroinitializer"] * kernel.vectors for _ in columns]
-        start = _State("%A", "%block_b", "%k", "%batch", zero)
+        start = _State("%A", "%block_b", "%k", "%batch", begun)
         kinds = ["ptr", "ptr", "i64", "i64", *[_SUMS] * (kernel.vectors * kernel.columns)]
         sources = (("block", start), ("pair", pair), ("single", single), ("next_batch", batch))
         for number, (name, kind) in enumerate(zip(_flat(state), kinds, strict=True)):
@@ -197,13 +215,11 @@ class _Block:
         text, found = self.text, []
         second = shift_pointer(text, a, "%a_k")
         for number in range(0, self.kernel.vectors, 2):
-            offset, count = number * ROWS * _WIDTH, 2 * ROWS
-            kind, late = f"<{count} x i16>", "zeroinitializer"
-            early = text.value(f"load {kind}, ptr {shift_pointer(text, a, offset)}, align {_WIDTH}")
+            offset, late = number * ROWS * _WIDTH, "zeroinitializer"
+            early = self._two_vectors(shift_pointer(text, a, offset))
             if steps > 1:
-                place = shift_pointer(text, second, offset)
-                late = text.value(f"load {kind}, ptr {place}, align {_WIDTH}")
-            found += interleaved(text, count, early, late)
+                late = self._two_vectors(shift_pointer(text, second, offset))
+            found += interleaved(text, 2 * ROWS, early, late)
         return found
 
     def _scale(self, column: int, place: str, steps: int) -> str:
