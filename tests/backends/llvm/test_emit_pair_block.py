@@ -18,6 +18,7 @@ from backends.llvm.kernel_calls import (
     strided,
 )
 from teir.backends.llvm import emit_pair_block
+from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.backends.llvm.emit_pair_block import emit_pair_block_body
 from teir.backends.llvm.emit_pairs import has_pairs
 from teir.dtypes import DataType
@@ -160,6 +161,13 @@ def test_sums_stay_in_registers_and_two_vectors_are_rounded_at_once(
     stored = re.findall(r"[xyz]mm\d+, .*\(%rsp\)", text)
     assert len(stored) <= 1, stored
     assert text.count("vcvtne2ps2bf16") == vectors * columns // 2
+
+
+def test_symbols_are_distinct() -> None:
+    """Of blocks that differ in one field."""
+    flags = ("", "adjacent", "claims", "accumulates")
+    blocks = [pairs(2, 4, flags=one) for one in flags] + [pairs(4, 4), pairs(2, 2), pairs(2, 4, 2)]
+    assert len({kernel_symbol(one, Isa.AVX512) for one in blocks}) == len(blocks)
 
 
 def test_only_avx512_has_such_blocks() -> None:

@@ -74,8 +74,9 @@ def kernel_words(kernel: Kernel) -> str:
         case PairBlock():
             adjacent = "_adjacent" if kernel.b_adjacent else ""
             claims = "_claims" if kernel.claims else ""
+            adds = "_adds" if kernel.accumulates else ""
             shape = f"{kernel.vectors}x{kernel.columns}_runs{kernel.runs}"
-            return f"pairs_bf16_{shape}{adjacent}{claims}"
+            return f"pairs_bf16_{shape}{adjacent}{claims}{adds}"
         case TileProduct():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             copied = "_copied" if kernel.b_adjacent and kernel.copies else ""
