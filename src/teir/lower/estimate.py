@@ -26,6 +26,7 @@ from teir.lower.copy_kernels import (
 from teir.lower.kernel_program import Call
 from teir.lower.kernels import (
     BatchBlock,
+    BeginAsking,
     BringLines,
     DotRows,
     Elementwise,
@@ -122,6 +123,8 @@ def _steps(call: Call) -> float:
             return kernel.rows * kernel.columns * (1 + lanes / kernel.lanes) * (2 + depth)
         case BringLines():
             return prod(call.arguments[::2])
+        case BeginAsking():
+            return 1
         case WalkedSum():
             steps = USUAL_FIBRE * kernel.vectors * kernel.columns * len(kernel.inputs)
             return steps if kernel.rows is None else steps * _rows(kernel.rows, call)

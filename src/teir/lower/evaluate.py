@@ -46,6 +46,7 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import (
     BatchBlock,
+    BeginAsking,
     BringLines,
     DotRows,
     Elementwise,
@@ -259,7 +260,7 @@ class _Machine:
                 tiles.cell_copy(self.memory, call.kernel, call)
             case RunCopy() | StreamRuns():
                 tiles.permute_copy(self.memory, call.kernel, call, call.arguments[-1])
-            case BringLines():
+            case BringLines() | BeginAsking():
                 pass
             case _:
                 assert_never(call.kernel)

@@ -19,6 +19,7 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
+    BeginAsking,
     BringLines,
     DotRows,
     Elementwise,
@@ -69,6 +70,8 @@ def describe_kernel(kernel: Kernel) -> str:
             return f"FibreParts ({named}, the next coordinates of every fibre)"
         case BringLines():
             return "BringLines (asks for what is read soon)"
+        case BeginAsking():
+            return "BeginAsking (says what blocks ask for)"
         case _:
             assert_never(kernel)
 
@@ -78,7 +81,10 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
         case GemmBlock():
             access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
             flags = _set(
-                ("masked", kernel.masked), ("brings A", kernel.brings), ("A in parts", kernel.parts)
+                ("masked", kernel.masked),
+                ("brings A", kernel.brings),
+                ("A in parts", kernel.parts),
+                ("asks", kernel.asks),
             )
             return (
                 f"GemmBlock {kernel.in_type.value} {_rows(kernel)}×{kernel.columns} "

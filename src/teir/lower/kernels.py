@@ -51,8 +51,9 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
     many blocks are formed, each ``columns`` columns beyond the one before. With ``brings`` it is
     a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is
-    ``depth``, and batch and outer are 1. ``parts`` (complex types, vectors even in number): A lies
-    as `PartCopy` writes it, whole vectors, the last one too.
+    ``depth``, and batch and outer are 1. ``asks``: the block asks for some lines of what a cell
+    says, the operand behind C, and moves that on (see `BeginAsking`). ``parts`` (complex types,
+    vectors even in number): A lies as `PartCopy` writes it, whole vectors, the last one too.
     """
 
     in_type: DataType
@@ -69,6 +70,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     brings: bool = False
     depth: int | None = None
     parts: bool = False
+    asks: bool = False
 
 
 class PartCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -370,6 +372,20 @@ class BringLines(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
 
+class BeginAsking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Lays down in a cell what register blocks that ask are to ask for: a region read later.
+
+    It changes no value, and the addresses need not exist.
+
+    Operands: the region, the cell, `CELL_BYTES` long. Arguments, in order, all counts at least 1:
+    run_bytes, m, m_step, n, n_step: n x m runs of so many bytes, so many bytes apart.
+    """
+
+
+CELL_BYTES = 64
+"""A cell that says what to ask for."""
+
+
 Kernel = (
     GemmBlock
     | PartCopy
@@ -392,5 +408,6 @@ Kernel = (
     | StreamRuns
     | CellCopy
     | BringLines
+    | BeginAsking
     | WalkedKernel
 )

@@ -35,6 +35,7 @@ from teir.ir.nodes import (
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf
 from teir.lower.asked_rows import with_asked_rows
+from teir.lower.asked_turns import asking_for_next_turn
 from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
 from teir.lower.bringing import marks_in
@@ -206,9 +207,11 @@ def _tests(guard: Sequence[GuardTerm], context: Context) -> tuple[IndexTest, ...
 
 def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[KernelNode, ...]:
     axis = context.axes[node.axis]
-    body = _lower_siblings(node.children, path.inside(axis), context)
+    inner = path.inside(axis)
+    body = _lower_siblings(node.children, inner, context)
     if axis.extent == 1 or not body:
         return body
+    body = asking_for_next_turn(node, body, inner, context)
     loop = Loop(
         extent=axis.extent,
         steps=steps_of(axis, context),

@@ -19,6 +19,7 @@ Lines go to the second cache: the first is full of this tile.
 
 from __future__ import annotations
 
+from teir.backends.llvm.emit_begin_asking import ask_for_a_line
 from teir.backends.llvm.emit_gemm_block import Block, claims_c
 from teir.backends.llvm.emit_gemm_columns import walks_columns
 from teir.backends.llvm.emit_text import (
@@ -64,6 +65,9 @@ def emit_requests(text: FunctionText, block: Block, b: str, steps: int, left: Le
     claims = claims_c(block.kernel)
     after = "claim" if claims else "many"
     text.label("ask")
+    if block.kernel.asks:
+        ask_for_a_line(text, "%D", "ask_others")
+        text.label("ask_others")
     b_ahead = block.arguments.read(text, "b_ahead")
     if claims:
         any_ahead = text.value(f"or i64 {b_ahead}, {block.arguments.read(text, 'c_ahead')}")

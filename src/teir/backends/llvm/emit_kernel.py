@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from teir.backends.llvm.emit_batch_block import BATCH_BLOCK_ARGUMENTS, emit_batch_block_body
+from teir.backends.llvm.emit_begin_asking import BEGIN_ASKING_ARGUMENTS, emit_begin_asking_body
 from teir.backends.llvm.emit_bring_lines import BRING_LINES_ARGUMENTS, emit_bring_lines_body
 from teir.backends.llvm.emit_cell_copy import CELL_COPY_ARGUMENTS, emit_cell_copy_body
 from teir.backends.llvm.emit_dot_rows import dot_rows_arguments, emit_dot_rows_body
@@ -71,6 +72,7 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
+    BeginAsking,
     BringLines,
     DotRows,
     Elementwise,
@@ -103,12 +105,16 @@ def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
 def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
-        case GemmBlock() | PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep():
+        case GemmBlock():
+            return 3 + kernel.asks
+        case PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep():
             return 3
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
             return 3
         case TileProduct():
             return 4
+        case BeginAsking():
+            return 2
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
         case DotRows():
@@ -188,6 +194,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return STREAM_RUNS_ARGUMENTS
         case BringLines():
             return BRING_LINES_ARGUMENTS
+        case BeginAsking():
+            return BEGIN_ASKING_ARGUMENTS
         case _:
             assert_never(kernel)
 
@@ -212,8 +220,7 @@ def emit_node(kernel: Kernel, isa: Isa) -> str:
     """The text of ``@<symbol>_node`` alone; it calls ``@<symbol>``, a register block does not."""
     symbol = kernel_symbol(kernel, isa)
     if isinstance(kernel, GemmBlock):
-        body = emit_gemm_node(kernel, isa).text()
-        return f"define void @{symbol}_node({NODE_PARAMETERS}) nounwind {{\n{body}\n}}\n"
+        return f"define void @{symbol}_node{_gemm_node(kernel, isa)}"
     names = kernel_arguments(kernel)
     lines = [f"define void @{symbol}_node({NODE_PARAMETERS}) nounwind {{"]
     for number, name in enumerate(names):
@@ -228,11 +235,21 @@ def emit_node(kernel: Kernel, isa: Isa) -> str:
     return "\n".join(lines)
 
 
+def _gemm_node(kernel: GemmBlock, isa: Isa) -> str:
+    """Parameters and body of the node of a register block."""
+    body, parameters = emit_gemm_node(kernel, isa).text(), NODE_PARAMETERS
+    if kernel.asks:
+        parameters = "ptr %node, ptr %frame, ptr %first, ptr %second, ptr %third"
+        entry, rest = body.split("\n", 1)
+        body = "\n".join((entry, *_pointers_from_frame(kernel), rest))
+    return f"({parameters}) nounwind {{\n{body}\n}}\n"
+
+
 def _operand_names(kernel: Kernel) -> tuple[str, ...]:
     """The operands' pointers in the body; in a node A, B and C are the registers' names."""
     count = kernel_operands(kernel)
-    if count <= REGISTER_OPERANDS:
-        return ("%A", "%B", "%C")[:count]
+    if count <= REGISTER_OPERANDS or isinstance(kernel, GemmBlock):
+        return ("%A", "%B", "%C", "%D")[:count]
     return tuple(f"%operand{number}" for number in range(count))
 
 
@@ -310,5 +327,7 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_stream_runs_body(kernel).text()
         case BringLines():
             return emit_bring_lines_body().text()
+        case BeginAsking():
+            return emit_begin_asking_body().text()
         case _:
             assert_never(kernel)

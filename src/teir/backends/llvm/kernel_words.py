@@ -17,6 +17,7 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
+    BeginAsking,
     BringLines,
     DotRows,
     Elementwise,
@@ -63,7 +64,7 @@ def kernel_words(kernel: Kernel) -> str:
             adjacent = "_adjacent" if kernel.b_adjacent else ""
             repeats = ("_repeats" if kernel.repeats else "") + ("_brings" if kernel.brings else "")
             depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
-            depth += "_parts" if kernel.parts else ""
+            depth += ("_parts" if kernel.parts else "") + ("_asks" if kernel.asks else "")
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PartCopy():
             mask = "_masked" if kernel.masked else ""
@@ -149,6 +150,8 @@ def kernel_words(kernel: Kernel) -> str:
             return f"fibre_parts_{words}{'_numbered' if kernel.is_numbered else ''}".lower()
         case BringLines():
             return "bring_lines"
+        case BeginAsking():
+            return "begin_asking"
         case _:
             assert_never(kernel)
 

@@ -1,0 +1,101 @@
+"""What the cell says after every block that asks, and that those blocks compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+
+from backends.llvm.kernel_calls import HERE, Compiled, kernel_assembly
+from teir.dtypes import DataType
+from teir.lower.access import Access
+from teir.lower.kernels import CELL_BYTES, BeginAsking, GemmBlock
+from teir.target import LINE_BYTES, Isa
+
+needs_avx512 = pytest.mark.skipif(Isa.AVX512 not in HERE, reason="needs AVX-512")
+BEGIN = BeginAsking()
+
+
+def block(data_type: DataType, vectors: int, columns: int, *, asks: bool = True) -> GemmBlock:
+    return GemmBlock(
+        in_type=data_type,
+        out_type=data_type,
+        lanes=64 // data_type.width,
+        vectors=vectors,
+        columns=columns,
+        a_access=Access.UNIT,
+        c_access=Access.UNIT,
+        masked=False,
+        asks=asks,
+    )
+
+
+def lines(begin: int, run_bytes: int, runs: tuple[tuple[int, int], ...]) -> Iterator[int]:
+    """The lines of a region in the order they are asked for."""
+    (m, m_step), (n, n_step) = runs
+    for at_n, at_m in product(range(n), range(m)):
+        start = begin + at_n * n_step + at_m * m_step
+        yield from range(start // LINE_BYTES * LINE_BYTES, start + run_bytes, LINE_BYTES)
+
+
+@needs_avx512
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize(
+    ("run_bytes", "runs"),
+    [
+        (192, ((5, 4096), (3, 1 << 20))),
+        (1000, ((1, 0), (1, 0))),
+        (64, ((7, 64), (2, 100))),
+        (8, ((40, 24), (1, 0))),
+    ],
+)
+@pytest.mark.parametrize("offset", [0, 16, 56])
+def test_passes_ask_for_one_line_each(
+    data_type: DataType, run_bytes: int, runs: tuple[tuple[int, int], ...], offset: int
+) -> None:
+    """Through several blocks, until none is left; the sums are those of a block that asks not."""
+    asking, plain = (block(data_type, 2, 8, asks=asks) for asks in (True, False))
+    compiled = Compiled([BEGIN, asking, plain], Isa.AVX512)
+    memory = np.zeros(2 * CELL_BYTES, np.uint8)
+    cell_at = -(-memory.ctypes.data // CELL_BYTES) * CELL_BYTES
+    cell = memory[cell_at - memory.ctypes.data :][:CELL_BYTES].view(np.int64)
+    begin = (1 << 40) + offset
+    compiled.call(BEGIN, (run_bytes, *runs[0], *runs[1]), [begin, cell_at])
+    expected, asked = list(lines(begin, run_bytes, runs)), 0
+    assert cell[0] == expected[0]
+    for k, batch, outer in ((7, 1, 1), (2, 3, 1), (1, 2, 2), (4, 2, 3), (90, 1, 2)):
+        _compare(compiled, (asking, plain), (k, batch, outer), cell_at)
+        asked = min(len(expected), asked + k // 2 * batch * outer)
+        assert cell[0] == expected[max(asked - 1, 0)] + LINE_BYTES * (asked > 0)
+
+
+def _compare(
+    compiled: Compiled,
+    kernels: tuple[GemmBlock, GemmBlock],
+    reductions: tuple[int, int, int],
+    cell_at: int,
+) -> None:
+    kernel, (k, batch, outer) = kernels[0], reductions
+    random, depth = np.random.default_rng(k), k * batch * outer
+    kind, width = kernel.in_type.numpy_dtype(), kernel.in_type.width
+    rows = kernel.vectors * kernel.lanes
+    a = random.standard_normal((depth, rows)).astype(kind)
+    b = random.standard_normal((kernel.columns, depth)).astype(kind)
+    results = [np.full((kernel.columns, rows), 3, kind) for _ in kernels]
+    a_k, b_n = rows * width, depth * width
+    sums = (k, a_k, width, batch, k * a_k, k * width, outer)
+    places = (batch * k * a_k, batch * k * width, b_n, rows * width, 1, kernel.lanes, width, width)
+    for one, c in zip(kernels, results, strict=True):
+        operands = [a.ctypes.data, b.ctypes.data, c.ctypes.data, *([cell_at] * one.asks)]
+        compiled.call(one, (*sums, *places), operands)
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_allclose(results[0], 3 + b @ a, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("vectors", "columns"), [(4, 6), (3, 8), (2, 12)])
+def test_sums_stay_in_registers(vectors: int, columns: int) -> None:
+    lines = kernel_assembly(block(DataType.FP64, vectors, columns), Isa.AVX512).splitlines()
+    assert not any("mm" in line and "(%rsp)" in line and "mov" in line for line in lines)
+    assert sum("prefetcht1" in line for line in lines) >= 2
