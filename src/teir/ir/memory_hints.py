@@ -5,7 +5,8 @@
 ``"stream": true``: the output is written once and not read again soon, so that it may go past the
 caches. ``"prefetch": [...]``: operands that the next invocation of the innermost loop around finds
 far from this one's, so that they are worth asking for ahead; of inputs, where that loop is short,
-the next invocation of the loop around it. Advice changes no value, may be ignored, and is ignored
+the next invocation of the loop around it, or where blocks ask in passing the next turn of the
+innermost loop that moves them. Advice changes no value, may be ignored, and is ignored
 where it is not written as above.
 """
 

@@ -6,7 +6,9 @@
                                     GemmBlock (asks for one line at every pass)
 
 Every block of columns asks on where the one before left off, so no line is asked for twice, and
-none in a row with others: what is more than the core can have on their way is forgotten.
+none in a row with others: what is more than the core can have on their way is forgotten. Measured
+on Zen 5, FP64, where every block asked for all rows: products of class b 0.82 to 0.88 of the time,
+`abc-adec-ebd` 0.83 (FP32 0.85).
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from backends.llvm.kernel_calls import HERE, Compiled, kernel_assembly
+from teir.backends.llvm.emit_gemm import emit_gemm_body
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import CELL_BYTES, BeginAsking, GemmBlock
@@ -92,6 +94,16 @@ def _compare(
         compiled.call(one, (*sums, *places), operands)
     np.testing.assert_array_equal(*results)
     np.testing.assert_allclose(results[0], 3 + b @ a, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [block(DataType.FP64, 1, 8), replace(block(DataType.FP64, 2, 8), depth=4)],
+    ids=["one vector", "no loop"],
+)
+def test_blocks_that_cannot_ask_are_refused(kernel: GemmBlock) -> None:
+    with pytest.raises(ValueError, match="a block that asks"):
+        emit_gemm_body(kernel, Isa.AVX512)
 
 
 @pytest.mark.parametrize(("vectors", "columns"), [(4, 6), (3, 8), (2, 12)])

@@ -20,6 +20,7 @@ from teir.backends.llvm.emit_gemm_block import (
     Accumulators,
     Arguments,
     Block,
+    claims_c,
     emit_preload,
     emit_store,
     gemm_arguments,
@@ -72,6 +73,8 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         raise ValueError("expected no repetition and no fixed depth of a block that flushes")
     if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):
         raise ValueError("expected adjacent rows and no repetition of a block that asks for A")
+    if kernel.asks and (kernel.depth is not None or not claims_c(kernel)):
+        raise ValueError("expected a loop over columns of several vectors of a block that asks")
     text = FunctionText()
     text.label("entry")
     block = prepare_block(text, kernel, isa, arguments)

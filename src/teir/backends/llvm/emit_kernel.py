@@ -236,7 +236,7 @@ def emit_node(kernel: Kernel, isa: Isa) -> str:
 
 
 def _gemm_node(kernel: GemmBlock, isa: Isa) -> str:
-    """Parameters and body of the node of a register block."""
+    """Parameters and body of the node of a register block, which may read A, B and C itself."""
     body, parameters = emit_gemm_node(kernel, isa).text(), NODE_PARAMETERS
     if kernel.asks:
         parameters = "ptr %node, ptr %frame, ptr %first, ptr %second, ptr %third"
