@@ -138,6 +138,15 @@ class Isa(Enum):
         return self._is_intel
 
     @property
+    def forgets_requests(self) -> bool:
+        """True where lines asked for into the second cache are dropped once some are under way.
+
+        Measured on Zen 5: of two lines in 48 cycles all arrive, of more those that are asked for
+        into the first cache, up to a line in eight cycles. They must be used soon.
+        """
+        return self is Isa.AVX512
+
+    @property
     def gathers_quickly(self) -> bool:
         """True where one instruction gathers a vector sooner than its lanes are read one by one.
 

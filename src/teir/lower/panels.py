@@ -7,8 +7,7 @@ about memory. One reduction loop, FP32 and FP64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from math import gcd
 from operator import attrgetter
@@ -19,24 +18,21 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.lower.asked_in_passing import Share, asking_blocks, asking_columns, shares
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
-from teir.lower.block_shapes import block_shapes
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
+from teir.lower.near_panels import Panel, near_parts
+from teir.lower.panel_cuts import TALLEST, PanelCut, block_rows, column_cuts, one_by_one, row_cuts
 from teir.lower.turned_runs import Turned, TurnedRuns
 from teir.target import ARRAY_START_BYTES, MANY_REGISTERS, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
 _NARROWEST_BYTES = 16
 """The shortest last vector."""
-_TALLEST = 3
-"""Vectors of a block where that many divide the rows no worse than four do."""
 _HIGHEST_ASKING = 4
 """Vectors of a block up to which registers are left for what it asks for in passing."""
-_LONG = (6, 9)
-"""Vectors of a block whose columns are written past the caches: long runs of whole lines."""
 _STAGGERED = range(8, 129)
 """Products per result with which storing a block is a noticeable part of its time.
 
@@ -104,7 +100,7 @@ def _run_axis(
 
     Three in few registers.
     """
-    most = (4 if isa.vector_registers >= MANY_REGISTERS else _TALLEST) * lanes
+    most = (4 if isa.vector_registers >= MANY_REGISTERS else TALLEST) * lanes
     for axis in axes.loops:
         if axis.strides[0] != rows.extent * rows.strides[0] or axis.strides[1]:
             continue
@@ -122,7 +118,9 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     operands = (second, first, output) if axes.swapped else tile.operands
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
-    rows = _row_cuts(total, lanes, tile.hints.streams, isa)
+    rows = row_cuts(total, lanes, tile.hints.streams, isa)
+    if near := _near_panels(tile, axes, operands, rows, isa):
+        return wrap_in_loops(axes.loops, operands, near)
     nodes: list[KernelNode] = []
     for cut, share in _with_shares(tile, axes, rows, lanes, isa):
         block = blocks_of(axes.rows, cut.count, cut.size * lanes)
@@ -132,11 +130,52 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     return wrap_in_loops(axes.loops, operands, inner)
 
 
+def _asks_near(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> bool:
+    """True where a panel asks for the next one instead of its own part of the next tile."""
+    a_place, _ = _places(axes)
+    asks = tile.hints.prefetched[a_place] and tile.ahead[a_place] != 0
+    return asks and isa.forgets_requests and axes.run.extent == axes.panels.extent == 1
+
+
+def _near_panels(
+    tile: ContractionTile,
+    axes: PanelAxes,
+    operands: tuple[Address, ...],
+    rows: Sequence[PanelCut],
+    isa: Isa,
+) -> tuple[KernelNode, ...]:
+    """The panels one by one, each asking for the one that follows; see `near_parts`. None where
+    they ask for nothing or for their own part of the next tile."""
+    if not _asks_near(tile, axes, isa):
+        return ()
+    lanes, width = full_lanes(isa, tile.in_type, tile.out_type), tile.in_type.width
+    a_place, _ = _places(axes)
+    cuts = tuple(chain.from_iterable(map(one_by_one, rows)))
+    panels = [Panel(cut.start * lanes * width, block_rows(cut, lanes) * width) for cut in cuts]
+    k, k_strides = axes.k.extent, axes.k.strides
+    nodes: list[KernelNode] = []
+    ahead_bytes, is_whole = tile.ahead[a_place], tile.hints.streams
+    for part in near_parts(panels, k, k_strides[0], ahead_bytes, is_whole):
+        ahead = list(tile.ahead)
+        ahead[a_place] = part.ahead_bytes
+        if part.first + part.steps < k:
+            ahead[2] = 0
+        part_tile = replace(tile, ahead=tuple(ahead), from_zero=tile.from_zero and part.first == 0)
+        moved = tuple(
+            Address(slot=operand.slot, offset_bytes=operand.offset_bytes + part.first * stride)
+            for operand, stride in zip(operands, k_strides, strict=True)
+        )
+        part_axes = replace(axes, k=TileAxis(part.steps, k_strides))
+        cut = cuts[part.number]
+        nodes += _columns_of(part_tile, part_axes, moved, cut, None, isa)
+    return tuple(nodes)
+
+
 def _columns_of(
     tile: ContractionTile,
     axes: PanelAxes,
     operands: tuple[Address, ...],
-    rows: _Cut,
+    rows: PanelCut,
     share: Share | None,
     isa: Isa,
 ) -> tuple[KernelNode, ...]:
@@ -146,7 +185,7 @@ def _columns_of(
     most = axes.columns.extent
     if share is not None:
         most = asking_columns(rows.size, rows.last_lanes < lanes)
-    cuts = _column_cuts(axes.columns.extent, rows.size, isa, tile.in_type, most)
+    cuts = column_cuts(axes.columns.extent, rows.size, isa, tile.in_type, most)
     for number, columns in enumerate(cuts):
         step = blocks_of(axes.columns, columns.count, columns.size)
         call = _call(tile, axes, operands, rows, columns, lanes, is_first=number == 0)
@@ -156,8 +195,8 @@ def _columns_of(
 
 
 def _with_shares(
-    tile: ContractionTile, axes: PanelAxes, rows: Sequence[_Cut], lanes: int, isa: Isa
-) -> Iterable[tuple[_Cut, Share | None]]:
+    tile: ContractionTile, axes: PanelAxes, rows: Sequence[PanelCut], lanes: int, isa: Isa
+) -> Iterable[tuple[PanelCut, Share | None]]:
     """The panels one by one, each with what it asks for of the next tile's A; as they are, with
     nothing, where A is not asked for, and high ones, which have no register to spare."""
     together = zip(rows, repeat(None), strict=False)
@@ -165,7 +204,7 @@ def _with_shares(
     asks = isa.multiplies_twice_a_cycle and tile.hints.prefetched[_places(axes)[0]]
     if not asks or axes.run.extent > 1 or is_high:
         return together
-    alone = tuple(chain.from_iterable(map(_one_by_one, rows)))
+    alone = tuple(chain.from_iterable(map(one_by_one, rows)))
     width = tile.in_type.width
     starts = [cut.start * lanes * width for cut in alone]
     asked = tuple(shares(axes.k.extent, axes.rows.extent * width, starts))
@@ -205,58 +244,6 @@ def _loop(
     return (blocks_of_loop(loop) or loop,)
 
 
-class _Cut(msgspec.Struct, frozen=True, gc=False):
-    """``count`` blocks of ``size`` vectors or columns from ``start`` on; lanes of the last one."""
-
-    start: int
-    size: int
-    count: int
-    last_lanes: int
-
-
-def _one_by_one(cut: _Cut) -> Iterator[_Cut]:
-    for number in range(cut.count):
-        yield _Cut(cut.start + number * cut.size, cut.size, 1, cut.last_lanes)
-
-
-@cache
-def _row_cuts(rows: int, lanes: int, streams: bool, isa: Isa) -> tuple[_Cut, ...]:
-    vectors, left = -(-rows // lanes), rows % lanes
-    tallest = 4 if vectors % 4 == 0 and vectors % _TALLEST else _TALLEST
-    if streams and vectors in _LONG:
-        tallest = vectors
-    if isa.vector_registers < MANY_REGISTERS:
-        tallest = 3 if vectors == 3 else 2
-    cuts = list(_even(vectors, tallest, lanes))
-    if not left:
-        return tuple(cuts)
-    last = cuts.pop()
-    if last.count > 1:
-        cuts.append(_Cut(last.start, last.size, last.count - 1, lanes))
-    start = last.start + (last.count - 1) * last.size
-    return (*cuts, _Cut(start, last.size, 1, left))
-
-
-def _even(length: int, largest: int, lanes: int) -> Iterator[_Cut]:
-    pieces = -(-length // largest)
-    size, longer = divmod(length, pieces)
-    if longer:
-        yield _Cut(0, size + 1, longer, lanes)
-    yield _Cut(longer * (size + 1), size, pieces - longer, lanes)
-
-
-@cache
-def _column_cuts(
-    columns: int, vectors: int, isa: Isa, element: DataType, most: int
-) -> tuple[_Cut, ...]:
-    """Blocks of ``most`` columns at most, of panels of so many vectors."""
-    widest = max(
-        (width for tall, width in block_shapes(isa, element, element) if tall == vectors),
-        default=max(1, (isa.vector_registers - 1 - vectors) // vectors),
-    )
-    return tuple(_even(columns, min(widest, most), 1))
-
-
 def _turned(
     tile: ContractionTile, axes: PanelAxes, a_place: int, height: int, columns: int, lanes: int
 ) -> Turned | None:
@@ -289,8 +276,8 @@ def _call(
     tile: ContractionTile,
     axes: PanelAxes,
     operands: tuple[Address, ...],
-    rows: _Cut,
-    columns: _Cut,
+    rows: PanelCut,
+    columns: PanelCut,
     lanes: int,
     is_first: bool,
 ) -> Call:
@@ -307,14 +294,19 @@ def _call(
 
 
 def _kernel(
-    tile: ContractionTile, axes: PanelAxes, rows: _Cut, columns: _Cut, lanes: int, is_first: bool
+    tile: ContractionTile,
+    axes: PanelAxes,
+    rows: PanelCut,
+    columns: PanelCut,
+    lanes: int,
+    is_first: bool,
 ) -> tuple[PanelBlock, Turned | None]:
     """The kernel of a block, and where its rows lie once more if it takes them from there."""
     width = tile.in_type.width
     a_place, b_place = _places(axes)
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
-    height = (rows.size - 1) * lanes + rows.last_lanes
+    height = block_rows(rows, lanes)
     turned = _turned(tile, axes, a_place, height, columns.size, lanes) if streams else None
     kernel = PanelBlock(
         data_type=tile.in_type,

@@ -23,6 +23,7 @@ from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_requests import (
     bring_a,
     bring_next,
+    cache_of_next,
     claim_next,
     claim_unless,
     claim_unless_long,
@@ -33,7 +34,6 @@ from teir.backends.llvm.emit_panel_store import PanelStore, pieces_fit
 from teir.backends.llvm.emit_panel_turned import begin_turning, may_turn
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
-    Cache,
     FunctionText,
     prefetch,
     shift_pointer,
@@ -291,7 +291,7 @@ class _Panel:
                 a = shift_pointer(text, a, "%a_k")
                 b = tuple(shift_pointer(text, base, "%b_k") for base in b)
             if column == 0:
-                bring_a(text, self.kernel, a, group)
+                bring_a(text, self.kernel, self.isa, a, group)
             factors = self._factors(a, group)
             sums = self._add_products(factors, self._place_in_b(b, column), group, sums)
         return sums
@@ -305,12 +305,12 @@ class _Panel:
         if steps > 1 and self.kernel.brings_b:
             ahead = tuple(shift_pointer(text, base, "%b_ahead") for base in b)
             for column in range(self.kernel.columns):
-                prefetch(self.text, self._place_in_b(ahead, column), Cache.SECOND)
+                prefetch(text, self._place_in_b(ahead, column), cache_of_next(self.isa))
         if steps > 1:
             read_ahead(text, self.kernel, steps, partial(self._place_in_b, b))
         for step in range(steps):
             if steps > 1 and brought:
-                brought = bring_next(text, self.kernel, step, brought)
+                brought = bring_next(text, self.kernel, self.isa, step, brought)
             sums = self._step(a, b, sums)
             a = shift_pointer(text, a, "%a_k")
             b = tuple(self._next_of_b(base) for base in b)
@@ -330,7 +330,7 @@ class _Panel:
     def _step(self, a: str, b: tuple[str, ...], sums: Sums) -> Sums:
         kernel = self.kernel
         every = range(kernel.vectors)
-        bring_a(self.text, kernel, a, every)
+        bring_a(self.text, kernel, self.isa, a, every)
         factors = self._factors(a, every)
         return [
             self._add_elements(factors, self._place_in_b(b, column), rows)

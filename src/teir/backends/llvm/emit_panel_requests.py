@@ -13,7 +13,7 @@ from teir.backends.llvm.emit_text import (
     shift_pointer,
 )
 from teir.lower.kernels import PANEL_STEPS, PanelBlock
-from teir.target import LINE_BYTES
+from teir.target import LINE_BYTES, Isa
 
 _PANEL_AHEAD_BYTES = 512
 """How far ahead packed columns that lie side by side are asked for."""
@@ -120,7 +120,12 @@ def read_ahead(
         prefetch(text, shift_pointer(text, place_of(column), LINE_BYTES), Cache.FIRST)
 
 
-def bring_a(text: FunctionText, kernel: PanelBlock, a: str, numbers: range) -> None:
+def cache_of_next(isa: Isa) -> Cache:
+    """Where what the next tile reads is asked for into."""
+    return Cache.FIRST if isa.forgets_requests else Cache.SECOND
+
+
+def bring_a(text: FunctionText, kernel: PanelBlock, isa: Isa, a: str, numbers: range) -> None:
     """Ask for what a step whose column of A lies at ``a`` reads of these vectors in the next tile.
 
     Also by its last element: rows seldom begin with a line, and no one else asks for the line
@@ -132,11 +137,11 @@ def bring_a(text: FunctionText, kernel: PanelBlock, a: str, numbers: range) -> N
     ahead, vector_bytes = shift_pointer(text, a, "%a_ahead"), kernel.lanes * width
     end = min(numbers.stop * vector_bytes, kernel.rows * width)
     for place in (*range(numbers.start * vector_bytes, end, LINE_BYTES), end - width):
-        prefetch(text, shift_pointer(text, ahead, place), Cache.SECOND)
+        prefetch(text, shift_pointer(text, ahead, place), cache_of_next(isa))
 
 
 def bring_next(
-    text: FunctionText, kernel: PanelBlock, step: int, brought: tuple[str, ...]
+    text: FunctionText, kernel: PanelBlock, isa: Isa, step: int, brought: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Ask for this step's part of the lines of the next tile's A that `PANEL_STEPS` steps ask for,
     row after row from the place of a line and its row on; gives those behind them.
@@ -146,7 +151,7 @@ def bring_next(
     line, row = brought
     before, after = (kernel.spreads * one // PANEL_STEPS for one in (step, step + 1))
     for _ in range(before, after):
-        prefetch(text, line, Cache.SECOND)
+        prefetch(text, line, cache_of_next(isa))
         row_end = shift_pointer(text, row, "%a_row_bytes")
         next_line = shift_pointer(text, line, LINE_BYTES)
         next_row = shift_pointer(text, row, "%a_k")
