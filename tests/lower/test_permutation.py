@@ -129,7 +129,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
         assert nodes is None or count_calls(nodes)
 
 
-@pytest.mark.parametrize(("isa", "least", "most"), [(Isa.AVX512, 128, 256), (Isa.AMX, 768, 1536)])
+@pytest.mark.parametrize(("isa", "least", "most"), [(Isa.AVX2, 128, 256), (Isa.AVX512, 256, 640), (Isa.AMX, 768, 1536)])
 def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
     axes = axes_of((3464, 3464), (1, 0), 0, 4)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
@@ -231,7 +231,7 @@ def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joi
         assert (prod(call.arguments[6:9]) > 64) == is_joined
 
 
-@pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX512, 12), (Isa.AMX, 24)])
+@pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX2, 12), (Isa.AMX, 24)])
 def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
     axes = axes_of((10, 24, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
     operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))

@@ -29,7 +29,7 @@ from teir.lower.copy_kernels import (
     permute_scratch_bytes,
 )
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.permutation_aims import RUN_TILE_BYTES, aims_of
+from teir.lower.permutation_aims import aims_of
 from teir.lower.permutation_parts import Parts, running_parts, streamed_parts, turning_parts
 from teir.lower.permutation_pieces import cut, up
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
@@ -76,7 +76,7 @@ def lower_permutation(
         is_turned = streamed.run == 1
         streams = (StreamCopy if is_turned else StreamRuns)(element_bytes=width)
         return _Lowering(operands, room, streams, stream, isa).blocks(streamed)
-    parts = turning_parts(axes, width, isa) or (running_parts(axes, width) if stream else None)
+    parts = turning_parts(axes, width, isa) or (running_parts(axes, width, isa) if stream else None)
     if parts is None:
         return None
     kernel = _kernel(parts, width, isa)
@@ -213,7 +213,11 @@ class _Lowering:
             tile = self.run_columns(columns, max(1, aims.run_column_bytes // run_bytes))
             over = up(per_line, parts.run) // parts.run
             most = scratch_bytes // (run_bytes * tile) - over - 1
-            return _tile(rows, max(1, RUN_TILE_BYTES // run_bytes // tile), 1, over, most), tile, 1
+            return (
+                _tile(rows, max(1, aims.run_tile_bytes // run_bytes // tile), 1, over, most),
+                tile,
+                1,
+            )
         tile_rows = _tile(rows, aims.row_bytes // width, max(per_line, lanes), per_line, rows)
         pitch_bytes = (tile_rows + per_line + lanes) * width
         most = scratch_bytes // pitch_bytes // lanes * lanes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from teir.lower.axes import TileAxis
 from teir.lower.copy_kernels import MOST_PERMUTED
-from teir.lower.permutation_aims import RUN_TILE_BYTES, aims_of
+from teir.lower.permutation_aims import aims_of
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.passes.long_sides import STREAM_ROW_BYTES, grown_sides, long_sides, turned_sides
 from teir.target import LINE_BYTES, Isa
@@ -69,7 +69,7 @@ def streamed_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
     return _parts(upwards, *sides, 1, False)
 
 
-def running_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
+def running_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | None:
     """Rows and columns of a permutation that moves runs of elements."""
     sides = _running_sides(axes, width)
     if sides is None:
@@ -78,7 +78,7 @@ def running_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
     run_bytes = run.extent * width
     if run_bytes > _LONGEST_RUN_BYTES:
         return None
-    aims = (RUN_TILE_BYTES // run_bytes, _COLUMNS_BYTES // run_bytes)
+    aims = (aims_of(isa).run_tile_bytes // run_bytes, _COLUMNS_BYTES // run_bytes)
     return _grown(upwards, along, run.extent, (aims,), False)
 
 

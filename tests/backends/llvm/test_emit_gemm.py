@@ -506,7 +506,7 @@ def test_a_pass_asks_for_a_line_s_share_of_b_and_a_line_of_c(
     """
     kernel = block(data_type, data_type, lanes, vectors, columns)
     text = kernel_assembly(kernel, Isa.AVX512)
-    assert len(re.findall(r"\bprefetcht1\b", text)) == of_b
+    assert len(re.findall(r"\bprefetcht0\b", text)) == of_b
     assert len(re.findall(r"\bprefetchw\b", text)) == of_c
 
 

@@ -49,7 +49,7 @@ def ask_for_a_line(text: FunctionText, cell: str, after: str) -> None:
     _move_to_next_run(text, cell, end, following, after)
     text.label("ask_line")
     line = text.value(f"phi i64 [ {place}, %ask_whether ], [ {following}, %next_run ]")
-    prefetch(text, text.value(f"inttoptr i64 {line} to ptr"), Cache.SECOND)
+    prefetch(text, text.value(f"inttoptr i64 {line} to ptr"), Cache.FIRST)
     _write(text, cell, _PLACE, text.value(f"add i64 {line}, {LINE_BYTES}"))
     text.effect(f"br label %{after}")
 

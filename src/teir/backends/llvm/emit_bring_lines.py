@@ -5,12 +5,13 @@ They go to the second cache: the first is full of what is being computed.
 
 from __future__ import annotations
 
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
+from teir.backends.llvm.emit_text import FunctionText, cache_of_next, prefetch
+from teir.target import Isa
 
 BRING_LINES_ARGUMENTS = ("l", "l_step", "m", "m_step", "n", "n_step")
 
 
-def emit_bring_lines_body() -> FunctionText:
+def emit_bring_lines_body(isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `BringLines`."""
     text = FunctionText()
     text.label("entry")
@@ -24,7 +25,7 @@ def emit_bring_lines_body() -> FunctionText:
     _begin_loop(text, "m", "%n_at", "each_n", "m_end")
     text.effect("br label %each_l")
     _begin_loop(text, "l", "%m_at", "each_m", "each_l")
-    prefetch(text, "%l_at", Cache.SECOND)
+    prefetch(text, "%l_at", cache_of_next(isa))
     _end_loop(text, "l", "m_end")
     text.label("m_end")
     _end_loop(text, "m", "n_end")

@@ -14,7 +14,7 @@ from teir.backends.llvm.emit_chunks import (
 from teir.backends.llvm.emit_combine import combine
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, cache_of_next, prefetch, shift_pointer
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
@@ -143,7 +143,7 @@ def _emit_piece(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece)
     """All loads and arithmetic, then all stores: an operand may be read and written in place."""
     results = []
     if kernel.brings and not piece.chunk.masked_rest:
-        _ask_ahead(text, kernel, piece)
+        _ask_ahead(text, kernel, isa, piece)
     for vector_number in range(piece.chunk.vectors):
         stored = [
             load(text, lanes, addresses[vector_number])
@@ -154,11 +154,11 @@ def _emit_piece(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece)
         store(text, piece.lanes[-1], address, result)
 
 
-def _ask_ahead(text: FunctionText, kernel: Elementwise, piece: Piece) -> None:
-    """Prefetches into the second cache, one per vector that lies in memory as a whole."""
+def _ask_ahead(text: FunctionText, kernel: Elementwise, isa: Isa, piece: Piece) -> None:
+    """Prefetches, one per vector that lies in memory as a whole."""
     for access, addresses in zip(kernel.accesses[:-1], piece.addresses[:-1], strict=True):
         if access is not Access.UNIT:
             continue
         for address in addresses:
             ahead = shift_pointer(text, address, _AHEAD_BYTES)
-            prefetch(text, ahead, Cache.SECOND)
+            prefetch(text, ahead, cache_of_next(isa))

@@ -23,8 +23,8 @@ from teir.backends.llvm.emit_begin_asking import ask_for_a_line
 from teir.backends.llvm.emit_gemm_block import Block, claims_c
 from teir.backends.llvm.emit_gemm_columns import walks_columns
 from teir.backends.llvm.emit_text import (
-    Cache,
     FunctionText,
+    cache_of_next,
     prefetch,
     prefetch_to_write,
     shift_pointer,
@@ -102,7 +102,7 @@ def ask_for_b(text: FunctionText, block: Block, b: str, steps: int, left: Left) 
     for number in range(columns):
         if number:
             place = shift_pointer(text, place, b_n)
-        prefetch(text, place, Cache.SECOND)
+        prefetch(text, place, cache_of_next(block.isa))
     return passes
 
 

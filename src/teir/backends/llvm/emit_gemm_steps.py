@@ -29,7 +29,7 @@ from teir.backends.llvm.emit_products import (
     as_factor,
     load_scale,
 )
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer, splat
+from teir.backends.llvm.emit_text import FunctionText, cache_of_next, prefetch, shift_pointer, splat
 
 
 def emit_step(
@@ -143,7 +143,7 @@ def prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
     ahead = shift_pointer(text, a, block.arguments.read(text, "a_ahead"))
     last_row = (kernel.vectors * kernel.lanes - 1) * kernel.in_type.width
     for offset in (*block.a_offsets, last_row):
-        prefetch(text, shift_pointer(text, ahead, offset), Cache.SECOND)
+        prefetch(text, shift_pointer(text, ahead, offset), cache_of_next(block.isa))
 
 
 def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:

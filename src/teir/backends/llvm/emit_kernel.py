@@ -311,10 +311,11 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case FibreParts():
             return emit_fibre_parts_body(kernel, _operand_names(kernel)).text()
         case TransposeCopy():
-            emit = emit_transpose_columns_body if kernel.columns else emit_transpose_body
-            return emit(kernel).text()
+            if kernel.columns:
+                return emit_transpose_columns_body(kernel).text()
+            return emit_transpose_body(kernel, isa).text()
         case JoinedTranspose():
-            return emit_transpose_joined_body(kernel).text()
+            return emit_transpose_joined_body(kernel, isa).text()
         case RowCopy():
             return emit_row_copy_body(kernel).text()
         case PermuteCopy() | RunCopy():
@@ -326,7 +327,7 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case StreamRuns():
             return emit_stream_runs_body(kernel).text()
         case BringLines():
-            return emit_bring_lines_body().text()
+            return emit_bring_lines_body(isa).text()
         case BeginAsking():
             return emit_begin_asking_body().text()
         case _:

@@ -23,7 +23,6 @@ from teir.backends.llvm.emit_panel_load import lanes_of, load_column
 from teir.backends.llvm.emit_panel_requests import (
     bring_a,
     bring_next,
-    cache_of_next,
     claim_next,
     claim_unless,
     claim_unless_long,
@@ -35,6 +34,7 @@ from teir.backends.llvm.emit_panel_turned import begin_turning, may_turn
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     FunctionText,
+    cache_of_next,
     prefetch,
     shift_pointer,
     splat,

@@ -8,6 +8,7 @@ from teir.backends.llvm.emit_panel_lines import PanelLines
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
+    cache_of_next,
     prefetch,
     prefetch_to_write,
     shift_pointer,
@@ -118,11 +119,6 @@ def read_ahead(
         return
     for column in range(kernel.columns):
         prefetch(text, shift_pointer(text, place_of(column), LINE_BYTES), Cache.FIRST)
-
-
-def cache_of_next(isa: Isa) -> Cache:
-    """Where what the next tile reads is asked for into."""
-    return Cache.FIRST if isa.forgets_requests else Cache.SECOND
 
 
 def bring_a(text: FunctionText, kernel: PanelBlock, isa: Isa, a: str, numbers: range) -> None:

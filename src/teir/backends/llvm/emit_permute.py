@@ -1,7 +1,7 @@
 """Permutations through a tile in cache: loads, shuffles and stores of three tiles in one stream.
 
 While tile t is transposed in registers into one half of a scratch tile, the rows of tile t - 1 are
-streamed from the other half and the lines of tile t + 1 are fetched to L2:
+streamed from the other half and the lines of tile t + 1 are fetched (see `cache_of_next`):
 
     for every tile, columns innermost:
       for every block of lanes x lanes elements:
@@ -29,7 +29,7 @@ from teir.backends.llvm.emit_stream import (
     emit_pieces,
     emit_stream_mode,
 )
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
+from teir.backends.llvm.emit_text import Cache, FunctionText, cache_of_next, prefetch
 from teir.backends.llvm.emit_transpose import SquareTile
 from teir.backends.llvm.layout import WORD_BYTES
 from teir.lower.copy_kernels import (
@@ -77,7 +77,7 @@ def emit_permute_body(kernel: PermuteCopy | RunCopy, isa: Isa) -> FunctionText:
     emit_tile_loop(text, isa)
     match kernel:
         case PermuteCopy():
-            _emit_squares(text, kernel)
+            _emit_squares(text, kernel, cache_of_next(isa))
         case RunCopy():
             emit_run_block(text, kernel)
         case _:
@@ -160,7 +160,7 @@ br label %tile
 """)
 
 
-def _emit_squares(text: FunctionText, kernel: PermuteCopy) -> None:
+def _emit_squares(text: FunctionText, kernel: PermuteCopy, cache: Cache) -> None:
     """Blocks %block to %transposed: fetch ahead, transpose into scratch."""
     width, lanes = kernel.element_bytes, kernel.lanes
     emit_block_start(text)
@@ -172,7 +172,7 @@ block_begin:
 %block_column_bytes = mul i64 %block_column, {width}
 br i1 %fetch, label %fetch_block, label %fetched
 """)
-    _emit_fetch(text, width, lanes)
+    _emit_fetch(text, width, lanes, cache)
     text.label("fetched")
     text.effect("br i1 %working, label %transpose_block, label %transposed")
     text.write(f"""
@@ -200,7 +200,7 @@ transpose_block:
     text.effect("br label %transposed")
 
 
-def _emit_fetch(text: FunctionText, width: int, lanes: int) -> None:
+def _emit_fetch(text: FunctionText, width: int, lanes: int, cache: Cache) -> None:
     """Fetch the line where each row of the block ends in the next tile, and the first of a row.
 
     A row of a block that starts inside a line was fetched with the block before it.
@@ -218,14 +218,14 @@ fetch_block:
     for row in range(lanes):
         at = text.value(f"getelementptr i64, ptr %next_table, i64 {row}")
         offsets.append(text.value(f"load i64, ptr {at}"))
-    _emit_prefetches(text, "%next_end", offsets)
+    _emit_prefetches(text, "%next_end", offsets, cache)
     text.effect("br i1 %fetch_start, label %fetch_first, label %fetched")
     text.label("fetch_first")
-    _emit_prefetches(text, "%next_block", offsets)
+    _emit_prefetches(text, "%next_block", offsets, cache)
     text.effect("br label %fetched")
 
 
-def _emit_prefetches(text: FunctionText, start: str, offsets: list[str]) -> None:
+def _emit_prefetches(text: FunctionText, start: str, offsets: list[str], cache: Cache) -> None:
     for offset in offsets:
         line = text.value(f"getelementptr i8, ptr {start}, i64 {offset}")
-        prefetch(text, line, Cache.SECOND)
+        prefetch(text, line, cache)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from teir.target import Isa
+
 
 class FunctionText:
     """Instructions of one function body in order; names are made here and nowhere else."""
@@ -78,6 +80,11 @@ class Cache(Enum):
 
     FIRST = 3
     SECOND = 2
+
+
+def cache_of_next(isa: Isa) -> Cache:
+    """Where lines are asked for that a later block or tile reads."""
+    return Cache.FIRST if isa.forgets_requests else Cache.SECOND
 
 
 def prefetch(text: FunctionText, address: str, cache: Cache) -> None:

@@ -16,13 +16,14 @@ from teir.backends.llvm.emit_chunks import elements_in_front
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
+    cache_of_next,
     constants,
     prefetch,
     shift_pointer,
     vector,
 )
 from teir.lower.copy_kernels import TransposeCopy
-from teir.target import LINE_BYTES
+from teir.target import LINE_BYTES, Isa
 
 _ARGUMENTS = ("m", "n", "in_n", "out_m")
 
@@ -38,7 +39,7 @@ def transpose_arguments(kernel: TransposeCopy) -> tuple[str, ...]:
     return (*_ARGUMENTS, "out_row") if kernel.grouped > 1 else _ARGUMENTS
 
 
-def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
+def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
     """The body for operands %A (adjacent along m), %B (adjacent along n), `TransposeCopy`."""
     side = _tile_side(kernel)
     text = FunctionText()
@@ -52,16 +53,17 @@ def emit_transpose_body(kernel: TransposeCopy) -> FunctionText:
     if kernel.aligns:
         _emit_first_step(text, kernel.element_bytes, side)
     text.effect("br i1 %narrow, label %element_row, label %row")
-    _emit_tile_loops(text, kernel, side)
+    cache = cache_of_next(isa)
+    _emit_tile_loops(text, kernel, side, cache)
     if _asks_apart(kernel.element_bytes, side):
-        _emit_asking(text, side)
+        _emit_asking(text, side, cache)
     _emit_element_loops(text, kernel)
     text.label("exit")
     text.effect("ret void")
     return text
 
 
-def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
+def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int, cache: Cache) -> None:
     """Blocks %row and %tile; a last tile that would stick out is moved back over its neighbour."""
     element_bytes = kernel.element_bytes
     text.label("row")
@@ -86,7 +88,7 @@ def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int) -> No
     if _asks_apart(element_bytes, side):
         text.effect("br i1 %is_line, label %ask, label %move")
         text.label("move")
-    _emit_tile(text, kernel, side)
+    _emit_tile(text, kernel, side, cache)
     step = f"{side}"
     if kernel.aligns:
         is_first = text.value("icmp eq i64 %j, 0")
@@ -118,13 +120,13 @@ def _element(element_bytes: int) -> str:
     return {2: "i16", 4: "i32", 8: "i64", 16: "i64"}[element_bytes]
 
 
-def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
+def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, cache: Cache) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
     element_bytes = kernel.element_bytes
     tile = SquareTile(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
     if side > 1 and not _asks_apart(element_bytes, side):
-        _ask(text, places)
+        _ask(text, places, cache)
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
         group, inside = divmod(row, kernel.grouped)
@@ -148,17 +150,17 @@ def _emit_distance(text: FunctionText, element_bytes: int, side: int) -> None:
     text.effect(f"%ahead = add i64 %bytes_ahead, {max(side * element_bytes, LINE_BYTES) - 1}")
 
 
-def _emit_asking(text: FunctionText, side: int) -> None:
+def _emit_asking(text: FunctionText, side: int, cache: Cache) -> None:
     """Block %ask, before the first of the tiles that share a line."""
     text.label("ask")
-    _ask(text, [_row_place(text, "%a", "%in_n", row) for row in range(side)])
+    _ask(text, [_row_place(text, "%a", "%in_n", row) for row in range(side)], cache)
     text.effect("br label %move")
 
 
-def _ask(text: FunctionText, places: Sequence[str]) -> None:
+def _ask(text: FunctionText, places: Sequence[str], cache: Cache) -> None:
     for place in places:
         address = shift_pointer(text, place, "%ahead")
-        prefetch(text, address, Cache.SECOND)
+        prefetch(text, address, cache)
 
 
 def _emit_row_offset(text: FunctionText, kernel: TransposeCopy, name: str, row: str) -> None:

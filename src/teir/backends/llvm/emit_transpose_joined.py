@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
-from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch, shift_pointer
+from teir.backends.llvm.emit_text import Cache, FunctionText, cache_of_next, prefetch, shift_pointer
 from teir.backends.llvm.emit_transpose import SquareTile
 from teir.lower.copy_kernels import JoinedTranspose
-from teir.target import LINE_BYTES
+from teir.target import LINE_BYTES, Isa
 
 JOINED_TRANSPOSE_ARGUMENTS = (
     "m", "n0", "n1", "in_n0", "in_n1", "out_m", "o", "in_o", "out_o"
@@ -26,7 +26,7 @@ JOINED_TRANSPOSE_ARGUMENTS = (
 _LINES_AHEAD = 4
 
 
-def emit_transpose_joined_body(kernel: JoinedTranspose) -> FunctionText:
+def emit_transpose_joined_body(kernel: JoinedTranspose, isa: Isa) -> FunctionText:
     """The body for operands %A (adjacent along m), %B (adjacent along n0, n1) and the arguments."""
     text, side = FunctionText(), kernel.lanes
     text.label("entry")
@@ -35,19 +35,26 @@ def emit_transpose_joined_body(kernel: JoinedTranspose) -> FunctionText:
     text.effect(f"%n_last = sub i64 %n, {side}")
     text.effect(f"%over = add i64 %n, {side - 1}")
     text.effect(f"%tiles = udiv i64 %over, {side}")
-    emit_loop(text, "columns", "%tiles", 1, [Carried("i64", "0")], partial(_tile, text, kernel))
+    emit_loop(
+        text,
+        "columns",
+        "%tiles",
+        1,
+        [Carried("i64", "0")],
+        partial(_tile, text, kernel, cache_of_next(isa)),
+    )
     text.effect("ret void")
     return text
 
 
-def _tile(text: FunctionText, kernel: JoinedTranspose, carried: Values) -> Values:
+def _tile(text: FunctionText, kernel: JoinedTranspose, cache: Cache, carried: Values) -> Values:
     """All squares of the columns from the carried one on."""
     (begin,) = carried
     first = text.value(f"call i64 @llvm.smin.i64(i64 {begin}, i64 %n_last)")
     columns = _columns(text, kernel.lanes, first)
     into = text.value(f"mul i64 {first}, {kernel.element_bytes}")
     places = [Carried("ptr", "%A"), Carried("ptr", shift_pointer(text, "%B", into))]
-    emit_loop(text, "outer", "%o", 1, places, partial(_squares, text, kernel, columns))
+    emit_loop(text, "outer", "%o", 1, places, partial(_squares, text, kernel, cache, columns))
     return [text.value(f"add i64 {begin}, {kernel.lanes}")]
 
 
@@ -70,7 +77,11 @@ def _columns(text: FunctionText, count: int, first: str) -> list[str]:
 
 
 def _squares(
-    text: FunctionText, kernel: JoinedTranspose, columns: Sequence[str], places: Values
+    text: FunctionText,
+    kernel: JoinedTranspose,
+    cache: Cache,
+    columns: Sequence[str],
+    places: Values,
 ) -> Values:
     """The squares of one o, and where those of the next begin."""
     source, target = places
@@ -78,7 +89,7 @@ def _squares(
     def square(carried: Values) -> Values:
         (begin,) = carried
         row = text.value(f"call i64 @llvm.smin.i64(i64 {begin}, i64 %m_last)")
-        _square(text, kernel, columns, source, target, row)
+        _square(text, kernel, cache, columns, source, target, row)
         return [text.value(f"add i64 {begin}, {kernel.lanes}")]
 
     over = text.value(f"add i64 %m, {kernel.lanes - 1}")
@@ -89,6 +100,7 @@ def _squares(
 def _square(
     text: FunctionText,
     kernel: JoinedTranspose,
+    cache: Cache,
     columns: Sequence[str],
     source: str,
     target: str,
@@ -98,7 +110,7 @@ def _square(
     source = shift_pointer(text, source, text.value(f"mul i64 {row}, {kernel.element_bytes}"))
     starts = [shift_pointer(text, source, column) for column in columns]
     for start in starts:
-        prefetch(text, shift_pointer(text, start, _LINES_AHEAD * LINE_BYTES), Cache.SECOND)
+        prefetch(text, shift_pointer(text, start, _LINES_AHEAD * LINE_BYTES), cache)
     turned = tile.transposed([tile.loaded_parts(group) for group in tile.across(starts)])
     place = shift_pointer(text, target, text.value(f"mul i64 {row}, %out_m"))
     for number, value in enumerate(turned):
