@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from search.planned import assert_exact, planned
 from teir.dtypes import DataType
 from teir.ir.memory_hints import memory_hints
-from teir.ir.nodes import Operation, Program
+from teir.ir.nodes import Operation, Primitive, Program
 from teir.search.machine import Machine
 
 SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=2048, threads=1, threaded_work=1)
@@ -46,6 +46,10 @@ def uses_tiles(program: Program, name: str = "tile") -> bool:
     )
 
 
+def asked_by(primitive: Primitive) -> frozenset[str]:
+    return memory_hints(primitive).prefetched
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", THROUGH_TILES)
 def test_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
@@ -80,3 +84,36 @@ def test_tiles_go_past_the_caches_and_lie_as_the_input_reads() -> None:
     lanes = max(axis.extent for axis in program.axes if axis.name in product.m)
     assert lanes > extents["e"]
     assert lanes % extents["e"] == 0
+
+
+FORGETFUL = replace(SMALL, l2_bytes=8192, forgets_requests=True)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", THROUGH_TILES | PACKED_IN_TILES)
+def test_near_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
+    extents = (THROUGH_TILES | PACKED_IN_TILES)[text]
+    program = program_of(text, extents, replace(FORGETFUL, threads=threads))
+    assert_exact(program, text, extents, DataType.FP32, 3)
+
+
+def test_near_tiles_are_asked_for_by_their_copies_alone() -> None:
+    text = "dacfe,fb->edcba"
+    program = program_of(text, PACKED_IN_TILES[text], FORGETFUL)
+    assert uses_tiles(program, "in0_packed")
+    hints = {(one.operation, name) for one in program.primitives for name in asked_by(one)}
+    assert hints == {(Operation.COPY, "in0")}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "sums", "packs"),
+    [(DataType.FP32, 28, True), (DataType.FP32, 33, False), (DataType.FP64, 28, False)],
+)
+def test_inputs_along_short_sums_of_fp32_are_packed(
+    data_type: DataType, sums: int, packs: bool
+) -> None:
+    extents = {"a": 24, "b": 6, "c": 16, "d": 10, "e": sums}
+    program = planned("dabe,ec->dcba", extents, FORGETFUL, data_type).program
+    assert uses_tiles(program, "in0_packed") is packs
+    assert uses_tiles(program) is not packs
+    assert_exact(program, "dabe,ec->dcba", extents, data_type, 5)

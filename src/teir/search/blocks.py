@@ -206,17 +206,17 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     def _pack_rows(
         self, outer: tuple[Span, ...], m: Span, k: tuple[Span, ...]
     ) -> tuple[Body, _Side, tuple[Span, ...]]:
-        shape = self.shape
+        shape, choice = self.shape, self.choice
         packed = pack_a(
             self.emission,
             shape.a,
             outer,
             m,
             k,
-            self.choice.panel,
+            choice.panel,
             shape.out.name,
             self._shares_levels,
-            self.depth is not None,
+            choice.prefetches_packed or self.depth is not None,
             self._turns_rows,
             self.whole_lines,
         )

@@ -50,6 +50,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``row_block`` the rows that are packed together, or of one tile where A is not packed.
     ``column_block`` is the columns of one tile. ``streams``: the output is written past the caches
     where its place allows. ``prefetches_a``, ``_b``, ``_out``: the next tile's part is asked for.
+    ``prefetches_packed``: what is packed of A is asked for ahead of its copy.
     """
 
     packed_a: Packing
@@ -64,3 +65,4 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prefetches_a: bool
     prefetches_b: bool
     prefetches_out: bool
+    prefetches_packed: bool

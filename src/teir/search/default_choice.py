@@ -246,6 +246,7 @@ def _in_blocks(shape: ProductShape, k: Sequence[Span], depth: int, machine: Mach
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=streams,
+        prefetches_packed=False,
     )
 
 
@@ -283,6 +284,7 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
         prefetches_a=True,
         prefetches_b=False,
         prefetches_out=streams,
+        prefetches_packed=False,
     )
 
 
@@ -370,6 +372,7 @@ def _short_tiles(
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=waits_for_lines(shape, _is_far(shape, machine), machine),
+        prefetches_packed=False,
     )
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from teir.ir.nodes import Tensor
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
-from teir.search.choice import Choice, Packing, Sharing
-from teir.search.default_choice import default_choice, parts_of, short_choice
+from teir.search.choice import Choice, Sharing
+from teir.search.default_choice import default_choice, parts_of
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
@@ -28,11 +28,12 @@ from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.narrow_batches import narrow_batch
+from teir.search.packed_tiles import packed_tile_choice
 from teir.search.pair_panels import turns_columns
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
-from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
+from teir.search.shape import ProductShape, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
@@ -247,8 +248,7 @@ def _emit_packed_tile(emission: Emission, step: Step, machine: Machine) -> Body:
     """The product of one tile of a large input, packed; its results go to the output."""
     shape = product_shape(normalise(step))
     assert shape is not None
-    choice = short_choice(shape, extent_of(shape.k), machine)
-    return emit_contraction(emission, shape, machine, replace(choice, packed_b=Packing.NONE))
+    return emit_contraction(emission, shape, machine, packed_tile_choice(shape, machine))
 
 
 def emit_contraction(

@@ -29,7 +29,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``has_tiles``: there are tile registers that multiply BF16.
     ``multiplies_twice``: two whole vectors a cycle, so that loads of vectors that cross lines and
     conversions of factors show beside the products, and turning complex vectors costs some.
-    ``follows_few_rows``: a permutation reads long rows as streams (both as in `teir.target.Isa`).
+    ``follows_few_rows``: a permutation reads long rows as streams. ``forgets_requests``: only what
+    is asked for into the first cache comes for sure (all as in `teir.target.Isa`).
     """
 
     vector_bytes: int
@@ -42,6 +43,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_tiles: bool = False
     multiplies_twice: bool = False
     follows_few_rows: bool = False
+    forgets_requests: bool = False
 
     @property
     def has_far_third_cache(self) -> bool:

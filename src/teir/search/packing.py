@@ -74,12 +74,16 @@ def pack_a(
     ``turns_rows``: where panels are whole vectors, all are copied once more behind the last one,
     rows taken round, for blocks that begin with the first whole line of the output.
     """
+    asked = frozenset((source.name,))
+    hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
     if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
         count = min(panel // rows.extent, outer[-1].extent)
-        return _pack_following(emission, source, outer, rows, k, count, is_shared, whole_lines)
+        return _pack_following(
+            emission, source, outer, rows, k, count, is_shared, hints, whole_lines
+        )
     if outer and rows_together(rows, outer[-1], panel) > 1:
         count = panel // rows.extent
-        return _pack_together(emission, source, outer, rows, k, count, is_shared, turns_rows)
+        return _pack_together(emission, source, outer, rows, k, count, is_shared, hints, turns_rows)
     target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
     width = source.data_type.width
     height = min(panel, rows.extent)
@@ -91,8 +95,6 @@ def pack_a(
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
     outer_packed, end = _stack(outer, target.name, -(-rows.extent // height) * panel_bytes)
     copied = (*pieces, *_turned(pieces, source, target, end)) if turns_rows else pieces
-    asked = frozenset((source.name,))
-    hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
     copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
     return Packed(
         Body(copies.nodes, (target,)),
@@ -157,6 +159,7 @@ def _pack_following(
     k: tuple[Span, ...],
     count: int,
     is_shared: bool,
+    hints: MemoryHints,
     whole_lines: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis made one axis of the tile."""
@@ -169,7 +172,7 @@ def _pack_following(
     row = rows.on(target.name, width)
     parts = _blocks(last, count, target.name, rows.extent * width, panel_bytes)
     copied = [Piece(loops, row, (beside,)) for loops, beside in parts]
-    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
     pieces = tuple(Piece(loops, _one_axis(beside, row)) for loops, beside in parts)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
 
@@ -197,6 +200,7 @@ def _pack_together(
     k: tuple[Span, ...],
     count: int,
     is_shared: bool,
+    hints: MemoryHints,
     turns_rows: bool,
 ) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel.
@@ -219,7 +223,7 @@ def _pack_together(
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
     turns_rows = turns_rows and count == _PAIR and _PAIR * rows.extent * width == 3 * LINE_BYTES
     copied = (*pieces, *_turned_pair(rows, inner, source, target, end)) if turns_rows else pieces
-    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared)
+    copies = _copies(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
     return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
 
 

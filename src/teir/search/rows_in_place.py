@@ -62,4 +62,5 @@ def rows_in_place(shape: ProductShape, depth: int, machine: Machine) -> Choice |
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=streams,
+        prefetches_packed=False,
     )

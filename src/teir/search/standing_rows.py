@@ -43,4 +43,5 @@ def standing_choice(shape: ProductShape, machine: Machine) -> Choice | None:
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=False,
+        prefetches_packed=False,
     )
