@@ -8,7 +8,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from teir.dtypes import DataType
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
 from teir.search.asked_results import asking_for_results, waits_for_lines
@@ -36,9 +35,11 @@ from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.panel_rows import panel_of
 from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
+from teir.search.rows_in_passing import are_asked_in_passing, asking_in_passing
 from teir.search.rows_in_place import rows_in_place
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
+from teir.search.short_runs import writes_short_runs
 from teir.search.standing_rows import standing_choice
 from teir.search.step import Span
 from teir.search.tile_registers import are_tiles, pads_runs, tile_column_block
@@ -51,8 +52,6 @@ _DEEP_BYTES = 12288
 and some columns still lie in the second cache."""
 _NEAR = 2
 """Sizes of the second cache up to which two operands may be walked in the order of the output."""
-_FEWEST_OF_RUNS = 32
-"""Products per result from which parts of lines are better written through the caches."""
 _PANELS_OF_A_RUN = 4
 """Panels side by side where A comes from memory: longer runs are read and written faster."""
 _ASKED_COLUMNS = 24
@@ -85,8 +84,11 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     k = reductions_of(shape, depth).block
     if _is_short(shape, machine):
         return rows_in_place(shape, depth, machine) or short_choice(shape, depth, machine)
-    if sharing_of(shape, machine) is Sharing.NONE and is_asked_for(shape, k, machine):
-        return _asking_choice(shape, k, depth, machine)
+    if sharing_of(shape, machine) is Sharing.NONE:
+        is_asked = is_asked_for(shape, k, machine)
+        if is_asked or are_asked_in_passing(shape, k, _packs_a(shape, k, machine), machine):
+            choice = _asking_choice(shape, k, depth, machine)
+            return choice if is_asked else asking_in_passing(choice, shape)
     if are_tiles(shape, machine):
         return _tile_choice(shape, k, depth, machine)
     if _is_met_again(shape, machine):
@@ -188,22 +190,9 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         order=Order.COLUMNS if choice.sharing is Sharing.COLUMNS else Order.ROWS,
         row_block=rows,
         column_block=columns if has_all else min(columns, _ASKED_COLUMNS),
-        streams=choice.streams and not _writes_short_runs(rows, shape, machine),
+        streams=choice.streams and not writes_short_runs(rows, shape, machine),
         prefetches_a=True,
     )
-
-
-def _writes_short_runs(rows: int, shape: ProductShape, machine: Machine) -> bool:
-    """True where runs of ``rows`` rows lie apart, and half of a panel's lines are parts of them.
-
-    Measured on Golden Cove, FP64, sums of 48 products: 0.91 of the time; FP32, and sums of 3 to 12
-    products, 0.94 to 1.05.
-    """
-    assert shape.n is not None
-    out = shape.out
-    lies_apart = shape.n.stride(out.name) > rows * out.data_type.width
-    is_long = extent_of(shape.k) >= _FEWEST_OF_RUNS and out.data_type is DataType.FP64
-    return machine.has_far_third_cache and lies_apart and is_long
 
 
 def _has_dear_ends(choice: Choice, shape: ProductShape, machine: Machine) -> bool:
