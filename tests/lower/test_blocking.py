@@ -116,3 +116,19 @@ def test_bf16_blocks_are_wider_where_results_stay_near(
         results_far=results_far,
     )
     assert {cut.size for cut in choose_blocking(tile, Isa.AVX512).columns} == columns
+
+
+@pytest.mark.parametrize(("goes_on", "height", "width"), [(True, 3, 8), (False, 5, 5)])
+def test_factors_in_runs_are_read_again_for_lower_blocks(
+    goes_on: bool, height: int, width: int
+) -> None:
+    tile = BlockedTile(
+        rows=152,
+        columns=39,
+        depth=468,
+        in_type=DataType.FP64,
+        out_type=DataType.FP64,
+        b_goes_on=goes_on,
+    )
+    blocking = choose_blocking(tile, Isa.AVX512)
+    assert (blocking.rows[0].size, blocking.columns[0].size) == (height, width)

@@ -75,6 +75,7 @@ def lower_gemm(
         parts=parts_room is not None,
         a_step_bytes=axes.adjacent_step(inside, tile.in_type),
         results_far=tile.hints.streams or tile.hints.prefetched[-1],
+        b_goes_on=bool(inside) and inside[-1].strides[1] == tile.in_type.width,
     )
     rest = narrow_rest(blocked, isa) if _may_be_narrow(tile, axes, accumulator, parts_room) else 0
     blocked = replace(blocked, rows=blocked.rows - rest)
