@@ -14,6 +14,7 @@ from teir.target import (
     AVX512_FEATURES,
     Caches,
     Isa,
+    Target,
     cgroup_cores,
     choose_isa,
     cpu_features,
@@ -153,3 +154,20 @@ def test_host_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = host_target({"TEIR_ISA": "avx2"}, tmp_path)
     assert (target.cpu, target.isa) == ("Pretended CPU", Isa.AVX2)
     assert host_target({}).threads >= 1
+
+
+@pytest.mark.parametrize(
+    ("isa", "l1_kib", "whole"),
+    [
+        (Isa.AVX512, 32, False),
+        (Isa.AVX512, 48, True),
+        (Isa.AVX512_INTEL, 32, True),
+        (Isa.AVX2, 48, False),
+    ],
+)
+def test_whole_vectors_as_quick_as_halves(isa: Isa, l1_kib: int, whole: bool) -> None:
+    caches = Caches(l1_bytes=l1_kib << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="")
+    target = Target(
+        cpu="", architecture="x86_64", features=frozenset(), isa=isa, caches=caches, threads=1
+    )
+    assert target.multiplies_whole is whole

@@ -145,3 +145,23 @@ def test_blocks_hold_lines_of_a_and_runs_of_b(
     assert shape is not None
     assert [(axis.label, axis.extent) for axis in shape.k] == order
     assert [axis.extent for axis in reduction_blocks(shape, USUAL).block] == block
+
+
+@pytest.mark.parametrize(
+    ("columns", "multiplies_whole", "l2_bytes", "turned"),
+    [
+        (2, False, 2**16, True),
+        (2, True, 2**16, False),
+        (2, True, 2**10, True),
+        (4, True, 2**16, True),
+    ],
+    ids=["a half is as quick", "half a vector", "half a vector far", "a whole vector"],
+)
+def test_half_vectors_do_not_pay_where_whole_ones_are_as_quick(
+    columns: int, multiplies_whole: bool, l2_bytes: int, turned: bool
+) -> None:
+    extents = EXTENTS | {"n": columns}
+    machine = replace(NARROW, vector_bytes=32, multiplies_whole=multiplies_whole, l2_bytes=l2_bytes)
+    program = planned(TURNED[0], extents, machine, DataType.FP64).program
+    assert is_turned(program) is turned
+    assert_exact(program, TURNED[0], extents, DataType.FP64, 4)

@@ -31,6 +31,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     conversions of factors show beside the products, and turning complex vectors costs some.
     ``follows_few_rows``: a permutation reads long rows as streams. ``forgets_requests``: only what
     is asked for into the first cache comes for sure (all as in `teir.target.Isa`).
+    ``multiplies_whole``: a vector of 64 bytes is multiplied as quickly as half of one
+    (as in `teir.target.Target`).
     """
 
     vector_bytes: int
@@ -44,6 +46,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     multiplies_twice: bool = False
     follows_few_rows: bool = False
     forgets_requests: bool = False
+    multiplies_whole: bool = False
 
     @property
     def has_far_third_cache(self) -> bool:
