@@ -8,10 +8,11 @@ import pytest
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.lower.asking_kernels import CELL_BYTES, BeginAsking, BringLines
 from teir.lower.calls import calls_of
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, Storage
-from teir.lower.kernels import CELL_BYTES, BeginAsking, BringLines, GemmBlock
+from teir.lower.kernels import GemmBlock
 from teir.lower.lower import lower
 from teir.target import Isa
 

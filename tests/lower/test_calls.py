@@ -9,10 +9,10 @@ import pytest
 from teir.dtypes import DataType
 from teir.ir.check import prove
 from teir.ir.load import load
+from teir.lower.asking_kernels import BringLines
 from teir.lower.calls import USUAL_FIBRE, calls_of
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Address, Call, Grid, GridAxis, Loop, RunLoop, SparseLoop
-from teir.lower.kernels import BringLines
 from teir.lower.lower import lower
 from teir.target import Isa
 

@@ -23,10 +23,11 @@ from teir.ir.nodes import (
     Tensor,
 )
 from teir.lower.access import Access
+from teir.lower.asking_kernels import BringLines
 from teir.lower.copy_kernels import TransposeCopy
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.kernel_program import Call, Grid, Guarded, KernelNode, Loop
-from teir.lower.kernels import BringLines, Elementwise, GemmBlock, PanelBlock, ProductSum
+from teir.lower.kernels import Elementwise, GemmBlock, PanelBlock, ProductSum
 from teir.lower.lower import lower
 from teir.target import Isa
 

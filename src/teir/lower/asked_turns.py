@@ -22,10 +22,11 @@ from teir.dtypes import DataType
 from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Axis, InvocationNode, IterationNode, Operation, Primitive
 from teir.lower.access import Access
+from teir.lower.asking_kernels import CELL_BYTES, BeginAsking, BringLines
 from teir.lower.calls import calls_of
 from teir.lower.context import Context, Path, axes_of, operand_names, operands_of
 from teir.lower.kernel_program import Address, Call, Guarded, KernelNode, Loop, Storage
-from teir.lower.kernels import CELL_BYTES, BeginAsking, BringLines, GemmBlock
+from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
 _PLAIN = (DataType.FP32, DataType.FP64)

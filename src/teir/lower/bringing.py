@@ -19,9 +19,9 @@ from math import prod
 import msgspec
 
 from teir.dtypes import DataType
+from teir.lower.asking_kernels import BringLines
 from teir.lower.axes import TileAxis
 from teir.lower.kernel_program import Address, Call, Storage
-from teir.lower.kernels import BringLines
 from teir.lower.slots import ScratchRoom
 from teir.target import LINE_BYTES
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import assert_never
 
+from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.calls import USUAL_FIBRE
 from teir.lower.copy_kernels import (
     CELL_AXES,
@@ -26,8 +27,6 @@ from teir.lower.copy_kernels import (
 from teir.lower.kernel_program import Call
 from teir.lower.kernels import (
     BatchBlock,
-    BeginAsking,
-    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,

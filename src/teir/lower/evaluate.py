@@ -16,6 +16,7 @@ import numpy as np
 from teir.ir.tile_arithmetic import Tile
 from teir.lower import evaluate_tiles as tiles
 from teir.lower import evaluate_walked as walked
+from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.copy_kernels import (
     CellCopy,
     JoinedTranspose,
@@ -46,8 +47,6 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernels import (
     BatchBlock,
-    BeginAsking,
-    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,

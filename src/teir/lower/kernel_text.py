@@ -7,6 +7,7 @@ from typing import assert_never
 
 from teir.dtypes import DataType
 from teir.lower.access import Access
+from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.copy_kernels import (
     CellCopy,
     JoinedTranspose,
@@ -19,8 +20,6 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
-    BeginAsking,
-    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from teir.lower.asking_kernels import BringLines
 from teir.lower.axes import TileAxis, in_order, wrap_in_loops
 from teir.lower.copy_kernels import JoinedTranspose, TransposeCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.kernels import BringLines
 from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _SHORT = 4

@@ -85,10 +85,12 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     if _is_short(shape, machine):
         return rows_in_place(shape, depth, machine) or short_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
+        in_passing = are_asked_in_passing(shape, k, _packs_a(shape, k, machine), machine)
         is_asked = is_asked_for(shape, k, machine)
-        if is_asked or are_asked_in_passing(shape, k, _packs_a(shape, k, machine), machine):
+        if is_asked or in_passing:
             choice = _asking_choice(shape, k, depth, machine)
-            return choice if is_asked else asking_in_passing(choice, shape)
+            is_plain = is_asked and (len(k) == 1 or not in_passing)
+            return choice if is_plain else asking_in_passing(choice, shape)
     if are_tiles(shape, machine):
         return _tile_choice(shape, k, depth, machine)
     if _is_met_again(shape, machine):

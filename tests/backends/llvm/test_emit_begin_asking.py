@@ -13,7 +13,8 @@ from backends.llvm.kernel_calls import HERE, Compiled, kernel_assembly
 from teir.backends.llvm.emit_gemm import emit_gemm_body
 from teir.dtypes import DataType
 from teir.lower.access import Access
-from teir.lower.kernels import CELL_BYTES, BeginAsking, GemmBlock
+from teir.lower.asking_kernels import CELL_BYTES, BeginAsking
+from teir.lower.kernels import GemmBlock
 from teir.target import LINE_BYTES, Isa
 
 needs_avx512 = pytest.mark.skipif(Isa.AVX512 not in HERE, reason="needs AVX-512")

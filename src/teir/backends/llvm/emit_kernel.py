@@ -60,6 +60,7 @@ from teir.backends.llvm.layout import (
     operand_offset_bytes,
     operand_slot_bytes,
 )
+from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.copy_kernels import (
     CellCopy,
     JoinedTranspose,
@@ -72,8 +73,6 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
-    BeginAsking,
-    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from teir.lower.access import Access
+from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.copy_kernels import (
     CellCopy,
     JoinedTranspose,
@@ -17,8 +18,6 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.kernels import (
     BatchBlock,
-    BeginAsking,
-    BringLines,
     DotRows,
     Elementwise,
     GemmBlock,
