@@ -31,7 +31,7 @@ def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
     vectors = _FOLLOWING_VECTORS if is_long else _STREAMED_VECTORS
     return replace(
         choice,
-        panel=vectors * machine.lanes(shape.out.data_type.width),
+        panel=vectors * machine.lanes(shape.out.data_type.accumulator.width),
         column_block=shape.columns,
         prefetches_out=False,
         prefetches_packed=True,
