@@ -14,7 +14,6 @@ from teir.target import (
     AVX512_FEATURES,
     Caches,
     Isa,
-    Target,
     cgroup_cores,
     choose_isa,
     cpu_features,
@@ -45,7 +44,8 @@ def write(path: Path, text: str) -> None:
         ("x86_64", AVX512_FEATURES, Isa.AVX512_INTEL),
         ("x86_64", AVX512_FEATURES | {"amx_tile", "amx_bf16"}, Isa.AVX512_INTEL),
         ("x86_64", AVX512_FEATURES | {"sse4a"}, Isa.AVX512),
-        ("x86_64", AVX512_FEATURES | {"sse4a", "avx512_vp2intersect"}, Isa.AVX512),
+        ("x86_64", AVX512_FEATURES | {"sse4a", "avx512_vp2intersect"}, Isa.AVX512_ZEN5),
+        ("x86_64", AVX512_FEATURES | {"sse4a", "avx512_bf16"}, Isa.AVX512),
         ("x86_64", AVX512_FEATURES | {"avx512_vp2intersect"}, Isa.AVX512),
         ("x86_64", AVX512_FEATURES | {"avx512vp2intersect"}, Isa.AVX512),
         ("x86_64", AVX512_FEATURES - {"avx512vl"}, Isa.AVX2),
@@ -69,6 +69,7 @@ def test_tiles_are_used_where_the_system_grants_them(
     assert widest_isa("x86_64", features) is (Isa.AMX if is_granted else Isa.AVX512)
     assert choose_isa("x86_64", features, "avx512") is Isa.AVX512
     assert choose_isa("x86_64", features, "avx512_intel") is Isa.AVX512_INTEL
+    assert choose_isa("x86_64", features, "avx512_zen5") is Isa.AVX512_ZEN5
 
 
 def test_a_narrower_instruction_set_may_be_asked_for() -> None:
@@ -154,20 +155,3 @@ def test_host_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = host_target({"TEIR_ISA": "avx2"}, tmp_path)
     assert (target.cpu, target.isa) == ("Pretended CPU", Isa.AVX2)
     assert host_target({}).threads >= 1
-
-
-@pytest.mark.parametrize(
-    ("isa", "l1_kib", "whole"),
-    [
-        (Isa.AVX512, 32, False),
-        (Isa.AVX512, 48, True),
-        (Isa.AVX512_INTEL, 32, True),
-        (Isa.AVX2, 48, False),
-    ],
-)
-def test_whole_vectors_as_quick_as_halves(isa: Isa, l1_kib: int, whole: bool) -> None:
-    caches = Caches(l1_bytes=l1_kib << 10, l2_bytes=1 << 20, l3_bytes=32 << 20, source="")
-    target = Target(
-        cpu="", architecture="x86_64", features=frozenset(), isa=isa, caches=caches, threads=1
-    )
-    assert target.multiplies_whole is whole

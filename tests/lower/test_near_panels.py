@@ -8,13 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import teir
+from teir.backends.llvm.compile_ir import runs_here
 from teir.ir.evaluate import evaluate
 from teir.ir.parsing import parse_program
 from teir.lower.kernel_program import Call, KernelNode, inner_nodes
 from teir.lower.kernels import PanelBlock
 from teir.lower.lower import lower
 from teir.lower.near_panels import Panel, near_parts
+from teir.pipeline.executable import compile_program
 from teir.target import Isa
 
 SIZES = [(96, 48, 48), (96, 20, 301), (104, 9, 500), (48, 50, 700)]
@@ -50,7 +51,7 @@ def calls_of(text: str, isa: Isa) -> Iterator[tuple[Call, PanelBlock]]:
         yield call, call.kernel
 
 
-def asking(text: str, isa: Isa = Isa.AVX512) -> list[tuple[Call, PanelBlock]]:
+def asking(text: str, isa: Isa = Isa.AVX512_ZEN5) -> list[tuple[Call, PanelBlock]]:
     return [(call, kernel) for call, kernel in calls_of(text, isa) if kernel.brings]
 
 
@@ -99,6 +100,7 @@ def test_what_is_asked_for_is_all_but_the_first_part_and_that_of_the_next_tile(
     assert asked == (whole - first) | {place + k * column_bytes for place in first}
 
 
+@pytest.mark.skipif(not runs_here(Isa.AVX512_ZEN5), reason="needs AVX-512")
 @pytest.mark.parametrize(("rows", "columns", "k"), SIZES)
 def test_tiles_that_ask_are_what_the_evaluator_says(rows: int, columns: int, k: int) -> None:
     program, draw = parse_program(tiles(rows, columns, k)), np.random.default_rng(3)
@@ -106,19 +108,19 @@ def test_tiles_that_ask_are_what_the_evaluator_says(rows: int, columns: int, k: 
     operands = {name: draw.integers(-3, 4, size).astype("f4") for name, size in sizes.items()}
     expected = {name: one.copy() for name, one in operands.items()}
     evaluate(program, expected)
-    teir.run(program, operands, threads=1)
+    compile_program(program, threads=1, isa=Isa.AVX512_ZEN5).run(operands)
     np.testing.assert_array_equal(operands["out"], expected["out"])
 
 
 def test_only_the_last_part_of_the_sum_asks_for_the_results_of_the_next_tile() -> None:
     text = tiles(96, 20, 500, '{"prefetch": ["in0", "out"]}')
-    claiming = [call for call, kernel in calls_of(text, Isa.AVX512) if kernel.claims]
+    claiming = [call for call, kernel in calls_of(text, Isa.AVX512_ZEN5) if kernel.claims]
     assert claiming
     assert all(call.arguments[0] + call.operands[0].offset_bytes // 384 == 500 for call in claiming)
 
 
 def test_where_requests_are_kept_a_panel_asks_for_its_own_part_of_the_next_tile() -> None:
     near = asking(tiles(96, 48, 48))
-    far = asking(tiles(96, 48, 48), Isa.AVX2)
+    far = asking(tiles(96, 48, 48), Isa.AVX512)
     assert {call.arguments[7] for call, _ in far} == {4 * 96 * 48}
     assert {call.arguments[7] for call, _ in near} != {4 * 96 * 48}

@@ -130,7 +130,13 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
 
 
 @pytest.mark.parametrize(
-    ("isa", "least", "most"), [(Isa.AVX2, 128, 256), (Isa.AVX512, 256, 640), (Isa.AMX, 768, 1536)]
+    ("isa", "least", "most"),
+    [
+        (Isa.AVX2, 128, 256),
+        (Isa.AVX512, 128, 256),
+        (Isa.AVX512_ZEN5, 256, 640),
+        (Isa.AMX, 768, 1536),
+    ],
 )
 def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
     axes = axes_of((3464, 3464), (1, 0), 0, 4)

@@ -27,7 +27,6 @@ from teir.lower.calls import calls_of
 from teir.lower.context import Context, Path, axes_of, operand_names, operands_of
 from teir.lower.kernel_program import Address, Call, Guarded, KernelNode, Loop, Storage
 from teir.lower.kernels import GemmBlock
-from teir.target import Isa
 
 _PLAIN = (DataType.FP32, DataType.FP64)
 
@@ -49,7 +48,7 @@ def asking_for_next_turn(
     no block of the body can ask. ``path`` is that of the children.
     """
     axis = context.axes[node.axis]
-    asked = _asked_below(node, axis, path, context) if context.isa is Isa.AVX512 else None
+    asked = _asked_below(node, axis, path, context) if context.isa.is_avx512_of_amd else None
     if asked is None:
         return body
     tensor, primitive, inner = asked

@@ -121,7 +121,7 @@ def most_accumulators(isa: Isa) -> int:
 
 def _limits(isa: Isa) -> dict[DataType, tuple[int, ...]]:
     match isa:
-        case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512:
+        case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512:
             return _AVX512
         case Isa.AVX2:
             return _AVX2

@@ -184,7 +184,7 @@ def narrow_rest(tile: BlockedTile, isa: Isa) -> int:
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     rest = tile.rows % lanes
     is_long = tile.depth >= NARROW_DEPTH and tile.columns >= _NARROW_COLUMNS
-    is_narrow = isa is Isa.AVX512 and rest < tile.rows and 2 * rest <= lanes
+    is_narrow = isa.is_avx512_of_amd and rest < tile.rows and 2 * rest <= lanes
     return rest if is_narrow and is_long else 0
 
 

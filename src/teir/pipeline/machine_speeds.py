@@ -69,7 +69,7 @@ def _machine(target: Target, threads: int) -> Machine:
         multiplies_twice=target.isa.multiplies_twice_a_cycle,
         follows_few_rows=target.isa.follows_few_rows,
         forgets_requests=target.isa.forgets_requests,
-        multiplies_whole=target.multiplies_whole,
+        multiplies_whole=target.isa.multiplies_whole,
     )
 
 

@@ -30,9 +30,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``multiplies_twice``: two whole vectors a cycle, so that loads of vectors that cross lines and
     conversions of factors show beside the products, and turning complex vectors costs some.
     ``follows_few_rows``: a permutation reads long rows as streams. ``forgets_requests``: only what
-    is asked for into the first cache comes for sure (all as in `teir.target.Isa`).
-    ``multiplies_whole``: a vector of 64 bytes is multiplied as quickly as half of one
-    (as in `teir.target.Target`).
+    is asked for into the first cache comes for sure. ``multiplies_whole``: a vector of 64 bytes is
+    multiplied as quickly as half of one (all as in `teir.target.Isa`).
     """
 
     vector_bytes: int

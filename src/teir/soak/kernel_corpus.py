@@ -23,7 +23,14 @@ from teir.soak.same_code import code_isa
 from teir.soak.walked_programs import Scatter, Walk, long_walks, walk_program, walks
 from teir.target import Isa
 
-AUDITED_ISAS = (Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512, Isa.AVX2, Isa.PLAIN)
+AUDITED_ISAS = (
+    Isa.AMX,
+    Isa.AVX512_INTEL,
+    Isa.AVX512_ZEN5,
+    Isa.AVX512,
+    Isa.AVX2,
+    Isa.PLAIN,
+)
 """Instruction sets whose code is x86-64; compiled for, not run, so that any machine will do."""
 
 

@@ -23,7 +23,7 @@ _TILES = "amx-"
 """Begins the name of every feature of tile registers."""
 
 
-_KINDS = (Isa.AVX512, Isa.AVX512_INTEL, Isa.AMX)
+_KINDS = (Isa.AVX512, Isa.AVX512_ZEN5, Isa.AVX512_INTEL, Isa.AMX)
 """The kinds whose code may be the same, those with fewest ways of their own first."""
 
 

@@ -505,9 +505,10 @@ def test_a_pass_asks_for_a_line_s_share_of_b_and_a_line_of_c(
     Where a pass asks for more lines of C than one, it does in a loop.
     """
     kernel = block(data_type, data_type, lanes, vectors, columns)
-    text = kernel_assembly(kernel, Isa.AVX512)
-    assert len(re.findall(r"\bprefetcht0\b", text)) == of_b
-    assert len(re.findall(r"\bprefetchw\b", text)) == of_c
+    for isa, request in ((Isa.AVX512, "prefetcht1"), (Isa.AVX512_ZEN5, "prefetcht0")):
+        text = kernel_assembly(kernel, isa)
+        assert re.findall(r"\bprefetch\w+", text).count(request) == of_b
+        assert len(re.findall(r"\bprefetchw\b", text)) == of_c
 
 
 def test_broadcast_output_is_refused() -> None:

@@ -61,7 +61,7 @@ def runs_here(isa: Isa) -> bool:
     match isa:
         case Isa.AMX:
             return host_isa() is Isa.AMX
-        case Isa.AVX512_INTEL | Isa.AVX512:
+        case Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512:
             return host_isa().is_avx512
         case Isa.AVX2:
             return host_isa().is_avx512 or host_isa() is Isa.AVX2
@@ -73,7 +73,7 @@ def runs_here(isa: Isa) -> bool:
             assert_never(isa)
 
 
-_SCHEDULED_FOR = {Isa.AMX: "znver4", Isa.AVX512_INTEL: "znver4", Isa.AVX512: "znver4"}
+_SCHEDULED_FOR = {isa: "znver4" for isa in Isa if isa.is_avx512}
 """The processor whose costs LLVM orders instructions by, whatever the host is called.
 
 A virtual machine's name need not be its processor's, and by the costs of some processors (Rocket
@@ -105,7 +105,7 @@ def machine_for(isa: Isa) -> Machine:
         case Isa.AMX:
             features = "+avx512bf16,+amx-tile,+amx-bf16"
             return Machine(triple=_x86_triple(), cpu=_SCHEDULED_FOR[isa], features=features)
-        case Isa.AVX512_INTEL | Isa.AVX512:
+        case Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512:
             return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
         case Isa.AVX2:
             return Machine(triple=_x86_triple(), cpu="x86-64-v3", features="")

@@ -22,7 +22,7 @@ _SMALLEST_NORMAL = "0x3810000000000000"
 def start_flushing(text: FunctionText, isa: Isa) -> str | None:
     """Enter the mode; returns what `stop_flushing` needs, None where there is no mode."""
     match isa:
-        case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512 | Isa.AVX2:
+        case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512 | Isa.AVX2:
             before = text.value("alloca i32, align 4")
             within = text.value("alloca i32, align 4")
             text.effect(f"call void @llvm.x86.sse.stmxcsr(ptr {before})")
