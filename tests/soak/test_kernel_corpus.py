@@ -48,7 +48,7 @@ def reached() -> frozenset[Kernel]:
         found |= kernels_of(lower(family_program(family, 24), Isa.AVX512).roots)
     for special in special_programs():
         for remainder in (3, 24, 36):
-            for isa in (Isa.AVX512, Isa.AMX):
+            for isa in (Isa.AVX512_ZEN5, Isa.AMX):
                 found |= kernels_of(lower(special_program(special, remainder), isa).roots)
     for walk in walks():
         found |= kernels_of(lower(walk_program(walk, 24), Isa.AVX512).roots)
