@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 
 def as_integer(value: object) -> int | None:
@@ -12,9 +12,7 @@ def as_integer(value: object) -> int | None:
     Arrays have the method of an index whatever they hold: only one integer is one. A bool is 0 or
     1, as for Python; callers that take none refuse it.
     """
-    if not isinstance(value, SupportsIndex):
-        return None
     try:
-        return index(value)
+        return index(cast(SupportsIndex, value))
     except TypeError:
         return None
