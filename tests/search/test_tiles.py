@@ -11,7 +11,9 @@ from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Operation, Primitive, Program
 from teir.search.machine import Machine
 
-SMALL = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=2048, threads=1, threaded_work=1)
+NEAR = Machine(vector_bytes=64, l1_bytes=1024, l2_bytes=8192, threads=1, threaded_work=1)
+FORGETFUL = replace(NEAR, forgets_requests=True)
+SMALL = replace(NEAR, l2_bytes=2048, follows_few_rows=True)
 THROUGH_TILES = {
     "adb,cd->cba": {"a": 20, "b": 19, "c": 5, "d": 17},
     "acd,db->cba": {"a": 33, "b": 9, "c": 7, "d": 13},
@@ -86,23 +88,32 @@ def test_tiles_go_past_the_caches_and_lie_as_the_input_reads() -> None:
     assert lanes % extents["e"] == 0
 
 
-FORGETFUL = replace(SMALL, l2_bytes=8192, forgets_requests=True)
-
-
+@pytest.mark.parametrize("machine", [NEAR, FORGETFUL])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", THROUGH_TILES | PACKED_IN_TILES)
-def test_near_tiles_mean_what_numpy_computes(text: str, threads: int) -> None:
+def test_near_tiles_mean_what_numpy_computes(text: str, threads: int, machine: Machine) -> None:
     extents = (THROUGH_TILES | PACKED_IN_TILES)[text]
-    program = program_of(text, extents, replace(FORGETFUL, threads=threads))
+    program = program_of(text, extents, replace(machine, threads=threads))
     assert_exact(program, text, extents, DataType.FP32, 3)
 
 
-def test_near_tiles_are_asked_for_by_their_copies_alone() -> None:
+@pytest.mark.parametrize(
+    ("machine", "data_type", "asked"),
+    [
+        (FORGETFUL, DataType.FP32, {(Operation.COPY, "in0")}),
+        (NEAR, DataType.FP32, {(Operation.COPY, "in0"), (Operation.CONTRACTION, "out")}),
+        (NEAR, DataType.BF16, {(Operation.CONTRACTION, "out")}),
+        (SMALL, DataType.FP32, {(Operation.CONTRACTION, "out")}),
+    ],
+)
+def test_near_tiles_are_asked_for_by_their_copies(
+    machine: Machine, data_type: DataType, asked: set[tuple[Operation, str]]
+) -> None:
+    """Lines of the output by their products too, unless requests are forgotten."""
     text = "dacfe,fb->edcba"
-    program = program_of(text, PACKED_IN_TILES[text], FORGETFUL)
+    program = planned(text, PACKED_IN_TILES[text], machine, data_type).program
     assert uses_tiles(program, "in0_packed")
-    hints = {(one.operation, name) for one in program.primitives for name in asked_by(one)}
-    assert hints == {(Operation.COPY, "in0")}
+    assert {(one.operation, name) for one in program.primitives for name in asked_by(one)} == asked
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.vector_bytes >= LINE_BYTES
 
     @property
+    def reads_short_pieces(self) -> bool:
+        """True where pieces of some lines, each of another row, come at full speed once they are
+        asked for; not known of machines whose vectors are shorter than a line."""
+        return self.writes_lines and not self.follows_few_rows
+
+    @property
     def has_few_registers(self) -> bool:
         """True where blocks of four vectors and six columns do not stay in registers."""
         return self.panel_vectors < 4

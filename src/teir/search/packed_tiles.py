@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.search.choice import Choice, Packing
 from teir.search.default_choice import short_choice
 from teir.search.machine import Machine
@@ -15,17 +16,26 @@ _FOLLOWING_VECTORS = 6
 """Vectors of a panel; more where rows follow one another in the output and so make longer runs."""
 
 
+def is_packed_near(out: DataType, machine: Machine) -> bool:
+    """True where tiles are near: asked for piece by piece, and a part of the second cache.
+
+    Not of types narrower than their sums: `efbad,cf->abcde` of BF16 took 1.25 times as long so
+    (Zen 4).
+    """
+    return machine.reads_short_pieces and out.accumulator is out
+
+
 def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
     """The large input packed whole, the small one where it lies; results go to the output.
 
-    Where only the first cache's requests come for sure, the copy asks for the next pieces of the
-    input, and nobody for lines of the output: those go past the caches, and requests for them in
-    between took 1.1 to 1.2 times as long (Zen 5). All columns of the tile make one block, which
-    finishes a panel while the first cache holds it. Panels of BF16 with half as many rows, in lanes
-    of its sums, took 1.03 to 1.74 times as long.
+    In near tiles the copy asks for the next pieces of the input, and all columns of the tile make
+    one block, which finishes a panel while the first cache holds it. Where requests are forgotten
+    nobody asks for lines of the output: those go past the caches, and requests for them in between
+    took 1.1 to 1.2 times as long (Zen 5); on Zen 4 products without them took 1.2 to 1.3 times as
+    long as with them.
     """
     choice = replace(short_choice(shape, extent_of(shape.k), machine), packed_b=Packing.NONE)
-    if not machine.forgets_requests:
+    if not is_packed_near(shape.out.data_type, machine):
         return choice
     rows = (*shape.m_outer[-1:], *some(shape.m))
     is_long = len(rows) > 1 and all_follow(rows, shape.out.name)
@@ -34,6 +44,6 @@ def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
         choice,
         panel=vectors * machine.lanes(shape.out.data_type.width),
         column_block=shape.columns,
-        prefetches_out=False,
+        prefetches_out=choice.prefetches_out and not machine.forgets_requests,
         prefetches_packed=True,
     )
