@@ -34,6 +34,9 @@ PAIR_ROWS = 16
 """Rows of a vector of sums whose products are taken two steps at a time."""
 
 
+_MANY_SUMS = 16
+
+
 class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """C[m, n] += sum over (outer, batch, k) of A[m, ...] * B[n, ...] on a register block.
 
@@ -72,6 +75,12 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     depth: int | None = None
     parts: bool = False
     asks: bool = False
+
+    @property
+    def usual_steps(self) -> int:
+        """Steps of the sum in a pass of the loop where nothing else decides: of many sums two hide
+        the loop's own instructions as well as four do."""
+        return 2 if self.vectors * self.columns >= _MANY_SUMS else 4
 
 
 class PartCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
+from teir.passes.extents import even_block
 from teir.search.choice import Choice, Packing
 from teir.search.default_choice import short_choice
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
-from teir.search.shape import ProductShape, extent_of, some
+from teir.search.shape import ProductShape, extent_of
 
 _STREAMED_VECTORS = 3
 _FOLLOWING_VECTORS = 6
+_SQUARE = 8
 """Vectors of a panel; more where rows follow one another in the output and so make longer runs."""
 
 
@@ -37,13 +39,24 @@ def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
     choice = replace(short_choice(shape, extent_of(shape.k), machine), packed_b=Packing.NONE)
     if not is_packed_near(shape.out.data_type, machine):
         return choice
-    rows = (*shape.m_outer[-1:], *some(shape.m))
-    is_long = len(rows) > 1 and all_follow(rows, shape.out.name)
-    vectors = _FOLLOWING_VECTORS if is_long else _STREAMED_VECTORS
     return replace(
         choice,
-        panel=vectors * machine.lanes(shape.out.data_type.width),
+        panel=_near_panel(shape, machine),
         column_block=shape.columns,
         prefetches_out=choice.prefetches_out and not machine.forgets_requests,
         prefetches_packed=True,
     )
+
+
+def _near_panel(shape: ProductShape, machine: Machine) -> int:
+    """Rows of a panel: whole ones of an outer axis where they follow one another in the output."""
+    lanes = machine.lanes(shape.out.data_type.width)
+    if shape.m is None or not shape.m_outer:
+        return _STREAMED_VECTORS * lanes
+    outer, rows = shape.m_outer[-1], shape.m
+    if not all_follow((outer, rows), shape.out.name):
+        return _STREAMED_VECTORS * lanes
+    aim, count = _FOLLOWING_VECTORS * lanes, round(_FOLLOWING_VECTORS * lanes / rows.extent)
+    if outer.stride(shape.a.name) == shape.a.data_type.width:
+        count = max(count, _SQUARE)
+    return even_block(outer.extent, count) * rows.extent if count > 1 else aim

@@ -51,6 +51,7 @@ _ROOM = 2
 """Sizes of the second cache that a tile may take."""
 _MOST_MOVED = 2
 """Elements of the large input for every result from which it is not permuted along the sum."""
+_LEAST_RUN = 2 * LINE_BYTES
 _NEAR_READ_BYTES = 192
 _NEAR_WRITTEN_BYTES = 384
 _NEAR_PARTS = 5
@@ -102,11 +103,26 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     packs = lanes not in columns and extent_of(step.reductions) <= results
     if lanes in columns and extent_of(step.reductions) <= _MOST_MOVED * results:
         packs = is_packed_near(out.data_type, machine) and out.data_type is DataType.FP32
+        packs = packs and _run_bytes(free, columns, out) >= _LEAST_RUN
         lanes = along if packs else lanes
-    is_near = packs and is_packed_near(out.data_type, machine)
-    aims = _near_aims(machine) if is_near else _far_aims(machine)
-    axes, blocks = _grown(free, lanes, columns, large, out, aims)
+    if packs and is_packed_near(out.data_type, machine):
+        aims, row = _near_aims(machine), extent_of(step.reductions)
+        first = even_block(lanes.extent, aims.read_bytes // out.data_type.width)
+    else:
+        aims, row = _far_aims(machine), 1 if lanes in columns else results
+        first = lanes.extent
+    axes, blocks = _grown(free, lanes, first, row, columns, large, out, aims)
     return OutputTile(axes, blocks, packs)
+
+
+def _run_bytes(free: Sequence[Span], columns: Sequence[Span], out: Tensor) -> int:
+    """Of the output, what lies side by side along its axes but the columns."""
+    end = out.data_type.width
+    for axis in sorted(free, key=lambda axis: axis.stride(out.name)):
+        if axis in columns or axis.stride(out.name) != end:
+            break
+        end *= axis.extent
+    return end
 
 
 def _near_aims(machine: Machine) -> _Aims:
@@ -125,6 +141,8 @@ def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:
 def _grown(
     free: Sequence[Span],
     lanes: Span,
+    first: int,
+    row: int,
     columns: Sequence[Span],
     large: Tensor,
     out: Tensor,
@@ -135,9 +153,9 @@ def _grown(
     The lanes, the columns, then more of the input's and of the output's runs while they fit.
     """
     width = out.data_type.width
-    blocks = {id(axis): axis.extent for axis in (*columns, lanes)}
+    blocks = {id(axis): axis.extent for axis in columns} | {id(lanes): first}
     room = aims.room_bytes // width
-    used = extent_of(columns) * (1 if lanes in columns else lanes.extent)
+    used = row * first
 
     def grow(tensor: Tensor, run: int) -> None:
         nonlocal used
@@ -158,6 +176,7 @@ def _grown(
     grow(out, LINE_BYTES)
     grow(large, aims.read_bytes)
     grow(out, aims.written_bytes)
+    grow(large, _READ_BYTES)
     tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
     tile.sort(key=lambda axis: axis.stride(out.name), reverse=True)
     axes = (*_beside_lanes(tile, lanes, large, blocks), lanes)

@@ -48,8 +48,6 @@ from teir.lower.access import Access
 from teir.lower.kernels import GemmBlock
 from teir.target import Isa
 
-_LARGE_BLOCK = 16
-"""Accumulators from which two steps of k hide the loop's own instructions as well as four do."""
 _PAIR = 2
 """Vectors of blocks with registers to spare for the vectors of A of four steps."""
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
@@ -242,7 +240,7 @@ def _steps_at_once(block: Block) -> int:
         return STEPS_OF_COLUMNS
     if block.reads_factors and kernel.vectors == _PAIR:
         return 4  # Every pointer is moved once a pass.
-    return 2 if block.pairs is not None or kernel.vectors * kernel.columns >= _LARGE_BLOCK else 4
+    return 2 if block.pairs is not None else kernel.usual_steps
 
 
 def _start(text: FunctionText, block: Block) -> _State:
