@@ -126,7 +126,7 @@ def _emit_matrix(
             step,
             tile,
             lambda part: _emit_tile_product(emission, part, replace(machine, threads=1)),
-            lambda part: _emit_packed_tile(emission, part, replace(machine, threads=1)),
+            lambda part, near: _emit_packed_tile(emission, part, near, replace(machine, threads=1)),
             parallel=machine.threads > 1,
         )
     if inner.turned is not None and may_be_turned(shape, machine):
@@ -244,11 +244,11 @@ def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body
     return emit_contraction(emission, shape, machine, choice)
 
 
-def _emit_packed_tile(emission: Emission, step: Step, machine: Machine) -> Body:
+def _emit_packed_tile(emission: Emission, step: Step, is_near: bool, machine: Machine) -> Body:
     """The product of one tile of a large input, packed; its results go to the output."""
     shape = product_shape(normalise(step))
     assert shape is not None
-    return emit_contraction(emission, shape, machine, packed_tile_choice(shape, machine))
+    return emit_contraction(emission, shape, machine, packed_tile_choice(shape, is_near, machine))
 
 
 def emit_contraction(

@@ -14,7 +14,7 @@ from teir.search.shape import ProductShape, extent_of
 
 _STREAMED_VECTORS = 3
 _FOLLOWING_VECTORS = 6
-_SQUARE = 8
+_SQUARE = 4
 """Vectors of a panel; more where rows follow one another in the output and so make longer runs."""
 
 
@@ -27,7 +27,7 @@ def is_packed_near(out: DataType, machine: Machine) -> bool:
     return machine.reads_short_pieces and out.accumulator is out
 
 
-def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
+def packed_tile_choice(shape: ProductShape, is_near: bool, machine: Machine) -> Choice:
     """The large input packed whole, the small one where it lies; results go to the output.
 
     In near tiles the copy asks for the next pieces of the input, and all columns of the tile make
@@ -37,7 +37,7 @@ def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
     long as with them.
     """
     choice = replace(short_choice(shape, extent_of(shape.k), machine), packed_b=Packing.NONE)
-    if not is_packed_near(shape.out.data_type, machine):
+    if not is_near:
         return choice
     return replace(
         choice,
@@ -51,12 +51,13 @@ def packed_tile_choice(shape: ProductShape, machine: Machine) -> Choice:
 def _near_panel(shape: ProductShape, machine: Machine) -> int:
     """Rows of a panel: whole ones of an outer axis where they follow one another in the output."""
     lanes = machine.lanes(shape.out.data_type.width)
-    if shape.m is None or not shape.m_outer:
+    if shape.m is None:
         return _STREAMED_VECTORS * lanes
-    outer, rows = shape.m_outer[-1], shape.m
-    if not all_follow((outer, rows), shape.out.name):
-        return _STREAMED_VECTORS * lanes
+    rows, outer = shape.m, shape.m_outer[-1] if shape.m_outer else None
+    if outer is None or not all_follow((outer, rows), shape.out.name):
+        vectors = -(-rows.extent // lanes)
+        return -(-vectors // max(1, round(vectors / _STREAMED_VECTORS))) * lanes
     aim, count = _FOLLOWING_VECTORS * lanes, round(_FOLLOWING_VECTORS * lanes / rows.extent)
     if outer.stride(shape.a.name) == shape.a.data_type.width:
-        count = max(count, _SQUARE)
+        return max(1, round(count / _SQUARE)) * _SQUARE * rows.extent
     return even_block(outer.extent, count) * rows.extent if count > 1 else aim

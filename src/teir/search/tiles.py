@@ -51,31 +51,35 @@ _ROOM = 2
 """Sizes of the second cache that a tile may take."""
 _MOST_MOVED = 2
 """Elements of the large input for every result from which it is not permuted along the sum."""
+_MOST_PRODUCTS = 32
 _LEAST_RUN = 2 * LINE_BYTES
 _NEAR_READ_BYTES = 192
 _NEAR_WRITTEN_BYTES = 384
 _NEAR_PARTS = 5
-"""Of near tiles: shorter pieces, in a part of the second cache."""
+"""Of near tiles: products of a sum, shorter pieces that fit a part of the second cache."""
 
 
 class _Aims(msgspec.Struct, frozen=True, gc=False):
-    """Bytes of a tile, and of the pieces in which it is read and written."""
+    """Bytes of a tile, of the pieces in which it is read and written, and what runs are cut by."""
 
     room_bytes: int
     read_bytes: int
     written_bytes: int
+    granule_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class OutputTile:
     """A tile of results: its axes with the block of each, the lanes last; all others are loops.
 
-    ``packs``: the large input is permuted, not the results.
+    ``packs``: the large input is permuted, not the results; ``is_near``: and asked for, and held by
+    a part of the second cache.
     """
 
     axes: tuple[Span, ...]
     blocks: tuple[int, ...]
     packs: bool
+    is_near: bool
 
 
 def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile | None:
@@ -99,20 +103,45 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     lanes = _adjacent(free, large) or _adjacent(columns, small)
     if lanes is None or lanes.extent < _SHORTEST:
         return None
-    results = extent_of(columns)
-    packs = lanes not in columns and extent_of(step.reductions) <= results
-    if lanes in columns and extent_of(step.reductions) <= _MOST_MOVED * results:
-        packs = is_packed_near(out.data_type, machine) and out.data_type is DataType.FP32
-        packs = packs and _run_bytes(free, columns, out) >= _LEAST_RUN
-        lanes = along if packs else lanes
-    if packs and is_packed_near(out.data_type, machine):
-        aims, row = _near_aims(machine), extent_of(step.reductions)
-        first = even_block(lanes.extent, aims.read_bytes // out.data_type.width)
-    else:
-        aims, row = _far_aims(machine), 1 if lanes in columns else results
-        first = lanes.extent
-    axes, blocks = _grown(free, lanes, first, row, columns, large, out, aims)
-    return OutputTile(axes, blocks, packs)
+    results, products = extent_of(columns), extent_of(step.reductions)
+    near = None
+    if products <= _MOST_PRODUCTS and is_packed_near(out.data_type, machine):
+        near = _near_tile(free, columns, lanes, along, large, out, products, machine)
+    if near is not None:
+        return near
+    packs = lanes not in columns and products <= results
+    row = 1 if lanes in columns else results
+    axes, blocks = _grown(free, lanes, lanes.extent, row, columns, large, out, _far_aims(machine))
+    return OutputTile(axes, blocks, packs, is_near=False)
+
+
+def _near_tile(
+    free: Sequence[Span],
+    columns: Sequence[Span],
+    lanes: Span,
+    along: Span,
+    large: Tensor,
+    out: Tensor,
+    products: int,
+    machine: Machine,
+) -> OutputTile | None:
+    """A tile of the large input that a part of the second cache holds; None where none is good."""
+    results, width = extent_of(columns), out.data_type.width
+    if lanes in columns:
+        if out.data_type is not DataType.FP32 or products > _MOST_MOVED * results:
+            return None
+        if _run_bytes(free, columns, out) < _LEAST_RUN:
+            return None
+        lanes = along
+    elif products > results:
+        return None
+    first, whole = _NEAR_READ_BYTES // width, lanes.extent
+    first = whole if whole <= 2 * first else even_block(whole, first)
+    axes, blocks = _grown(free, lanes, first, products, columns, large, out, _near_aims(machine))
+    block = next(size for axis, size in zip(axes, blocks, strict=True) if axis is along)
+    if block < along.extent and block * width < _LEAST_RUN:
+        return None
+    return OutputTile(axes, blocks, packs=True, is_near=True)
 
 
 def _run_bytes(free: Sequence[Span], columns: Sequence[Span], out: Tensor) -> int:
@@ -126,11 +155,11 @@ def _run_bytes(free: Sequence[Span], columns: Sequence[Span], out: Tensor) -> in
 
 
 def _near_aims(machine: Machine) -> _Aims:
-    return _Aims(machine.l2_bytes // _NEAR_PARTS, _NEAR_READ_BYTES, _NEAR_WRITTEN_BYTES)
+    return _Aims(machine.l2_bytes // _NEAR_PARTS, _NEAR_READ_BYTES, _NEAR_WRITTEN_BYTES, LINE_BYTES)
 
 
 def _far_aims(machine: Machine) -> _Aims:
-    return _Aims(_ROOM * machine.l2_bytes, _READ_BYTES, _WRITTEN_BYTES)
+    return _Aims(_ROOM * machine.l2_bytes, _READ_BYTES, _WRITTEN_BYTES, 1)
 
 
 def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:
@@ -166,7 +195,9 @@ def _grown(
             known = blocks.get(id(axis), 1)
             if stride * known < run and known < axis.extent:
                 wanted = -(-run // stride)
-                size = even_block(axis.extent, max(1, min(wanted, room // (used // known))))
+                granule = max(1, aims.granule_bytes // width) if stride == width else 1
+                most = max(granule, min(wanted, room // (used // known)))
+                size = even_block(axis.extent, most, granule)
                 if size > known:
                     blocks[id(axis)] = size
                     used = used // known * size
@@ -202,13 +233,13 @@ def emit_through_tile(
     step: Step,
     tile: OutputTile,
     product: Callable[[Step], Body],
-    packed_product: Callable[[Step], Body],
+    packed_product: Callable[[Step, bool], Body],
     parallel: bool,
 ) -> Body:
     """Loops over the axes outside the tile and over its blocks, as the large input lies.
 
     ``product`` makes the products of a tile from inputs as they lie, ``packed_product`` from the
-    large input packed.
+    large input packed, which is told whether the tile is near.
     """
     inside = {id(axis) for axis in tile.axes}
     outside = [a for a in step.axes if a.stride(step.output.name) and id(a) not in inside]
@@ -219,7 +250,7 @@ def emit_through_tile(
     def blocks(done: tuple[Span, ...], left: tuple[tuple[Span, int], ...]) -> Body:
         if not left and tile.packs:
             inner = Step(step.inputs, step.output, (*_with_one_start(done), *step.reductions))
-            return packed_product(inner)
+            return packed_product(inner, tile.is_near)
         if not left:
             return _tile(emission, step, done, product, streams)
         (axis, size), *others = left
