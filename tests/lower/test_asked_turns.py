@@ -89,3 +89,9 @@ def test_blocks_that_ask_compute_the_same() -> None:
 def test_other_blocks_do_not(program: Program, isa: Isa) -> None:
     assert not asking(program, isa)
     assert not any(isinstance(one.kernel, BeginAsking) for one in called(program, isa))
+
+
+def test_blocks_ask_where_requests_are_kept_if_they_make_passes_enough() -> None:
+    assert not asking(product(), Isa.AVX512)
+    assert asking(product(columns=8 * COLUMNS), Isa.AVX512)
+    assert not asking(product(columns=8 * COLUMNS), Isa.AVX512_INTEL)

@@ -128,3 +128,35 @@ def test_inputs_along_short_sums_of_fp32_are_packed(
     assert uses_tiles(program, "in0_packed") is packs
     assert uses_tiles(program) is not packs
     assert_exact(program, "dabe,ec->dcba", extents, data_type, 5)
+
+
+@pytest.mark.parametrize(("sums", "is_near"), [(12, True), (24, True), (33, False)])
+def test_tiles_of_long_sums_are_not_near(sums: int, is_near: bool) -> None:
+    extents = {"a": 24, "b": 40, "c": 40, "d": 4, "e": 9, "f": sums}
+    machine = replace(NEAR, l2_bytes=1 << 17)
+    program = program_of("dacfe,fb->edcba", extents, machine)
+    assert uses_tiles(program, "in0_packed")
+    asks = {name for one in program.primitives for name in asked_by(one)}
+    assert ("in0" in asks) is is_near
+
+
+@pytest.mark.parametrize("machine", [NEAR, SMALL])
+@pytest.mark.parametrize("sums", [14, 40])
+def test_tiles_leave_room_for_lines_of_the_output(machine: Machine, sums: int) -> None:
+    """A run of the input that fills the tile is cut, or every write would be one element."""
+    text, extents = "kcba,zk->bazc", {"a": 52, "b": 34, "c": 36, "k": sums, "z": 41}
+    program = program_of(text, extents, replace(machine, l2_bytes=1 << 18))
+    adjacent = {axis.name: axis.extent for axis in program.axes if axis.strides.get("out") == 4}
+    written = {name for one in program.primitives for name in (*one.m, *one.n)} & adjacent.keys()
+    assert max((adjacent[name] for name in written), default=1) >= 8
+    assert_exact(program, text, extents, DataType.FP32, 3)
+
+
+@pytest.mark.parametrize(("rows", "panels"), [(20, 1), (64, 1), (96, 2)])
+def test_panels_of_near_tiles_are_even(rows: int, panels: int) -> None:
+    """Three vectors each, or four rather than a short last one."""
+    extents = {"a": rows, "b": 40, "c": 9, "k": 16}
+    program = program_of("akc,bk->cba", extents, replace(NEAR, l2_bytes=1 << 17))
+    contractions = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
+    heights = {axis.extent for one in contractions for axis in program.axes if axis.name in one.m}
+    assert heights == {rows // panels}

@@ -127,7 +127,7 @@ def _lines(region: tuple[int, int, int, int, int]) -> float:
 def _passes(nodes: tuple[KernelNode, ...], cell: Address) -> int:
     """How often the blocks that ask for what ``cell`` says do so in one turn."""
     return sum(
-        times * _products(call) // call.kernel.usual_steps
+        times * -(-_products(call) // call.kernel.usual_steps)
         for call, times in calls_of(nodes)
         if isinstance(call.kernel, GemmBlock) and cell in call.operands
     )

@@ -110,8 +110,11 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     if near is not None:
         return near
     packs = lanes not in columns and products <= results
-    row = 1 if lanes in columns else results
-    axes, blocks = _grown(free, lanes, lanes.extent, row, columns, large, out, _far_aims(machine))
+    aims, row = _far_aims(machine), 1 if lanes in columns else results
+    line = min(along.extent * out.data_type.width, LINE_BYTES)
+    fits = lanes in columns or row * lanes.extent * line <= aims.room_bytes
+    first = lanes.extent if fits else _cut_run(lanes, aims, out)
+    axes, blocks = _grown(free, lanes, first, row, columns, large, out, aims)
     return OutputTile(axes, blocks, packs, is_near=False)
 
 
@@ -135,13 +138,19 @@ def _near_tile(
         lanes = along
     elif products > results:
         return None
-    first, whole = _NEAR_READ_BYTES // width, lanes.extent
-    first = whole if whole <= 2 * first else even_block(whole, first)
-    axes, blocks = _grown(free, lanes, first, products, columns, large, out, _near_aims(machine))
+    aims = _near_aims(machine)
+    first = _cut_run(lanes, aims, out)
+    axes, blocks = _grown(free, lanes, first, products, columns, large, out, aims)
     block = next(size for axis, size in zip(axes, blocks, strict=True) if axis is along)
     if block < along.extent and block * width < _LEAST_RUN:
         return None
     return OutputTile(axes, blocks, packs=True, is_near=True)
+
+
+def _cut_run(lanes: Span, aims: _Aims, out: Tensor) -> int:
+    """A block of a run of the large input that is worth reading, the whole where it is short."""
+    least = aims.read_bytes // out.data_type.width
+    return lanes.extent if lanes.extent <= 2 * least else even_block(lanes.extent, least)
 
 
 def _run_bytes(free: Sequence[Span], columns: Sequence[Span], out: Tensor) -> int:
