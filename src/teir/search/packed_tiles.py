@@ -14,8 +14,9 @@ from teir.search.shape import ProductShape, extent_of
 
 _STREAMED_VECTORS = 3
 _FOLLOWING_VECTORS = 6
-_SQUARE = 4
 """Vectors of a panel; more where rows follow one another in the output and so make longer runs."""
+_SQUARE = 4
+"""So many rows that lie side by side in the source are turned together."""
 
 
 def is_packed_near(out: DataType, machine: Machine) -> bool:
