@@ -42,20 +42,25 @@ def packed_tile_choice(shape: ProductShape, is_near: bool, machine: Machine) -> 
         return choice
     return replace(
         choice,
-        panel=_near_panel(shape, machine),
+        panel=_near_panel(shape, choice.panel, machine),
         column_block=shape.columns,
         prefetches_out=choice.prefetches_out and not machine.forgets_requests,
         prefetches_packed=True,
     )
 
 
-def _near_panel(shape: ProductShape, machine: Machine) -> int:
-    """Rows of a panel: whole ones of an outer axis where they follow one another in the output."""
+def _near_panel(shape: ProductShape, usual: int, machine: Machine) -> int:
+    """Rows of a panel: whole ones of an outer axis where they follow one another in the output.
+
+    ``usual``: what a panel has elsewhere, which may be several short runs side by side.
+    """
     lanes = machine.lanes(shape.out.data_type.width)
     if shape.m is None:
         return _STREAMED_VECTORS * lanes
     rows, outer = shape.m, shape.m_outer[-1] if shape.m_outer else None
     if outer is None or not all_follow((outer, rows), shape.out.name):
+        if usual > rows.extent:
+            return usual
         vectors = -(-rows.extent // lanes)
         return -(-vectors // max(1, round(vectors / _STREAMED_VECTORS))) * lanes
     aim, count = _FOLLOWING_VECTORS * lanes, round(_FOLLOWING_VECTORS * lanes / rows.extent)
