@@ -51,12 +51,13 @@ _ROOM = 2
 """Sizes of the second cache that a tile may take."""
 _MOST_MOVED = 2
 """Elements of the large input for every result from which it is not permuted along the sum."""
-_MOST_PRODUCTS = 32
+_MOST_PRODUCTS, _MOST_ALONG = 32, 64
 _LEAST_RUN = 2 * LINE_BYTES
 _NEAR_READ_BYTES = 192
 _NEAR_WRITTEN_BYTES = 384
 _NEAR_PARTS = 5
-"""Of near tiles: products of a sum, shorter pieces that fit a part of the second cache."""
+"""Of near tiles: products of a sum, more of inputs that lie along it; shorter pieces that fit a
+part of the second cache."""
 
 
 class _Aims(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +106,7 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
         return None
     results, products = extent_of(columns), extent_of(step.reductions)
     near = None
-    if products <= _MOST_PRODUCTS and is_packed_near(out.data_type, machine):
+    if is_packed_near(out.data_type, machine):
         near = _near_tile(free, columns, lanes, along, large, out, products, machine)
     if near is not None:
         return near
@@ -131,17 +132,18 @@ def _near_tile(
     """A tile of the large input that a part of the second cache holds; None where none is good."""
     results, width = extent_of(columns), out.data_type.width
     if lanes in columns:
-        if out.data_type is not DataType.FP32 or products > _MOST_MOVED * results:
+        most = min(_MOST_MOVED * results, _MOST_ALONG)
+        if out.data_type is not DataType.FP32 or products > most:
             return None
         if _run_bytes(free, columns, out) < _LEAST_RUN:
             return None
         lanes = along
-    elif products > results:
+    elif products > min(results, _MOST_PRODUCTS):
         return None
     aims = _near_aims(machine)
     first = _cut_run(lanes, aims, out)
     axes, blocks = _grown(free, lanes, first, products, columns, large, out, aims)
-    block = next(size for axis, size in zip(axes, blocks, strict=True) if axis is along)
+    block = next((size for axis, size in zip(axes, blocks, strict=True) if axis is along), 1)
     if block < along.extent and block * width < _LEAST_RUN:
         return None
     return OutputTile(axes, blocks, packs=True, is_near=True)
