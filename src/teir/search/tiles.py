@@ -111,7 +111,8 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     if near is not None:
         return near
     packs = lanes not in columns and products <= results
-    aims, row = _far_aims(machine), 1 if lanes in columns else results
+    aims = _far_aims(machine)
+    row = results // lanes.extent if lanes in columns else results
     line = min(along.extent * out.data_type.width, LINE_BYTES)
     fits = lanes in columns or row * lanes.extent * line <= aims.room_bytes
     first = lanes.extent if fits else _cut_run(lanes, aims, out)
