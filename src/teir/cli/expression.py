@@ -24,7 +24,7 @@ from teir.ir.load import load
 from teir.ir.nodes import Program
 from teir.ir.printing import print_program
 from teir.lower.explanation import explain_lowering
-from teir.target import usable_threads
+from teir.thread_limits import usable_threads
 
 if TYPE_CHECKING:
     from teir.pipeline.executable import Executable

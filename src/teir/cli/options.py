@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from teir.target import MOST_THREADS
+from teir.thread_limits import MOST_THREADS
 
 ProgramFile = Annotated[
     Path,

@@ -53,7 +53,7 @@ def asking_for_next_turn(
     no block of the body can ask. ``path`` is that of the children.
     """
     axis = context.axes[node.axis]
-    asked = _asked_below(node, axis, path, context) if context.isa.is_avx512_of_amd else None
+    asked = _asked_below(node, axis, path, context) if context.isa.asks_in_passing else None
     if asked is None:
         return body
     tensor, primitive, inner = asked

@@ -44,7 +44,7 @@ def distances_to_next_tile(
         if around is not None and is_soon_over and name in asked and name in far:
             move = around.strides[name] or move
         moves.append(move)
-    if not isa.is_avx512_of_amd or _depth(primitive.output, consumed) < _LONG_SUM:
+    if not isa.follows_near_inputs or _depth(primitive.output, consumed) < _LONG_SUM:
         return tuple(moves)
     for place, name in enumerate(primitive.inputs):
         is_far = _elements(name, (*loops, *consumed)) * width > _FAR_BYTES

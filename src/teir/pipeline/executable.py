@@ -44,7 +44,8 @@ from teir.pipeline.operands import (
 from teir.pipeline.overlap import bound_apart
 from teir.pipeline.process_bound import ProcessBound
 from teir.runtime.runtime import current
-from teir.target import MOST_THREADS, Isa, host_target, usable_threads
+from teir.target import Isa, host_target
+from teir.thread_limits import MOST_THREADS, usable_threads
 
 
 class Backend(Enum):

@@ -51,13 +51,17 @@ _ROOM = 2
 """Sizes of the second cache that a tile may take."""
 _MOST_MOVED = 2
 """Elements of the large input for every result from which it is not permuted along the sum."""
-_MOST_PRODUCTS, _MOST_ALONG = 32, 64
-_LEAST_RUN = 2 * LINE_BYTES
+_MOST_NEAR_PRODUCTS = 32
+"""Products per result of near tiles: with more, few columns of the input fit."""
+_MOST_NEAR_PRODUCTS_ALONG = 64
+"""The same where the input lies along the sum, and all of a sum is one piece of memory."""
+_LEAST_NEAR_RUN_BYTES = 2 * LINE_BYTES
+"""Runs of the output that a near tile cuts are this long; shorter ones are half a line each."""
 _NEAR_READ_BYTES = 192
 _NEAR_WRITTEN_BYTES = 384
+"""Pieces of near tiles: shorter, since what the copy reads is asked for ahead."""
 _NEAR_PARTS = 5
-"""Of near tiles: products of a sum, more of inputs that lie along it; shorter pieces that fit a
-part of the second cache."""
+"""Near tiles of this many fill the second cache: one is read while the next one is packed."""
 
 
 class _Aims(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +71,15 @@ class _Aims(msgspec.Struct, frozen=True, gc=False):
     read_bytes: int
     written_bytes: int
     granule_bytes: int
+
+
+class _Walk(msgspec.Struct, frozen=True, gc=False):
+    """The axes of the output, those of the small input among them, the large input, the output."""
+
+    free: tuple[Span, ...]
+    columns: tuple[Span, ...]
+    large: Tensor
+    out: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +102,9 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     if lies_along or shape.columns > _MOST_COLUMNS:
         return None
     out = step.output
-    free = [axis for axis in step.axes if axis.stride(out.name)]
+    free = tuple(axis for axis in step.axes if axis.stride(out.name))
     large, small = sorted(step.inputs, key=lambda one: elements_of(one, step), reverse=True)
-    columns = [axis for axis in free if axis.stride(small.name)]
+    columns = tuple(axis for axis in free if axis.stride(small.name))
     along = min(free, key=lambda axis: axis.stride(out.name), default=None)
     if along is None or along in columns or along.stride(large.name) == large.data_type.width:
         return None
@@ -105,9 +118,9 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     if lanes is None or lanes.extent < _SHORTEST:
         return None
     results, products = extent_of(columns), extent_of(step.reductions)
-    near = None
-    if is_packed_near(out.data_type, machine):
-        near = _near_tile(free, columns, lanes, along, large, out, products, machine)
+    walk = _Walk(free, columns, large, out)
+    may_be_near = is_packed_near(out.data_type, machine)
+    near = _near_tile(walk, lanes, along, products, machine) if may_be_near else None
     if near is not None:
         return near
     packs = lanes not in columns and products <= results
@@ -116,36 +129,32 @@ def output_tile(step: Step, shape: ProductShape, machine: Machine) -> OutputTile
     line = min(along.extent * out.data_type.width, LINE_BYTES)
     fits = lanes in columns or row * lanes.extent * line <= aims.room_bytes
     first = lanes.extent if fits else _cut_run(lanes, aims, out)
-    axes, blocks = _grown(free, lanes, first, row, columns, large, out, aims)
+    axes, blocks = _grown(walk, lanes, first, row, aims)
     return OutputTile(axes, blocks, packs, is_near=False)
 
 
 def _near_tile(
-    free: Sequence[Span],
-    columns: Sequence[Span],
-    lanes: Span,
-    along: Span,
-    large: Tensor,
-    out: Tensor,
-    products: int,
-    machine: Machine,
+    walk: _Walk, lanes: Span, along: Span, products: int, machine: Machine
 ) -> OutputTile | None:
-    """A tile of the large input that a part of the second cache holds; None where none is good."""
-    results, width = extent_of(columns), out.data_type.width
-    if lanes in columns:
-        most = min(_MOST_MOVED * results, _MOST_ALONG)
+    """A tile of the large input that a part of the second cache holds; None where none is good.
+
+    ``along``: the axis along which the output lies.
+    """
+    results, out = extent_of(walk.columns), walk.out
+    if lanes in walk.columns:
+        most = min(_MOST_MOVED * results, _MOST_NEAR_PRODUCTS_ALONG)
         if out.data_type is not DataType.FP32 or products > most:
             return None
-        if _run_bytes(free, columns, out) < _LEAST_RUN:
+        if _run_bytes(walk) < _LEAST_NEAR_RUN_BYTES:
             return None
         lanes = along
-    elif products > min(results, _MOST_PRODUCTS):
+    elif products > min(results, _MOST_NEAR_PRODUCTS):
         return None
     aims = _near_aims(machine)
     first = _cut_run(lanes, aims, out)
-    axes, blocks = _grown(free, lanes, first, products, columns, large, out, aims)
+    axes, blocks = _grown(walk, lanes, first, products, aims)
     block = next((size for axis, size in zip(axes, blocks, strict=True) if axis is along), 1)
-    if block < along.extent and block * width < _LEAST_RUN:
+    if block < along.extent and block * out.data_type.width < _LEAST_NEAR_RUN_BYTES:
         return None
     return OutputTile(axes, blocks, packs=True, is_near=True)
 
@@ -156,11 +165,12 @@ def _cut_run(lanes: Span, aims: _Aims, out: Tensor) -> int:
     return lanes.extent if lanes.extent <= 2 * least else even_block(lanes.extent, least)
 
 
-def _run_bytes(free: Sequence[Span], columns: Sequence[Span], out: Tensor) -> int:
+def _run_bytes(walk: _Walk) -> int:
     """Of the output, what lies side by side along its axes but the columns."""
+    out = walk.out
     end = out.data_type.width
-    for axis in sorted(free, key=lambda axis: axis.stride(out.name)):
-        if axis in columns or axis.stride(out.name) != end:
+    for axis in sorted(walk.free, key=lambda axis: axis.stride(out.name)):
+        if axis in walk.columns or axis.stride(out.name) != end:
             break
         end *= axis.extent
     return end
@@ -180,27 +190,22 @@ def _adjacent(axes: Sequence[Span], tensor: Tensor) -> Span | None:
 
 
 def _grown(
-    free: Sequence[Span],
-    lanes: Span,
-    first: int,
-    row: int,
-    columns: Sequence[Span],
-    large: Tensor,
-    out: Tensor,
-    aims: _Aims,
+    walk: _Walk, lanes: Span, first: int, row: int, aims: _Aims
 ) -> tuple[tuple[Span, ...], tuple[int, ...]]:
     """The axes of a tile and their blocks.
 
-    The lanes, the columns, then more of the input's and of the output's runs while they fit.
+    ``first`` lanes of ``row`` elements each, the columns, then more of the input's and of the
+    output's runs while they fit.
     """
+    large, out = walk.large, walk.out
     width = out.data_type.width
-    blocks = {id(axis): axis.extent for axis in columns} | {id(lanes): first}
+    blocks = {id(axis): axis.extent for axis in walk.columns} | {id(lanes): first}
     room = aims.room_bytes // width
     used = row * first
 
     def grow(tensor: Tensor, run: int) -> None:
         nonlocal used
-        for axis in sorted(free, key=lambda axis: axis.stride(tensor.name)):
+        for axis in sorted(walk.free, key=lambda axis: axis.stride(tensor.name)):
             stride = axis.stride(tensor.name)
             if stride == 0:
                 continue
@@ -220,7 +225,7 @@ def _grown(
     grow(large, aims.read_bytes)
     grow(out, aims.written_bytes)
     grow(large, _READ_BYTES)
-    tile = [axis for axis in free if id(axis) in blocks and axis is not lanes]
+    tile = [axis for axis in walk.free if id(axis) in blocks and axis is not lanes]
     tile.sort(key=lambda axis: axis.stride(out.name), reverse=True)
     axes = (*_beside_lanes(tile, lanes, large, blocks), lanes)
     return axes, tuple(blocks[id(axis)] for axis in axes)

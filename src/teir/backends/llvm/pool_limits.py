@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
-from teir.target import usable_threads
+from teir.thread_limits import usable_threads
 
 
 class LimitedPool(Protocol):
