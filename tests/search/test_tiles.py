@@ -160,3 +160,16 @@ def test_panels_of_near_tiles_are_even(rows: int, panels: int) -> None:
     contractions = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
     heights = {axis.extent for one in contractions for axis in program.axes if axis.name in one.m}
     assert heights == {rows // panels}
+
+
+@pytest.mark.parametrize(("machine", "rows"), [(NEAR, 48), (FORGETFUL, 96)])
+@pytest.mark.parametrize(("extent", "halved"), [(24, True), (32, False)])
+def test_panels_of_whole_rows_are_of_three_vectors_where_results_are_asked_for(
+    machine: Machine, rows: int, extent: int, halved: bool
+) -> None:
+    """Rows of 32 do not fill three vectors, and stay three together in six."""
+    extents = {"a": extent, "b": 12, "c": 24, "d": 4, "e": 24, "f": 20}
+    program = program_of("dabfe,fc->edcba", extents, replace(machine, l2_bytes=1 << 20))
+    contractions = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
+    heights = {axis.extent for one in contractions for axis in program.axes if axis.name in one.m}
+    assert heights == {rows if halved else 96}
