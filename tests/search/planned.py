@@ -50,9 +50,10 @@ def planned(
     data_type: DataType = DataType.FP32,
     choices: tuple[Choice, ...] = (),
 ) -> TreeProgram:
-    """The program of two operands, with the default choice where none is given."""
+    """The program of one operand or two, with the default choice where none is given."""
     contraction = of_shapes(text, shapes_of(text, extents), data_type)
-    return contraction_program(contraction, ((0, 1),), machine, TreeOptions(choices=choices))
+    path = (tuple(range(len(contraction.inputs))),)
+    return contraction_program(contraction, path, machine, TreeOptions(choices=choices))
 
 
 def choice_of(

@@ -71,6 +71,23 @@ TURNED_FACTORS = {
     "xyk,ky->x": {"x": 2, "y": 21, "k": 19},
     "zyk,zky->z": {"z": 3, "y": 21, "k": 19},
     "acb,d->dcab": {"a": 20, "b": 2, "c": 3, "d": 13},
+    "cda,dc->a": {"a": 300, "c": 3, "d": 7},
+}
+TURNED_SUMS = {
+    "cba->ab": {"a": 9, "b": 40, "c": 20},
+    "zcba->zab": {"z": 2, "a": 9, "b": 40, "c": 20},
+    "bcad->abc": {"a": 7, "b": 5, "c": 4, "d": 30},
+    "kyxz->xyz": {"k": 8, "y": 6, "x": 9, "z": 3},
+    "abdcf->bac": {"a": 3, "b": 6, "c": 4, "d": 5, "f": 9},
+}
+SUMS_IN_PLACE = {
+    "cba->ba": {"a": 9, "b": 40, "c": 20},
+    "cba->ab": {"a": 9, "b": 40, "c": 7},
+    "bac->ab": {"a": 7, "b": 5, "c": 1200},
+    "bac->abc": {"a": 7, "b": 5, "c": 20},
+    "kyxz->xyz": {"k": 8, "y": 3, "x": 2, "z": 1200},
+    "yxkz->xyz": {"k": 8, "y": 3, "x": 2, "z": 120},
+    "abdcf->bac": {"a": 3, "b": 6, "c": 4, "d": 5, "f": 150},
 }
 GATHERED_ROWS = {
     "bda,cd->acb": {"a": 7, "b": 12, "c": 4, "d": 65},
@@ -84,6 +101,8 @@ IN_PLACE = {
     "abde,cde->abce": {"a": 9, "b": 8, "c": 2, "d": 30, "e": 3},
     "kxy,k->xy": {"k": 9, "x": 33, "y": 17},
     "dabc,cd->ab": {"a": 9, "b": 8, "c": 4, "d": 50},
+    "cda,dc->a": {"a": 200, "c": 3, "d": 7},
+    "cdza,dcz->za": {"a": 300, "c": 3, "d": 7, "z": 2},
     "i,j->ij": {"i": 40, "j": 30},
     "xkd,dky->dxy": {"d": 7, "x": 9, "k": 12, "y": 20},
     "xkd,kyd->dxy": {"d": 3, "x": 9, "k": 12, "y": 20},
@@ -214,3 +233,18 @@ def test_short_rows_of_a_large_operand_along_the_sum_are_not_laid_otherwise(
     program = planned("dea,cbde->cab", extents, USUAL, DataType.FP64).program
     copied = {name for one in program.primitives if "joined" in one.output for name in one.inputs}
     assert ("in1" in copied) == joins
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TURNED_SUMS)
+def test_sums_are_made_as_the_operand_lies(text: str, threads: int) -> None:
+    machine, extents = replace(USUAL, threads=threads, threaded_work=64), TURNED_SUMS[text]
+    assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
+    assert_means_it(text, extents, machine, 5)
+
+
+@pytest.mark.parametrize("text", SUMS_IN_PLACE)
+def test_sums_in_order_or_of_long_pieces_stay(text: str) -> None:
+    extents = SUMS_IN_PLACE[text]
+    assert not moved_names(planned(text, extents, USUAL).program)
+    assert_means_it(text, extents, USUAL, 5)

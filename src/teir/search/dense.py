@@ -45,6 +45,7 @@ from teir.search.turned_factors import turned_factor
 from teir.search.turned_lanes import turned_lanes
 from teir.search.turned_products import emit_turned_copy, turned_product
 from teir.search.turned_results import may_be_turned, turned_result, turned_runs
+from teir.search.turned_sums import turned_sum
 from teir.search.widened import widened
 
 Choose = Callable[[ProductShape, Machine], Choice]
@@ -178,7 +179,9 @@ def _emit_without_matrix(
     factor = None if inner.laid is None else turned_factor(emission, step, machine)
     if inner.laid is not None and factor is not None:
         return emit_in_parts(emission, factor, machine, inner.laid)
-    runs = None if inner.turned is None else turned_runs(emission, step)
+    runs = None
+    if inner.turned is not None:
+        runs = turned_sum(emission, step) if len(step.inputs) == 1 else turned_runs(emission, step)
     if inner.turned is not None and runs is not None:
         return emit_in_parts(emission, runs, machine, inner.turned)
     body = _emit_plain(emission, step, machine)

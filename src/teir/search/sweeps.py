@@ -20,7 +20,7 @@ from teir.search.packing import cut
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
-_SHORTEST_ROW_BYTES = 1024
+SHORTEST_ROW_BYTES = 1024
 
 
 def is_sweep(shape: ProductShape) -> bool:
@@ -31,7 +31,7 @@ def is_sweep(shape: ProductShape) -> bool:
     return (
         shape.m.stride(shape.a.name) == width
         and shape.m.stride(shape.out.name) == shape.out.data_type.width
-        and shape.m.extent * width >= _SHORTEST_ROW_BYTES
+        and shape.m.extent * width >= SHORTEST_ROW_BYTES
     )
 
 
@@ -44,7 +44,7 @@ def emit_sweep(emission: Emission, shape: ProductShape, machine: Machine) -> Bod
     piece = shape.m.extent
     if is_shared and extent_of(outer) < machine.threads:
         lanes = machine.lanes(shape.out.data_type.accumulator.width)
-        fewest = _SHORTEST_ROW_BYTES // shape.a.data_type.width
+        fewest = SHORTEST_ROW_BYTES // shape.a.data_type.width
         piece = even_block(piece, max(fewest, piece // (CHUNKS * machine.threads)), lanes)
     body = Body()
     for one in cut(shape.m, piece):

@@ -138,7 +138,9 @@ def _is_across(step: Step, nearest: Span, matrix: Tensor, machine: Machine) -> b
         return _has_turned_rows(step, nearest, matrix) and elements >= _LONG_SUM * results
     if is_batch(adjacent, step):
         return False
-    if run_bytes(adjacent, [a for a in free if a.stride(matrix.name)], matrix) < LINE_BYTES:
+    run = run_bytes(adjacent, [a for a in free if a.stride(matrix.name)], matrix)
+    row = nearest.extent * out.data_type.width
+    if run < LINE_BYTES and run < 2 * row:
         return False
     if not nearest.stride(matrix.name):
         lanes = machine.lanes(out.data_type.accumulator.width)
