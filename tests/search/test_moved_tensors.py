@@ -38,6 +38,8 @@ TURNED_RESULTS = {
     "agef,defcgb->abcdg": {"a": 9, "b": 5, "c": 7, "d": 4, "e": 6, "f": 20, "g": 2},
     "dfgeba,gdfce->bcafg": {"a": 17, "b": 4, "c": 3, "d": 2, "e": 7, "f": 19, "g": 3},
     "ebca,de->abdc": {"a": 5, "b": 2, "c": 23, "d": 11, "e": 24},
+    "edc,bae->acdb": {"a": 40, "b": 3, "c": 5, "d": 2, "e": 12},
+    "feadb,defc->fbca": {"a": 2, "b": 15, "c": 2, "d": 4, "e": 3, "f": 6},
     "dabc,d->bac": {"a": 20, "b": 6, "c": 8, "d": 30},
     "ydabc,d->ybac": {"y": 2, "a": 10, "b": 6, "c": 4, "d": 9},
     "abfd,fdc->cbfa": {"a": 2, "b": 9, "c": 14, "d": 34, "f": 5},
@@ -248,3 +250,14 @@ def test_sums_in_order_or_of_long_pieces_stay(text: str) -> None:
     extents = SUMS_IN_PLACE[text]
     assert not moved_names(planned(text, extents, USUAL).program)
     assert_means_it(text, extents, USUAL, 5)
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(256, {2, 256}), (3, {2, 5})])
+def test_tiles_of_products_are_not_a_few_results(rows: int, tile: set[int]) -> None:
+    """The first input lies along d, which the result has lines away; unless nothing is nearer."""
+    text, extents = "ced,eab->edbac", {"a": rows, "b": 4, "c": 2, "d": 5, "e": 6}
+    program = planned(text, extents, USUAL).program
+    (product,) = program.primitives
+    extent = {axis.name: axis.extent for axis in program.axes}
+    assert {extent[name] for name in (*product.m, *product.n)} == tile
+    assert_exact(program, text, extents, DataType.FP32, 4)

@@ -17,6 +17,7 @@ is a fraction of it. Measured on Zen 4: matrix-vector products took 0.02 to 0.9 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from teir.ir.nodes import Tensor
@@ -251,11 +252,22 @@ def _columns_last(
     last = next((axis for axis in columns if is_adjacent(axis, other)), None)
     if last is None or not is_short or not is_along_sum:
         return None
-    fills_lanes = 2 * last.extent >= machine.lanes(out.data_type.accumulator.width)
+    together = _following(last, columns, other)
+    fills_lanes = 2 * extent_of(together) >= machine.lanes(out.data_type.accumulator.width)
     if not fills_lanes or elements_of(rows, step) < elements_of(out, step):
         return None
-    others = [axis for axis in columns if axis is not last]
-    return (*batch, *outermost_first(others, other), *outermost_first(along, rows), last)
+    others = [axis for axis in columns if axis not in together]
+    return (*batch, *outermost_first(others, other), *outermost_first(along, rows), *together)
+
+
+def _following(last: Span, columns: Sequence[Span], other: Tensor) -> tuple[Span, ...]:
+    """``last``, adjacent in ``other``, after the columns whose elements there go on as its do."""
+    together, end = [last], last.extent * other.data_type.width
+    for axis in reversed(outermost_first(columns, other)):
+        if axis.stride(other.name) == end:
+            together.insert(0, axis)
+            end *= axis.extent
+    return tuple(together)
 
 
 def _joined_rows(
