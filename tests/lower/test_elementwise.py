@@ -168,3 +168,17 @@ def test_narrow_elements_are_turned_in_squares() -> None:
     kernel = turned_panels(Isa.AMX, 6, 256, data_type=DataType.BF16).kernel
     assert isinstance(kernel, TransposeCopy)
     assert kernel.columns == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "others", "lanes_along_rows"), [(2, 24, False), (2, 12, True), (4, 24, True)]
+)
+def test_a_copy_to_pairs_has_its_lanes_along_many_pairs(
+    row: int, others: int, lanes_along_rows: bool
+) -> None:
+    rows, along = TileAxis(others, (4 * row, 8 * row)), TileAxis(row, (400, 4))
+    operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(2))
+    types = (DataType.FP32, DataType.FP32)
+    (call,) = lower_elementwise(Operation.COPY, [rows, along], operands, types, Isa.AVX512)
+    assert isinstance(call, Call)
+    assert (call.arguments[0] == row) is lanes_along_rows

@@ -106,3 +106,12 @@ def test_results_are_right(
     wanted = np.einsum(text, a.astype(np.float64), b.astype(np.float64)).astype(np.dtype(dtype))
     np.testing.assert_array_equal(teir.einsum(text, a, b, threads=threads), wanted)
     np.testing.assert_array_equal(teir.einsum(text, a, b[::-1][::-1], threads=threads), wanted)
+
+
+def test_sums_in_pieces_are_taken_once_where_few_rows_are_copied() -> None:
+    """Both pieces of a sum that is cut have its name."""
+    random = np.random.default_rng(4)
+    a, b = (random.integers(-2, 3, shape) for shape in ((192, 2, 4, 4), (4, 129, 192, 2)))
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    wanted = np.einsum("ecad,dbec->ba", a, b)
+    np.testing.assert_array_equal(teir.einsum("ecad,dbec->ba", a, b), wanted)

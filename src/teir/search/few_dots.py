@@ -165,25 +165,25 @@ def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDot
     if is_adjacent(dots.along, source):
         return Body(), dots
     near = Tensor(name=emission.name(f"{source.name}_turned"), data_type=source.data_type)
-    laid: dict[str, Span] = {}
+    laid: dict[int, Span] = {}
     stride = source.data_type.width
     for axis in reversed((*dots.around, dots.few, *dots.k)):
         if axis is dots.few:
             stride = rows_apart(stride)
         if axis.stride(source.name):
-            laid[axis.label] = axis.on(near.name, stride)
+            laid[id(axis)] = axis.on(near.name, stride)
             stride *= axis.extent
     across = tuple(axis.only(source.name, near.name) for axis in laid.values())
     copy = emission.leaf(Operation.COPY, (source.name,), near.name, Roles(m=across))
 
     def on_near(axes: tuple[Span, ...]) -> tuple[Span, ...]:
-        return tuple(laid.get(axis.label, axis) for axis in axes)
+        return tuple(laid.get(id(axis), axis) for axis in axes)
 
     moved = replace(
         dots,
         near=near,
         around=on_near(dots.around),
-        few=laid[dots.few.label],
+        few=laid[id(dots.few)],
         k=on_near(dots.k),
     )
     return Body(copy.nodes, (*copy.scratch, near)), moved
