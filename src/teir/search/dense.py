@@ -179,11 +179,10 @@ def _emit_without_matrix(
     factor = None if inner.laid is None else turned_factor(emission, step, machine)
     if inner.laid is not None and factor is not None:
         return emit_in_parts(emission, factor, machine, inner.laid)
-    runs = None
     if inner.turned is not None:
-        runs = turned_sum(emission, step) if len(step.inputs) == 1 else turned_runs(emission, step)
-    if inner.turned is not None and runs is not None:
-        return emit_in_parts(emission, runs, machine, inner.turned)
+        made = turned_sum(emission, step) or turned_runs(emission, step)
+        if made is not None:
+            return emit_in_parts(emission, made, machine, inner.turned)
     body = _emit_plain(emission, step, machine)
     return _emit_batches(emission, step, machine, inner) if body is None else body
 

@@ -15,7 +15,7 @@ from teir.ir.nodes import Tensor
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.shape import outermost_first
+from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step, normalise
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
@@ -105,13 +105,29 @@ def starts_where_it_moves(step: Step) -> bool:
     return all(axis.strides.get(name) for axis in step.axes for name in axis.offsets)
 
 
+def run_of(adjacent: Span, axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
+    """A tensor's adjacent axis after those of these whose elements go on where its own end."""
+    run, end = [adjacent], adjacent.extent * tensor.data_type.width
+    for axis in reversed(outermost_first(axes, tensor)):
+        if axis.stride(tensor.name) == end:
+            run.insert(0, axis)
+            end *= axis.extent
+    return tuple(run)
+
+
 def run_bytes(adjacent: Span, axes: Sequence[Span], tensor: Tensor) -> int:
     """Bytes of a tensor that are next to each other along its adjacent axis and some of these."""
-    run = adjacent.extent * tensor.data_type.width
-    for axis in reversed(outermost_first(axes, tensor)):
-        if axis.stride(tensor.name) == run:
-            run *= axis.extent
-    return run
+    return extent_of(run_of(adjacent, axes, tensor)) * tensor.data_type.width
+
+
+def in_both(along: tuple[Span, ...], out: Tensor) -> int:
+    """Results that follow each other along these axes, outermost first, and in ``out``."""
+    count = 1
+    for here, there in zip(outermost_first(along, out)[::-1], along[::-1], strict=True):
+        if here is not there:
+            break
+        count *= here.extent
+    return count
 
 
 def axes_of(tensor: Tensor, step: Step) -> list[Span]:

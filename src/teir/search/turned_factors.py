@@ -11,8 +11,6 @@ to 0.6, and those whose rows lie in A in pieces of less than a line, `acb,d->dca
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from teir.ir.nodes import Tensor
 from teir.search.emission import Emission
 from teir.search.in_parts import (
@@ -25,6 +23,7 @@ from teir.search.in_parts import (
     starts_where_it_moves,
 )
 from teir.search.machine import Machine
+from teir.search.packing import all_follow
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step, elements_of, is_adjacent
 from teir.search.sweeps import SHORTEST_ROW_BYTES
@@ -74,13 +73,9 @@ def _are_swept_across(step: Step, large: Tensor, small: Tensor) -> bool:
         return False
     if not all(one.stride(small.name) for one in sums):
         return False
-    follow = all(
-        outer.stride(large.name) == inner.extent * inner.stride(large.name)
-        for outer, inner in pairwise(sums)
-    )
-    rows = [axis for axis in axes_of(step.output, step) if axis.stride(large.name)]
+    rows = axes_of(step.output, step)
     adjacent = next((axis for axis in rows if is_adjacent(axis, large)), None)
-    if adjacent is None or not follow:
+    if adjacent is None or not all_follow(sums, large.name):
         return False
     return run_bytes(adjacent, rows, large) >= SHORTEST_ROW_BYTES
 

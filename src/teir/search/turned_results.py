@@ -17,7 +17,6 @@ is a fraction of it. Measured on Zen 4: matrix-vector products took 0.02 to 0.9 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from teir.ir.nodes import Tensor
@@ -25,11 +24,13 @@ from teir.search.emission import Emission
 from teir.search.in_parts import (
     InParts,
     axes_of,
+    in_both,
     in_parts,
     is_batch,
     moved_to,
     nearest_of,
     run_bytes,
+    run_of,
     starts_where_it_moves,
 )
 from teir.search.machine import Machine
@@ -49,7 +50,7 @@ _FEW_DOTS = 4
 _LONG_SUM, _LONGER_SUM = 16, 48
 """Products of a result that pay for moving it where sums are adjacent; and where short rows are
 joined, or made in another order."""
-_LONG_RUN_BYTES = 4096
+LONG_RUN_BYTES = 4096
 """Rows of a matrix that take more are read as fast from run to run."""
 _SHORT_LINES = 4
 """Lines of a run that rows are gathered from, in the second cache."""
@@ -116,7 +117,7 @@ def turned_runs(emission: Emission, step: Step) -> InParts | None:
         return None
     adjacent = next((axis for axis in step.reductions if is_adjacent(axis, matrix)), None)
     block_bytes = along[-1].extent * along[-1].stride(matrix.name)
-    if adjacent is None or block_bytes > _LONG_RUN_BYTES:
+    if adjacent is None or block_bytes > LONG_RUN_BYTES:
         return None
     return in_parts(step, step.axes, [moved_to(emission, out, "turned", along)])
 
@@ -170,13 +171,10 @@ def _has_short_runs(step: Step, matrix: Tensor) -> bool:
     results = extent_of(free)
     if elements_of(matrix, step) < _FEWEST_ELEMENTS * results:
         return False
-    run, total = step.output.data_type.width, results * step.output.data_type.width
-    for here, there in zip(outermost_first(free, step.output)[::-1], along[::-1], strict=True):
-        if here is not there:
-            break
-        run *= here.extent
+    width = step.output.data_type.width
+    run, total = width * in_both(along, step.output), width * results
     is_long_sum = extent_of(step.reductions) >= _LONG_SUM
-    return run < total and run <= (_LONG_RUN_BYTES if is_long_sum else 2 * LINE_BYTES)
+    return run < total and run <= (LONG_RUN_BYTES if is_long_sum else 2 * LINE_BYTES)
 
 
 def _most_columns(step: Step, adjacent: Span, matrix: Tensor, machine: Machine) -> int:
@@ -252,22 +250,12 @@ def _columns_last(
     last = next((axis for axis in columns if is_adjacent(axis, other)), None)
     if last is None or not is_short or not is_along_sum:
         return None
-    together = _following(last, columns, other)
+    together = run_of(last, columns, other)
     fills_lanes = 2 * extent_of(together) >= machine.lanes(out.data_type.accumulator.width)
     if not fills_lanes or elements_of(rows, step) < elements_of(out, step):
         return None
     others = [axis for axis in columns if axis not in together]
     return (*batch, *outermost_first(others, other), *outermost_first(along, rows), *together)
-
-
-def _following(last: Span, columns: Sequence[Span], other: Tensor) -> tuple[Span, ...]:
-    """``last``, adjacent in ``other``, after the columns whose elements there go on as its do."""
-    together, end = [last], last.extent * other.data_type.width
-    for axis in reversed(outermost_first(columns, other)):
-        if axis.stride(other.name) == end:
-            together.insert(0, axis)
-            end *= axis.extent
-    return tuple(together)
 
 
 def _joined_rows(

@@ -14,6 +14,7 @@ from teir.search.emission import Emission
 from teir.search.in_parts import (
     InParts,
     axes_of,
+    in_both,
     in_parts,
     moved_to,
     run_bytes,
@@ -21,14 +22,14 @@ from teir.search.in_parts import (
 )
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step, is_adjacent
+from teir.search.turned_results import LONG_RUN_BYTES
 
 _FEWEST_SUMMED, _FEWEST_OF_ROWS = 8, 16
 """Elements of a result from which moving it costs little beside reading those; of sums that are
 adjacent, each of which is a call or a part of one."""
-_LONG_RUN_BYTES = 4096
-"""Pieces of the operand that are read as fast from piece to piece."""
 _SHORT_PART_BYTES, _LONG_PART_BYTES = 32, 512
-"""The same of sums that lie in several pieces, and the shortest pieces that are summed as rows."""
+"""Of sums that lie in several pieces: the shortest that are summed as rows, and pieces that are
+read as fast from one to the next."""
 
 
 def turned_sum(emission: Emission, step: Step) -> InParts | None:
@@ -58,24 +59,14 @@ def _pays_for_rows(step: Step, adjacent: Span, along: tuple[Span, ...]) -> bool:
     row_bytes = run_bytes(adjacent, step.reductions, operand)
     if summed < _FEWEST_OF_ROWS:
         return False
-    piece_bytes = row_bytes * _in_both(step, along)
+    piece_bytes = row_bytes * in_both(along, step.output)
     if row_bytes == summed * operand.data_type.width:
-        return piece_bytes <= _LONG_RUN_BYTES
+        return piece_bytes <= LONG_RUN_BYTES
     return row_bytes >= _SHORT_PART_BYTES and piece_bytes <= _LONG_PART_BYTES
 
 
 def _pays_for_lanes(step: Step, adjacent: Span, along: tuple[Span, ...]) -> bool:
     """True where more elements that follow each other belong to results that do."""
     (operand,), width = step.inputs, step.inputs[0].data_type.width
-    common_bytes = width * _in_both(step, along)
-    return common_bytes <= _LONG_RUN_BYTES and common_bytes < run_bytes(adjacent, along, operand)
-
-
-def _in_both(step: Step, along: tuple[Span, ...]) -> int:
-    """Results that follow each other in the operand, and in the output."""
-    count = 1
-    for here, there in zip(outermost_first(along, step.output)[::-1], along[::-1], strict=True):
-        if here is not there:
-            break
-        count *= here.extent
-    return count
+    common_bytes = width * in_both(along, step.output)
+    return common_bytes <= LONG_RUN_BYTES and common_bytes < run_bytes(adjacent, along, operand)
