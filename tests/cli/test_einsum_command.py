@@ -32,6 +32,14 @@ def test_missing_and_unknown_indices_are_named(teir: Teir) -> None:
     assert "expected indices of the expression (a, b, c), found z, y" in done.err
 
 
+@pytest.mark.parametrize("command", ["einsum", "explain"])
+def test_a_wrong_expression_is_refused_before_it_asks_for_sizes(teir: Teir, command: str) -> None:
+    done = teir(command, "ij,jk->ikz")
+    assert done.code == 2
+    assert "TEIR605 at line 1, column 10" in done.err
+    assert "TEIR805" not in done.err
+
+
 @pytest.mark.parametrize("data_type", ["FP64", "tf32", "BF16", "FP16", "C64", "C128"])
 def test_every_type(teir: Teir, data_type: str) -> None:
     done = teir("einsum", "ab,bc->ac", *SIZES, "--compare", "--json", "--dtype", data_type)

@@ -16,6 +16,7 @@ from teir.cli.operands import draw_numbers, gather_arrays
 from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, SIZES
 from teir.dtypes import DataType
 from teir.errors import refuse
+from teir.expr.check import bind_shapes
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression
@@ -168,13 +169,18 @@ def numbered_sizes(used: Iterable[str], sizes: Sequence[str]) -> dict[str, int]:
 
 
 def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[int, ...]]:
-    """The shape of every operand. Raises TeirError (TEIR805, TEIR809)."""
+    """The shape of every operand.
+
+    Raises TeirError (TEIR805; what `bind_shapes` says of an expression wrong with any extents).
+    """
     used = dict.fromkeys(index for term in subscripts.inputs for index in term.symbols)
     extents = numbered_sizes(used, sizes) or parse_sizes(sizes)
     if any(term.ellipsis is not None for term in subscripts.inputs):
         refuse(SIZES, "expression", "an index for every axis", "an ellipsis, whose rank is open")
     missing = [index for index in used if index not in extents]
     if missing:
+        # What is wrong with every extent is the expression's fault, not that of the sizes.
+        bind_shapes(subscripts, [(1,) * len(term.symbols) for term in subscripts.inputs])
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
         refuse(
             SIZES, "--sizes", "an extent for every index", f"none for {', '.join(missing)}", hint
