@@ -1,13 +1,19 @@
-"""Random contractions of two operands, any axes in any order, beside NumPy and PyTorch.
+"""Random contractions of two operands, any axes in any order, beside NumPy, PyTorch and TBLIS.
 
-    python benchmarks/random_cases.py [--dtype float32] [--count 250] [--seed 5] [--worst 12]
+    python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
 
-One thread. Axes of rows, columns, sums and batches, none to three of each, extents of 2 to 700, in
-a drawn order in every tensor; 1e5 to 3e8 operations. Medians of seven interleaved rounds. NumPy's
-and PyTorch's einsum give a C-contiguous result as ours does: a view of a product in another order
-is no result in the order that was asked for. Writes results/random-DTYPE.json: how many times as
-fast as the faster of the two, in geometric mean, and what share of the cases is slower than 0.9
-of it, and those.
+One thread. Axes of rows, columns, sums and batches, as many of each as the kind says, extents of 2
+to 700, in a drawn order in every tensor; 1e5 to 3e8 operations. Medians of seven interleaved
+rounds. NumPy's and PyTorch's einsum give a C-contiguous result as ours does: a view of a product in
+another order is no result in the order that was asked for. TBLIS takes part where it is installed.
+Writes results/random-DTYPE.json for products, results/random-KIND-DTYPE.json for other kinds: how
+many times as fast as the fastest peer, in geometric mean, and what share of the cases is slower
+than 0.9 of it, and those.
+
+    products     rows, columns, sums and batches
+    batches      small products, one or two axes of batches
+    outer        no sums: every element of the result is one product
+    dots         no rows and no columns: batches of dot products
 """
 
 from __future__ import annotations
@@ -23,13 +29,18 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TBLIS_NUM_THREADS="1")
 
 import numpy as np
 import torch
 from record import write
 
 import teir
+
+try:
+    import pytblis
+except ImportError:
+    pytblis = None
 
 _ROUNDS = 7
 _ROUND_SECONDS = 4e-3
@@ -38,7 +49,12 @@ _HOPELESS = 12
 _MOST_BYTES = 64e6
 _OPERATIONS = (1e5, 3e8)
 _SLOW = 0.9
-_COUNTS = ((1, 1, 2, 3), (0, 1, 1, 1, 2, 3), (0, 1, 1, 1, 2, 2), (0, 0, 0, 1, 2))
+_KINDS = {
+    "products": ((1, 1, 2, 3), (0, 1, 1, 1, 2, 3), (0, 1, 1, 1, 2, 2), (0, 0, 0, 1, 2)),
+    "batches": ((0, 1, 1, 2), (0, 1, 1, 2), (1, 1, 2), (1, 1, 2)),
+    "outer": ((0, 1, 2), (0, 1, 2), (0,), (1, 2, 3)),
+    "dots": ((0,), (0,), (1, 2), (1, 2, 3)),
+}
 """Axes of rows, columns, sums and batches; what stands there more often is drawn more often."""
 
 Array = np.ndarray[Any, Any]
@@ -59,7 +75,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Seconds by who; ``times``: the faster peer's over ours."""
+    """Seconds by who; ``times``: the fastest peer's over ours."""
 
     expression: str
     extents: dict[str, int]
@@ -67,7 +83,7 @@ class Figure:
     times: float
 
 
-def draw_case(draw: random.Random, width: int) -> Case:
+def draw_case(draw: random.Random, width: int, kind: str) -> Case:
     """A contraction of elements of this many bytes within the limits of the benchmark."""
     while True:
         names = iter("abcdefghijklmnop")
@@ -75,7 +91,7 @@ def draw_case(draw: random.Random, width: int) -> Case:
         def indices(count: int, names: Any = names) -> list[str]:
             return [next(names) for _ in range(count)]
 
-        rows, columns, sums, batch = (indices(draw.choice(counts)) for counts in _COUNTS)
+        rows, columns, sums, batch = (indices(draw.choice(counts)) for counts in _KINDS[kind])
         every = (*rows, *columns, *sums, *batch)
         ranges = ((2, 8), (2, 40), (8, 120), (16, 700))
         extents = {index: draw.randint(*draw.choice(ranges)) for index in every}
@@ -104,6 +120,9 @@ def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
         "NumPy": lambda: np.einsum(case.expression, *operands, optimize=path, out=numpy_out),
         "torch": lambda: torch.einsum(case.expression, *tensors).contiguous(),
     }
+    if pytblis is not None:
+        tblis_out = np.empty(out_shape, dtype)
+        calls["TBLIS"] = lambda: pytblis.einsum(case.expression, *operands, out=tblis_out)
     calls["teir"]()
     expected = calls["torch"]().numpy()
     bound = 1e-4 if dtype == np.float32 else 1e-10
@@ -136,18 +155,19 @@ def _seconds(call: Callable[[], Any], count: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--kind", choices=tuple(_KINDS), default="products")
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--worst", type=int, default=12)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
-    cases = [draw_case(draw, dtype.itemsize) for _ in range(arguments.count)]
+    cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
     figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
     mean = statistics.geometric_mean([one.times for one in figures])
     slow = [one for one in figures if one.times < _SLOW]
     share = len(slow) / len(figures)
-    print(f"{len(figures)} cases: {mean:.2f} times the faster peer; {100 * share:.1f} % below 0.9")
+    print(f"{len(figures)} cases: {mean:.2f} times the fastest peer; {100 * share:.1f} % below 0.9")
     for one in figures[: arguments.worst]:
         taken = ", ".join(f"{who} {1e6 * s:.1f} us" for who, s in one.seconds.items())
         print(f"{one.times:5.2f}  {one.expression}  {one.extents}  {taken}")
@@ -158,7 +178,8 @@ def main() -> int:
         "share_slow": share,
         "slow": [asdict(one) for one in slow],
     }
-    print(f"written: {write(f'random-{arguments.dtype}', summary)}")
+    kind = "" if arguments.kind == "products" else f"{arguments.kind}-"
+    print(f"written: {write(f'random-{kind}{arguments.dtype}', summary)}")
     return 0
 
 
