@@ -178,8 +178,8 @@ def main() -> int:
         "share_slow": share,
         "slow": [asdict(one) for one in slow],
     }
-    kind = "" if arguments.kind == "products" else f"{arguments.kind}-"
-    print(f"written: {write(f'random-{kind}{arguments.dtype}', summary)}")
+    prefix = "" if arguments.kind == "products" else f"{arguments.kind}-"
+    print(f"written: {write(f'random-{prefix}{arguments.dtype}', summary)}")
     return 0
 
 

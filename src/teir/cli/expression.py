@@ -177,17 +177,15 @@ def operand_shapes(subscripts: Subscripts, sizes: Sequence[str]) -> list[tuple[i
     extents = numbered_sizes(used, sizes) or parse_sizes(sizes)
     if any(term.ellipsis is not None for term in subscripts.inputs):
         refuse(SIZES, "expression", "an index for every axis", "an ellipsis, whose rank is open")
+    # What is wrong with every extent is the expression's fault, not that of the sizes.
+    bind_shapes(subscripts, [(1,) * len(term.symbols) for term in subscripts.inputs])
     missing = [index for index in used if index not in extents]
     if missing:
-        # What is wrong with every extent is the expression's fault, not that of the sizes.
-        bind_shapes(subscripts, [(1,) * len(term.symbols) for term in subscripts.inputs])
         hint = "--sizes " + ",".join(f"{index}=…" for index in missing)
         refuse(
             SIZES, "--sizes", "an extent for every index", f"none for {', '.join(missing)}", hint
         )
-    # An index of the output alone is no wrong size: the expression is refused for it.
-    alone = () if subscripts.output is None else subscripts.output.symbols
-    extra = [index for index in extents if index not in used and index not in alone]
+    extra = [index for index in extents if index not in used]
     if extra:
         refuse(SIZES, "--sizes", f"indices of the expression ({', '.join(used)})", ", ".join(extra))
     return [tuple(extents[index] for index in term.symbols) for term in subscripts.inputs]

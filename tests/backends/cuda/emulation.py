@@ -86,9 +86,9 @@ def _library(text: str, mode: int) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "text.cpp", Path(folder) / "text.so"
         source.write_text(text, encoding="utf-8")
-        kind = ("-O1", "-std=c++20", "-w", "-fpermissive", "-ffp-contract=off", "-shared", "-fPIC")
+        base = ("-O1", "-std=c++20", "-w", "-fpermissive", "-ffp-contract=off", "-shared", "-fPIC")
         # Ubuntu's g++ fortifies by default, and a fortified longjmp refuses to change stacks.
-        flags = (*kind, "-U_FORTIFY_SOURCE", f"-I{HERE}")
+        flags = (*base, "-U_FORTIFY_SOURCE", f"-I{HERE}")
         command = (need_host_compiler(), *flags, str(source), "-o", str(library))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:4000]
