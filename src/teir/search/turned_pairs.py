@@ -1,0 +1,207 @@
+"""Batches of dots of two tensors that lie turned to each other, a tile of one turned at a time.
+
+    out[c, b] = sum over a of A[a, c, b] * B[a, b, c]:
+    zero out
+    blocks of a { B' = tile of B, laid as A lies;  out += products along the rows of A }
+
+Lanes along the result would gather one of the inputs element by element, or read it in short pieces
+far apart. Results that lie across the lanes are made as they come, and moved. Measured on Zen 4,
+drawn batches of dots: 0.07 to 1.4 of the time, in the mean 0.48 (FP32) and 0.64 (FP64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from teir.ir.nodes import Operation, Tensor
+from teir.search.dots import ROW_LANES_BYTES, lane_count
+from teir.search.elementwise import emit_copy
+from teir.search.emission import Body, Emission, Roles
+from teir.search.in_parts import (
+    Moved,
+    axes_of,
+    dense,
+    emit_in_parts,
+    in_parts,
+    moved_to,
+    starts_where_it_moves,
+)
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.pair_tiles import pair_blocks, shared_blocks
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Span, Step, is_adjacent, normalise
+from teir.target import LINE_BYTES, rows_apart
+
+_FEWEST_BYTES = 1 << 16
+"""Of an input, from which turning it in tiles pays."""
+_FEWEST_LANES = 3
+"""Elements in a row that are turned and multiplied side by side."""
+_SHORT_SUM, _LONG_SUM = 12, 512
+"""Products next to each other from which they are added up in lanes, and from which adding up the
+lanes does not show."""
+_LANES_BYTES = 256
+"""Of results next to each other that are turned together."""
+
+
+class TurnedPair(msgspec.Struct, frozen=True, gc=False):
+    """A step of two inputs that every axis moves, of which ``turned`` is laid as ``kept`` lies."""
+
+    step: Step
+    kept: Tensor
+    turned: Tensor
+
+
+def turned_pair_of(step: Step) -> TurnedPair | None:
+    """The step as batches of dots of inputs adjacent along different axes; None for all others."""
+    if len(step.inputs) != 2 or not step.reductions or not starts_where_it_moves(step):
+        return None
+    (first, second), out, element = step.inputs, step.output, step.output.data_type
+    if element.accumulator is not element or len(step.axes) == len(step.reductions):
+        return None
+    if first.data_type is not element or second.data_type is not element:
+        return None
+    if not all(axis.stride(one.name) for axis in step.axes for one in step.inputs):
+        return None
+    if extent_of(step.axes) * element.width < _FEWEST_BYTES:
+        return None
+    rows = [outermost_first(step.axes, tensor) for tensor in step.inputs]
+    if rows[0][-1] is rows[1][-1]:
+        return None
+    worth = [_worth(axes, out) for axes in rows]
+    if worth[0] >= worth[1]:
+        return TurnedPair(step, first, second) if worth[0][0] else None
+    return TurnedPair(step, second, first) if worth[1][0] else None
+
+
+def _worth(row: tuple[Span, ...], out: Tensor) -> tuple[int, int]:
+    """What multiplying along these axes is worth, outermost first; 0 where rows are too short.
+
+    Long sums come first, then results side by side.
+    """
+    is_free = bool(row[-1].stride(out.name))
+    run = 1
+    for axis in reversed(row):
+        if bool(axis.stride(out.name)) is not is_free:
+            break
+        run *= axis.extent
+    if row[-1].extent < _FEWEST_LANES or (not is_free and run < _SHORT_SUM):
+        return 0, run
+    return 2 if is_free else 3 if run >= _LONG_SUM else 1, run
+
+
+def emit_turned_pair(emission: Emission, pair: TurnedPair, machine: Machine) -> Body:
+    """The nodes of a step that `turned_pair_of` recognised."""
+    step, out = pair.step, pair.step.output
+    lanes = outermost_first(step.axes, pair.kept)[-1]
+    moved = []
+    if lanes.stride(out.name) and not is_adjacent(lanes, out):
+        along = outermost_first(axes_of(out, step), pair.kept)
+        moved.append(moved_to(emission, out, "turned", along))
+
+    def tiles(emission: Emission, step: Step, machine: Machine) -> Body:
+        return _emit_tiles(emission, replace(pair, step=step), machine)
+
+    return emit_in_parts(emission, in_parts(step, step.axes, moved), machine, tiles)
+
+
+def _emit_tiles(emission: Emission, pair: TurnedPair, machine: Machine) -> Body:
+    """Loops around the tiles; the threads share those over results."""
+    step, out = pair.step, pair.step.output
+    blocks = pair_blocks(step, pair.kept, pair.turned)
+    sums_in_one = all(blocks.get(id(axis)) == axis.extent for axis in step.reductions)
+    is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
+    walks = outermost_first(step.axes, pair.kept)
+    if is_shared:
+        blocks = shared_blocks(step, blocks, machine.threads)
+        walks = tuple(sorted(walks, key=lambda axis: not axis.stride(out.name)))
+    alone = replace(machine, threads=1)
+
+    def around(left: tuple[Span, ...], tile: tuple[Span, ...]) -> Body:
+        if not left:
+            return _emit_tile(emission, pair, tile, alone, zeroes=sums_in_one)
+        axis, *rest = left
+        is_parallel, body = is_shared and bool(axis.stride(out.name)), Body()
+        for piece in cut(axis, blocks.get(id(axis), 1)):
+            assert piece.tile is not None
+            # An axis of one index is a loop: as part of a step it would lose its place.
+            is_loop = piece.tile.extent == 1
+            loops = (*piece.loops, piece.tile) if is_loop else piece.loops
+            inside = partial(around, tuple(rest), tile if is_loop else (*tile, piece.tile))
+            body += emission.loops(loops, inside, parallel=is_parallel)
+        return body
+
+    body = Body() if sums_in_one else _zero(emission, step)
+    return body + around(tuple(sorted(walks, key=lambda axis: id(axis) in blocks)), ())
+
+
+def _zero(emission: Emission, step: Step) -> Body:
+    out = step.output
+    free = tuple(axis.only(out.name) for axis in axes_of(out, step))
+    axes = normalise(Step((), out, free)).axes
+    return emission.leaf(Operation.ZERO, (), out.name, Roles(m=outermost_first(axes, out)))
+
+
+def _emit_tile(
+    emission: Emission, pair: TurnedPair, tile: Sequence[Span], machine: Machine, *, zeroes: bool
+) -> Body:
+    """The copy of one input's tile, and the products."""
+    part = in_parts(pair.step, tile, [_laid(emission, pair, tile)])
+    (copy,) = part.before
+    body = _emit_turn(emission, normalise(copy), machine)
+    body += _emit_sums(emission, normalise(part.product), pair.kept, zeroes=zeroes)
+    return Body(body.nodes, (*body.scratch, *part.scratch))
+
+
+def _laid(emission: Emission, pair: TurnedPair, tile: Sequence[Span]) -> Moved:
+    """How the copy of a tile lies: as the input that is kept, where sums run along its rows; else
+    with results that follow each other there together, and the other axes as they are read."""
+    out, kept, width = pair.step.output, pair.kept, pair.kept.data_type.width
+    order = outermost_first(tile, kept)
+    lanes: list[Span] = []
+    row_bytes = width
+    for axis in reversed(order):
+        follows = axis.stride(kept.name) == row_bytes and axis.stride(out.name)
+        if not follows or row_bytes >= _LANES_BYTES:
+            break
+        lanes.insert(0, axis)
+        row_bytes *= axis.extent
+    if lanes:
+        order = outermost_first([axis for axis in tile if axis not in lanes], pair.turned)
+    step_bytes = row_bytes if row_bytes < LINE_BYTES or not lanes else rows_apart(row_bytes)
+    name = emission.name(f"{pair.turned.name}_turned")
+    strides = {**dense(lanes, width), **dense(order, step_bytes)}
+    return Moved(pair.turned, Tensor(name=name, data_type=kept.data_type), strides)
+
+
+def _emit_turn(emission: Emission, copy: Step, machine: Machine) -> Body:
+    """The copy of a tile, row by row of what it makes unless it reads very few elements at once."""
+    (source,), target = copy.inputs, copy.output
+    if outermost_first(copy.axes, source)[-1].extent < _FEWEST_LANES:
+        return emit_copy(emission, copy, machine)
+    roles = Roles(m=outermost_first(copy.axes, target))
+    return emission.leaf(Operation.COPY, (source.name,), target.name, roles)
+
+
+def _emit_sums(emission: Emission, step: Step, kept: Tensor, *, zeroes: bool) -> Body:
+    """Products of inputs that lie alike, added to the results."""
+    out, names = step.output, tuple(tensor.name for tensor in step.inputs)
+    axes = outermost_first(step.axes, kept)
+    sums = tuple(axis for axis in axes if not axis.stride(out.name))
+    free = tuple(axis for axis in axes if axis.stride(out.name))
+    nearest = free[-1:]
+    is_dot = not axes[-1].stride(out.name)
+    roles = Roles(m=nearest, k=sums) if is_dot else Roles(c=nearest, k=sums)
+    lanes = lane_count(ROW_LANES_BYTES, out.data_type, axes[-1]) if is_dot else None
+
+    def leaf() -> Body:
+        zero = emission.leaf(Operation.ZERO, (), out.name, Roles(m=nearest)) if zeroes else Body()
+        return zero + emission.leaf(
+            Operation.CONTRACTION, names, out.name, roles, data_type=kept.data_type, lanes=lanes
+        )
+
+    return emission.loops(free[:-1], leaf, parallel=False)
