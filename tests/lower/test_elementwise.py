@@ -143,8 +143,8 @@ def turned_panels(
         (Isa.AMX, 6, 256, 6),
         (Isa.AMX, 16, 32, 16),
         (Isa.AMX, 17, 256, 0),
-        (Isa.AMX, 6, 31, 0),
-        (Isa.AVX512, 6, 256, 0),
+        (Isa.AMX, 13, 31, 0),
+        (Isa.AVX512, 13, 256, 0),
     ],
 )
 def test_few_columns_are_turned_whole_where_vectors_are_quick(
@@ -165,7 +165,7 @@ def test_few_columns_of_a_large_copy_go_through_no_tile() -> None:
 
 
 def test_narrow_elements_are_turned_in_squares() -> None:
-    kernel = turned_panels(Isa.AMX, 6, 256, data_type=DataType.BF16).kernel
+    kernel = turned_panels(Isa.AMX, 13, 256, data_type=DataType.BF16).kernel
     assert isinstance(kernel, TransposeCopy)
     assert kernel.columns == 0
 

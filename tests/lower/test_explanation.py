@@ -10,7 +10,7 @@ from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
 from teir.lower.calls import calls_of
-from teir.lower.copy_kernels import JoinedTranspose, RowCopy, TransposeCopy
+from teir.lower.copy_kernels import JoinedTranspose, RowCopy, ShortTranspose, TransposeCopy
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
@@ -118,6 +118,14 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
         (
             JoinedTranspose(element_bytes=2, lanes=32),
             "JoinedTranspose of 2-byte elements (32×32 in registers, short runs joined)",
+        ),
+        (
+            ShortTranspose(element_bytes=8, side=3, lanes=4, joins=True),
+            "ShortTranspose of 8-byte elements (3 vectors of 4 put together)",
+        ),
+        (
+            ShortTranspose(element_bytes=4, side=2, lanes=16, joins=False),
+            "ShortTranspose of 4-byte elements (2 vectors of 16 taken apart)",
         ),
         (RowCopy(piece_bytes=64, pieces=3), "RowCopy of rows in pieces (3 of 64 bytes)"),
     ],

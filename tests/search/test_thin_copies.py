@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from search.planned import assert_exact
 from search.test_streamed_copies import TILES, USUAL, permuted
 from teir.dtypes import DataType
-from teir.lower.copy_kernels import PermuteCopy, StreamCopy, TransposeCopy
+from teir.lower.copy_kernels import PermuteCopy, ShortTranspose, StreamCopy, TransposeCopy
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Elementwise
 from teir.lower.lower import lower
@@ -41,7 +41,7 @@ def kinds(text: str, extents: dict[str, int], machine: Machine, data_type: DataT
 @pytest.mark.parametrize("threads", [1, 2])
 def test_short_sides_make_squares(text, extents, data_type, threads: int) -> None:
     machine = replace(TILES, threads=threads)
-    assert kinds(text, extents, machine, data_type) <= {TransposeCopy, Elementwise}
+    assert kinds(text, extents, machine, data_type) <= {TransposeCopy, ShortTranspose, Elementwise}
 
 
 @pytest.mark.parametrize(("text", "extents", "data_type"), LONG)

@@ -42,6 +42,27 @@ class JoinedTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lanes: int
 
 
+SHORT_SIDES = range(2, 13)
+"""Elements of the short side of a `ShortTranspose`."""
+
+
+class ShortTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, n, s] = in[o, n, s] with few elements s, so many as ``side``, next to each other.
+
+    With ``joins`` they are so on the output, whose rows of ``side`` elements follow one another
+    along n, and the input is adjacent along n; without it input and output change places. So many
+    vectors of ``lanes`` elements, at most n, are taken apart or put together in registers at once.
+
+    Operands: input, output. Arguments, in order: n, the stride of s where n is adjacent, o, in_o,
+    out_o.
+    """
+
+    element_bytes: int
+    side: int
+    lanes: int
+    joins: bool
+
+
 MOST_PIECES = 8
 """Pieces of a row of a `RowCopy`."""
 

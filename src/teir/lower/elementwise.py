@@ -11,10 +11,11 @@ from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.axes import TileAxis, fuse_any_order, in_order, wrap_in_loops
 from teir.lower.cell_copy import lower_cells
-from teir.lower.copy_kernels import MOST_PIECES, RowCopy
+from teir.lower.copy_kernels import MOST_PIECES, SHORT_SIDES, RowCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Elementwise
 from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_bytes
+from teir.lower.short_turns import lower_short_turn
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
 from teir.target import LINE_BYTES, Isa
 
@@ -71,7 +72,12 @@ def lower_elementwise(
         if cells is not None:
             return cells
     turned = turned_axes(moving, widths[0], isa) if is_copy else None
-    if is_copy and is_large and room is not None and not is_panel(turned, widths[0], isa):
+    in_panels = is_panel(turned, widths[0], isa)
+    if is_copy and not brings and not in_panels and tile_bytes >= PERMUTED_BYTES:
+        short = lower_short_turn(moving, operands, widths[0], isa, SHORT_SIDES, follows_input)
+        if short is not None:
+            return short
+    if is_copy and is_large and room is not None and not in_panels:
         streams = streams or output_bytes >= streamed_bytes(isa)
         permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
         if permutation is not None:

@@ -20,6 +20,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -84,6 +85,9 @@ def _steps(call: Call) -> float:
         case JoinedTranspose():
             m, n0, n1, *_, outer, _, _ = call.arguments
             return 4 * (1 + outer * m * n0 * n1 / kernel.lanes)
+        case ShortTranspose():
+            n, _, outer, _, _ = call.arguments
+            return outer * kernel.side * 4 * (1 + n / kernel.lanes)
         case RowCopy():
             return 2 * kernel.pieces * call.arguments[1] * call.arguments[4]
         case TransposeCopy():

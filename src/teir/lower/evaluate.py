@@ -23,6 +23,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -251,6 +252,8 @@ class _Machine:
                 tiles.transpose_copy(self.memory, call.kernel, call)
             case JoinedTranspose():
                 tiles.joined_transpose(self.memory, call.kernel, call)
+            case ShortTranspose():
+                tiles.short_transpose(self.memory, call.kernel, call)
             case RowCopy():
                 tiles.row_copy(self.memory, call)
             case PermuteCopy() | StreamCopy():

@@ -19,6 +19,7 @@ from teir.lower.copy_kernels import (
     JoinedTranspose,
     PermuteCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -283,6 +284,17 @@ def joined_transpose(memory: Memory, kernel: JoinedTranspose, call: Call) -> Non
     element = np.dtype(f"V{width}")
     reads = ((o, in_o), (m, width), (n1, in_n1), (n0, in_n0))
     writes = ((o, out_o), (m, out_m), (n1, n0 * width), (n0, width))
+    memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
+
+
+def short_transpose(memory: Memory, kernel: ShortTranspose, call: Call) -> None:
+    n, apart, o, in_o, out_o = call.arguments
+    width, side = kernel.element_bytes, kernel.side
+    element = np.dtype(f"V{width}")
+    together, separate = (side * width, width), (width, apart)
+    along_in, along_out = (separate, together) if kernel.joins else (together, separate)
+    reads = ((o, in_o), (n, along_in[0]), (side, along_in[1]))
+    writes = ((o, out_o), (n, along_out[0]), (side, along_out[1]))
     memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
 
 

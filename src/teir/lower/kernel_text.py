@@ -14,6 +14,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -54,7 +55,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | JoinedTranspose() | CellCopy():
+        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | CellCopy():
             return _copy(kernel)
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns():
             return _copy(kernel)
@@ -180,6 +181,7 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
 def _copy(
     kernel: TransposeCopy
     | JoinedTranspose
+    | ShortTranspose
     | PermuteCopy
     | RunCopy
     | StreamCopy
@@ -195,6 +197,9 @@ def _copy(
             name, how = "TransposeCopy", square + groups + lines
         case JoinedTranspose():
             name, how = "JoinedTranspose", f"{_square(kernel.lanes)}, short runs joined"
+        case ShortTranspose():
+            done = "put together" if kernel.joins else "taken apart"
+            name, how = "ShortTranspose", f"{kernel.side} vectors of {kernel.lanes} {done}"
         case PermuteCopy():
             name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():

@@ -24,6 +24,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -386,6 +387,7 @@ Kernel = (
     | Elementwise
     | TransposeCopy
     | JoinedTranspose
+    | ShortTranspose
     | RowCopy
     | PermuteCopy
     | RunCopy

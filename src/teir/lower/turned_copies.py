@@ -10,6 +10,7 @@ from teir.lower.asking_kernels import BringLines
 from teir.lower.axes import TileAxis, in_order, wrap_in_loops
 from teir.lower.copy_kernels import JoinedTranspose, TransposeCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.short_turns import SHORT_NEAR_SIDES, lower_short_turn
 from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _SHORT = 4
@@ -61,6 +62,10 @@ def lower_turned(
     joined = None if brings else _joined_axes(axes, turned, width, isa)
     if joined is not None:
         return _joined_nodes(joined, axes, operands, width, follows_input)
+    if not brings and not is_panel(turned, width, isa):
+        short = lower_short_turn(axes, operands, width, isa, SHORT_NEAR_SIDES, follows_input)
+        if short is not None:
+            return short
     if turned is None:
         return None
     inside = turned.axes

@@ -91,6 +91,20 @@ do_copy: copy
 """
 
 
+def few_turned(remainder: int, kind: DataType, side: int, joins: bool) -> str:
+    """A few elements next to each other in the output or the input; two rows and a remainder."""
+    w, n = kind.width, 2 + remainder
+    apart, together = (w, (n + GAP) * w), (side * w, w)
+    (n_in, s_in), (n_out, s_out) = (apart, together) if joins else (together, apart)
+    reach = (side + 1) * (n + GAP) * w
+    return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {reach}, out {reach}
+axis s = {side}: in0 {s_in}, out {s_out}
+axis n = {n}: in0 {n_in}, out {n_out}
+primitive copy = Copy(in0 -> out; M=[o, n], N=[s])
+do_copy: copy
+"""
+
+
 def short_rows(remainder: int, kind: DataType) -> str:
     """Rows of some elements, as many as the remainder and one more, apart on both sides."""
     w, e, n = kind.width, remainder + 1, 3 + remainder % 6

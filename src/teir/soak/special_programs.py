@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
@@ -19,6 +20,7 @@ from teir.soak.copy_programs import (
     copied_cells,
     copied_rows,
     copied_runs,
+    few_turned,
     head,
     short_rows,
     turned,
@@ -87,6 +89,9 @@ def _all() -> Iterator[Special]:
         for group in (2, 4):
             yield _special(f"rows turned in groups of {group}", kind, turned, group)
         yield _special("short rows", kind, short_rows)
+        for side, joins in product((2, 3, 4, 5, 6), (True, False)):
+            done = "put together" if joins else "taken apart"
+            yield _special(f"{side} elements {done}", kind, few_turned, side, joins)
         for run in (3, 7):
             yield _special(f"runs of {run} turned joined", kind, turned_runs, run)
         for width in (6, 11):

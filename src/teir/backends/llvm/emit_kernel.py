@@ -31,6 +31,10 @@ from teir.backends.llvm.emit_permute import PERMUTE_ARGUMENTS, RUN_ARGUMENTS, em
 from teir.backends.llvm.emit_product_sum import emit_product_sum_body, product_sum_arguments
 from teir.backends.llvm.emit_row_copy import ROW_COPY_ARGUMENTS, emit_row_copy_body
 from teir.backends.llvm.emit_row_sweep import ROW_SWEEP_ARGUMENTS, emit_row_sweep_body
+from teir.backends.llvm.emit_short_transpose import (
+    SHORT_TRANSPOSE_ARGUMENTS,
+    emit_short_transpose_body,
+)
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
@@ -67,6 +71,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -120,7 +125,7 @@ def kernel_operands(kernel: Kernel) -> int:
             return kernel.inputs + 1
         case JoinedDots():
             return len(kernel.spread) + 1
-        case TransposeCopy() | JoinedTranspose() | RowCopy() | PartCopy():
+        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | RowCopy() | PartCopy():
             return 2
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
@@ -179,6 +184,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return transpose_arguments(kernel)
         case JoinedTranspose():
             return JOINED_TRANSPOSE_ARGUMENTS
+        case ShortTranspose():
+            return SHORT_TRANSPOSE_ARGUMENTS
         case RowCopy():
             return ROW_COPY_ARGUMENTS
         case PermuteCopy():
@@ -315,6 +322,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_transpose_body(kernel, isa).text()
         case JoinedTranspose():
             return emit_transpose_joined_body(kernel, isa).text()
+        case ShortTranspose():
+            return emit_short_transpose_body(kernel).text()
         case RowCopy():
             return emit_row_copy_body(kernel).text()
         case PermuteCopy() | RunCopy():

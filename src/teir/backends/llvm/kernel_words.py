@@ -12,6 +12,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RowCopy,
     RunCopy,
+    ShortTranspose,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -132,6 +133,9 @@ def kernel_words(kernel: Kernel) -> str:
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}{lines}"
         case JoinedTranspose():
             return f"joined_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case ShortTranspose():
+            done = "joined" if kernel.joins else "split"
+            return f"{done}{kernel.side}_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RowCopy():
             return f"rows_{kernel.pieces}x{kernel.piece_bytes}bytes"
         case PermuteCopy():

@@ -1,0 +1,65 @@
+"""Copies that turn few elements: those next to each other on one side lie apart on the other.
+
+    out[n, s] = in[s, n], s a few: vectors along n are put together
+    out[s, n] = in[n, s]: vectors of whole rows are taken apart
+
+Squares would be mostly empty, or overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.lower.axes import TileAxis, in_order, wrap_in_loops
+from teir.lower.copy_kernels import ShortTranspose
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.target import Isa
+
+SHORT_NEAR_SIDES = range(2, 7)
+"""The same of copies that stay in the caches, where longer sides are as soon turned in squares."""
+_FEWEST_ROWS = 2
+"""Elements of a vector that is worth a shuffle."""
+
+
+def lower_short_turn(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    width: int,
+    isa: Isa,
+    sides: range,
+    follows_input: bool,
+) -> tuple[KernelNode, ...] | None:
+    """Loops around a `ShortTranspose`; None where no few elements are turned.
+
+    ``follows_input`` as `lower_elementwise` has it.
+    """
+    together, found = 1, _sides(axes, width, sides, 1)
+    if found is None:
+        together, found = 0, _sides(axes, width, sides, 0)
+    if found is None or isa.vector_bytes < _FEWEST_ROWS * width:
+        return None
+    short, rows = found
+    rest = in_order([axis for axis in axes if axis not in found], follows_input)
+    outer = rest.pop() if rest else TileAxis(1, (0, 0))
+    lanes = min(isa.vector_bytes // width, 1 << (rows.extent.bit_length() - 1))
+    kernel = ShortTranspose(
+        element_bytes=width, side=short.extent, lanes=lanes, joins=together == 1
+    )
+    arguments = (rows.extent, short.strides[1 - together], outer.extent, *outer.strides)
+    call = Call(kernel=kernel, operands=operands, arguments=arguments)
+    return wrap_in_loops(rest, operands, (call,))
+
+
+def _sides(
+    axes: Sequence[TileAxis], width: int, sides: range, together: int
+) -> tuple[TileAxis, TileAxis] | None:
+    """The short axis, adjacent on this operand, and the one that goes on where it ends, adjacent
+    on the other operand; None where there are none such."""
+    apart = 1 - together
+    short = next((axis for axis in axes if axis.strides[together] == width), None)
+    rows = next((axis for axis in axes if axis.strides[apart] == width), None)
+    if short is None or rows is None or short is rows or not short.strides[apart]:
+        return None
+    if short.extent not in sides or rows.extent < _FEWEST_ROWS:
+        return None
+    return (short, rows) if rows.strides[together] == short.extent * width else None
