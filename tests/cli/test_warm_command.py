@@ -7,7 +7,13 @@ import pytest
 from cli.command_line import Teir
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
-from teir.lower.copy_kernels import MOST_PIECES, JoinedTranspose, RowCopy, TransposeCopy
+from teir.lower.copy_kernels import (
+    MOST_PIECES,
+    JoinedTranspose,
+    RowCopy,
+    ShortTranspose,
+    TransposeCopy,
+)
 from teir.lower.kernels import Elementwise, GemmBlock, Kernel
 from teir.lower.walked_kernels import WalkedDots, WalkedSum
 from teir.pipeline import usual_contractions
@@ -26,6 +32,8 @@ def test_usual_kernels_cover_blocks_element_wise_work_and_transposes(
     assert {GemmBlock, Elementwise, WalkedSum, WalkedDots} <= kinds
     assert TransposeCopy in kinds or isa is Isa.PLAIN
     assert {JoinedTranspose, RowCopy} <= kinds
+    sides = {(one.side, one.joins) for one in kernels if isinstance(one, ShortTranspose)}
+    assert isa is Isa.PLAIN or sides >= {(3, True), (3, False)}
     rows = {one.pieces for one in kernels if isinstance(one, RowCopy)}
     assert rows == set(range(1, MOST_PIECES + 1))
     assert kernels == usual_kernels.usual_kernels(isa, [DataType.FP32])

@@ -32,10 +32,10 @@ _NEAR_AIMS = Aims(
     dense_column_bytes=LINE_BYTES,
     run_column_bytes=512,
     run_tile_bytes=32 * 1024,
-    streamed_bytes=16 << 20,
+    streamed_bytes=8 << 20,
 )
-"""Long pieces of the output, some lines of the input; a tile lies in the first cache or near it;
-outputs from half of the third level on are streamed."""
+"""Long pieces of the output, some lines of the input; a tile lies in the first cache or near it.
+Streamed from 8 MB on instead of 16, drawn permutations took 0.36 to 1.3 of the time on Zen 4."""
 _NEAREST_AIMS = Aims(
     row_bytes=320,
     column_bytes=448,

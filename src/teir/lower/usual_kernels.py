@@ -16,6 +16,7 @@ from teir.lower.copy_kernels import MOST_PIECES
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
+from teir.lower.short_turns import SHORT_NEAR_SIDES
 from teir.lower.usual_walks import walked_programs
 from teir.target import Isa
 
@@ -43,6 +44,7 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
             *_permutations(data_type),
             *_short_rows(isa, data_type),
             *_joined_runs(isa, data_type),
+            *_few_turned(isa, data_type),
             *walked_programs(data_type),
         ):
             kernels.update(count_calls(lower(program, isa).roots))
@@ -145,6 +147,23 @@ def _joined_runs(isa: Isa, data_type: DataType) -> Iterator[Program]:
             Axis(name="o", extent=lanes, strides=Bytes({"in0": 4 * column, "out": 3 * width})),
         )
         yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",), n=("n", "o")),))
+
+
+def _few_turned(isa: Isa, data_type: DataType) -> Iterator[Program]:
+    """A few elements put together from whole vectors, and taken apart."""
+    width = data_type.width
+    for side in SHORT_NEAR_SIDES:
+        together, apart = (side * width, width), (width, isa.vector_bytes)
+        for source, target in ((apart, together), (together, apart)):
+            axes = (
+                Axis(
+                    name="m",
+                    extent=isa.vector_bytes // width,
+                    strides=Bytes({"in0": source[0], "out": target[0]}),
+                ),
+                Axis(name="n", extent=side, strides=Bytes({"in0": source[1], "out": target[1]})),
+            )
+            yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",)),))
 
 
 def _primitive(

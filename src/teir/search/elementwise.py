@@ -15,18 +15,16 @@ from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
-from teir.passes.short_sides import has_short_sides
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
+from teir.search.permutations import is_cells, is_large, is_permutation
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.search.streamed_copies import is_streamed, shared_axis
 from teir.search.thin_copies import is_thin
 from teir.target import LINE_BYTES
 
-_LARGE_BYTES = 3 << 20
-"""Permutations of so many bytes are one tile, which the lowering cuts."""
 _SIDE = 64
 """Elements of one side of a transposing tile that meets others in L1."""
 _SIDE_LINES_BYTES = 6 * LINE_BYTES
@@ -49,7 +47,7 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
     target = step.output
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
-    if _is_permutation(step) and is_streamed(step, machine):
+    if is_permutation(step) and is_streamed(step, machine):
         leaf = _copying(emission, step, streams=True)
         if not is_shared:
             return leaf(Roles(m=_ordered(step.axes, target)))
@@ -57,8 +55,7 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
         if blocks is not None:
             return _streamed_blocks(emission, step, machine, blocks, leaf)
     leaf = _copying(emission, step, streams=False)
-    is_large = extent_of(step.axes) * target.data_type.width >= _LARGE_BYTES
-    if _is_permutation(step) and (is_large or _is_cells(step)):
+    if is_permutation(step) and (is_large(step, machine) or is_cells(step)):
         if not is_thin(step, machine):
             return _emit_permutation(emission, step, machine, leaf)
         if is_shared and len(step.axes) == 2:
@@ -109,23 +106,6 @@ def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
         assert piece.tile is not None
         body += emission.loops(piece.loops, partial(part, piece.tile), parallel=True)
     return body
-
-
-def _is_permutation(step: Step) -> bool:
-    """True where axes are adjacent on the input and on the output, and no value changes."""
-    (source,), target = step.inputs, step.output
-    if source.data_type is not target.data_type or len(step.axes) < 2:
-        return False
-    return all(
-        min(axis.stride(tensor.name) for axis in step.axes) == tensor.data_type.width
-        for tensor in (source, target)
-    )
-
-
-def _is_cells(step: Step) -> bool:
-    """True for the many short axes that the lowering copies cell by cell."""
-    first, last = (_ordered(step.axes, side)[-1] for side in (step.inputs[0], step.output))
-    return has_short_sides([axis.extent for axis in step.axes], first.extent, last.extent)
 
 
 def _emit_permutation(

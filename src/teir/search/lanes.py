@@ -22,7 +22,7 @@ from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
-from teir.search.machine import Machine
+from teir.search.machine import SAME_PLACE_BYTES, Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, is_adjacent
@@ -37,8 +37,6 @@ _FEWEST_PAGES = 32
 Packed, batches of 7 x 7 products in FP64 took 0.4 of the time on Golden Cove, those of 4 x 4 as
 long.
 """
-_SAME_PLACE_BYTES = 4096
-"""Rows a multiple of this apart compete for the same lines of the first cache."""
 _WAYS = 8
 _FEWEST = 16
 """Lanes from which transposing both inputs' tiles is better than gathering them."""
@@ -176,7 +174,7 @@ def _bytes(side: _Side, step: LaneStep) -> int:
 def _collide(tensor: Tensor, axes: Sequence[Span]) -> bool:
     """True for many rows in the same few lines of a cache."""
     strides = [axis.stride(tensor.name) for axis in axes]
-    return extent_of(axes) > _WAYS and not any(stride % _SAME_PLACE_BYTES for stride in strides)
+    return extent_of(axes) > _WAYS and not any(stride % SAME_PLACE_BYTES for stride in strides)
 
 
 def _packed_run_bytes(sides: Sequence[_Side], machine: Machine) -> int:

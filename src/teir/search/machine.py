@@ -18,6 +18,8 @@ BEYOND_L2 = 4
 """Sizes of the second cache from which an operand counts as streaming by."""
 FROM_MEMORY = 12
 """Sizes of the second cache from which an operand comes from memory at every run, or goes there."""
+SAME_PLACE_BYTES = 4096
+"""Rows a multiple of this apart compete for the same few lines of the first cache."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
