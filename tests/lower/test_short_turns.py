@@ -70,3 +70,9 @@ def test_a_vector_holds_two_elements_at_least() -> None:
     call = short_call(copied(*rows, isa=Isa.NEON))
     assert call is not None
     assert call.kernel == ShortTranspose(element_bytes=4, side=3, lanes=4, joins=True)
+
+
+def test_of_two_short_axes_the_longer_fills_the_vectors() -> None:
+    call = short_call(copied(TileAxis(4, (12, 4)), TileAxis(3, (4, 16))))
+    assert call is not None
+    assert call.kernel == ShortTranspose(element_bytes=4, side=3, lanes=4, joins=False)

@@ -33,19 +33,20 @@ def lower_short_turn(
 
     ``follows_input`` as `lower_elementwise` has it.
     """
-    together, found = 1, _sides(axes, width, sides, 1)
+    joined, split = _sides(axes, width, sides, 1), _sides(axes, width, sides, 0)
+    if isa.vector_bytes < _FEWEST_ROWS * width:
+        return None
+    # Both are there where two short axes change places.
+    joins = joined is not None and (split is None or joined[1].extent >= split[1].extent)
+    found = joined if joins else split
     if found is None:
-        together, found = 0, _sides(axes, width, sides, 0)
-    if found is None or isa.vector_bytes < _FEWEST_ROWS * width:
         return None
     short, rows = found
     rest = in_order([axis for axis in axes if axis not in found], follows_input)
     outer = rest.pop() if rest else TileAxis(1, (0, 0))
     lanes = min(isa.vector_bytes // width, 1 << (rows.extent.bit_length() - 1))
-    kernel = ShortTranspose(
-        element_bytes=width, side=short.extent, lanes=lanes, joins=together == 1
-    )
-    arguments = (rows.extent, short.strides[1 - together], outer.extent, *outer.strides)
+    kernel = ShortTranspose(element_bytes=width, side=short.extent, lanes=lanes, joins=joins)
+    arguments = (rows.extent, short.strides[0 if joins else 1], outer.extent, *outer.strides)
     call = Call(kernel=kernel, operands=operands, arguments=arguments)
     return wrap_in_loops(rest, operands, (call,))
 
