@@ -10,7 +10,7 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
-from teir.ir.nodes import Program
+from teir.ir.nodes import Program, Tensor
 from teir.ir.printing import print_program
 from teir.pipeline.operand_types import OperandType, contiguous
 from teir.pipeline.problem import state_problem
@@ -18,6 +18,7 @@ from teir.search.choice import Choice
 from teir.search.contraction import Contraction
 from teir.search.default_choice import default_choice
 from teir.search.machine import Machine
+from teir.search.step import Span, Step
 from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
@@ -62,6 +63,21 @@ def choice_of(
     """What is chosen for the only step of two operands."""
     (step,) = planned(text, extents, machine, data_type).matrix_steps
     return default_choice(step.shape, step.machine)
+
+
+def step_of(text: str, extents: Mapping[str, int]) -> Step:
+    """The step on dense tensors of FP32, before it is simplified."""
+    terms = text.replace("->", ",").split(",")
+    names = [f"in{place}" for place in range(len(terms) - 1)] + ["out"]
+    strides: dict[str, dict[str, int]] = {index: {} for index in extents}
+    for name, term in zip(names, terms, strict=True):
+        stride = DataType.FP32.width
+        for index in reversed(term):
+            strides[index][name] = stride
+            stride *= extents[index]
+    tensors = [Tensor(name=name, data_type=DataType.FP32) for name in names]
+    axes = tuple(Span(index, extents[index], strides[index], {}) for index in extents)
+    return Step(tuple(tensors[:-1]), tensors[-1], axes)
 
 
 def assert_exact(

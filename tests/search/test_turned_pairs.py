@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, assert_exact, planned
+from search.planned import USUAL, assert_alike, assert_exact, planned, step_of
 from teir.dtypes import DataType
-from teir.ir.nodes import IterationNode, Operation, Policy, Program, Tensor
-from teir.search.step import Span, Step
+from teir.ir.nodes import IterationNode, Operation, Policy, Program
 from teir.search.turned_pairs import turned_pair_of
 
 RESULTS_SIDE_BY_SIDE = {
@@ -44,21 +43,6 @@ def turned_of(program: Program) -> set[str]:
 def lanes_of(program: Program) -> set[str | None]:
     sums = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
     return {dict(one.metadata).get("lanes") for one in sums}
-
-
-def step_of(text: str, extents: dict[str, int]) -> Step:
-    """The step on dense tensors of FP32, before it is simplified."""
-    terms = text.replace("->", ",").split(",")
-    names = [f"in{place}" for place in range(len(terms) - 1)] + ["out"]
-    strides: dict[str, dict[str, int]] = {index: {} for index in extents}
-    for name, term in zip(names, terms, strict=True):
-        stride = DataType.FP32.width
-        for index in reversed(term):
-            strides[index][name] = stride
-            stride *= extents[index]
-    tensors = [Tensor(name=name, data_type=DataType.FP32) for name in names]
-    axes = tuple(Span(index, extents[index], strides[index], {}) for index in extents)
-    return Step(tuple(tensors[:-1]), tensors[-1], axes)
 
 
 @pytest.mark.parametrize("text", RESULTS_SIDE_BY_SIDE)

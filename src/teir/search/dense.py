@@ -43,6 +43,7 @@ from teir.search.turned_batches import turned_batches
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_factors import turned_factor
 from teir.search.turned_lanes import turned_lanes
+from teir.search.turned_outer import emit_turned_operand, turned_operand
 from teir.search.turned_pairs import emit_turned_pair, turned_pair_of
 from teir.search.turned_products import emit_turned_copy, turned_product
 from teir.search.turned_results import may_be_turned, turned_result, turned_runs
@@ -180,6 +181,9 @@ def _emit_without_matrix(
     pair = turned_pair_of(step)
     if pair is not None:
         return emit_turned_pair(emission, pair, machine)
+    turned = turned_operand(step)
+    if turned is not None:
+        return emit_turned_operand(emission, step, turned, machine)
     factor = None if inner.laid is None else turned_factor(emission, step, machine)
     if inner.laid is not None and factor is not None:
         return emit_in_parts(emission, factor, machine, inner.laid)

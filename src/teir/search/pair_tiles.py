@@ -13,7 +13,6 @@ from math import inf, prod
 
 from teir.ir.nodes import Tensor
 from teir.passes.extents import even_block
-from teir.search.in_parts import axes_of
 from teir.search.shape import outermost_first
 from teir.search.step import Span, Step
 
@@ -45,15 +44,6 @@ def pair_blocks(step: Step, kept: Tensor, turned: Tensor) -> Blocks:
         blocks[id(axis)] = even_block(axis.extent, _ENOUGH_BYTES // size)
         size *= blocks[id(axis)]
     return blocks
-
-
-def shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:
-    """The blocks, of the longest axis of results shorter where the threads need more of them."""
-    free = axes_of(step.output, step)
-    if prod(-(-axis.extent // blocks.get(id(axis), 1)) for axis in free) >= threads:
-        return blocks
-    longest = max(free, key=lambda axis: blocks.get(id(axis), 1))
-    return {**blocks, id(longest): even_block(longest.extent, -(-longest.extent // threads))}
 
 
 def _tile(kept: Sequence[Span], turned: Sequence[Span], width: int) -> dict[int, int]:

@@ -12,7 +12,6 @@ drawn batches of dots: 0.07 to 1.4 of the time, in the mean 0.48 (FP32) and 0.64
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -31,10 +30,10 @@ from teir.search.in_parts import (
     starts_where_it_moves,
 )
 from teir.search.machine import Machine
-from teir.search.packing import cut
-from teir.search.pair_tiles import pair_blocks, shared_blocks
+from teir.search.pair_tiles import pair_blocks
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step, is_adjacent, normalise
+from teir.search.tile_loops import emit_tiles
 from teir.target import LINE_BYTES, rows_apart
 
 _FEWEST_BYTES = 1 << 16
@@ -110,33 +109,16 @@ def emit_turned_pair(emission: Emission, pair: TurnedPair, machine: Machine) -> 
 
 
 def _emit_tiles(emission: Emission, pair: TurnedPair, machine: Machine) -> Body:
-    """Loops around the tiles; the threads share those over results."""
-    step, out = pair.step, pair.step.output
+    step = pair.step
     blocks = pair_blocks(step, pair.kept, pair.turned)
     sums_in_one = all(blocks.get(id(axis)) == axis.extent for axis in step.reductions)
-    is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
-    walks = outermost_first(step.axes, pair.kept)
-    if is_shared:
-        blocks = shared_blocks(step, blocks, machine.threads)
-        walks = tuple(sorted(walks, key=lambda axis: not axis.stride(out.name)))
     alone = replace(machine, threads=1)
 
-    def around(left: tuple[Span, ...], tile: tuple[Span, ...]) -> Body:
-        if not left:
-            return _emit_tile(emission, pair, tile, alone, zeroes=sums_in_one)
-        axis, *rest = left
-        is_parallel, body = is_shared and bool(axis.stride(out.name)), Body()
-        for piece in cut(axis, blocks.get(id(axis), 1)):
-            assert piece.tile is not None
-            # An axis of one index is a loop: as part of a step it would lose its place.
-            is_loop = piece.tile.extent == 1
-            loops = (*piece.loops, piece.tile) if is_loop else piece.loops
-            inside = partial(around, tuple(rest), tile if is_loop else (*tile, piece.tile))
-            body += emission.loops(loops, inside, parallel=is_parallel)
-        return body
+    def inside(tile: tuple[Span, ...]) -> Body:
+        return _emit_tile(emission, pair, tile, alone, zeroes=sums_in_one)
 
     body = Body() if sums_in_one else _zero(emission, step)
-    return body + around(tuple(sorted(walks, key=lambda axis: id(axis) in blocks)), ())
+    return body + emit_tiles(emission, step, pair.kept, blocks, machine, inside)
 
 
 def _zero(emission: Emission, step: Step) -> Body:

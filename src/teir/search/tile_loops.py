@@ -1,0 +1,68 @@
+"""Loops around tiles of all axes of a step, some of which are cut and some of which are loops.
+
+loops over whole axes { loops over blocks { tile };  the rest of an axis { tile } }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+
+from teir.ir.nodes import Tensor
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission
+from teir.search.in_parts import axes_of
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.pair_tiles import Blocks
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Span, Step
+
+
+def emit_tiles(
+    emission: Emission,
+    step: Step,
+    along: Tensor,
+    blocks: Blocks,
+    machine: Machine,
+    inside: Callable[[tuple[Span, ...]], Body],
+) -> Body:
+    """``inside`` for every tile of ``blocks``, in the order of ``along``.
+
+    The threads share the loops over results, which then come first; sums keep their order.
+    """
+    out = step.output.name
+    is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
+    walks = outermost_first(step.axes, along)
+    if is_shared:
+        blocks = _shared_blocks(step, blocks, machine.threads)
+        walks = tuple(sorted(walks, key=lambda axis: not axis.stride(out)))
+
+    def around(left: tuple[Span, ...], tile: tuple[Span, ...]) -> Body:
+        if not left:
+            return inside(tile)
+        axis, *rest = left
+        is_parallel, body = is_shared and bool(axis.stride(out)), Body()
+        for piece in cut(axis, blocks.get(id(axis), 1)):
+            assert piece.tile is not None
+            # An axis of one index is a loop: as part of a step it would lose its place.
+            is_loop = piece.tile.extent == 1
+            loops = (*piece.loops, piece.tile) if is_loop else piece.loops
+            body += emission.loops(
+                loops,
+                partial(around, tuple(rest), tile if is_loop else (*tile, piece.tile)),
+                parallel=is_parallel,
+            )
+        return body
+
+    return around(tuple(sorted(walks, key=lambda axis: id(axis) in blocks)), ())
+
+
+def _shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:
+    """The blocks, of the longest axis of results shorter where the threads need more of them."""
+    free = axes_of(step.output, step)
+    if prod(-(-axis.extent // blocks.get(id(axis), 1)) for axis in free) >= threads:
+        return blocks
+    longest = max(free, key=lambda axis: blocks.get(id(axis), 1))
+    return {**blocks, id(longest): even_block(longest.extent, -(-longest.extent // threads))}
