@@ -1,4 +1,4 @@
-"""Random contractions of two operands, any axes in any order, beside NumPy, PyTorch and TBLIS.
+"""Random contractions and permutations, axes in any order, beside NumPy, PyTorch and TBLIS.
 
     python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
 
@@ -14,6 +14,8 @@ than 0.9 of it, and those.
     batches      small products, one or two axes of batches
     outer        no sums: every element of the result is one product
     dots         no rows and no columns: batches of dot products
+    permutations one operand, two to five axes in another order, 10 KB to 64 MB; no TBLIS, and NumPy
+                 and PyTorch copy into the result
 """
 
 from __future__ import annotations
@@ -56,13 +58,16 @@ _KINDS = {
     "dots": ((0,), (0,), (1, 2), (1, 2, 3)),
 }
 """Axes of rows, columns, sums and batches; what stands there more often is drawn more often."""
+_PERMUTATIONS = "permutations"
+_RANGES = ((2, 8), (2, 40), (8, 120), (16, 700))
+_FEWEST_BYTES = 1e4
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An expression of two operands and the extents of its indices."""
+    """An expression of one operand or two and the extents of its indices."""
 
     expression: str
     extents: dict[str, int]
@@ -85,6 +90,8 @@ class Figure:
 
 def draw_case(draw: random.Random, width: int, kind: str) -> Case:
     """A contraction of elements of this many bytes within the limits of the benchmark."""
+    if kind == _PERMUTATIONS:
+        return draw_permutation(draw, width)
     while True:
         names = iter("abcdefghijklmnop")
 
@@ -93,8 +100,7 @@ def draw_case(draw: random.Random, width: int, kind: str) -> Case:
 
         rows, columns, sums, batch = (indices(draw.choice(counts)) for counts in _KINDS[kind])
         every = (*rows, *columns, *sums, *batch)
-        ranges = ((2, 8), (2, 40), (8, 120), (16, 700))
-        extents = {index: draw.randint(*draw.choice(ranges)) for index in every}
+        extents = {index: draw.randint(*draw.choice(_RANGES)) for index in every}
         terms = [rows + sums + batch, columns + sums + batch, rows + columns + batch]
         sizes = [prod(extents[index] for index in term) for term in terms]
         operations = 2 * prod(extents.values())
@@ -106,29 +112,59 @@ def draw_case(draw: random.Random, width: int, kind: str) -> Case:
         return Case(f"{first},{second}->{out}", extents)
 
 
-def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
-    """Raises AssertionError where results differ."""
+def draw_permutation(draw: random.Random, width: int) -> Case:
+    """Axes of one tensor in two drawn orders, which differ."""
+    while True:
+        indices = "abcde"[: draw.randint(2, 5)]
+        extents = {index: draw.randint(*draw.choice(_RANGES)) for index in indices}
+        first, out = ("".join(draw.sample(indices, len(indices))) for _ in range(2))
+        if first != out and _FEWEST_BYTES < prod(extents.values()) * width < _MOST_BYTES:
+            return Case(f"{first}->{out}", extents)
+
+
+def calls_of(case: Case, dtype: np.dtype[Any]) -> dict[str, Callable[[], Any]]:
+    """Who does it, and how; every call gives its result."""
     noise = np.random.default_rng(1)
     *shapes, out_shape = case.shapes()
     operands = [noise.standard_normal(shape).astype(dtype) for shape in shapes]
-    tensors = [torch.from_numpy(one) for one in operands]
     out, numpy_out = np.empty(out_shape, dtype), np.empty(out_shape, dtype)
     plan = teir.plan(case.expression, *operands, threads=1)
+    ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
+    if len(operands) == 1:
+        return ours | copies_of(case.expression, operands[0], numpy_out)
+    tensors = [torch.from_numpy(one) for one in operands]
     path = np.einsum_path(case.expression, *operands, optimize="optimal")[0]
-    calls: dict[str, Callable[[], Any]] = {
-        "teir": lambda: plan(*operands, out=out),
+    calls = ours | {
         "NumPy": lambda: np.einsum(case.expression, *operands, optimize=path, out=numpy_out),
         "torch": lambda: torch.einsum(case.expression, *tensors).contiguous(),
     }
     if pytblis is not None:
         tblis_out = np.empty(out_shape, dtype)
         calls["TBLIS"] = lambda: pytblis.einsum(case.expression, *operands, out=tblis_out)
-    calls["teir"]()
-    expected = calls["torch"]().numpy()
-    bound = 1e-4 if dtype == np.float32 else 1e-10
-    assert np.abs(out - expected).max() <= bound * max(1.0, np.abs(expected).max()), case
+    return calls
+
+
+def copies_of(expression: str, operand: Array, numpy_out: Array) -> dict[str, Callable[[], Any]]:
+    """NumPy's copy of a permuted view, and PyTorch's."""
+    first, _, last = expression.partition("->")
+    view = operand.transpose([first.index(index) for index in last])
+    tensor, torch_out = torch.from_numpy(view), torch.from_numpy(np.empty_like(numpy_out))
+
+    def copied() -> Array:
+        np.copyto(numpy_out, view)
+        return numpy_out
+
+    return {"NumPy": copied, "torch": lambda: torch_out.copy_(tensor)}
+
+
+def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
+    """Raises AssertionError where results differ."""
+    calls = calls_of(case, dtype)
+    expected = np.asarray(calls["torch"]())
+    bound = (1e-4 if dtype == np.float32 else 1e-10) * max(1.0, np.abs(expected).max())
+    for who, call in calls.items():
+        assert np.abs(np.asarray(call()) - expected).max() <= bound, (who, case)
     ours = min(_seconds(calls["teir"], 1) for _ in range(3))
-    calls["NumPy"]()
     timed = {
         who: call
         for who, call in calls.items()
@@ -155,7 +191,7 @@ def _seconds(call: Callable[[], Any], count: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    parser.add_argument("--kind", choices=tuple(_KINDS), default="products")
+    parser.add_argument("--kind", choices=(*_KINDS, _PERMUTATIONS), default="products")
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--worst", type=int, default=12)
@@ -164,23 +200,33 @@ def main() -> int:
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
     cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
     figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
+    show(figures, arguments.worst)
+    prefix = "" if arguments.kind == "products" else f"{arguments.kind}-"
+    print(
+        f"written: {write(f'random-{prefix}{arguments.dtype}', summary(figures, arguments.seed))}"
+    )
+    return 0
+
+
+def show(figures: list[Figure], worst: int) -> None:
+    """The mean, and the slowest cases beside the peers."""
     mean = statistics.geometric_mean([one.times for one in figures])
-    slow = [one for one in figures if one.times < _SLOW]
-    share = len(slow) / len(figures)
+    share = sum(one.times < _SLOW for one in figures) / len(figures)
     print(f"{len(figures)} cases: {mean:.2f} times the fastest peer; {100 * share:.1f} % below 0.9")
-    for one in figures[: arguments.worst]:
+    for one in figures[:worst]:
         taken = ", ".join(f"{who} {1e6 * s:.1f} us" for who, s in one.seconds.items())
         print(f"{one.times:5.2f}  {one.expression}  {one.extents}  {taken}")
-    summary = {
-        "seed": arguments.seed,
+
+
+def summary(figures: list[Figure], seed: int) -> dict[str, Any]:
+    slow = [one for one in figures if one.times < _SLOW]
+    return {
+        "seed": seed,
         "cases": len(figures),
-        "times": mean,
-        "share_slow": share,
+        "times": statistics.geometric_mean([one.times for one in figures]),
+        "share_slow": len(slow) / len(figures),
         "slow": [asdict(one) for one in slow],
     }
-    prefix = "" if arguments.kind == "products" else f"{arguments.kind}-"
-    print(f"written: {write(f'random-{prefix}{arguments.dtype}', summary)}")
-    return 0
 
 
 if __name__ == "__main__":
