@@ -23,6 +23,7 @@ from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.search.streamed_copies import is_streamed, shared_axis
 from teir.search.thin_copies import is_thin
+from teir.search.two_turns import emit_two_turns, two_turns_of
 from teir.target import LINE_BYTES
 
 _SIDE = 64
@@ -54,6 +55,10 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
         blocks = shared_axis(step, machine.threads)
         if blocks is not None:
             return _streamed_blocks(emission, step, machine, blocks, leaf)
+    if is_permutation(step) and not is_large(step, machine):
+        turns = two_turns_of(step)
+        if turns is not None:
+            return emit_two_turns(emission, turns, machine)
     leaf = _copying(emission, step, streams=False)
     if is_permutation(step) and (is_large(step, machine) or is_cells(step)):
         if not is_thin(step, machine):

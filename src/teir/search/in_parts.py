@@ -15,7 +15,7 @@ from teir.ir.nodes import Tensor
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.shape import extent_of, outermost_first
+from teir.search.shape import dense, extent_of, outermost_first
 from teir.search.step import Span, Step, normalise
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
@@ -83,15 +83,6 @@ def emit_in_parts(emission: Emission, one: InParts, machine: Machine, emit_step:
         return Body(body.nodes, (*body.scratch, *one.scratch))
 
     return emission.loops(one.batch, inside, parallel=False)
-
-
-def dense(axes: Sequence[Span], width: int) -> dict[int, int]:
-    """Strides without gaps by the identity of the axis; ``axes`` outermost first."""
-    strides: dict[int, int] = {}
-    for axis in reversed(axes):
-        strides[id(axis)] = width
-        width *= axis.extent
-    return strides
 
 
 def moved_to(emission: Emission, tensor: Tensor, how: str, order: Sequence[Span]) -> Moved:

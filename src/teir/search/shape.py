@@ -162,6 +162,15 @@ def extent_of(axes: Sequence[Span]) -> int:
     return total
 
 
+def dense(axes: Sequence[Span], width: int) -> dict[int, int]:
+    """Strides without gaps by the identity of the axis; ``axes`` outermost first."""
+    strides: dict[int, int] = {}
+    for axis in reversed(axes):
+        strides[id(axis)] = width
+        width *= axis.extent
+    return strides
+
+
 def some(axis: Span | None) -> tuple[Span, ...]:
     """The axis if there is one."""
     return () if axis is None else (axis,)

@@ -12,7 +12,6 @@ from math import prod
 from teir.ir.nodes import Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission
-from teir.search.in_parts import axes_of
 from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.pair_tiles import Blocks
@@ -61,7 +60,7 @@ def emit_tiles(
 
 def _shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:
     """The blocks, of the longest axis of results shorter where the threads need more of them."""
-    free = axes_of(step.output, step)
+    free = [axis for axis in step.axes if axis.stride(step.output.name)]
     if prod(-(-axis.extent // blocks.get(id(axis), 1)) for axis in free) >= threads:
         return blocks
     longest = max(free, key=lambda axis: blocks.get(id(axis), 1))

@@ -23,7 +23,6 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.in_parts import (
     Moved,
     axes_of,
-    dense,
     emit_in_parts,
     in_parts,
     moved_to,
@@ -31,7 +30,7 @@ from teir.search.in_parts import (
 )
 from teir.search.machine import Machine
 from teir.search.pair_tiles import pair_blocks
-from teir.search.shape import extent_of, outermost_first
+from teir.search.shape import dense, extent_of, outermost_first
 from teir.search.step import Span, Step, is_adjacent, normalise
 from teir.search.tile_loops import emit_tiles
 from teir.target import LINE_BYTES, rows_apart

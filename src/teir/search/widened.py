@@ -13,9 +13,9 @@ from __future__ import annotations
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.search.emission import Emission
-from teir.search.in_parts import InParts, Moved, dense, in_parts
+from teir.search.in_parts import InParts, Moved, in_parts
 from teir.search.machine import Machine
-from teir.search.shape import extent_of, outermost_first
+from teir.search.shape import dense, extent_of, outermost_first
 from teir.search.step import Span, Step
 
 _FEWEST_PRODUCTS = 2
