@@ -81,7 +81,7 @@ def emit_two_turns(emission: Emission, turns: TwoTurns, machine: Machine) -> Bod
     few, many = (target, source) if turns.is_joined else (source, target)
 
     def inside(tile: tuple[Span, ...]) -> Body:
-        rows = Tensor(name=emission.name(f"{source.name}_rows"), data_type=target.data_type)
+        rows = Tensor(name=emission.name(f"rows_{source.name}"), data_type=target.data_type)
         others = [axis for axis in tile if not is_adjacent(axis, few)]
         nearest = [axis for axis in tile if is_adjacent(axis, few)]
         strides = dense((*outermost_first(others, many), *nearest), target.data_type.width)
