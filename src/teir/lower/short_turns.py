@@ -16,7 +16,7 @@ from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.target import Isa
 
 SHORT_NEAR_SIDES = range(2, 7)
-"""The same of copies that stay in the caches, where longer sides are as soon turned in squares."""
+"""Short sides of copies that stay in the caches: longer ones are turned in squares as soon."""
 _FEWEST_ROWS = 2
 """Elements of a vector that is worth a shuffle."""
 
