@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from search.planned import USUAL, assert_exact, planned, step_of
 from teir.dtypes import DataType
-from teir.ir.nodes import IterationNode, Policy
+from teir.ir.nodes import IterationNode, Operation, Policy
 from teir.search.turned_outer import turned_operand
 
 TURNED = {
@@ -46,3 +46,19 @@ def test_threads_share_tiles(text: str) -> None:
 def test_operands_turned_to_short_rows_are_told(text: str) -> None:
     extents = (TURNED | OTHERS)[text]
     assert (turned_operand(step_of(text, extents)) is not None) == (text in TURNED)
+
+
+def test_a_factor_is_repeated_along_short_rows_alone() -> None:
+    """Along a there are rows enough for each."""
+    text, extents = "bceda,dce->bcead", {"a": 200, "b": 2, "c": 2, "d": 8, "e": 30}
+    program = planned(text, extents, USUAL).program
+    table = program.axis_table()
+    taken = {
+        table[name].extent
+        for one in program.primitives
+        if one.operation is Operation.COPY and one.inputs == ("in1",)
+        for name in (*one.m, *one.n)
+    }
+    assert taken
+    assert max(taken) < extents["a"]
+    assert_exact(program, text, extents, DataType.FP32, 7)

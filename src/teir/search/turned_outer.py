@@ -32,8 +32,9 @@ _SHORT_ROW = 12
 squares beside the product (`teir.search.elementwise`)."""
 _LONG_ROW = 32
 """Factors next to each other, or one for so many results, that are read where they are."""
-_REPEATED = 64
-"""Factors of a row that are laid side by side where they are not."""
+_REPEATED, _MOST_REPEATED = 64, 512
+"""Factors of a row that are laid side by side where they are not, and those from which the same one
+is not laid once more: there are then rows enough for each."""
 
 
 def turned_operand(step: Step) -> Tensor | None:
@@ -87,7 +88,10 @@ def _repeated(other: Tensor, order: Sequence[Span]) -> tuple[Span, ...] | None:
         return None
     row: list[Span] = []
     for axis in reversed(order):
+        repeats = not axis.stride(other.name)
         if extent_of(row) >= _REPEATED:
+            break
+        if repeats and extent_of((*row, axis)) > _MOST_REPEATED:
             break
         row.append(axis)
     return tuple(axis for axis in order if axis in row or axis.stride(other.name))
