@@ -200,20 +200,18 @@ def main() -> int:
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
     cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
     figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
-    show(figures, arguments.worst)
+    found = summary(figures, arguments.seed)
+    times, share = found["times"], 100 * found["share_slow"]
+    print(f"{len(figures)} cases: {times:.2f} times the fastest peer; {share:.1f} % below 0.9")
+    show(figures[: arguments.worst])
     prefix = "" if arguments.kind == "products" else f"{arguments.kind}-"
-    print(
-        f"written: {write(f'random-{prefix}{arguments.dtype}', summary(figures, arguments.seed))}"
-    )
+    print(f"written: {write(f'random-{prefix}{arguments.dtype}', found)}")
     return 0
 
 
-def show(figures: list[Figure], worst: int) -> None:
-    """The mean, and the slowest cases beside the peers."""
-    mean = statistics.geometric_mean([one.times for one in figures])
-    share = sum(one.times < _SLOW for one in figures) / len(figures)
-    print(f"{len(figures)} cases: {mean:.2f} times the fastest peer; {100 * share:.1f} % below 0.9")
-    for one in figures[:worst]:
+def show(worst: list[Figure]) -> None:
+    """What the slowest cases beside the peers took."""
+    for one in worst:
         taken = ", ".join(f"{who} {1e6 * s:.1f} us" for who, s in one.seconds.items())
         print(f"{one.times:5.2f}  {one.expression}  {one.extents}  {taken}")
 

@@ -10,7 +10,7 @@ from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
-from teir.ir.nodes import Program, Tensor
+from teir.ir.nodes import IterationNode, Policy, Program, Tensor
 from teir.ir.printing import print_program
 from teir.pipeline.operand_types import OperandType, contiguous
 from teir.pipeline.problem import state_problem
@@ -92,6 +92,19 @@ def assert_exact(
     out = np.full(expected.shape, 7, numbers)
     evaluate(program, {f"in{number}": one for number, one in enumerate(inputs)} | {"out": out})
     np.testing.assert_array_equal(out, expected)
+
+
+def assert_means_it(text: str, extents: Mapping[str, int], machine: Machine, seed: int) -> None:
+    """What is planned gives NumPy's result in four types."""
+    for data_type in (DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16):
+        program = planned(text, extents, machine, data_type).program
+        assert_exact(program, text, extents, data_type, seed)
+
+
+def shares_loops(program: Program) -> bool:
+    """True where threads share a loop."""
+    loops = [node for node in program.nodes() if isinstance(node, IterationNode)]
+    return any(loop.policy is Policy.PARALLEL for loop in loops)
 
 
 def assert_alike(

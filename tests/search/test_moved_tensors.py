@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, planned, stated
+from search.planned import USUAL, assert_exact, assert_means_it, planned, stated
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import Operation, Program
 from teir.pipeline.operand_types import contiguous
-from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
 NARROW_BATCHES = {
@@ -123,12 +122,6 @@ def moved_names(program: Program) -> set[str]:
     tensors = [*program.scratch, *(t for n in program.nodes() for t in getattr(n, "scratch", ()))]
     names = (tensor.name for tensor in tensors)
     return {name for name in names if name.split("_")[1] in ("apart", "turned", "joined")}
-
-
-def assert_means_it(text: str, extents: dict[str, int], machine: Machine, seed: int) -> None:
-    for data_type in (DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16):
-        program = planned(text, extents, machine, data_type).program
-        assert_exact(program, text, extents, data_type, seed)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, planned, step_of
+from search.planned import USUAL, assert_exact, planned, shares_loops, step_of
 from teir.dtypes import DataType
-from teir.ir.nodes import IterationNode, Policy
 from teir.search.step import normalise
 from teir.search.two_turns import two_turns_of
 
@@ -57,6 +56,5 @@ def test_threads_share_the_tiles() -> None:
     extents = {"a": 5, "b": 60, "c": 3, "d": 90}
     machine = replace(USUAL, threads=3, threaded_work=64)
     program = planned("dabc->dcba", extents, machine).program
-    loops = [node for node in program.nodes() if isinstance(node, IterationNode)]
-    assert any(loop.policy is Policy.PARALLEL for loop in loops)
+    assert shares_loops(program)
     assert_exact(program, "dabc->dcba", extents, DataType.FP32, 6)

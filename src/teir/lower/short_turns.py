@@ -33,9 +33,9 @@ def lower_short_turn(
 
     ``follows_input`` as `lower_elementwise` has it.
     """
-    joined, split = _sides(axes, width, sides, 1), _sides(axes, width, sides, 0)
     if isa.vector_bytes < _FEWEST_ROWS * width:
         return None
+    joined, split = _sides(axes, width, sides, 1), _sides(axes, width, sides, 0)
     # Both are there where two short axes change places.
     joins = joined is not None and (split is None or joined[1].extent >= split[1].extent)
     found = joined if joins else split

@@ -48,19 +48,20 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
     target = step.output
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
-    if is_permutation(step) and is_streamed(step, machine):
+    permutes = is_permutation(step)
+    if permutes and is_streamed(step, machine):
         leaf = _copying(emission, step, streams=True)
         if not is_shared:
             return leaf(Roles(m=_ordered(step.axes, target)))
         blocks = shared_axis(step, machine.threads)
         if blocks is not None:
             return _streamed_blocks(emission, step, machine, blocks, leaf)
-    if is_permutation(step) and not is_large(step, machine):
-        turns = two_turns_of(step)
-        if turns is not None:
-            return emit_two_turns(emission, turns, machine)
+    in_one_tile = permutes and is_large(step, machine)
+    turns = two_turns_of(step) if permutes and not in_one_tile else None
+    if turns is not None:
+        return emit_two_turns(emission, turns, machine)
     leaf = _copying(emission, step, streams=False)
-    if is_permutation(step) and (is_large(step, machine) or is_cells(step)):
+    if in_one_tile or (permutes and is_cells(step)):
         if not is_thin(step, machine):
             return _emit_permutation(emission, step, machine, leaf)
         if is_shared and len(step.axes) == 2:

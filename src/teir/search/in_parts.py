@@ -137,15 +137,10 @@ def nearest_of(axes: Sequence[Span], out: Tensor) -> Span:
 
 
 def _between(axes: Sequence[Span], one: Moved) -> tuple[Span, ...]:
-    """The axes of a copy between a tensor and its scratch."""
-    name = one.tensor.name
+    """The axes of a copy between a tensor and its scratch, which may repeat it."""
+    name, scratch = one.tensor.name, one.scratch.name
     return tuple(
-        Span(
-            axis.label,
-            axis.extent,
-            {name: axis.stride(name), one.scratch.name: one.strides[id(axis)]},
-            {tensor: start for tensor, start in axis.offsets.items() if tensor == name},
-        )
+        axis.only(name).on(scratch, one.strides[id(axis)])
         for axis in axes
         if id(axis) in one.strides
     )

@@ -33,10 +33,11 @@ def emit_tiles(
     """
     out = step.output.name
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
-    walks = outermost_first(step.axes, along)
     if is_shared:
         blocks = _shared_blocks(step, blocks, machine.threads)
-        walks = tuple(sorted(walks, key=lambda axis: not axis.stride(out)))
+
+    def place(axis: Span) -> tuple[bool, bool]:
+        return id(axis) in blocks, is_shared and not axis.stride(out)
 
     def around(left: tuple[Span, ...], tile: tuple[Span, ...]) -> Body:
         if not left:
@@ -55,7 +56,7 @@ def emit_tiles(
             )
         return body
 
-    return around(tuple(sorted(walks, key=lambda axis: id(axis) in blocks)), ())
+    return around(tuple(sorted(outermost_first(step.axes, along), key=place)), ())
 
 
 def _shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:

@@ -73,7 +73,7 @@ def emit_turned_operand(emission: Emission, step: Step, turned: Tensor, machine:
         part = in_parts(step, tile, moved)
         body = Body()
         for copy in part.before:
-            body += emit_copy(emission, normalise(_only_moving(copy)), alone)
+            body += emit_copy(emission, normalise(copy), alone)
         body += emit_product(emission, normalise(part.product), alone)
         return Body(body.nodes, (*body.scratch, *part.scratch))
 
@@ -88,19 +88,8 @@ def _repeated(other: Tensor, order: Sequence[Span]) -> tuple[Span, ...] | None:
         return None
     row: list[Span] = []
     for axis in reversed(order):
-        repeats = not axis.stride(other.name)
-        if extent_of(row) >= _REPEATED:
-            break
-        if repeats and extent_of((*row, axis)) > _MOST_REPEATED:
+        is_too_long = extent_of((*row, axis)) > _MOST_REPEATED and not axis.stride(other.name)
+        if extent_of(row) >= _REPEATED or is_too_long:
             break
         row.append(axis)
     return tuple(axis for axis in order if axis in row or axis.stride(other.name))
-
-
-def _only_moving(copy: Step) -> Step:
-    """The copy without strides of zero along what it repeats."""
-    axes = tuple(
-        Span(axis.label, axis.extent, {n: s for n, s in axis.strides.items() if s}, axis.offsets)
-        for axis in copy.axes
-    )
-    return Step(copy.inputs, copy.output, axes)

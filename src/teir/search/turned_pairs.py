@@ -71,9 +71,8 @@ def turned_pair_of(step: Step) -> TurnedPair | None:
     if rows[0][-1] is rows[1][-1]:
         return None
     worth = [_worth(axes, out) for axes in rows]
-    if worth[0] >= worth[1]:
-        return TurnedPair(step, first, second) if worth[0][0] else None
-    return TurnedPair(step, second, first) if worth[1][0] else None
+    kept, turned = (first, second) if worth[0] >= worth[1] else (second, first)
+    return TurnedPair(step, kept, turned) if max(worth)[0] else None
 
 
 def _worth(row: tuple[Span, ...], out: Tensor) -> tuple[int, int]:
