@@ -9,11 +9,12 @@ which thread does what: every point of a grid writes bytes of its own.
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ from teir.runtime.runtime import Runtime
 
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
 _YIELD_NUMBERS = {"x86_64": 24, "aarch64": 124}
+_SETAFFINITY_NUMBERS = {"x86_64": 203, "aarch64": 122}
+_GETTID_NUMBERS = {"x86_64": 186, "aarch64": 178}
 _ALIGNMENT = 64
 
 
@@ -76,9 +79,12 @@ class NativePool:
                 # Sleeping threads use this memory and this code until the process ends, also
                 # while the interpreter takes everything apart.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+                self._allow(os.sched_getaffinity(0))
             while self.workers < workers and self._start(self.workers + 1):
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers
+            # The new ones may run anywhere yet.
+            self._word(pool_ir.LEFT_TO_CALLER_BYTES).value = 0
 
     @property
     def most_threads(self) -> int:
@@ -111,6 +117,19 @@ class NativePool:
         self._word(pool_ir.SYSCALL_BYTES).value = syscall
         self._word(pool_ir.FUTEX_NUMBER_BYTES).value = _FUTEX_NUMBERS[platform.machine()]
         self._word(pool_ir.YIELD_NUMBER_BYTES).value = _YIELD_NUMBERS[platform.machine()]
+        getcpu = ctypes.cast(libc.sched_getcpu, ctypes.c_void_p).value or 0
+        self._word(pool_ir.GETCPU_BYTES).value = getcpu
+        self._word(pool_ir.AFFINITY_NUMBER_BYTES).value = _SETAFFINITY_NUMBERS[platform.machine()]
+        self._word(pool_ir.GETTID_NUMBER_BYTES).value = _GETTID_NUMBERS[platform.machine()]
+
+    def _allow(self, processors: Iterable[int]) -> None:
+        """Where workers may run, unless that is where their caller does."""
+        bits = 0
+        for processor in processors:
+            if processor < pool_ir.MOST_PROCESSORS:
+                bits |= 1 << processor
+        room = pool_ir.MOST_PROCESSORS // 8
+        ctypes.memmove(self.address + pool_ir.PROCESSORS_BYTES, bits.to_bytes(room, "little"), room)
 
     def _word(self, at: int) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self.address + at)

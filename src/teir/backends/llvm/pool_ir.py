@@ -15,11 +15,20 @@ then: where all are busy, the system may have woken it on the caller's.
     byte 24   workers started
     byte 32   most threads that may take part, 0 for no limit
     byte 40   the number of the system call that yields the processor
+    byte 48   one more than the processor that workers were told to leave to the caller, 0 for none
+    byte 56   the C library's `sched_getcpu`
     byte 64   ticket
     byte 72   job, node, frame, threads
     byte 104  chunks not yet done (i32), whether the caller sleeps (i32)
     byte 128  workers asleep (i32)
+    byte 136  the number of the system call that says where a thread may run, that of a thread's own
     byte 192  1 while a caller uses the pool (i32)
+    byte 256  the processors that workers may run on, a bit each
+    byte 384  the system's number of every worker (i32), 0 until it runs
+
+A system may wake a worker where its caller runs, and leave it there behind the caller although
+other processors are idle: some pack what seldom runs. So a caller that wakes workers, and is not
+where it was, takes its own processor out of where they may run.
 
 What a worker needs lies in one cache line: moving lines between cores is all that a fork costs.
 """
@@ -27,6 +36,7 @@ What a worker needs lies in one cache line: moving lines between cores is all th
 from __future__ import annotations
 
 from teir.backends.llvm.nest_grid import JOB_TYPE
+from teir.thread_limits import MOST_THREADS
 
 FORK = "teir_pool_fork"
 WORKER = "teir_pool_worker"
@@ -38,13 +48,20 @@ FUTEX_NUMBER_BYTES = 16
 WORKERS_BYTES = 24
 LIMIT_BYTES = 32
 YIELD_NUMBER_BYTES = 40
+LEFT_TO_CALLER_BYTES = 48
+GETCPU_BYTES = 56
 TICKET_BYTES = 64
 JOB_BYTES = 72
 UNDONE_BYTES = 104
 CALLER_SLEEPS_BYTES = 108
 SLEEPERS_BYTES = 128
+AFFINITY_NUMBER_BYTES = 136
+GETTID_NUMBER_BYTES = 144
 BUSY_BYTES = 192
-POOL_STRUCT_BYTES = 256
+PROCESSORS_BYTES = 256
+MOST_PROCESSORS = 1024
+TIDS_BYTES = PROCESSORS_BYTES + MOST_PROCESSORS // 8
+POOL_STRUCT_BYTES = TIDS_BYTES + 4 * MOST_THREADS
 
 MOST_CHUNKS = 0xFFFF
 """A ticket counts chunks in 16 bits."""
@@ -67,7 +84,7 @@ def emit_pool(pause: str) -> str:
 
     ``pause`` is the instruction by which a thread tells its processor that it spins.
     """
-    text = "\n".join((_HELPERS_TEXT, _TAKE_TEXT, _FORK_TEXT, _WORKER_TEXT))
+    text = "\n".join((_HELPERS_TEXT, _APART_TEXT, _TAKE_TEXT, _FORK_TEXT, _WORKER_TEXT))
     return text.replace("PAUSE", pause)
 
 
@@ -99,6 +116,54 @@ define internal void @teir_yield(ptr %pool) noinline nounwind {{
   %number_at = getelementptr i8, ptr %pool, i64 {YIELD_NUMBER_BYTES}
   %number = load i64, ptr %number_at
   call {_SYSCALL_TYPE} %syscall(i64 %number)
+  ret void
+}}
+"""
+
+_APART_TEXT = f"""
+define internal void @teir_keep_apart(ptr %pool, i32 %cpu) noinline nounwind {{
+entry:
+  %mask = alloca [{MOST_PROCESSORS // 64} x i64], align 64
+  %is_known = icmp ult i32 %cpu, {MOST_PROCESSORS}
+  br i1 %is_known, label %copy, label %exit
+copy:
+  %allowed_at = getelementptr i8, ptr %pool, i64 {PROCESSORS_BYTES}
+  %allowed = load <{MOST_PROCESSORS // 64} x i64>, ptr %allowed_at, align 64
+  store <{MOST_PROCESSORS // 64} x i64> %allowed, ptr %mask, align 64
+  %cpu64 = zext i32 %cpu to i64
+  %number = lshr i64 %cpu64, 6
+  %word_at = getelementptr i64, ptr %mask, i64 %number
+  %word = load i64, ptr %word_at
+  %shift = and i64 %cpu64, 63
+  %bit = shl i64 1, %shift
+  %others = xor i64 %bit, -1
+  %kept = and i64 %word, %others
+  store i64 %kept, ptr %word_at
+  %syscall_at = getelementptr i8, ptr %pool, i64 {SYSCALL_BYTES}
+  %syscall = load ptr, ptr %syscall_at
+  %affinity_at = getelementptr i8, ptr %pool, i64 {AFFINITY_NUMBER_BYTES}
+  %affinity = load i64, ptr %affinity_at
+  %workers_at = getelementptr i8, ptr %pool, i64 {WORKERS_BYTES}
+  %workers = load atomic i64, ptr %workers_at monotonic, align 8
+  br label %test
+test:
+  %worker = phi i64 [ 0, %copy ], [ %next, %following ]
+  %more = icmp ult i64 %worker, %workers
+  br i1 %more, label %look, label %exit
+look:
+  %tids = getelementptr i8, ptr %pool, i64 {TIDS_BYTES}
+  %tid_at = getelementptr i32, ptr %tids, i64 %worker
+  %tid = load atomic i32, ptr %tid_at monotonic, align 4
+  %runs = icmp ne i32 %tid, 0
+  br i1 %runs, label %tell, label %following
+tell:
+  %tid64 = zext i32 %tid to i64
+  call {_SYSCALL_TYPE} %syscall(i64 %affinity, i64 %tid64, i64 {MOST_PROCESSORS // 8}, ptr %mask)
+  br label %following
+following:
+  %next = add i64 %worker, 1
+  br label %test
+exit:
   ret void
 }}
 """
@@ -164,6 +229,19 @@ entry:
 refuse:
   ret i64 0
 publish:
+  %getcpu_at = getelementptr i8, ptr %pool, i64 {GETCPU_BYTES}
+  %getcpu = load ptr, ptr %getcpu_at
+  %cpu = call i32 %getcpu()
+  %left_at = getelementptr i8, ptr %pool, i64 {LEFT_TO_CALLER_BYTES}
+  %left = load atomic i32, ptr %left_at monotonic, align 4
+  %here = add i32 %cpu, 1
+  %has_moved = icmp ne i32 %here, %left
+  br i1 %has_moved, label %apart, label %offer
+apart:
+  store atomic i32 %here, ptr %left_at monotonic, align 4
+  call void @teir_keep_apart(ptr %pool, i32 %cpu)
+  br label %offer
+offer:
   %job_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES}
   %job_word = ptrtoint ptr %job to i64
   store atomic i64 %job_word, ptr %job_at monotonic, align 8
@@ -246,6 +324,16 @@ entry:
   %ticket_at = getelementptr i8, ptr %pool, i64 {TICKET_BYTES}
   %generation_at = getelementptr i8, ptr %ticket_at, i64 4
   %sleepers_at = getelementptr i8, ptr %pool, i64 {SLEEPERS_BYTES}
+  %syscall_at = getelementptr i8, ptr %pool, i64 {SYSCALL_BYTES}
+  %syscall = load ptr, ptr %syscall_at
+  %gettid_at = getelementptr i8, ptr %pool, i64 {GETTID_NUMBER_BYTES}
+  %gettid = load i64, ptr %gettid_at
+  %tid64 = call {_SYSCALL_TYPE} %syscall(i64 %gettid)
+  %tid = trunc i64 %tid64 to i32
+  %tids = getelementptr i8, ptr %pool, i64 {TIDS_BYTES}
+  %worker = sub i64 %participant, 1
+  %tid_at = getelementptr i32, ptr %tids, i64 %worker
+  store atomic i32 %tid, ptr %tid_at monotonic, align 4
   br label %wait
 wait:
   %seen = phi i32 [ %first_seen32, %entry ], [ %generation, %done ]
