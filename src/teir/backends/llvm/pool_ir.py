@@ -1,9 +1,11 @@
 """The thread pool's code: share a job among threads, wait for work, wait for the end.
 
-One 64-bit ticket says everything about the job on offer: generation (32 bits), chunks (16) and
-the next chunk nobody has taken (16). A thread takes a chunk by a compare-and-swap of the whole
-ticket, so what it read of the job before belongs to the generation it took the chunk from: the
-job's fields change only after all chunks of the generation before are done.
+One 64-bit ticket says what is left of the job on offer: generation (32 bits), one past the last
+chunk nobody has taken (16) and the first (16). A thread takes a chunk by a compare-and-swap of the
+whole ticket, so what it read of the job before belongs to the generation it took the chunk from:
+the job's fields change only after all chunks of the generation before are done. The caller and every
+second worker take the first chunk, the others the last: so two threads meet the same memory in every
+call, and in grid after grid, whichever is the faster.
 
 Both sides spin shortly, then sleep on a futex, so a thread that lost its processor holds nobody
 up: chunks it has not taken are taken by others. A spinning worker offers its processor now and
@@ -19,7 +21,7 @@ then: where all are busy, the system may have woken it on the caller's.
     byte 56   the C library's `sched_getcpu`
     byte 64   ticket
     byte 72   job, node, frame, threads
-    byte 104  chunks not yet done (i32), whether the caller sleeps (i32)
+    byte 104  chunks not yet done (i32), whether the caller sleeps (i32), chunks
     byte 128  workers asleep (i32)
     byte 136  the number of the system call that says where a thread may run, that of a thread's own
     byte 192  1 while a caller uses the pool (i32)
@@ -54,6 +56,7 @@ TICKET_BYTES = 64
 JOB_BYTES = 72
 UNDONE_BYTES = 104
 CALLER_SLEEPS_BYTES = 108
+CHUNKS_BYTES = 112
 SLEEPERS_BYTES = 128
 AFFINITY_NUMBER_BYTES = 136
 GETTID_NUMBER_BYTES = 144
@@ -176,25 +179,32 @@ entry:
   %node_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 8}
   %frame_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 16}
   %threads_at = getelementptr i8, ptr %pool, i64 {JOB_BYTES + 24}
+  %chunks_at = getelementptr i8, ptr %pool, i64 {CHUNKS_BYTES}
   %undone_at = getelementptr i8, ptr %pool, i64 {UNDONE_BYTES}
   %sleeps_at = getelementptr i8, ptr %pool, i64 {CALLER_SLEEPS_BYTES}
   br label %look
 look:
   %ticket = load atomic i64, ptr %ticket_at seq_cst, align 8
-  %next = and i64 %ticket, 65535
+  %front = and i64 %ticket, 65535
   %shifted = lshr i64 %ticket, 16
-  %chunks = and i64 %shifted, 65535
-  %left = icmp ult i64 %next, %chunks
+  %end = and i64 %shifted, 65535
+  %left = icmp ult i64 %front, %end
   br i1 %left, label %read, label %exit
 read:
   %job_word = load atomic i64, ptr %job_at monotonic, align 8
   %node_word = load atomic i64, ptr %node_at monotonic, align 8
   %frame_word = load atomic i64, ptr %frame_at monotonic, align 8
   %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %chunks = load atomic i64, ptr %chunks_at monotonic, align 8
   %invited = icmp ult i64 %participant, %threads
   br i1 %invited, label %take, label %exit
 take:
-  %taken_ticket = add i64 %ticket, 1
+  %side = and i64 %participant, 1
+  %takes_front = icmp eq i64 %side, 0
+  %last_left = sub i64 %end, 1
+  %chunk = select i1 %takes_front, i64 %front, i64 %last_left
+  %change = select i1 %takes_front, i64 1, i64 -65536
+  %taken_ticket = add i64 %ticket, %change
   %swap = cmpxchg ptr %ticket_at, i64 %ticket, i64 %taken_ticket seq_cst seq_cst
   %taken = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %taken, label %work, label %look
@@ -202,7 +212,7 @@ work:
   %job = inttoptr i64 %job_word to ptr
   %node = inttoptr i64 %node_word to ptr
   %frame = inttoptr i64 %frame_word to ptr
-  call {JOB_TYPE} %job(ptr %node, ptr %frame, i64 %participant, i64 %next, i64 %chunks)
+  call {JOB_TYPE} %job(ptr %node, ptr %frame, i64 %participant, i64 %chunk, i64 %chunks)
   %before = atomicrmw sub ptr %undone_at, i32 1 seq_cst
   %last = icmp eq i32 %before, 1
   br i1 %last, label %finish, label %look
@@ -258,6 +268,8 @@ offer:
   %limited = icmp ult i64 %beyond, %threads
   %allowed = select i1 %limited, i64 %limit, i64 %threads
   store atomic i64 %allowed, ptr %threads_at monotonic, align 8
+  %chunks_at = getelementptr i8, ptr %pool, i64 {CHUNKS_BYTES}
+  store atomic i64 %chunks, ptr %chunks_at monotonic, align 8
   %undone_at = getelementptr i8, ptr %pool, i64 {UNDONE_BYTES}
   %chunks32 = trunc i64 %chunks to i32
   store atomic i32 %chunks32, ptr %undone_at monotonic, align 4
