@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from backends.llvm.small_programs import add, elementwise, grid, program, slot, steps
+from teir.backends.llvm import pool_ir
 from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.layout import ARENA_STRIDE_BYTES, slot_bytes
 from teir.backends.llvm.library import code_library
@@ -22,6 +25,9 @@ from teir.runtime import runtime
 from teir.runtime.runtime import Runtime
 
 COUNT = 1000
+
+JobFunction = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
+ForkFunction = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
 
 POINTS = program(
     "a b out",
@@ -171,6 +177,62 @@ def test_a_spinning_worker_leaves_the_processor_to_its_caller() -> None:
     assert run_many(OnPool(bind_native(POINTS, host_isa(), 2), pool).run, 6, 2000)
     ended = [seconds_on_processor(thread) for thread in (worker, caller)]
     assert ended[0] - started[0] < (ended[1] - started[1]) / 4
+
+
+def fork_chunks(pool: NativePool, chunks: int, threads: int) -> dict[int, list[int]]:
+    """The chunks that every participant of a job took, in its order."""
+    taken: dict[int, list[int]] = {number: [] for number in range(threads)}
+
+    def take(_node: int, _frame: int, participant: int, chunk: int, count: int) -> None:
+        assert count == chunks
+        taken[participant].append(chunk)
+        time.sleep(1e-4)
+
+    job = JobFunction(take)
+    fork = ForkFunction(ctypes.c_int64.from_address(pool.address + pool_ir.FORK_BYTES).value)
+    assert fork(pool.address, ctypes.cast(job, ctypes.c_void_p), None, None, chunks, threads)
+    return taken
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_participants_take_chunks_from_both_ends(threads: int) -> None:
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    pool.ensure_running(threads - 1)
+    for chunks in (1, 2, 7, 100):
+        taken = fork_chunks(pool, chunks, threads)
+        assert sorted(chunk for own in taken.values() for chunk in own) == list(range(chunks))
+        first = sorted(chunk for number in range(0, threads, 2) for chunk in taken[number])
+        assert first == list(range(len(first)))
+        for number, own in taken.items():
+            assert own == sorted(own, reverse=bool(number % 2))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_workers_stay_off_the_processor_of_their_caller() -> None:
+    usable = os.sched_getaffinity(0)
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    before = set(os.listdir("/proc/self/task"))
+    pool.ensure_running(2)
+    workers = [int(task) for task in set(os.listdir("/proc/self/task")) - before]
+    native = OnPool(bind_native(POINTS, host_isa(), 3), pool)
+    try:
+        for here in (min(usable), max(usable), min(usable)):
+            os.sched_setaffinity(0, {here})
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                assert run_many(native.run, here, 5)
+                if all(here not in os.sched_getaffinity(worker) for worker in workers):
+                    break
+            assert [os.sched_getaffinity(worker) for worker in workers] == [usable - {here}] * 2
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+@pytest.mark.usefixtures("one_processor")
+def test_workers_share_the_only_processor_with_their_caller() -> None:
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    pool.ensure_running(1)
+    assert run_many(OnPool(bind_native(POINTS, host_isa(), 2), pool).run, 7, 20)
 
 
 def worker_arena(context: Context) -> np.ndarray:

@@ -83,8 +83,6 @@ class NativePool:
             while self.workers < workers and self._start(self.workers + 1):
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers
-            # The new ones may run anywhere yet.
-            self._word(pool_ir.LEFT_TO_CALLER_BYTES).value = 0
 
     @property
     def most_threads(self) -> int:

@@ -3,9 +3,9 @@
 One 64-bit ticket says what is left of the job on offer: generation (32 bits), one past the last
 chunk nobody has taken (16) and the first (16). A thread takes a chunk by a compare-and-swap of the
 whole ticket, so what it read of the job before belongs to the generation it took the chunk from:
-the job's fields change only after all chunks of the generation before are done. The caller and every
-second worker take the first chunk, the others the last: so two threads meet the same memory in every
-call, and in grid after grid, whichever is the faster.
+the job's fields change only after all chunks of the generation before are done. The caller and
+every second worker take the first chunk, the others the last: so two threads meet the same memory
+in every call, and in grid after grid, whichever is the faster.
 
 Both sides spin shortly, then sleep on a futex, so a thread that lost its processor holds nobody
 up: chunks it has not taken are taken by others. A spinning worker offers its processor now and
@@ -17,7 +17,7 @@ then: where all are busy, the system may have woken it on the caller's.
     byte 24   workers started
     byte 32   most threads that may take part, 0 for no limit
     byte 40   the number of the system call that yields the processor
-    byte 48   one more than the processor that workers were told to leave to the caller, 0 for none
+    byte 48   one more than the processor that all workers leave to the caller, else 0 (i32)
     byte 56   the C library's `sched_getcpu`
     byte 64   ticket
     byte 72   job, node, frame, threads
@@ -28,9 +28,9 @@ then: where all are busy, the system may have woken it on the caller's.
     byte 256  the processors that workers may run on, a bit each
     byte 384  the system's number of every worker (i32), 0 until it runs
 
-A system may wake a worker where its caller runs, and leave it there behind the caller although
-other processors are idle: some pack what seldom runs. So a caller that wakes workers, and is not
-where it was, takes its own processor out of where they may run.
+A system may wake a worker where its caller runs, or a caller where a worker does, and leave both
+there although other processors are idle: some pack what seldom runs. So a caller that is not where
+it was takes its own processor out of where workers may run.
 
 What a worker needs lies in one cache line: moving lines between cores is all that a fork costs.
 """
@@ -345,7 +345,9 @@ entry:
   %tids = getelementptr i8, ptr %pool, i64 {TIDS_BYTES}
   %worker = sub i64 %participant, 1
   %tid_at = getelementptr i32, ptr %tids, i64 %worker
-  store atomic i32 %tid, ptr %tid_at monotonic, align 4
+  store atomic i32 %tid, ptr %tid_at seq_cst, align 4
+  %left_at = getelementptr i8, ptr %pool, i64 {LEFT_TO_CALLER_BYTES}
+  store atomic i32 0, ptr %left_at seq_cst, align 4
   br label %wait
 wait:
   %seen = phi i32 [ %first_seen32, %entry ], [ %generation, %done ]
