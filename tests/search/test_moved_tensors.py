@@ -129,7 +129,7 @@ def moved_names(program: Program) -> set[str]:
 def test_narrow_batches_come_outermost(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = NARROW_BATCHES[text]
-    assert "out_apart" in moved_names(planned(text, extents, machine).program)
+    assert "out_apart" in moved_names(planned(text, extents, USUAL).program)
     assert_means_it(text, extents, machine, 3)
 
 
@@ -138,7 +138,7 @@ def test_narrow_batches_come_outermost(text: str, threads: int) -> None:
 def test_results_are_made_as_the_matrix_lies(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = TURNED_RESULTS[text]
-    assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
+    assert moved_names(planned(text, extents, USUAL).program) == {"out_turned"}
     assert_means_it(text, extents, machine, 4)
 
 
@@ -147,7 +147,7 @@ def test_results_are_made_as_the_matrix_lies(text: str, threads: int) -> None:
 def test_lanes_run_where_batches_lie_in_the_larger_operand(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = TURNED_LANES[text]
-    program = planned(text, extents, machine).program
+    program = planned(text, extents, USUAL).program
     assert "out_turned" in moved_names(program)
     products = [one for one in program.primitives if one.operation is Operation.CONTRACTION]
     assert products
@@ -162,7 +162,7 @@ def test_lanes_run_where_batches_lie_in_the_larger_operand(text: str, threads: i
 def test_operands_that_carry_lanes_are_laid_batch_by_batch(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = TURNED_BATCHES[text]
-    names = moved_names(planned(text, extents, machine).program)
+    names = moved_names(planned(text, extents, USUAL).program)
     assert names
     assert "out_turned" not in names
     assert_means_it(text, extents, machine, 9)
@@ -173,7 +173,7 @@ def test_operands_that_carry_lanes_are_laid_batch_by_batch(text: str, threads: i
 def test_short_rows_are_put_next_to_each_other(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = JOINED_ROWS[text]
-    assert {"in0_joined", "out_joined"} <= moved_names(planned(text, extents, machine).program)
+    assert {"in0_joined", "out_joined"} <= moved_names(planned(text, extents, USUAL).program)
     assert_means_it(text, extents, machine, 7)
 
 
@@ -182,7 +182,7 @@ def test_short_rows_are_put_next_to_each_other(text: str, threads: int) -> None:
 def test_small_operands_are_laid_as_what_they_meet(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = TURNED_FACTORS[text]
-    found = moved_names(planned(text, extents, machine).program)
+    found = moved_names(planned(text, extents, USUAL).program)
     assert found
     assert "out_turned" not in found
     assert_means_it(text, extents, machine, 5)
@@ -195,7 +195,7 @@ def test_rows_that_would_be_gathered_again_and_again_are_laid_first(
 ) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     extents = GATHERED_ROWS[text]
-    (moved,) = moved_names(planned(text, extents, machine).program)
+    (moved,) = moved_names(planned(text, extents, USUAL).program)
     assert moved in ("in0_turned", "in1_turned")
     assert_means_it(text, extents, machine, 10)
 
@@ -234,7 +234,7 @@ def test_short_rows_of_a_large_operand_along_the_sum_are_not_laid_otherwise(
 @pytest.mark.parametrize("text", TURNED_SUMS)
 def test_sums_are_made_as_the_operand_lies(text: str, threads: int) -> None:
     machine, extents = replace(USUAL, threads=threads, threaded_work=64), TURNED_SUMS[text]
-    assert moved_names(planned(text, extents, machine).program) == {"out_turned"}
+    assert moved_names(planned(text, extents, USUAL).program) == {"out_turned"}
     assert_means_it(text, extents, machine, 5)
 
 

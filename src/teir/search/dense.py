@@ -23,13 +23,14 @@ from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, few_dots_of
 from teir.search.fused_rows import fused_rows
 from teir.search.gathered_rows import gathered_rows
-from teir.search.in_parts import EmitStep, emit_in_parts
+from teir.search.in_parts import EmitStep, InParts, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.pair_panels import turns_columns
+from teir.search.pieces import emit_pieces, pieces_of
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -72,6 +73,7 @@ def emit_step(
     step = normalise(step)
     emit = partial(emit_step, choose=choose, lays=lays, turns=turns)
     inner = _Inner(
+        whole=emit,
         laid=partial(emit, lays=False) if lays else None,
         turned=partial(emit, turns=False) if turns else None,
     )
@@ -84,7 +86,7 @@ def emit_step(
             return body
     wide = widened(emission, step, machine)
     if wide is not None:
-        return emit_in_parts(emission, wide, machine, emit)
+        return _emit_moved(emission, step, wide, machine, inner, emit)
     shape = product_shape(step)
     assert shape is not None
     body = _emit_of_its_own(emission, shape, machine)
@@ -94,11 +96,29 @@ def emit_step(
 
 
 class _Inner(NamedTuple):
-    """Who makes a step with an operand laid otherwise, and one whose result is moved; None where
-    that was done, or must not be."""
+    """Who makes a piece of the step; a step with an operand laid otherwise, and one whose result
+    is moved; None where that was done, or must not be."""
 
+    whole: EmitStep
     laid: EmitStep | None
     turned: EmitStep | None
+
+
+def _emit_moved(
+    emission: Emission,
+    step: Step,
+    parts: InParts,
+    machine: Machine,
+    inner: _Inner,
+    emit: EmitStep,
+) -> Body:
+    """A step with copies around it: in pieces where threads share it, else ``emit`` makes the
+    product."""
+    pieces = pieces_of(step, machine)
+    if pieces is None:
+        return emit_in_parts(emission, parts, machine, emit)
+    emission.release(parts.scratch)
+    return emit_pieces(emission, step, pieces, machine, inner.whole)
 
 
 def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) -> Body | None:
@@ -123,6 +143,9 @@ def _emit_matrix(
 ) -> Body:
     """The nodes of a matrix-like contraction, with copies around it where tensors lie across."""
     tile = output_tile(step, shape, machine)
+    pieces = None if tile is None else pieces_of(step, machine)
+    if pieces is not None:
+        return emit_pieces(emission, step, pieces, machine, inner.whole)
     if tile is not None:
         return emit_through_tile(
             emission,
@@ -135,12 +158,16 @@ def _emit_matrix(
     if inner.turned is not None and may_be_turned(shape, machine):
         result = turned_result(emission, step, machine)
         if result is not None:
-            return emit_in_parts(emission, result, machine, inner.turned)
+            return _emit_moved(emission, step, result, machine, inner, inner.turned)
     if inner.laid is not None:
         rows = gathered_rows(emission, step, shape) or fused_rows(emission, step, shape)
         if rows is not None:
-            return emit_in_parts(emission, rows, machine, inner.laid)
+            return _emit_moved(emission, step, rows, machine, inner, inner.laid)
     across = turned_product(emission, step, shape, machine)
+    pieces = None if across is None else pieces_of(step, machine)
+    if across is not None and pieces is not None:
+        emission.release((across.scratch,))
+        return emit_pieces(emission, step, pieces, machine, inner.whole)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
         return body + emit_turned_copy(emission, across, machine)
@@ -186,11 +213,11 @@ def _emit_without_matrix(
         return emit_turned_operand(emission, step, turned, machine)
     factor = None if inner.laid is None else turned_factor(emission, step, machine)
     if inner.laid is not None and factor is not None:
-        return emit_in_parts(emission, factor, machine, inner.laid)
+        return _emit_moved(emission, step, factor, machine, inner, inner.laid)
     if inner.turned is not None:
         made = turned_sum(emission, step) or turned_runs(emission, step)
         if made is not None:
-            return emit_in_parts(emission, made, machine, inner.turned)
+            return _emit_moved(emission, step, made, machine, inner, inner.turned)
     body = _emit_plain(emission, step, machine)
     return _emit_batches(emission, step, machine, inner) if body is None else body
 
@@ -204,13 +231,16 @@ def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inne
         if moved is None and lanes is not None:
             moved = narrow_batch(emission, lanes, machine)
         if moved is not None:
-            return emit_in_parts(emission, moved, machine, inner.turned)
+            return _emit_moved(emission, step, moved, machine, inner, inner.turned)
     if lanes is not None:
+        pieces = pieces_of(step, machine)
+        if pieces is not None:
+            return emit_pieces(emission, step, pieces, machine, inner.whole)
         return emit_lanes(emission, lanes, machine)
     batches = None if inner.laid is None else turned_batches(emission, step)
     if inner.laid is None or batches is None:
         return None
-    return emit_in_parts(emission, batches, machine, inner.laid)
+    return _emit_moved(emission, step, batches, machine, inner, inner.laid)
 
 
 def _emit_plain(emission: Emission, step: Step, machine: Machine) -> Body | None:

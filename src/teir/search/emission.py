@@ -69,6 +69,11 @@ class Emission(msgspec.Struct):
         self.taken.setdefault(name, 1)
         return name
 
+    def release(self, tensors: Sequence[Tensor]) -> None:
+        """Take back the names of tensors that nothing was emitted with."""
+        for tensor in tensors:
+            self.taken.pop(tensor.name, None)
+
     def axis(self, span: Span) -> str:
         """The name of the axis with this walk; equal walks share one axis."""
         met = self.known.get(id(span))

@@ -1,0 +1,120 @@
+"""Steps shared among threads as a whole: each piece is made as one thread makes a step.
+
+    parallel t over pieces of an axis { the step on its piece, with every copy it needs }
+    what remains of the axis
+
+Steps of several phases, where threads would share every copy and every product apart, would hand
+what one wrote to another each time; those through a tile, or along short lanes, have little to
+share inside. What an axis does not move is copied by every piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import msgspec
+from msgspec.structs import replace
+
+from teir.passes.parallelise import CHUNKS
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.shape import extent_of
+from teir.search.step import Span, Step, elements_of
+from teir.target import LINE_BYTES, PAGE_BYTES
+
+_MOST_COST = 0.8
+"""Of the time of one thread; from there on threads are not worth their pieces."""
+_TRIED = 3
+_MOVED = 20
+"""Products in whose time an element is copied or read from afar."""
+_REST = 0.04
+"""Of the time of the step, for making it once more on what remains."""
+_NEAR_BYTES, _NEAR = PAGE_BYTES, 0.1
+_SHORT_BYTES, _SHORT = 8 * LINE_BYTES, 0.1
+"""Of the time of the step, where pieces meet in the result so many bytes from each other, since
+what one core asks for ahead is the other's, and where they do in any tensor: of its part of all."""
+
+EmitStep = Callable[[Emission, Step, Machine], Body]
+
+
+class Pieces(msgspec.Struct, frozen=True, gc=False):
+    """The axis that is cut, and the indices of a piece."""
+
+    axis: Span
+    size: int
+
+
+def pieces_of(step: Step, machine: Machine) -> Pieces | None:
+    """The cheapest way to cut the results among the threads; None where none is worth it."""
+    if machine.threads == 1 or extent_of(step.axes) < machine.threaded_work:
+        return None
+    out = step.output.name
+    found = [
+        (_cost(step, axis, count, machine.threads), -axis.stride(out), axis, axis.extent // count)
+        for axis in step.axes
+        if axis.stride(out)
+        for count in _counts(axis.extent, machine.threads)
+    ]
+    cost, _, axis, size = min(found, key=lambda one: one[:2], default=(1.0, 0, None, 0))
+    return Pieces(axis, size) if axis is not None and cost <= _MOST_COST else None
+
+
+def emit_pieces(
+    emission: Emission, step: Step, pieces: Pieces, machine: Machine, emit: EmitStep
+) -> Body:
+    """The loop over the pieces, and what remains; ``emit`` makes the step on one thread."""
+    alone = replace(machine, threads=1)
+
+    def made(part: Span) -> Body:
+        axes = tuple(part if axis is pieces.axis else axis for axis in step.axes)
+        return emit(emission, replace(step, axes=axes), alone)
+
+    axis, size = pieces.axis, pieces.size
+    loop, inside = axis.split(size)
+    body = emission.loops((loop,), lambda: made(inside), parallel=True)
+    left = axis.extent % size
+    if not left:
+        return body
+    # A loop of one turn goes to where the rest begins: one index of it is no axis of a step.
+    place = Span(axis.label, 1, {}, axis.rest(axis.extent - left).offsets)
+    rest = Span(axis.label, left, axis.strides, {})
+    return body + emission.loops((place,), lambda: made(rest), parallel=False)
+
+
+def _counts(extent: int, threads: int) -> list[int]:
+    """The numbers of pieces by which the slowest thread has least to do, at most three.
+
+    None that leaves a single index: one row or column alone is another kind of step, whose sums
+    may be chains of another order.
+    """
+    most = min(extent, CHUNKS * threads)
+    counts = [count for count in range(threads, most + 1) if extent % count != 1]
+    return sorted(counts, key=lambda count: _longest(extent, count, threads))[:_TRIED]
+
+
+def _longest(extent: int, count: int, threads: int) -> int:
+    """Indices of the pieces of one thread, and of what remains, which it has to wait for."""
+    size, left = divmod(extent, count)
+    return -(-count // threads) * size + left
+
+
+def _cost(step: Step, axis: Span, count: int, threads: int) -> float:
+    """The time of pieces of which there are ``count``, as a part of the time of one thread."""
+    size, each = axis.extent // count, -(-count // threads)
+    work = prod(one.extent for one in step.axes)
+    tensors = (*step.inputs, step.output)
+    counts = [elements_of(tensor, step) for tensor in tensors]
+    elements = sum(counts)
+    again = sum(n for n, one in zip(counts, tensors, strict=True) if not axis.stride(one.name))
+    copied = _MOVED * again / (_MOVED * elements + work)
+    longest = _longest(axis.extent, count, threads)
+    cost = longest / axis.extent * (1 - copied) + each * copied
+    if axis.extent % count:
+        cost += copied + _REST
+    parts = [count / elements for count in counts]
+    reaches = [size * axis.stride(tensor.name) for tensor in tensors]
+    cost += _NEAR * parts[-1] * (reaches[-1] < _NEAR_BYTES)
+    return cost + _SHORT * sum(
+        part for part, reach in zip(parts, reaches, strict=True) if 0 < reach < _SHORT_BYTES
+    )
