@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from teir.ir.nodes import Tensor
+from teir.passes.parallelise import CHUNKS
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Sharing
@@ -30,11 +31,11 @@ from teir.search.machine import Machine
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.pair_panels import turns_columns
-from teir.search.pieces import emit_pieces, pieces_of
+from teir.search.pieces import are_near, emit_pieces, pieces_of
 from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
-from teir.search.shape import ProductShape, outermost_first, product_shape
+from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
@@ -112,9 +113,9 @@ def _emit_moved(
     inner: _Inner,
     emit: EmitStep,
 ) -> Body:
-    """A step with copies around it: in pieces where threads share it, else ``emit`` makes the
-    product."""
-    pieces = pieces_of(step, machine)
+    """A step with copies around it, whose product ``emit`` makes; in pieces where what one core
+    wrote would still be in its caches when another reads it."""
+    pieces = pieces_of(step, machine) if are_near(step, machine) else None
     if pieces is None:
         return emit_in_parts(emission, parts, machine, emit)
     emission.release(parts.scratch)
@@ -164,10 +165,6 @@ def _emit_matrix(
         if rows is not None:
             return _emit_moved(emission, step, rows, machine, inner, inner.laid)
     across = turned_product(emission, step, shape, machine)
-    pieces = None if across is None else pieces_of(step, machine)
-    if across is not None and pieces is not None:
-        emission.release((across.scratch,))
-        return emit_pieces(emission, step, pieces, machine, inner.whole)
     if across is not None:
         body = emit_contraction(emission, across.shape, machine, choose(across.shape, machine))
         return body + emit_turned_copy(emission, across, machine)
@@ -233,7 +230,8 @@ def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inne
         if moved is not None:
             return _emit_moved(emission, step, moved, machine, inner, inner.turned)
     if lanes is not None:
-        pieces = pieces_of(step, machine)
+        are_few = extent_of(lanes.c) < CHUNKS * machine.threads
+        pieces = pieces_of(step, machine) if are_few else None
         if pieces is not None:
             return emit_pieces(emission, step, pieces, machine, inner.whole)
         return emit_lanes(emission, lanes, machine)

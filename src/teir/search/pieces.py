@@ -21,7 +21,7 @@ from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, elements_of
-from teir.target import LINE_BYTES, PAGE_BYTES
+from teir.target import LINE_BYTES
 
 _MOST_COST = 0.8
 """Of the time of one thread; from there on threads are not worth their pieces."""
@@ -30,10 +30,12 @@ _MOVED = 20
 """Products in whose time an element is copied or read from afar."""
 _REST = 0.04
 """Of the time of the step, for making it once more on what remains."""
-_NEAR_BYTES, _NEAR = PAGE_BYTES, 0.1
+_BORDER = 24_000
+"""Products in whose time two cores write on either side of a border between pieces of the result:
+what one asks for ahead is the other's. Measured on Zen 4, borders 1 to 13 KB apart: 0.1 us."""
 _SHORT_BYTES, _SHORT = 8 * LINE_BYTES, 0.1
-"""Of the time of the step, where pieces meet in the result so many bytes from each other, since
-what one core asks for ahead is the other's, and where they do in any tensor: of its part of all."""
+"""Of the time of the step, where pieces meet in a tensor so many bytes from each other, and again
+where within its lines: times the part that the tensor has of all elements."""
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
 
@@ -58,6 +60,13 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
     ]
     cost, _, axis, size = min(found, key=lambda one: one[:2], default=(1.0, 0, None, 0))
     return Pieces(axis, size) if axis is not None and cost <= _MOST_COST else None
+
+
+def are_near(step: Step, machine: Machine) -> bool:
+    """True where the second caches of all threads hold every tensor."""
+    tensors = (*step.inputs, step.output)
+    size = sum(elements_of(tensor, step) * tensor.data_type.width for tensor in tensors)
+    return size <= machine.threads * machine.l2_bytes
 
 
 def emit_pieces(
@@ -102,19 +111,24 @@ def _longest(extent: int, count: int, threads: int) -> int:
 def _cost(step: Step, axis: Span, count: int, threads: int) -> float:
     """The time of pieces of which there are ``count``, as a part of the time of one thread."""
     size, each = axis.extent // count, -(-count // threads)
-    work = prod(one.extent for one in step.axes)
     tensors = (*step.inputs, step.output)
     counts = [elements_of(tensor, step) for tensor in tensors]
+    reaches = [size * axis.stride(tensor.name) for tensor in tensors]
     elements = sum(counts)
-    again = sum(n for n, one in zip(counts, tensors, strict=True) if not axis.stride(one.name))
-    copied = _MOVED * again / (_MOVED * elements + work)
-    longest = _longest(axis.extent, count, threads)
-    cost = longest / axis.extent * (1 - copied) + each * copied
+    whole = _MOVED * elements + prod(one.extent for one in step.axes)
+    # Pieces that meet within a line read all lines, and write some of each other's.
+    again = sum(n for n, reach in zip(counts, reaches, strict=True) if reach < LINE_BYTES)
+    copied = _MOVED * again / whole
+    cost = _longest(axis.extent, count, threads) / axis.extent * (1 - copied) + each * copied
     if axis.extent % count:
         cost += copied + _REST
-    parts = [count / elements for count in counts]
-    reaches = [size * axis.stride(tensor.name) for tensor in tensors]
-    cost += _NEAR * parts[-1] * (reaches[-1] < _NEAR_BYTES)
-    return cost + _SHORT * sum(
-        part for part, reach in zip(parts, reaches, strict=True) if 0 < reach < _SHORT_BYTES
-    )
+    borders = counts[-1] * step.output.data_type.width / reaches[-1]
+    met = sum(n * _meeting(reach) for n, reach in zip(counts, reaches, strict=True))
+    return cost + _BORDER * borders / whole + met / elements
+
+
+def _meeting(reach_bytes: int) -> float:
+    """What it costs that pieces meet in a tensor so many bytes from each other."""
+    if not 0 < reach_bytes < _SHORT_BYTES:
+        return 0.0
+    return _SHORT * (1 + (reach_bytes % LINE_BYTES > 0))
