@@ -14,7 +14,7 @@ from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
-from teir.passes.parallelise import CHUNKS
+from teir.passes.parallelise import CHUNKS, shared_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
@@ -221,7 +221,7 @@ def _emit_reduction(
 
 def _chunk(axis: Span, machine: Machine) -> int:
     """The indices of one piece of an axis that the threads share."""
-    return even_block(axis.extent, max(1, axis.extent // (CHUNKS * machine.threads)), 16)
+    return shared_block(axis.extent, machine.threads, _GRANULE)
 
 
 def _emit_tiles(

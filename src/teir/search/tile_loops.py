@@ -10,7 +10,6 @@ from functools import partial
 from math import prod
 
 from teir.ir.nodes import Tensor
-from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -60,9 +59,10 @@ def emit_tiles(
 
 
 def _shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:
-    """The blocks, of the longest axis of results shorter where the threads need more of them."""
+    """The blocks, of the longest axis of results one for every thread where there are not as many
+    whole ones."""
     free = [axis for axis in step.axes if axis.stride(step.output.name)]
-    if prod(-(-axis.extent // blocks.get(id(axis), 1)) for axis in free) >= threads:
+    if prod(axis.extent // blocks.get(id(axis), 1) for axis in free) >= threads:
         return blocks
     longest = max(free, key=lambda axis: blocks.get(id(axis), 1))
-    return {**blocks, id(longest): even_block(longest.extent, -(-longest.extent // threads))}
+    return {**blocks, id(longest): max(1, longest.extent // threads)}
