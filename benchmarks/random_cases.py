@@ -1,14 +1,17 @@
 """Random contractions and permutations, axes in any order, beside NumPy, PyTorch and TBLIS.
 
     python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
+        [--threads=1]
 
-One thread. Axes of rows, columns, sums and batches, as many of each as the kind says, extents of 2
-to 700, in a drawn order in every tensor; 1e5 to 3e8 operations. Medians of seven interleaved
-rounds. NumPy's and PyTorch's einsum give a C-contiguous result as ours does: a view of a product in
-another order is no result in the order that was asked for. TBLIS takes part where it is installed.
-Writes results/random-DTYPE.json for products, results/random-KIND-DTYPE.json for other kinds: how
-many times as fast as the fastest peer, in geometric mean, and what share of the cases is slower
-than 0.9 of it, and those.
+As many threads for everybody, with an equals sign, as libraries are told while they load; several
+rest before each is timed, since threads of one library spin for a while after its calls. Axes of
+rows, columns, sums and batches, as many of each as the kind says, extents of 2 to 700, in a drawn
+order in every tensor; 1e5 to 3e8 operations. Medians of seven interleaved rounds. NumPy's and
+PyTorch's einsum give a C-contiguous result as ours does: a view of a product in another order is no
+result in the order that was asked for. TBLIS takes part where it is installed. Writes
+results/random-DTYPE.json for products, results/random-KIND-DTYPE.json for other kinds, with
+random-N-threads in front for several: how many times as fast as the fastest peer, in geometric
+mean, and what share of the cases is slower than 0.9 of it, and those.
 
     products     rows, columns, sums and batches
     batches      small products, one or two axes of batches
@@ -31,7 +34,9 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TBLIS_NUM_THREADS="1")
+_THREADS = next((word[10:] for word in sys.argv if word.startswith("--threads=")), "1")
+for library in ("OPENBLAS", "OMP", "TBLIS"):
+    os.environ[f"{library}_NUM_THREADS"] = _THREADS
 
 import numpy as np
 import torch
@@ -48,6 +53,7 @@ _ROUNDS = 7
 _ROUND_SECONDS = 4e-3
 _HOPELESS = 12
 """Times ours; a peer that takes longer in one call is not timed."""
+_REST_SECONDS = 0.03
 _MOST_BYTES = 64e6
 _OPERATIONS = (1e5, 3e8)
 _SLOW = 0.9
@@ -128,7 +134,7 @@ def calls_of(case: Case, dtype: np.dtype[Any]) -> dict[str, Callable[[], Any]]:
     *shapes, out_shape = case.shapes()
     operands = [noise.standard_normal(shape).astype(dtype) for shape in shapes]
     out, numpy_out = np.empty(out_shape, dtype), np.empty(out_shape, dtype)
-    plan = teir.plan(case.expression, *operands, threads=1)
+    plan = teir.plan(case.expression, *operands, threads=int(_THREADS))
     ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
     if len(operands) == 1:
         return ours | copies_of(case.expression, operands[0], numpy_out)
@@ -174,6 +180,8 @@ def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
     rounds: dict[str, list[float]] = {who: [] for who in timed}
     for _ in range(_ROUNDS):
         for who, call in timed.items():
+            if _THREADS != "1":
+                time.sleep(_REST_SECONDS)
             call()
             rounds[who].append(_seconds(call, count if who == "teir" else max(1, count // 2)))
     seconds = {who: statistics.median(taken) for who, taken in rounds.items()}
@@ -195,8 +203,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--worst", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
     cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
     figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
@@ -204,7 +213,8 @@ def main() -> int:
     times, share = found["times"], 100 * found["share_slow"]
     print(f"{len(figures)} cases: {times:.2f} times the fastest peer; {share:.1f} % below 0.9")
     show(figures[: arguments.worst])
-    prefix = "" if arguments.kind == "products" else f"{arguments.kind}-"
+    prefix = "" if arguments.threads == 1 else f"{arguments.threads}-threads-"
+    prefix += "" if arguments.kind == "products" else f"{arguments.kind}-"
     print(f"written: {write(f'random-{prefix}{arguments.dtype}', found)}")
     return 0
 
