@@ -34,9 +34,12 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-_THREADS = next((word[10:] for word in sys.argv if word.startswith("--threads=")), "1")
-for library in ("OPENBLAS", "OMP", "TBLIS"):
-    os.environ[f"{library}_NUM_THREADS"] = _THREADS
+os.environ.update(
+    dict.fromkeys(
+        ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TBLIS_NUM_THREADS"),
+        next((word[10:] for word in sys.argv if word.startswith("--threads=")), "1"),
+    )
+)
 
 import numpy as np
 import torch
@@ -49,6 +52,7 @@ try:
 except ImportError:
     pytblis = None
 
+_THREADS = int(os.environ["OMP_NUM_THREADS"])
 _ROUNDS = 7
 _ROUND_SECONDS = 4e-3
 _HOPELESS = 12
@@ -134,7 +138,7 @@ def calls_of(case: Case, dtype: np.dtype[Any]) -> dict[str, Callable[[], Any]]:
     *shapes, out_shape = case.shapes()
     operands = [noise.standard_normal(shape).astype(dtype) for shape in shapes]
     out, numpy_out = np.empty(out_shape, dtype), np.empty(out_shape, dtype)
-    plan = teir.plan(case.expression, *operands, threads=int(_THREADS))
+    plan = teir.plan(case.expression, *operands, threads=_THREADS)
     ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
     if len(operands) == 1:
         return ours | copies_of(case.expression, operands[0], numpy_out)
@@ -180,7 +184,7 @@ def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
     rounds: dict[str, list[float]] = {who: [] for who in timed}
     for _ in range(_ROUNDS):
         for who, call in timed.items():
-            if _THREADS != "1":
+            if _THREADS > 1:
                 time.sleep(_REST_SECONDS)
             call()
             rounds[who].append(_seconds(call, count if who == "teir" else max(1, count // 2)))

@@ -79,7 +79,7 @@ class NativePool:
                 # Sleeping threads use this memory and this code until the process ends, also
                 # while the interpreter takes everything apart.
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-                self._allow(os.sched_getaffinity(0))
+            self._allow(os.sched_getaffinity(0))
             while self.workers < workers and self._start(self.workers + 1):
                 self.workers += 1
                 self._word(pool_ir.WORKERS_BYTES).value = self.workers

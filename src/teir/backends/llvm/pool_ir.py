@@ -17,7 +17,7 @@ then: where all are busy, the system may have woken it on the caller's.
     byte 24   workers started
     byte 32   most threads that may take part, 0 for no limit
     byte 40   the number of the system call that yields the processor
-    byte 48   one more than the processor that all workers leave to the caller, else 0 (i32)
+    byte 48   one more than the processor that workers leave to the caller, else 0 (i32)
     byte 56   the C library's `sched_getcpu`
     byte 64   ticket
     byte 72   job, node, frame, threads
@@ -76,6 +76,10 @@ _WORKER_SPINS = 5000
 worker whose virtual core has gone idle."""
 _SPINS_TO_YIELD = 32
 """Looks between which a worker offers its processor to others, a power of two: some microsecond."""
+
+_MOST_TOLD = 16
+"""Workers that are told to leave a processor: a microsecond each, in every call where callers on
+different processors take turns."""
 
 _SYSCALL_TYPE = "i64 (i64, ...)"
 _FUTEX_WAIT_PRIVATE = 128
@@ -147,7 +151,8 @@ copy:
   %affinity_at = getelementptr i8, ptr %pool, i64 {AFFINITY_NUMBER_BYTES}
   %affinity = load i64, ptr %affinity_at
   %workers_at = getelementptr i8, ptr %pool, i64 {WORKERS_BYTES}
-  %workers = load atomic i64, ptr %workers_at monotonic, align 8
+  %started = load atomic i64, ptr %workers_at monotonic, align 8
+  %workers = call i64 @llvm.umin.i64(i64 %started, i64 {_MOST_TOLD})
   br label %test
 test:
   %worker = phi i64 [ 0, %copy ], [ %next, %following ]
