@@ -53,13 +53,15 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
         return None
     out = step.output.name
     found = [
-        (_cost(step, axis, count, machine.threads), -axis.stride(out), axis, axis.extent // count)
+        (_cost(step, axis, count, machine.threads), -axis.stride(out), count, axis)
         for axis in step.axes
         if axis.stride(out)
         for count in _counts(axis.extent, machine.threads)
     ]
-    cost, _, axis, size = min(found, key=lambda one: one[:2], default=(1.0, 0, None, 0))
-    return Pieces(axis, size) if axis is not None and cost <= _MOST_COST else None
+    if not found:
+        return None
+    cost, _, count, axis = min(found, key=lambda one: one[:3])
+    return Pieces(axis, axis.extent // count) if cost <= _MOST_COST else None
 
 
 def are_near(step: Step, machine: Machine) -> bool:
