@@ -209,7 +209,9 @@ def main() -> int:
     parser.add_argument("--worst", type=int, default=12)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    if arguments.threads != _THREADS:
+        parser.error(f"write --threads={arguments.threads}, with an equals sign")
+    torch.set_num_threads(_THREADS)
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
     cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
     figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
@@ -217,7 +219,7 @@ def main() -> int:
     times, share = found["times"], 100 * found["share_slow"]
     print(f"{len(figures)} cases: {times:.2f} times the fastest peer; {share:.1f} % below 0.9")
     show(figures[: arguments.worst])
-    prefix = "" if arguments.threads == 1 else f"{arguments.threads}-threads-"
+    prefix = "" if _THREADS == 1 else f"{_THREADS}-threads-"
     prefix += "" if arguments.kind == "products" else f"{arguments.kind}-"
     print(f"written: {write(f'random-{prefix}{arguments.dtype}', found)}")
     return 0

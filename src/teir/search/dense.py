@@ -40,7 +40,7 @@ from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
 from teir.search.sweeps import emit_sweep, is_sweep
-from teir.search.tiles import emit_through_tile, output_tile
+from teir.search.tiles import OutputTile, emit_through_tile, output_tile
 from teir.search.turned_batches import turned_batches
 from teir.search.turned_dots import emit_turned_dot, turned_dot_of
 from teir.search.turned_factors import turned_factor
@@ -144,18 +144,8 @@ def _emit_matrix(
 ) -> Body:
     """The nodes of a matrix-like contraction, with copies around it where tensors lie across."""
     tile = output_tile(step, shape, machine)
-    pieces = None if tile is None else pieces_of(step, machine)
-    if pieces is not None:
-        return emit_pieces(emission, step, pieces, machine, inner.whole)
     if tile is not None:
-        return emit_through_tile(
-            emission,
-            step,
-            tile,
-            lambda part: _emit_tile_product(emission, part, replace(machine, threads=1)),
-            lambda part, near: _emit_packed_tile(emission, part, near, replace(machine, threads=1)),
-            parallel=machine.threads > 1,
-        )
+        return _emit_tile(emission, step, tile, machine, inner)
     if inner.turned is not None and may_be_turned(shape, machine):
         result = turned_result(emission, step, machine)
         if result is not None:
@@ -175,6 +165,24 @@ def _emit_matrix(
     assert laid is not None
     return emit_relaid_copy(emission, moved, machine) + emit_contraction(
         emission, laid, machine, choose(laid, machine)
+    )
+
+
+def _emit_tile(
+    emission: Emission, step: Step, tile: OutputTile, machine: Machine, inner: _Inner
+) -> Body:
+    """The nodes of a product through tiles of results, in pieces where threads share it."""
+    pieces = pieces_of(step, machine)
+    if pieces is not None:
+        return emit_pieces(emission, step, pieces, machine, inner.whole)
+    alone = replace(machine, threads=1)
+    return emit_through_tile(
+        emission,
+        step,
+        tile,
+        lambda part: _emit_tile_product(emission, part, alone),
+        lambda part, near: _emit_packed_tile(emission, part, near, alone),
+        parallel=machine.threads > 1,
     )
 
 

@@ -11,7 +11,6 @@ share inside. What an axis does not move is copied by every piece.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import msgspec
 from msgspec.structs import replace
@@ -52,8 +51,9 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
     if machine.threads == 1 or extent_of(step.axes) < machine.threaded_work:
         return None
     out = step.output.name
+    sizes = _elements(step)
     found = [
-        (_cost(step, axis, count, machine.threads), -axis.stride(out), count, axis)
+        (_cost(step, sizes, axis, count, machine.threads), -axis.stride(out), count, axis)
         for axis in step.axes
         if axis.stride(out)
         for count in _counts(axis.extent, machine.threads)
@@ -67,8 +67,14 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
 def are_near(step: Step, machine: Machine) -> bool:
     """True where the second caches of all threads hold every tensor."""
     tensors = (*step.inputs, step.output)
-    size = sum(elements_of(tensor, step) * tensor.data_type.width for tensor in tensors)
-    return size <= machine.threads * machine.l2_bytes
+    sizes = zip(tensors, _elements(step), strict=True)
+    total_bytes = sum(tensor.data_type.width * elements for tensor, elements in sizes)
+    return total_bytes <= machine.threads * machine.l2_bytes
+
+
+def _elements(step: Step) -> tuple[int, ...]:
+    """Of the inputs, then of the output."""
+    return tuple(elements_of(tensor, step) for tensor in (*step.inputs, step.output))
 
 
 def emit_pieces(
@@ -110,22 +116,23 @@ def _longest(extent: int, count: int, threads: int) -> int:
     return -(-count // threads) * size + left
 
 
-def _cost(step: Step, axis: Span, count: int, threads: int) -> float:
-    """The time of pieces of which there are ``count``, as a part of the time of one thread."""
+def _cost(step: Step, sizes: tuple[int, ...], axis: Span, count: int, threads: int) -> float:
+    """The time of pieces of which there are ``count``, as a part of the time of one thread.
+
+    ``sizes``: the elements of the inputs, then of the output.
+    """
     size, each = axis.extent // count, -(-count // threads)
-    tensors = (*step.inputs, step.output)
-    counts = [elements_of(tensor, step) for tensor in tensors]
-    reaches = [size * axis.stride(tensor.name) for tensor in tensors]
-    elements = sum(counts)
-    whole = _MOVED * elements + prod(one.extent for one in step.axes)
+    reaches = [size * axis.stride(tensor.name) for tensor in (*step.inputs, step.output)]
+    elements = sum(sizes)
+    whole = _MOVED * elements + extent_of(step.axes)
     # Pieces that meet within a line read all lines, and write some of each other's.
-    again = sum(n for n, reach in zip(counts, reaches, strict=True) if reach < LINE_BYTES)
+    again = sum(n for n, reach in zip(sizes, reaches, strict=True) if reach < LINE_BYTES)
     copied = _MOVED * again / whole
     cost = _longest(axis.extent, count, threads) / axis.extent * (1 - copied) + each * copied
     if axis.extent % count:
         cost += copied + _REST
-    borders = counts[-1] * step.output.data_type.width / reaches[-1]
-    met = sum(n * _meeting(reach) for n, reach in zip(counts, reaches, strict=True))
+    borders = sizes[-1] * step.output.data_type.width / reaches[-1]
+    met = sum(n * _meeting(reach) for n, reach in zip(sizes, reaches, strict=True))
     return cost + _BORDER * borders / whole + met / elements
 
 

@@ -18,16 +18,19 @@ from teir.backends.llvm.compile_ir import host_isa
 from teir.backends.llvm.layout import ARENA_STRIDE_BYTES, slot_bytes
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.native import Context, NativeProgram, bind_native
-from teir.backends.llvm.pool import ExecutorPool, NativePool, thread_pool
+from teir.backends.llvm.pool import (
+    ExecutorPool,
+    ForkFunction,
+    JobFunction,
+    NativePool,
+    thread_pool,
+)
 from teir.ir.nodes import Operation
 from teir.lower.kernel_program import Storage
 from teir.runtime import runtime
 from teir.runtime.runtime import Runtime
 
 COUNT = 1000
-
-JobFunction = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
-ForkFunction = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
 
 POINTS = program(
     "a b out",

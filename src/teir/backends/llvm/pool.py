@@ -29,6 +29,11 @@ _SETAFFINITY_NUMBERS = {"x86_64": 203, "aarch64": 122}
 _GETTID_NUMBERS = {"x86_64": 186, "aarch64": 178}
 _ALIGNMENT = 64
 
+ForkFunction = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)
+"""Pool, job, node, frame, chunks, threads: 1 where the pool did the job, 0 where it is in use."""
+JobFunction = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
+"""A share of a job: node, frame of the run, participant, chunk, chunks."""
+
 
 class ThreadPool(Protocol):
     """What a run needs of a pool."""
@@ -161,20 +166,6 @@ class NativePool:
         return (self._word(pool_ir.TICKET_BYTES).value >> 32) & 0xFFFFFFFF
 
 
-_ForkFunction = ctypes.CFUNCTYPE(
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int64,
-)
-_Job = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-)
-
-
 class ExecutorPool:
     """The standard library's threads behind the pool's interface."""
 
@@ -183,7 +174,7 @@ class ExecutorPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._busy = threading.Lock()
-        self._fork = _ForkFunction(self._share)
+        self._fork = ForkFunction(self._share)
         self._word = ctypes.c_void_p(ctypes.cast(self._fork, ctypes.c_void_p).value)
         self.address = ctypes.addressof(self._word)
         self._executor: ThreadPoolExecutor | None = None
@@ -216,7 +207,7 @@ class ExecutorPool:
         if executor is None or not self._busy.acquire(blocking=False):
             return 0
         try:
-            shares = _shares(_Job(job), node, frame, chunks)
+            shares = _shares(JobFunction(job), node, frame, chunks)
             others = min(threads, self.workers + 1)
             futures = [executor.submit(shares, number) for number in range(1, others)]
             shares(0)

@@ -6,13 +6,11 @@ import ctypes
 
 from teir.backends.llvm import pool_ir
 from teir.backends.llvm.library import code_library
-from teir.backends.llvm.pool import thread_pool
+from teir.backends.llvm.pool import ForkFunction, JobFunction, thread_pool
 from teir.runtime.runtime import current
 from teir.target import Isa
 
 _WORD = ctypes.c_int64
-_Job = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, _WORD, _WORD, _WORD)
-_Fork = ctypes.CFUNCTYPE(_WORD, *[ctypes.c_void_p] * 4, _WORD, _WORD)
 
 
 def share_job(isa: Isa, job: int, frame: int, chunks: int, threads: int) -> None:
@@ -24,9 +22,9 @@ def share_job(isa: Isa, job: int, frame: int, chunks: int, threads: int) -> None
     if threads > 1 and 1 < chunks <= pool_ir.MOST_CHUNKS:
         pool = thread_pool(current(), code_library(current(), isa))
         pool.ensure_running(threads - 1)
-        fork = _Fork(_WORD.from_address(pool.address + pool_ir.FORK_BYTES).value)
+        fork = ForkFunction(_WORD.from_address(pool.address + pool_ir.FORK_BYTES).value)
         if fork(pool.address, job, None, frame, chunks, threads):
             return
-    run = _Job(job)
+    run = JobFunction(job)
     for chunk in range(chunks):
         run(None, frame, 0, chunk, chunks)
