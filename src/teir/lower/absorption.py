@@ -5,6 +5,7 @@ The module of `teir.lower.lower` shows both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from msgspec.structs import replace
@@ -33,6 +34,8 @@ from teir.lower.contraction_tile import (
 
 _LONGEST_REDUCTION = 1 << 20
 """A loop is not absorbed beyond this many products, for a kernel cannot be interrupted."""
+_FEWEST_SUMS = 8
+"""Sums for which a block of results is worth reading and writing once more."""
 
 
 def absorbed_leaf(node: Node, context: Context) -> tuple[InvocationNode, tuple[Axis, ...]] | None:
@@ -58,12 +61,28 @@ def absorbed_leaf(node: Node, context: Context) -> tuple[InvocationNode, tuple[A
     output_type = context.slots.slots[context.slots.number[primitive.output]].data_type
     consumed = axes_of(primitive, context)
     reductions = [axis for axis in consumed if not axis.strides[primitive.output]]
+    is_wide = output_type.accumulator is output_type
+    if is_wide and _is_part_of_lanes(primitive, consumed, context):
+        return None
     long = [axis for axis in (*axes, *reductions) if axis.extent > 1]
     if prod(axis.extent for axis in long) > _LONGEST_REDUCTION:
         return None
-    if output_type.accumulator is output_type or len(long) <= reduction_room(len(primitive.inputs)):
+    if is_wide or len(long) <= reduction_room(len(primitive.inputs)):
         return node, tuple(axes)
     return None
+
+
+def _is_part_of_lanes(primitive: Primitive, consumed: Sequence[Axis], context: Context) -> bool:
+    """True where lanes run along an axis of all operands, and sums inside are long enough.
+
+    Such a kernel goes along all sums for each vector of lanes: loops around it are blocks for
+    caches, and stay loops.
+    """
+    if not primitive.c or prod(context.axes[name].extent for name in primitive.k) < _FEWEST_SUMS:
+        return False
+    slots = context.slots
+    widths = {name: slots.slots[slots.number[name]].data_type.width for name in primitive.operands}
+    return any(axis.strides == widths for axis in consumed)
 
 
 def runs_inside(

@@ -4,7 +4,8 @@ Iteration nodes become loops, chains of parallel nodes one grid, guards tests of
 each invocation loops around the nearest kernel. Two rewrites keep every bit and save traffic:
 
 * a sequential loop over a reduction whose only child is an unguarded Contraction becomes one more
-  reduction of that Contraction:  ``t { gemm K:u }`` -> ``gemm K:t,u``;
+  reduction of that Contraction:  ``t { gemm K:u }`` -> ``gemm K:t,u``, unless lanes run along an
+  axis of all its operands: those loops are blocks for caches;
 * a Zero of exactly the tile that the next sibling, a Contraction, adds into disappears:
   ``zero; gemm`` -> ``gemm from zero``.
 """
