@@ -12,6 +12,7 @@ from teir.lower.copy_kernels import (
     JoinedTranspose,
     RowCopy,
     ShortTranspose,
+    SteppedCopy,
     TransposeCopy,
 )
 from teir.lower.kernels import Elementwise, GemmBlock, Kernel
@@ -34,6 +35,8 @@ def test_usual_kernels_cover_blocks_element_wise_work_and_transposes(
     assert {JoinedTranspose, RowCopy} <= kinds
     sides = {(one.side, one.joins) for one in kernels if isinstance(one, ShortTranspose)}
     assert isa is Isa.PLAIN or sides >= {(3, True), (3, False)}
+    steps = {one.step for one in kernels if isinstance(one, SteppedCopy)}
+    assert steps == ({2, 3, 4} if isa.has_masks else set())
     rows = {one.pieces for one in kernels if isinstance(one, RowCopy)}
     assert rows == set(range(1, MOST_PIECES + 1))
     assert kernels == usual_kernels.usual_kernels(isa, [DataType.FP32])

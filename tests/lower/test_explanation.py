@@ -10,7 +10,13 @@ from teir.ir.nodes import Operation
 from teir.ir.parsing import parse_program
 from teir.lower.access import Access
 from teir.lower.calls import calls_of
-from teir.lower.copy_kernels import JoinedTranspose, RowCopy, ShortTranspose, TransposeCopy
+from teir.lower.copy_kernels import (
+    JoinedTranspose,
+    RowCopy,
+    ShortTranspose,
+    SteppedCopy,
+    TransposeCopy,
+)
 from teir.lower.estimate import estimate_seconds
 from teir.lower.explanation import count_calls, explain_lowering
 from teir.lower.kernel_program import (
@@ -126,6 +132,10 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
         (
             ShortTranspose(element_bytes=4, side=2, lanes=16, joins=False),
             "ShortTranspose of 4-byte elements (2 vectors of 16 taken apart)",
+        ),
+        (
+            SteppedCopy(element_bytes=4, step=3, lanes=16),
+            "SteppedCopy of 4-byte elements (one of 3, vectors of 16)",
         ),
         (RowCopy(piece_bytes=64, pieces=3), "RowCopy of rows in pieces (3 of 64 bytes)"),
     ],

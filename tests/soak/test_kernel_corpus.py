@@ -11,7 +11,13 @@ from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.lower.calls import kernels_of
-from teir.lower.copy_kernels import JoinedTranspose, RowCopy, ShortTranspose, TransposeCopy
+from teir.lower.copy_kernels import (
+    JoinedTranspose,
+    RowCopy,
+    ShortTranspose,
+    SteppedCopy,
+    TransposeCopy,
+)
 from teir.lower.kernels import (
     BatchBlock,
     DotRows,
@@ -114,6 +120,7 @@ def test_runs_and_reductions_are_reached() -> None:
     assert {one.columns for one in reached() if isinstance(one, TransposeCopy)} >= {0, 6, 11}
     assert {one.pieces for one in reached() if isinstance(one, RowCopy)} >= {1, 2, 3}
     assert {one.lanes for one in reached() if isinstance(one, JoinedTranspose)} == {4, 8, 16, 32}
+    assert {one.step for one in reached() if isinstance(one, SteppedCopy)} == {2, 3, 5}
     assert {one.side for one in reached() if isinstance(one, ShortTranspose)} == {2, 3, 4, 5, 6}
 
 

@@ -63,6 +63,24 @@ class ShortTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     joins: bool
 
 
+STEPS = range(2, 9)
+"""Elements from one to the next of a `SteppedCopy`."""
+
+
+class SteppedCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, n] = in[o, n], the output adjacent along n, the input every ``step``-th element.
+
+    A vector of ``lanes`` elements, at most n, is picked from ``step`` vectors of the input, of
+    which only its elements are loaded.
+
+    Operands: input, output. Arguments, in order: n, o, in_o, out_o.
+    """
+
+    element_bytes: int
+    step: int
+    lanes: int
+
+
 MOST_PIECES = 8
 """Pieces of a row of a `RowCopy`."""
 
@@ -193,3 +211,17 @@ class CellCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     element_bytes: int
+
+
+TurningCopy = (
+    TransposeCopy
+    | JoinedTranspose
+    | ShortTranspose
+    | SteppedCopy
+    | PermuteCopy
+    | RunCopy
+    | StreamCopy
+    | StreamRuns
+    | CellCopy
+)
+"""Copies of elements that lie otherwise on the output."""

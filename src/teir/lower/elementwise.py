@@ -16,6 +16,7 @@ from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import Elementwise
 from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_bytes
 from teir.lower.short_turns import lower_short_turn
+from teir.lower.stepped_copies import lower_stepped
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
 from teir.target import LINE_BYTES, Isa
 
@@ -71,6 +72,9 @@ def lower_elementwise(
         cells = lower_cells(moving, operands, widths[0], room)
         if cells is not None:
             return cells
+    stepped = lower_stepped(moving, operands, widths[0], isa, follows_input) if is_copy else None
+    if stepped is not None:
+        return stepped
     turned = turned_axes(moving, widths[0], isa) if is_copy else None
     in_panels = is_panel(turned, widths[0], isa)
     if is_copy and not brings and not in_panels and tile_bytes >= PERMUTED_BYTES:

@@ -21,6 +21,7 @@ from teir.lower.copy_kernels import (
     RowCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -88,6 +89,9 @@ def _steps(call: Call) -> float:
         case ShortTranspose():
             n, _, outer, _, _ = call.arguments
             return outer * kernel.side * 4 * (1 + n / kernel.lanes)
+        case SteppedCopy():
+            n, rows, _, _ = call.arguments
+            return 2 * rows * kernel.step * (1 + n / kernel.lanes)
         case RowCopy():
             return 2 * kernel.pieces * call.arguments[1] * call.arguments[4]
         case TransposeCopy():

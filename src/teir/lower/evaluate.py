@@ -24,6 +24,7 @@ from teir.lower.copy_kernels import (
     RowCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -254,6 +255,8 @@ class _Machine:
                 tiles.joined_transpose(self.memory, call.kernel, call)
             case ShortTranspose():
                 tiles.short_transpose(self.memory, call.kernel, call)
+            case SteppedCopy():
+                tiles.stepped_copy(self.memory, call.kernel, call)
             case RowCopy():
                 tiles.row_copy(self.memory, call)
             case PermuteCopy() | StreamCopy():

@@ -20,6 +20,7 @@ from teir.lower.copy_kernels import (
     PermuteCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -296,6 +297,14 @@ def short_transpose(memory: Memory, kernel: ShortTranspose, call: Call) -> None:
     reads = ((o, in_o), (n, along_in[0]), (side, along_in[1]))
     writes = ((o, out_o), (n, along_out[0]), (side, along_out[1]))
     memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
+
+
+def stepped_copy(memory: Memory, kernel: SteppedCopy, call: Call) -> None:
+    n, o, in_o, out_o = call.arguments
+    width = kernel.element_bytes
+    element = np.dtype(f"V{width}")
+    source = memory.tile(call, 0, element, ((o, in_o), (n, kernel.step * width)))
+    memory.tile(call, 1, element, ((o, out_o), (n, width)))[...] = source
 
 
 def row_copy(memory: Memory, call: Call) -> None:

@@ -15,9 +15,11 @@ from teir.lower.copy_kernels import (
     RowCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
+    TurningCopy,
 )
 from teir.lower.kernels import (
     BatchBlock,
@@ -55,9 +57,9 @@ def describe_kernel(kernel: Kernel) -> str:
             return _row_kernel(kernel)
         case BatchBlock() | LaneBlock():
             return _batch_kernel(kernel)
-        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | CellCopy():
+        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | SteppedCopy():
             return _copy(kernel)
-        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns():
+        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy():
             return _copy(kernel)
         case RowCopy():
             return f"RowCopy of rows in pieces ({kernel.pieces} of {kernel.piece_bytes} bytes)"
@@ -178,16 +180,7 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
             assert_never(kernel)
 
 
-def _copy(
-    kernel: TransposeCopy
-    | JoinedTranspose
-    | ShortTranspose
-    | PermuteCopy
-    | RunCopy
-    | StreamCopy
-    | StreamRuns
-    | CellCopy,
-) -> str:
+def _copy(kernel: TurningCopy) -> str:
     match kernel:
         case TransposeCopy():
             groups = f", rows in groups of {kernel.grouped}" if kernel.grouped > 1 else ""
@@ -200,6 +193,8 @@ def _copy(
         case ShortTranspose():
             done = "put together" if kernel.joins else "taken apart"
             name, how = "ShortTranspose", f"{kernel.side} vectors of {kernel.lanes} {done}"
+        case SteppedCopy():
+            name, how = "SteppedCopy", f"one of {kernel.step}, vectors of {kernel.lanes}"
         case PermuteCopy():
             name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
         case RunCopy():

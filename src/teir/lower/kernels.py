@@ -18,17 +18,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.asking_kernels import BeginAsking, BringLines
-from teir.lower.copy_kernels import (
-    CellCopy,
-    JoinedTranspose,
-    PermuteCopy,
-    RowCopy,
-    RunCopy,
-    ShortTranspose,
-    StreamCopy,
-    StreamRuns,
-    TransposeCopy,
-)
+from teir.lower.copy_kernels import RowCopy, TurningCopy
 from teir.lower.walked_kernels import WalkedKernel
 
 PAIR_ROWS = 16
@@ -385,15 +375,8 @@ Kernel = (
     | BatchBlock
     | RowSweep
     | Elementwise
-    | TransposeCopy
-    | JoinedTranspose
-    | ShortTranspose
+    | TurningCopy
     | RowCopy
-    | PermuteCopy
-    | RunCopy
-    | StreamCopy
-    | StreamRuns
-    | CellCopy
     | BringLines
     | BeginAsking
     | WalkedKernel

@@ -45,6 +45,7 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
             *_short_rows(isa, data_type),
             *_joined_runs(isa, data_type),
             *_few_turned(isa, data_type),
+            *_picked(isa, data_type),
             *walked_programs(data_type),
         ):
             kernels.update(count_calls(lower(program, isa).roots))
@@ -164,6 +165,21 @@ def _few_turned(isa: Isa, data_type: DataType) -> Iterator[Program]:
                 Axis(name="n", extent=side, strides=Bytes({"in0": source[1], "out": target[1]})),
             )
             yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",)),))
+
+
+def _picked(isa: Isa, data_type: DataType) -> Iterator[Program]:
+    """Every second element of whole vectors, every third and every fourth."""
+    width = data_type.width
+    for step in (2, 3, 4):
+        axes = (
+            Axis(
+                name="m",
+                extent=isa.vector_bytes // width,
+                strides=Bytes({"in0": step * width, "out": width}),
+            ),
+            Axis(name="n", extent=1, strides=Bytes({})),
+        )
+        yield _program(data_type, axes, (_primitive(Operation.COPY, ("in0",)),))
 
 
 def _primitive(

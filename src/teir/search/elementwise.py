@@ -21,6 +21,7 @@ from teir.search.packing import cut
 from teir.search.permutations import is_cells, is_large, is_permutation
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
+from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
 from teir.search.streamed_copies import is_streamed, shared_axis
 from teir.search.thin_copies import is_thin
 from teir.search.two_turns import emit_two_turns, two_turns_of
@@ -57,6 +58,8 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
         if blocks is not None:
             return _streamed_blocks(emission, step, machine, blocks, leaf)
     in_one_tile = permutes and is_large(step, machine)
+    if is_stepped_turn(step):
+        return emit_stepped_turn(emission, step, machine)
     turns = two_turns_of(step) if permutes and not in_one_tile else None
     if turns is not None:
         return emit_two_turns(emission, turns, machine)

@@ -80,7 +80,8 @@ def _elements(step: Step) -> tuple[int, ...]:
 def emit_pieces(
     emission: Emission, step: Step, pieces: Pieces, machine: Machine, emit: EmitStep
 ) -> Body:
-    """The loop over the pieces, and what remains; ``emit`` makes the step on one thread."""
+    """The loop over the pieces, which threads share, and what remains; ``emit`` makes the step on
+    one thread."""
     alone = replace(machine, threads=1)
 
     def made(part: Span) -> Body:
@@ -89,7 +90,7 @@ def emit_pieces(
 
     axis, size = pieces.axis, pieces.size
     loop, inside = axis.split(size)
-    body = emission.loops((loop,), lambda: made(inside), parallel=True)
+    body = emission.loops((loop,), lambda: made(inside), parallel=machine.threads > 1)
     left = axis.extent % size
     if not left:
         return body

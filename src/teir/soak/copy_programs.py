@@ -105,6 +105,16 @@ do_copy: copy
 """
 
 
+def picked(remainder: int, kind: DataType, step: int) -> str:
+    """Every so many-th element of rows that are one more than the remainder and three."""
+    w, n = kind.width, 4 + remainder
+    return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {(step * n + GAP) * w}, out {(n + GAP) * w}
+axis n = {n}: in0 {step * w}, out {w}
+primitive copy = Copy(in0 -> out; M=[o, n], N=[])
+do_copy: copy
+"""
+
+
 def short_rows(remainder: int, kind: DataType) -> str:
     """Rows of some elements, as many as the remainder and one more, apart on both sides."""
     w, e, n = kind.width, remainder + 1, 3 + remainder % 6

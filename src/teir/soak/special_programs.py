@@ -22,6 +22,7 @@ from teir.soak.copy_programs import (
     copied_runs,
     few_turned,
     head,
+    picked,
     short_rows,
     turned,
     turned_runs,
@@ -92,6 +93,8 @@ def _all() -> Iterator[Special]:
         for side, joins in product((2, 3, 4, 5, 6), (True, False)):
             done = "put together" if joins else "taken apart"
             yield _special(f"{side} elements {done}", kind, few_turned, side, joins)
+        for step in (2, 3, 5):
+            yield _special(f"every {step}th element", kind, picked, step)
         for run in (3, 7):
             yield _special(f"runs of {run} turned joined", kind, turned_runs, run)
         for width in (6, 11):

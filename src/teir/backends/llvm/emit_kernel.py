@@ -35,6 +35,7 @@ from teir.backends.llvm.emit_short_transpose import (
     SHORT_TRANSPOSE_ARGUMENTS,
     emit_short_transpose_body,
 )
+from teir.backends.llvm.emit_stepped_copy import STEPPED_COPY_ARGUMENTS, emit_stepped_copy_body
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
@@ -72,6 +73,7 @@ from teir.lower.copy_kernels import (
     RowCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -125,7 +127,9 @@ def kernel_operands(kernel: Kernel) -> int:
             return kernel.inputs + 1
         case JoinedDots():
             return len(kernel.spread) + 1
-        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | RowCopy() | PartCopy():
+        case TransposeCopy() | JoinedTranspose() | ShortTranspose() | SteppedCopy():
+            return 2
+        case RowCopy() | PartCopy():
             return 2
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
@@ -186,6 +190,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return JOINED_TRANSPOSE_ARGUMENTS
         case ShortTranspose():
             return SHORT_TRANSPOSE_ARGUMENTS
+        case SteppedCopy():
+            return STEPPED_COPY_ARGUMENTS
         case RowCopy():
             return ROW_COPY_ARGUMENTS
         case PermuteCopy():
@@ -324,6 +330,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_transpose_joined_body(kernel, isa).text()
         case ShortTranspose():
             return emit_short_transpose_body(kernel).text()
+        case SteppedCopy():
+            return emit_stepped_copy_body(kernel).text()
         case RowCopy():
             return emit_row_copy_body(kernel).text()
         case PermuteCopy() | RunCopy():

@@ -13,6 +13,7 @@ from teir.lower.copy_kernels import (
     RowCopy,
     RunCopy,
     ShortTranspose,
+    SteppedCopy,
     StreamCopy,
     StreamRuns,
     TransposeCopy,
@@ -136,6 +137,8 @@ def kernel_words(kernel: Kernel) -> str:
         case ShortTranspose():
             done = "joined" if kernel.joins else "split"
             return f"{done}{kernel.side}_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+        case SteppedCopy():
+            return f"every{kernel.step}_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RowCopy():
             return f"rows_{kernel.pieces}x{kernel.piece_bytes}bytes"
         case PermuteCopy():

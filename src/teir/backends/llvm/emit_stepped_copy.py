@@ -1,0 +1,66 @@
+"""Copies of every second element, every third, and so on.
+
+    for every o
+      for every vector of n, the last one moved back over its neighbour
+        load step vectors, of each only the elements that are copied;  one vector is stored
+
+What lies between the elements is nobody's to read: it may be written meanwhile, or not exist
+behind the last one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
+from teir.backends.llvm.emit_shuffles import Shuffles
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.lower.copy_kernels import SteppedCopy
+
+STEPPED_COPY_ARGUMENTS = ("n", "o", "in_o", "out_o")
+
+
+def emit_stepped_copy_body(kernel: SteppedCopy) -> FunctionText:
+    """The body for operands %A, %B and the arguments of `SteppedCopy`."""
+    text = FunctionText()
+    text.label("entry")
+    text.effect(f"%n_last = sub i64 %n, {kernel.lanes}")
+    text.effect(f"%over = add i64 %n, {kernel.lanes - 1}")
+    carried = [Carried("ptr", "%A"), Carried("ptr", "%B")]
+    emit_loop(text, "outer", "%o", 1, carried, partial(_row, text, kernel))
+    text.effect("ret void")
+    return text
+
+
+def _row(text: FunctionText, kernel: SteppedCopy, starts: Values) -> Values:
+    """One row, and where the next one begins."""
+    source, target = starts
+
+    def block(carried: Values) -> Values:
+        (begin,) = carried
+        place = text.value(f"call i64 @llvm.smin.i64(i64 {begin}, i64 %n_last)")
+        _block(text, kernel, source, target, place)
+        return [text.value(f"add i64 {begin}, {kernel.lanes}")]
+
+    emit_loop(text, "vectors", "%over", kernel.lanes, [Carried("i64", "0")], block)
+    return [shift_pointer(text, source, "%in_o"), shift_pointer(text, target, "%out_o")]
+
+
+def _block(text: FunctionText, kernel: SteppedCopy, source: str, target: str, place: str) -> None:
+    """One vector, from this element on."""
+    width, step, lanes = kernel.element_bytes, kernel.step, kernel.lanes
+    shuffles = Shuffles(text, width, lanes)
+    from_here = text.value(f"mul i64 {place}, {step * width}")
+    to_here = text.value(f"mul i64 {place}, {width}")
+    start = shift_pointer(text, source, from_here)
+    loaded = [
+        shuffles.loaded_in_part(
+            shift_pointer(text, start, number * lanes * width),
+            [(number * lanes + lane) % step == 0 for lane in range(lanes)],
+        )
+        for number in range(step)
+    ]
+    picked = shuffles.picked(loaded, [divmod(lane * step, lanes) for lane in range(lanes)])
+    text.effect(
+        f"store {shuffles.kind} {picked}, ptr {shift_pointer(text, target, to_here)}, align 1"
+    )

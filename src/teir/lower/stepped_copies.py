@@ -1,0 +1,49 @@
+"""Copies of every second element, every third, and so on, side by side on the output.
+
+out[o, n] = in[o, step * n]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from teir.lower.axes import TileAxis, in_order, wrap_in_loops
+from teir.lower.copy_kernels import STEPS, SteppedCopy
+from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.target import LINE_BYTES, Isa
+
+_FEWEST = 4
+"""Elements of a row that are worth a vector."""
+_WIDEST_BYTES = 8
+"""Wider elements are read one by one as soon."""
+
+
+def lower_stepped(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    width: int,
+    isa: Isa,
+    follows_input: bool,
+) -> tuple[KernelNode, ...] | None:
+    """Loops around a `SteppedCopy`; None where the elements of a row are not a few apart, or some
+    axis is adjacent on the input.
+
+    ``follows_input`` as `lower_elementwise` has it.
+    """
+    if not isa.has_masks or width > _WIDEST_BYTES or any(axis.strides[0] == width for axis in axes):
+        return None
+    row = next((axis for axis in axes if axis.strides[1] == width), None)
+    if row is None or row.extent < _FEWEST or row.strides[0] % width:
+        return None
+    if row.strides[0] >= LINE_BYTES:
+        return None
+    step = row.strides[0] // width
+    if step not in STEPS:
+        return None
+    rest = in_order([axis for axis in axes if axis is not row], follows_input)
+    outer = rest.pop() if rest else TileAxis(1, (0, 0))
+    lanes = min(isa.vector_bytes // width, 1 << (row.extent.bit_length() - 1))
+    kernel = SteppedCopy(element_bytes=width, step=step, lanes=lanes)
+    arguments = (row.extent, outer.extent, *outer.strides)
+    call = Call(kernel=kernel, operands=operands, arguments=arguments)
+    return wrap_in_loops(rest, operands, (call,))

@@ -1,0 +1,75 @@
+"""Permutations of every second element, every third, and so on: made dense tile by tile.
+
+    out[b, a] = in[a, 2 b]:   for tiles: T[a, b] = in;  out[b, a] = T
+
+Squares are turned of whole vectors; in one step each element would be moved alone.
+"""
+
+from __future__ import annotations
+
+from teir.ir.nodes import Operation, Tensor
+from teir.search.emission import Body, Emission, Roles
+from teir.search.machine import Machine
+from teir.search.pair_tiles import pair_blocks
+from teir.search.shape import dense, extent_of, outermost_first
+from teir.search.step import Span, Step, normalise
+from teir.search.tile_loops import emit_tiles
+from teir.target import LINE_BYTES
+
+_FEWEST = 512
+"""Elements that are worth two steps."""
+_FEWEST_IN_A_ROW = 4
+_WIDEST_BYTES = 8
+"""Wider elements are read one by one nearly as soon."""
+_LONG_ROW = 8
+"""Elements of a row of the output that is picked from the input in one step."""
+
+
+def stepped_row(tensor: Tensor, step: Step) -> Span | None:
+    """The innermost axis of a tensor where its elements lie apart, but in one line, and some follow
+    one another so."""
+    name, width = tensor.name, tensor.data_type.width
+    step_bytes = min([axis.strides[name] for axis in step.axes if name in axis.strides], default=0)
+    if not width < step_bytes <= LINE_BYTES // 2 or step_bytes % width or width > _WIDEST_BYTES:
+        return None
+    axes = outermost_first([axis for axis in step.axes if name in axis.strides], tensor)
+    end = step_bytes
+    for axis in reversed(axes):
+        if axis.stride(name) != end:
+            break
+        end *= axis.extent
+    return axes[-1] if end >= _FEWEST_IN_A_ROW * step_bytes else None
+
+
+def is_stepped_turn(step: Step) -> bool:
+    """True for a permutation of an input read in steps along another axis than the output has."""
+    (source,), target = step.inputs, step.output
+    row, width = stepped_row(source, step), target.data_type.width
+    if row is None or source.data_type is not target.data_type:
+        return False
+    if extent_of(step.axes) < _FEWEST or any(axis.offsets for axis in step.axes):
+        return False
+    if min(axis.stride(target.name) for axis in step.axes) != width:
+        return False
+    return row.stride(target.name) > width or row.extent < _LONG_ROW
+
+
+def emit_stepped_turn(emission: Emission, step: Step, machine: Machine) -> Body:
+    """The nodes of what `is_stepped_turn`."""
+    (source,), target = step.inputs, step.output
+
+    def inside(tile: tuple[Span, ...]) -> Body:
+        near = Tensor(name=emission.name(f"{source.name}_dense"), data_type=target.data_type)
+        strides = dense(outermost_first(tile, source), target.data_type.width)
+        into = tuple(axis.only(source.name).on(near.name, strides[id(axis)]) for axis in tile)
+        out = tuple(axis.only(target.name).on(near.name, strides[id(axis)]) for axis in tile)
+        body = _copy(emission, source, near, into) + _copy(emission, near, target, out)
+        return Body(body.nodes, (*body.scratch, near))
+
+    blocks = pair_blocks(step, target, source)
+    return emit_tiles(emission, step, target, blocks, machine, inside)
+
+
+def _copy(emission: Emission, source: Tensor, target: Tensor, axes: tuple[Span, ...]) -> Body:
+    axes = outermost_first(normalise(Step((source,), target, axes)).axes, target)
+    return emission.leaf(Operation.COPY, (source.name,), target.name, Roles(m=axes))

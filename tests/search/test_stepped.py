@@ -1,0 +1,92 @@
+"""Operands read in steps: which are copied side by side first, and what their programs compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, shapes_of, stated
+from teir.dtypes import DataType
+from teir.ir.check import check
+from teir.ir.evaluate import evaluate
+from teir.ir.nodes import Operation, Program
+from teir.ir.printing import print_program
+from teir.pipeline.operand_types import OperandType
+from teir.search.machine import Machine
+from teir.search.tree import TreeOptions, contraction_program
+
+SMALL = replace(USUAL, l2_bytes=1 << 13)
+"""A second cache that no operand fits."""
+CASES: dict[str, tuple[dict[str, int], set[str]]] = {
+    "ab,b->a": ({"a": 41, "b": 50}, {"in0", "in1"}),
+    "ba,b->a": ({"a": 60, "b": 50}, {"in0", "in1"}),
+    "ak,kb->ab": ({"a": 40, "b": 30, "k": 50}, {"in1"}),
+    "cak,ckb->cab": ({"a": 20, "b": 30, "k": 20, "c": 5}, {"in0", "in1"}),
+    "abc->b": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
+    "abc->cba": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
+    "abc->bac": ({"a": 20, "b": 13, "c": 3}, {"in0"}),
+    "abc->abc": ({"a": 20, "b": 13, "c": 20}, set()),
+    "bac->abc": ({"a": 20, "b": 13, "c": 20}, set()),
+}
+
+
+def _program(
+    text: str, extents: Mapping[str, int], step: int, kind: DataType, machine: Machine
+) -> Program:
+    types = []
+    for shape in shapes_of(text, extents):
+        strides, reach = [], step * kind.width
+        for extent in reversed(shape):
+            strides.insert(0, reach)
+            reach *= extent
+        types.append(OperandType(kind, kind.numpy_dtype(), shape, tuple(strides)))
+    contraction = stated(text, types)
+    path = (tuple(range(len(contraction.inputs))),)
+    return contraction_program(contraction, path, machine, TreeOptions()).program
+
+
+def _made_dense(program: Program) -> set[str]:
+    copies = (one for one in program.primitives if one.operation is Operation.COPY)
+    return {one.inputs[0] for one in copies if one.output.startswith(f"{one.inputs[0]}_dense")}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_what_is_read_in_steps_is_made_dense_where_whole_vectors_are_read(text: str) -> None:
+    extents, dense = CASES[text]
+    assert _made_dense(_program(text, extents, 2, DataType.FP32, USUAL)) == dense
+    assert not _made_dense(_program(text, extents, 1, DataType.FP32, USUAL))
+    assert not _made_dense(_program(text, extents, 2, DataType.C128, USUAL))
+    assert not _made_dense(_program(text, extents, 16, DataType.FP32, USUAL))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", CASES)
+def test_programs_mean_what_numpy_computes(text: str, threads: int) -> None:
+    extents, _ = CASES[text]
+    draw = np.random.default_rng(4)
+    for kind in (DataType.FP32, DataType.FP64, DataType.C64):
+        machine = replace(SMALL, threads=threads, threaded_work=64)
+        program = _program(text, extents, 3, kind, machine)
+        assert check(program).ok, print_program(program).text
+        numbers = kind.numpy_dtype()
+        memory = [
+            draw.integers(-2, 3, (*shape[:-1], 3 * shape[-1])).astype(numbers)
+            for shape in shapes_of(text, extents)
+        ]
+        expected = np.einsum(text, *(one[..., ::3] for one in memory))
+        out = np.full(expected.shape, 7, numbers)
+        evaluate(program, {f"in{i}": one for i, one in enumerate(memory)} | {"out": out})
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_large_inputs_are_made_dense_in_pieces() -> None:
+    """Two indices at least, and never one alone in the end."""
+    for extent in (40, 41, 43):
+        program = _program("ab,b->a", {"a": extent, "b": 500}, 2, DataType.FP64, SMALL)
+        sizes = [axis.extent for axis in program.axes if axis.name.startswith("a")]
+        assert "in0" in _made_dense(program)
+        assert len(sizes) > 1
+        assert _made_dense(_program("ab,b->a", {"a": extent, "b": 500}, 2, DataType.FP64, USUAL))
