@@ -43,6 +43,7 @@ TURNED_RESULTS = {
     "ydabc,d->ybac": {"y": 2, "a": 10, "b": 6, "c": 4, "d": 9},
     "abfd,fdc->cbfa": {"a": 2, "b": 9, "c": 14, "d": 34, "f": 5},
     "abd,edc->bcea": {"a": 6, "b": 10, "c": 16, "d": 80, "e": 5},
+    "dcab,bdc->ad": {"a": 350, "b": 3, "c": 7, "d": 4},
 }
 TURNED_LANES = {
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
