@@ -1,17 +1,18 @@
 """Random contractions and permutations, axes in any order, beside NumPy, PyTorch and TBLIS.
 
     python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
-        [--threads=1]
+        [--threads=1] [--every 1]
 
 As many threads for everybody, with an equals sign, as libraries are told while they load; several
-rest before each is timed, since threads of one library spin for a while after its calls. Axes of
-rows, columns, sums and batches, as many of each as the kind says, extents of 2 to 700, in a drawn
-order in every tensor; 1e5 to 3e8 operations. Medians of seven interleaved rounds. NumPy's and
-PyTorch's einsum give a C-contiguous result as ours does: a view of a product in another order is no
-result in the order that was asked for. TBLIS takes part where it is installed. Writes
-results/random-DTYPE.json for products, results/random-KIND-DTYPE.json for other kinds, with
-random-N-threads in front for several: how many times as fast as the fastest peer, in geometric
-mean, and what share of the cases is slower than 0.9 of it, and those.
+rest before each is timed, since threads of one library spin for a while after its calls. With
+``--every 2`` operands are views, every second element of their last axes. Axes of rows, columns,
+sums and batches, as many of each as the kind says, extents of 2 to 700, in a drawn order in every
+tensor; 1e5 to 3e8 operations. Medians of seven interleaved rounds. NumPy's and PyTorch's einsum
+give a C-contiguous result as ours does: a view of a product in another order is no result in the
+order that was asked for. TBLIS takes part where it is installed. Writes results/random-DTYPE.json
+for products, results/random-KIND-DTYPE.json for other kinds, with random-N-threads or random-
+every-N in front for several threads and for views: how many times as fast as the fastest peer, in
+geometric mean, and what share of the cases is slower than 0.9 of it, and those.
 
     products     rows, columns, sums and batches
     batches      small products, one or two axes of batches
@@ -132,11 +133,19 @@ def draw_permutation(draw: random.Random, width: int) -> Case:
             return Case(f"{first}->{out}", extents)
 
 
-def calls_of(case: Case, dtype: np.dtype[Any]) -> dict[str, Callable[[], Any]]:
+def operand_of(
+    noise: np.random.Generator, shape: list[int], dtype: np.dtype[Any], every: int
+) -> Array:
+    """Contiguous, or every so many-th element along the last axis."""
+    whole = noise.standard_normal([*shape[:-1], shape[-1] * every])
+    return whole.astype(dtype)[..., ::every]
+
+
+def calls_of(case: Case, dtype: np.dtype[Any], every: int) -> dict[str, Callable[[], Any]]:
     """Who does it, and how; every call gives its result."""
     noise = np.random.default_rng(1)
     *shapes, out_shape = case.shapes()
-    operands = [noise.standard_normal(shape).astype(dtype) for shape in shapes]
+    operands = [operand_of(noise, shape, dtype, every) for shape in shapes]
     out, numpy_out = np.empty(out_shape, dtype), np.empty(out_shape, dtype)
     plan = teir.plan(case.expression, *operands, threads=_THREADS)
     ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
@@ -167,9 +176,9 @@ def copies_of(expression: str, operand: Array, numpy_out: Array) -> dict[str, Ca
     return {"NumPy": copied, "torch": lambda: torch_out.copy_(tensor)}
 
 
-def measure(case: Case, dtype: np.dtype[Any]) -> Figure:
+def measure(case: Case, dtype: np.dtype[Any], every: int) -> Figure:
     """Raises AssertionError where results differ."""
-    calls = calls_of(case, dtype)
+    calls = calls_of(case, dtype, every)
     expected = np.asarray(calls["torch"]())
     bound = (1e-4 if dtype == np.float32 else 1e-10) * max(1.0, np.abs(expected).max())
     for who, call in calls.items():
@@ -208,18 +217,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--worst", type=int, default=12)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1)
     arguments = parser.parse_args()
     if arguments.threads != _THREADS:
         parser.error(f"write --threads={arguments.threads}, with an equals sign")
     torch.set_num_threads(_THREADS)
     draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
     cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
-    figures = sorted((measure(case, dtype) for case in cases), key=lambda one: one.times)
+    every = arguments.every
+    figures = sorted((measure(case, dtype, every) for case in cases), key=lambda one: one.times)
     found = summary(figures, arguments.seed)
     times, share = found["times"], 100 * found["share_slow"]
     print(f"{len(figures)} cases: {times:.2f} times the fastest peer; {share:.1f} % below 0.9")
     show(figures[: arguments.worst])
     prefix = "" if _THREADS == 1 else f"{_THREADS}-threads-"
+    prefix += "" if every == 1 else f"every-{every}-"
     prefix += "" if arguments.kind == "products" else f"{arguments.kind}-"
     print(f"written: {write(f'random-{prefix}{arguments.dtype}', found)}")
     return 0

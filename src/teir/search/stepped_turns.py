@@ -7,13 +7,13 @@ Squares are turned of whole vectors; in one step each element would be moved alo
 
 from __future__ import annotations
 
-from teir.ir.nodes import Operation, Tensor
-from teir.search.emission import Body, Emission, Roles
+from teir.ir.nodes import Tensor
+from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.pair_tiles import pair_blocks
-from teir.search.shape import dense, extent_of, outermost_first
-from teir.search.step import Span, Step, normalise
-from teir.search.tile_loops import emit_tiles
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Span, Step
+from teir.search.tile_loops import emit_through_scratch, emit_tiles
 from teir.target import LINE_BYTES
 
 _FEWEST = 512
@@ -59,17 +59,6 @@ def emit_stepped_turn(emission: Emission, step: Step, machine: Machine) -> Body:
     (source,), target = step.inputs, step.output
 
     def inside(tile: tuple[Span, ...]) -> Body:
-        near = Tensor(name=emission.name(f"{source.name}_dense"), data_type=target.data_type)
-        strides = dense(outermost_first(tile, source), target.data_type.width)
-        into = tuple(axis.only(source.name).on(near.name, strides[id(axis)]) for axis in tile)
-        out = tuple(axis.only(target.name).on(near.name, strides[id(axis)]) for axis in tile)
-        body = _copy(emission, source, near, into) + _copy(emission, near, target, out)
-        return Body(body.nodes, (*body.scratch, near))
+        return emit_through_scratch(emission, step, "dense", outermost_first(tile, source))
 
-    blocks = pair_blocks(step, target, source)
-    return emit_tiles(emission, step, target, blocks, machine, inside)
-
-
-def _copy(emission: Emission, source: Tensor, target: Tensor, axes: tuple[Span, ...]) -> Body:
-    axes = outermost_first(normalise(Step((source,), target, axes)).axes, target)
-    return emission.leaf(Operation.COPY, (source.name,), target.name, Roles(m=axes))
+    return emit_tiles(emission, step, target, pair_blocks(step, target, source), machine, inside)

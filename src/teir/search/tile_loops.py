@@ -5,17 +5,17 @@ loops over whole axes { loops over blocks { tile };  the rest of an axis { tile 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 
-from teir.ir.nodes import Tensor
-from teir.search.emission import Body, Emission
+from teir.ir.nodes import Operation, Tensor
+from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
 from teir.search.pair_tiles import Blocks
-from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step
+from teir.search.shape import dense, extent_of, outermost_first
+from teir.search.step import Span, Step, normalise
 
 
 def emit_tiles(
@@ -56,6 +56,23 @@ def emit_tiles(
         return body
 
     return around(tuple(sorted(outermost_first(step.axes, along), key=place)), ())
+
+
+def emit_through_scratch(emission: Emission, step: Step, stem: str, order: Sequence[Span]) -> Body:
+    """A tile of a copy in two: into dense scratch, whose name begins with ``stem``, its axes in
+    this order, the outermost first; and from there to the output."""
+    (source,), target = step.inputs, step.output
+    scratch = Tensor(name=emission.name(f"{stem}_{source.name}"), data_type=target.data_type)
+    strides = dense(order, target.data_type.width)
+    into = tuple(axis.only(source.name).on(scratch.name, strides[id(axis)]) for axis in order)
+    out = tuple(axis.only(target.name).on(scratch.name, strides[id(axis)]) for axis in order)
+    body = _copy(emission, source, scratch, into) + _copy(emission, scratch, target, out)
+    return Body(body.nodes, (*body.scratch, scratch))
+
+
+def _copy(emission: Emission, source: Tensor, target: Tensor, axes: tuple[Span, ...]) -> Body:
+    axes = outermost_first(normalise(Step((source,), target, axes)).axes, target)
+    return emission.leaf(Operation.COPY, (source.name,), target.name, Roles(m=axes))
 
 
 def _shared_blocks(step: Step, blocks: Blocks, threads: int) -> Blocks:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import msgspec
 
-from teir.ir.nodes import Operation, Tensor
-from teir.search.emission import Body, Emission, Roles
+from teir.ir.nodes import Tensor
+from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.pair_tiles import Blocks, pair_blocks
-from teir.search.shape import dense, extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent, normalise
-from teir.search.tile_loops import emit_tiles
+from teir.search.shape import extent_of, outermost_first
+from teir.search.step import Span, Step, is_adjacent
+from teir.search.tile_loops import emit_through_scratch, emit_tiles
 
 _FEW = 16
 """Elements of a row of either side by each other up to which their squares are mostly empty."""
@@ -81,18 +81,10 @@ def emit_two_turns(emission: Emission, turns: TwoTurns, machine: Machine) -> Bod
     few, many = (target, source) if turns.is_joined else (source, target)
 
     def inside(tile: tuple[Span, ...]) -> Body:
-        rows = Tensor(name=emission.name(f"rows_{source.name}"), data_type=target.data_type)
         others = [axis for axis in tile if not is_adjacent(axis, few)]
         nearest = [axis for axis in tile if is_adjacent(axis, few)]
-        strides = dense((*outermost_first(others, many), *nearest), target.data_type.width)
-        into = tuple(axis.only(source.name).on(rows.name, strides[id(axis)]) for axis in tile)
-        out = tuple(axis.only(target.name).on(rows.name, strides[id(axis)]) for axis in tile)
-        body = _copy(emission, source, rows, into) + _copy(emission, rows, target, out)
-        return Body(body.nodes, (*body.scratch, rows))
+        return emit_through_scratch(
+            emission, step, "rows", (*outermost_first(others, many), *nearest)
+        )
 
     return emit_tiles(emission, step, target, turns.blocks, machine, inside)
-
-
-def _copy(emission: Emission, source: Tensor, target: Tensor, axes: tuple[Span, ...]) -> Body:
-    axes = outermost_first(normalise(Step((source,), target, axes)).axes, target)
-    return emission.leaf(Operation.COPY, (source.name,), target.name, Roles(m=axes))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
+from teir.backends.llvm.emit_row_vectors import emit_row_vectors
 from teir.backends.llvm.emit_shuffles import Shuffles
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.lower.copy_kernels import ShortTranspose
@@ -20,31 +20,10 @@ SHORT_TRANSPOSE_ARGUMENTS = ("n", "apart", "o", "in_o", "out_o")
 
 def emit_short_transpose_body(kernel: ShortTranspose) -> FunctionText:
     """The body for operands %A, %B and the arguments of `ShortTranspose`."""
-    text = FunctionText()
-    text.label("entry")
-    text.effect(f"%n_last = sub i64 %n, {kernel.lanes}")
-    text.effect(f"%over = add i64 %n, {kernel.lanes - 1}")
-    carried = [Carried("ptr", "%A"), Carried("ptr", "%B")]
-    emit_loop(text, "outer", "%o", 1, carried, partial(_rows, text, kernel))
-    text.effect("ret void")
-    return text
+    return emit_row_vectors(kernel.lanes, partial(_block, kernel))
 
 
-def _rows(text: FunctionText, kernel: ShortTranspose, starts: Values) -> Values:
-    """All rows of one o, and where those of the next begin."""
-    source, target = starts
-
-    def block(carried: Values) -> Values:
-        (begin,) = carried
-        row = text.value(f"call i64 @llvm.smin.i64(i64 {begin}, i64 %n_last)")
-        _block(text, kernel, source, target, row)
-        return [text.value(f"add i64 {begin}, {kernel.lanes}")]
-
-    emit_loop(text, "rows", "%over", kernel.lanes, [Carried("i64", "0")], block)
-    return [shift_pointer(text, source, "%in_o"), shift_pointer(text, target, "%out_o")]
-
-
-def _block(text: FunctionText, kernel: ShortTranspose, source: str, target: str, row: str) -> None:
+def _block(kernel: ShortTranspose, text: FunctionText, source: str, target: str, row: str) -> None:
     """A vector of n from this row on, along the whole short side."""
     width, side = kernel.element_bytes, kernel.side
     vectors = Shuffles(text, width, kernel.lanes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
+from teir.backends.llvm.emit_row_vectors import emit_row_vectors
 from teir.backends.llvm.emit_shuffles import Shuffles
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.lower.copy_kernels import SteppedCopy
@@ -22,31 +22,10 @@ STEPPED_COPY_ARGUMENTS = ("n", "o", "in_o", "out_o")
 
 def emit_stepped_copy_body(kernel: SteppedCopy) -> FunctionText:
     """The body for operands %A, %B and the arguments of `SteppedCopy`."""
-    text = FunctionText()
-    text.label("entry")
-    text.effect(f"%n_last = sub i64 %n, {kernel.lanes}")
-    text.effect(f"%over = add i64 %n, {kernel.lanes - 1}")
-    carried = [Carried("ptr", "%A"), Carried("ptr", "%B")]
-    emit_loop(text, "outer", "%o", 1, carried, partial(_row, text, kernel))
-    text.effect("ret void")
-    return text
+    return emit_row_vectors(kernel.lanes, partial(_vector, kernel))
 
 
-def _row(text: FunctionText, kernel: SteppedCopy, starts: Values) -> Values:
-    """One row, and where the next one begins."""
-    source, target = starts
-
-    def block(carried: Values) -> Values:
-        (begin,) = carried
-        place = text.value(f"call i64 @llvm.smin.i64(i64 {begin}, i64 %n_last)")
-        _block(text, kernel, source, target, place)
-        return [text.value(f"add i64 {begin}, {kernel.lanes}")]
-
-    emit_loop(text, "vectors", "%over", kernel.lanes, [Carried("i64", "0")], block)
-    return [shift_pointer(text, source, "%in_o"), shift_pointer(text, target, "%out_o")]
-
-
-def _block(text: FunctionText, kernel: SteppedCopy, source: str, target: str, place: str) -> None:
+def _vector(kernel: SteppedCopy, text: FunctionText, source: str, target: str, place: str) -> None:
     """One vector, from this element on."""
     width, step, lanes = kernel.element_bytes, kernel.step, kernel.lanes
     shuffles = Shuffles(text, width, lanes)
