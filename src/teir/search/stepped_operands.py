@@ -24,11 +24,11 @@ from teir.search.pieces import Pieces
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step, elements_of
 from teir.search.stepped_turns import stepped_row
+from teir.target import PAGE_BYTES
 
 _OFTEN_MET = 16
 """Rows or columns that an input meets, up to which it is copied in pieces, and from which it is
 copied for batches, whose operands are packed for lanes."""
-_FEWEST_IN_PIECES = 4
 _SMALL = 8
 """Elements of the largest input by those of one that is copied whatever reads it."""
 
@@ -72,23 +72,28 @@ def _stepped(step: Step) -> list[Tensor]:
 
 def stepped_pieces(step: Step, machine: Machine) -> Pieces | None:
     """Pieces of a large input that is read in steps, so small that a copy is still in the second
-    cache when it is read; None where the input is small, or meets many rows or columns."""
+    cache when it is read; None where the input is small, or meets many rows or columns, or would be
+    read in short parts, or another one that is not small would be read again for each."""
     stepped = _stepped(step)
     if not stepped:
         return None
     large = max(stepped, key=lambda one: elements_of(one, step) * one.data_type.width)
     size_bytes = elements_of(large, step) * large.data_type.width
     free = axes_of(step.output, step)
-    own = [axis for axis in free if axis.stride(large.name) and not _has_lanes(axis, step)]
-    outer = next(
-        (axis for axis in outermost_first(own, large) if axis.extent >= _FEWEST_IN_PIECES), None
-    )
-    if outer is None or 2 * size_bytes <= machine.l2_bytes or _met(large, free) > _OFTEN_MET:
+    if 2 * size_bytes <= machine.l2_bytes or _met(large, free) > _OFTEN_MET:
         return None
-    size = max(2, outer.extent * machine.l2_bytes // (4 * size_bytes))
-    while outer.extent % size == 1:
-        size += 1
-    return Pieces(outer, size) if size < outer.extent else None
+    others = [elements_of(one, step) for one in step.inputs if one is not large]
+    is_alone = _SMALL * sum(others) <= elements_of(large, step)
+    for axis in outermost_first([axis for axis in free if axis.stride(large.name)], large):
+        size = max(2, axis.extent * machine.l2_bytes // (4 * size_bytes))
+        while axis.extent % size == 1:
+            size += 1
+        is_long = size * axis.stride(large.name) >= PAGE_BYTES
+        if not is_long or size >= axis.extent or _has_lanes(axis, step):
+            continue
+        if is_alone or is_batch(axis, step):
+            return Pieces(axis, size)
+    return None
 
 
 def _met(tensor: Tensor, free: list[Span]) -> int:
