@@ -10,9 +10,9 @@ sums and batches, as many of each as the kind says, extents of 2 to 700, in a dr
 tensor; 1e5 to 3e8 operations. Medians of seven interleaved rounds. NumPy's and PyTorch's einsum
 give a C-contiguous result as ours does: a view of a product in another order is no result in the
 order that was asked for. TBLIS takes part where it is installed. Writes results/random-DTYPE.json
-for products, results/random-KIND-DTYPE.json for other kinds, with random-N-threads or random-
-every-N in front for several threads and for views: how many times as fast as the fastest peer, in
-geometric mean, and what share of the cases is slower than 0.9 of it, and those.
+for products, results/random-KIND-DTYPE.json for other kinds, with random-N-threads or
+random-every-N in front for several threads and for views: how many times as fast as the fastest
+peer, in geometric mean, and what share of the cases is slower than 0.9 of it, and those.
 
     products     rows, columns, sums and batches
     batches      small products, one or two axes of batches

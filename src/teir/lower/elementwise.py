@@ -63,32 +63,11 @@ def lower_elementwise(
     """
     moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
     widths = tuple(map(_WIDTH, types))
-    tile_bytes = widths[-1]
-    for axis in moving:
-        tile_bytes *= axis.extent
     is_copy = operation is Operation.COPY and types[0] is types[1]
-    is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
-    if is_copy and room is not None:
-        cells = lower_cells(moving, operands, widths[0], room)
-        if cells is not None:
-            return cells
-    stepped = lower_stepped(moving, operands, widths[0], isa, follows_input) if is_copy else None
-    if stepped is not None:
-        return stepped
-    turned = turned_axes(moving, widths[0], isa) if is_copy else None
-    in_panels = is_panel(turned, widths[0], isa)
-    if is_copy and not brings and not in_panels and tile_bytes >= PERMUTED_BYTES:
-        short = lower_short_turn(moving, operands, widths[0], isa, SHORT_SIDES, follows_input)
-        if short is not None:
-            return short
-    may_permute = is_copy and is_large and not in_panels and not _copies_rows(moving, isa)
-    if may_permute and room is not None:
-        streams = streams or output_bytes >= streamed_bytes(isa)
-        permutation = lower_permutation(moving, operands, widths[0], streams, room, isa)
-        if permutation is not None:
-            return permutation
     if is_copy:
-        copied = lower_turned(turned, moving, operands, widths[0], isa, brings, follows_input)
+        copied = _lower_moved(
+            moving, operands, widths[0], isa, output_bytes, room, streams, brings, follows_input
+        )
         if copied is not None:
             return copied
     lane_axis = _lane_axis(moving, widths)
@@ -100,6 +79,44 @@ def lower_elementwise(
     row_axis = rest.pop() if rest else TileAxis(1, (0,) * len(operands))
     call = _call(operation, lane_axis, row_axis, operands, types, isa, brings)
     return wrap_in_loops(rest, operands, (call,))
+
+
+def _lower_moved(
+    moving: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    width: int,
+    isa: Isa,
+    output_bytes: int,
+    room: Address | None,
+    streams: bool,
+    brings: bool,
+    follows_input: bool,
+) -> tuple[KernelNode, ...] | None:
+    """A copy of elements that lie otherwise on the output; None where the element-wise kernel or
+    that of rows copies them. Arguments as `lower_elementwise` has them."""
+    if room is not None:
+        cells = lower_cells(moving, operands, width, room)
+        if cells is not None:
+            return cells
+    stepped = lower_stepped(moving, operands, width, isa, follows_input)
+    if stepped is not None:
+        return stepped
+    tile_bytes = width
+    for axis in moving:
+        tile_bytes *= axis.extent
+    turned = turned_axes(moving, width, isa)
+    in_panels = is_panel(turned, width, isa)
+    if not brings and not in_panels and tile_bytes >= PERMUTED_BYTES:
+        short = lower_short_turn(moving, operands, width, isa, SHORT_SIDES, follows_input)
+        if short is not None:
+            return short
+    is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
+    if room is not None and is_large and not in_panels and not _copies_rows(moving, isa):
+        streams = streams or output_bytes >= streamed_bytes(isa)
+        permutation = lower_permutation(moving, operands, width, streams, room, isa)
+        if permutation is not None:
+            return permutation
+    return lower_turned(turned, moving, operands, width, isa, brings, follows_input)
 
 
 def _call(

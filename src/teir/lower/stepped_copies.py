@@ -10,12 +10,8 @@ from collections.abc import Sequence
 from teir.lower.axes import TileAxis, in_order, wrap_in_loops
 from teir.lower.copy_kernels import STEPS, SteppedCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.passes.stepped_rows import FEWEST_IN_A_ROW, WIDEST_BYTES
 from teir.target import LINE_BYTES, Isa
-
-_FEWEST = 4
-"""Elements of a row that are worth a vector."""
-_WIDEST_BYTES = 8
-"""Wider elements are read one by one as soon."""
 
 
 def lower_stepped(
@@ -30,15 +26,13 @@ def lower_stepped(
 
     ``follows_input`` as `lower_elementwise` has it.
     """
-    if not isa.has_masks or width > _WIDEST_BYTES or any(axis.strides[0] == width for axis in axes):
+    if not isa.has_masks or width > WIDEST_BYTES or any(axis.strides[0] == width for axis in axes):
         return None
     row = next((axis for axis in axes if axis.strides[1] == width), None)
-    if row is None or row.extent < _FEWEST or row.strides[0] % width:
+    if row is None or row.extent < FEWEST_IN_A_ROW or row.strides[0] >= LINE_BYTES:
         return None
-    if row.strides[0] >= LINE_BYTES:
-        return None
-    step = row.strides[0] // width
-    if step not in STEPS:
+    step, is_between = divmod(row.strides[0], width)
+    if is_between or step not in STEPS:
         return None
     rest = in_order([axis for axis in axes if axis is not row], follows_input)
     outer = rest.pop() if rest else TileAxis(1, (0, 0))

@@ -39,7 +39,7 @@ from teir.search.shape import ProductShape, extent_of, outermost_first, product_
 from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
-from teir.search.stepped_operands import stepped_operands, stepped_pieces
+from teir.search.stepped_operands import on_dense_copies, stepped_inputs, stepped_pieces
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import OutputTile, emit_through_tile, output_tile
 from teir.search.turned_batches import turned_batches
@@ -79,13 +79,13 @@ def emit_step(
         laid=partial(emit, lays=False) if lays else None,
         turned=partial(emit, turns=False) if turns else None,
     )
-    stepped = stepped_operands(emission, step)
-    if stepped is not None:
-        parts = stepped_pieces(step, machine)
-        if parts is not None:
-            emission.release(stepped.scratch)
-            return emit_pieces(emission, step, parts, machine, emit)
-        return _emit_moved(emission, step, stepped, machine, inner, emit)
+    stepped = stepped_inputs(step)
+    if stepped:
+        pieces = stepped_pieces(step, stepped, machine)
+        if pieces is not None:
+            return emit_pieces(emission, step, pieces, machine, emit)
+        dense = on_dense_copies(emission, step, stepped)
+        return _emit_moved(emission, step, dense, machine, inner, emit)
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)

@@ -45,7 +45,7 @@ _FEWEST = 16
 """Lanes from which transposing both inputs' tiles is better than gathering them."""
 _FEWEST_IN_PARTS, _LONG_SUM = 5, 100
 """Rows and columns, and sums, of operands from memory from which slabs are made in parts: on Zen 4
-0.3 to 1.1 of the time, 0.6 in the mean; fewer up to 2, rows of one line up to 1.5."""
+0.3 to 1.3 of the time, 0.7 in the mean; fewer up to 2, rows of one line up to 1.5."""
 _OFTEN_MET = 10
 """Rows or columns that an element of an input meets, from which packing a part of it pays."""
 _MOST_TILE = 4096

@@ -8,6 +8,7 @@ Squares are turned of whole vectors; in one step each element would be moved alo
 from __future__ import annotations
 
 from teir.ir.nodes import Tensor
+from teir.passes.stepped_rows import FEWEST_IN_A_ROW, WIDEST_BYTES
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.pair_tiles import pair_blocks
@@ -18,9 +19,6 @@ from teir.target import LINE_BYTES
 
 _FEWEST = 512
 """Elements that are worth two steps."""
-_FEWEST_IN_A_ROW = 4
-_WIDEST_BYTES = 8
-"""Wider elements are read one by one nearly as soon."""
 _LONG_ROW = 8
 """Elements of a row of the output that is picked from the input in one step."""
 
@@ -30,7 +28,7 @@ def stepped_row(tensor: Tensor, step: Step) -> Span | None:
     one another so."""
     name, width = tensor.name, tensor.data_type.width
     step_bytes = min([axis.strides[name] for axis in step.axes if name in axis.strides], default=0)
-    if not width < step_bytes <= LINE_BYTES // 2 or step_bytes % width or width > _WIDEST_BYTES:
+    if not width < step_bytes <= LINE_BYTES // 2 or step_bytes % width or width > WIDEST_BYTES:
         return None
     axes = outermost_first([axis for axis in step.axes if name in axis.strides], tensor)
     end = step_bytes
@@ -38,7 +36,7 @@ def stepped_row(tensor: Tensor, step: Step) -> Span | None:
         if axis.stride(name) != end:
             break
         end *= axis.extent
-    return axes[-1] if end >= _FEWEST_IN_A_ROW * step_bytes else None
+    return axes[-1] if end >= FEWEST_IN_A_ROW * step_bytes else None
 
 
 def is_stepped_turn(step: Step) -> bool:

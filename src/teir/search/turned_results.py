@@ -120,9 +120,7 @@ def turned_runs(emission: Emission, step: Step) -> InParts | None:
         return None
     adjacent = next((axis for axis in step.reductions if is_adjacent(axis, matrix)), None)
     block_bytes = along[-1].extent * along[-1].stride(matrix.name)
-    if adjacent is None:
-        return None
-    if block_bytes > LONG_RUN_BYTES and adjacent.extent > _FEW_IN_A_ROW:
+    if adjacent is None or (block_bytes > LONG_RUN_BYTES and adjacent.extent > _FEW_IN_A_ROW):
         return None
     return in_parts(step, step.axes, [moved_to(emission, out, "turned", along)])
 

@@ -1,0 +1,8 @@
+"""Which rows of every second element, every third and so on are picked as vectors."""
+
+from __future__ import annotations
+
+FEWEST_IN_A_ROW = 4
+"""Elements that are worth a vector."""
+WIDEST_BYTES = 8
+"""Wider elements are read one by one as soon."""
