@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import assert_never
 
 from teir.errors import Rule, refuse
 from teir.system_files import read_system_file
@@ -62,6 +61,77 @@ class Isa(Enum):
     """
 
     vector_bytes: int
+    vector_registers: int
+    is_avx512: bool
+    """True where vectors are those of AVX-512, whatever there is besides."""
+    has_masks: bool
+    """True where loads and stores of part of a vector cost no more than whole ones."""
+    has_masks_among_vectors: bool
+    """True where the mask of part of a vector takes the place of a vector."""
+    multiplies_from_memory: bool
+    """True where a multiply-add reads a factor from memory."""
+    multiplies_twice_a_cycle: bool
+    """True where a core multiplies two whole vectors a cycle, as many as it loads, and blocks
+    are shaped by that.
+
+    So do Intel's servers, and not Zen 4. Zen 5 does, but shapes chosen so took 1.08 times as
+    long there (configurations of section 5.3, FP32).
+    """
+    multiplies_whole: bool
+    """True where a vector of 64 bytes is multiplied as quickly as half of one.
+
+    Zen 4 takes two cycles.
+    """
+    multiplies_narrow_sooner: bool
+    """True where half a vector of 64 bytes is multiplied in less time than a whole one."""
+    stores_lines_sooner: bool
+    """True where a vector that crosses a line is stored in twice the time of one that does not.
+
+    Golden Cove stores two vectors a cycle to one line. Zen 4 stores one in two cycles anyway.
+    """
+    asks_nearest: bool
+    """True where lines of far rows are best asked for into the first cache, and all of them.
+
+    Processors of Intel take a place of the first cache for every line that is asked for,
+    wherever it shall go. Their servers' third caches are slow
+    for one core: without a request 12 GB/s came from there on Golden Cove, with requests 20.
+    """
+    forgets_requests: bool
+    """True where lines asked for into the second cache are dropped once some are under way.
+
+    Measured on Zen 5: of two lines in 48 cycles all arrive, of more those that are asked for
+    into the first cache, up to a line in eight cycles. They must be used soon. What is best
+    there took up to 1.7 times as long on Zen 4, which brings them all.
+    """
+    asks_in_passing: bool
+    """True where a line asked for in a pass of a block costs the pass nothing.
+
+    Measured on Zen 4 and Zen 5. Processors of Intel ask for lines in a row (`asks_nearest`).
+    """
+    follows_near_inputs: bool
+    """True where inputs of a few megabytes arrive in time without a request for any line.
+
+    Without them products of 2 MB of factors took 0.93 of the time on Zen 5 (FP64), and no other
+    time on Zen 4.
+    """
+    gathers_quickly: bool
+    """True where one instruction gathers a vector sooner than its lanes are read one by one.
+
+    Golden Cove gathers eight numbers in about six cycles, and a sparse matrix times a vector
+    took 0.7 of the time. Zen 4 needs about a cycle for each, as for a load and what moves it to
+    its lane; processors with slower gathers are many.
+    """
+    follows_few_rows: bool
+    """True where rows read a piece at a time come at full speed only in long pieces, unless
+    there are few of them.
+
+    On Golden Cove up to 64 rows, or pieces of 12 lines and more, came from memory in half the
+    time of pieces of 3 lines of more rows, whatever was asked for ahead.
+    """
+    widens_factors: bool
+    """True where no instruction multiplies BF16, and converting one factor for every product
+    takes the time of products (`teir.lower.widened_tiles`)."""
+    has_fma: bool
 
     AMX = "amx"
     """AVX-512 and tile registers with products of BF16."""
@@ -79,139 +149,27 @@ class Isa(Enum):
     __hash__ = object.__hash__
 
     def __init__(self, spelling: str) -> None:
+        # Attributes, and not properties: planning asks for them dozens of times.
+        is_intel = spelling in ("amx", "avx512_intel")
+        is_zen5, is_avx2 = spelling == "avx512_zen5", spelling == "avx2"
         self.vector_bytes = _VECTOR_BYTES[spelling]
-
-    @property
-    def vector_registers(self) -> int:
-        match self:
-            case Isa.AMX | Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512 | Isa.NEON:
-                return 32
-            case Isa.AVX2 | Isa.PLAIN:
-                return 16
-            case _:
-                assert_never(self)
-
-    @property
-    def is_avx512(self) -> bool:
-        """True where vectors are those of AVX-512, whatever there is besides."""
-        return self._is_intel or self in (Isa.AVX512_ZEN5, Isa.AVX512)
-
-    @property
-    def _is_intel(self) -> bool:
-        return self in (Isa.AMX, Isa.AVX512_INTEL)
-
-    @property
-    def has_masks(self) -> bool:
-        """True where loads and stores of part of a vector cost no more than whole ones."""
-        return self.is_avx512
-
-    @property
-    def has_masks_among_vectors(self) -> bool:
-        """True where the mask of part of a vector takes the place of a vector."""
-        return self is Isa.AVX2
-
-    @property
-    def multiplies_from_memory(self) -> bool:
-        """True where a multiply-add reads a factor from memory."""
-        return self.is_avx512 or self is Isa.AVX2
-
-    @property
-    def multiplies_twice_a_cycle(self) -> bool:
-        """True where a core multiplies two whole vectors a cycle, as many as it loads, and blocks
-        are shaped by that.
-
-        So do Intel's servers, and not Zen 4. Zen 5 does, but shapes chosen so took 1.08 times as
-        long there (configurations of section 5.3, FP32).
-        """
-        return self._is_intel
-
-    @property
-    def multiplies_whole(self) -> bool:
-        """True where a vector of 64 bytes is multiplied as quickly as half of one.
-
-        Zen 4 takes two cycles.
-        """
-        return self._is_intel or self is Isa.AVX512_ZEN5
-
-    @property
-    def multiplies_narrow_sooner(self) -> bool:
-        """True where half a vector of 64 bytes is multiplied in less time than a whole one."""
-        return self.is_avx512 and not self.multiplies_whole
-
-    @property
-    def stores_lines_sooner(self) -> bool:
-        """True where a vector that crosses a line is stored in twice the time of one that does not.
-
-        Golden Cove stores two vectors a cycle to one line. Zen 4 stores one in two cycles anyway.
-        """
-        return self._is_intel
-
-    @property
-    def asks_nearest(self) -> bool:
-        """True where lines of far rows are best asked for into the first cache, and all of them.
-
-        Processors of Intel take a place of the first cache for every line that is asked for,
-        wherever it shall go. Their servers' third caches are slow
-        for one core: without a request 12 GB/s came from there on Golden Cove, with requests 20.
-        """
-        return self._is_intel
-
-    @property
-    def forgets_requests(self) -> bool:
-        """True where lines asked for into the second cache are dropped once some are under way.
-
-        Measured on Zen 5: of two lines in 48 cycles all arrive, of more those that are asked for
-        into the first cache, up to a line in eight cycles. They must be used soon. What is best
-        there took up to 1.7 times as long on Zen 4, which brings them all.
-        """
-        return self is Isa.AVX512_ZEN5
-
-    @property
-    def asks_in_passing(self) -> bool:
-        """True where a line asked for in a pass of a block costs the pass nothing.
-
-        Measured on Zen 4 and Zen 5. Processors of Intel ask for lines in a row (`asks_nearest`).
-        """
-        return self.is_avx512 and not self._is_intel
-
-    @property
-    def follows_near_inputs(self) -> bool:
-        """True where inputs of a few megabytes arrive in time without a request for any line.
-
-        Without them products of 2 MB of factors took 0.93 of the time on Zen 5 (FP64), and no other
-        time on Zen 4.
-        """
-        return self.is_avx512 and not self._is_intel
-
-    @property
-    def gathers_quickly(self) -> bool:
-        """True where one instruction gathers a vector sooner than its lanes are read one by one.
-
-        Golden Cove gathers eight numbers in about six cycles, and a sparse matrix times a vector
-        took 0.7 of the time. Zen 4 needs about a cycle for each, as for a load and what moves it to
-        its lane; processors with slower gathers are many.
-        """
-        return self._is_intel
-
-    @property
-    def follows_few_rows(self) -> bool:
-        """True where rows read a piece at a time come at full speed only in long pieces, unless
-        there are few of them.
-
-        On Golden Cove up to 64 rows, or pieces of 12 lines and more, came from memory in half the
-        time of pieces of 3 lines of more rows, whatever was asked for ahead.
-        """
-        return self._is_intel
-
-    @property
-    def widens_factors(self) -> bool:
-        """True where no instruction multiplies BF16, and converting one factor for every product
-        takes the time of products (`teir.lower.widened_tiles`)."""
-        return self in (Isa.AVX512_INTEL, Isa.AVX2)
-
-    @property
-    def has_fma(self) -> bool:
-        return self is not Isa.PLAIN
+        self.is_avx512 = is_intel or is_zen5 or spelling == "avx512"
+        self.vector_registers = 32 if self.is_avx512 or spelling == "neon" else 16
+        self.has_masks = self.is_avx512
+        self.has_masks_among_vectors = is_avx2
+        self.multiplies_from_memory = self.is_avx512 or is_avx2
+        self.multiplies_twice_a_cycle = is_intel
+        self.multiplies_whole = is_intel or is_zen5
+        self.multiplies_narrow_sooner = self.is_avx512 and not self.multiplies_whole
+        self.stores_lines_sooner = is_intel
+        self.asks_nearest = is_intel
+        self.forgets_requests = is_zen5
+        self.asks_in_passing = self.is_avx512 and not is_intel
+        self.follows_near_inputs = self.is_avx512 and not is_intel
+        self.gathers_quickly = is_intel
+        self.follows_few_rows = is_intel
+        self.widens_factors = spelling == "avx512_intel" or is_avx2
+        self.has_fma = spelling != "plain"
 
 
 KNOWN_ISA = Rule(

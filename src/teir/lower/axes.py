@@ -80,6 +80,14 @@ def _continues(outer: TileAxis, inner: TileAxis) -> bool:
     return outer.strides == tuple(map(inner.extent.__mul__, inner.strides))
 
 
+def adjacent(axes: Sequence[TileAxis], operand: int, width: int) -> TileAxis | None:
+    """The first axis along which elements of ``width`` bytes lie next to each other."""
+    for axis in axes:
+        if axis.strides[operand] == width:
+            return axis
+    return None
+
+
 def blocks_of(axis: TileAxis, count: int, size: int) -> TileAxis:
     """The walk from one block of ``size`` indices to the next."""
     return TileAxis(count, tuple(map(size.__mul__, axis.strides)))

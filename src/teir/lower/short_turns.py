@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teir.lower.axes import TileAxis, in_order, wrap_in_loops
+from teir.lower.axes import TileAxis, adjacent, in_order, wrap_in_loops
 from teir.lower.copy_kernels import ShortTranspose
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.target import Isa
@@ -57,8 +57,7 @@ def _sides(
     """The short axis, adjacent on this operand, and the one that goes on where it ends, adjacent
     on the other operand; None where there are none such."""
     apart = 1 - together
-    short = next((axis for axis in axes if axis.strides[together] == width), None)
-    rows = next((axis for axis in axes if axis.strides[apart] == width), None)
+    short, rows = adjacent(axes, together, width), adjacent(axes, apart, width)
     if short is None or rows is None or short is rows or not short.strides[apart]:
         return None
     if short.extent not in sides or rows.extent < _FEWEST_ROWS:

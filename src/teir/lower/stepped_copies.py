@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teir.lower.axes import TileAxis, in_order, wrap_in_loops
+from teir.lower.axes import TileAxis, adjacent, in_order, wrap_in_loops
 from teir.lower.copy_kernels import STEPS, SteppedCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.passes.stepped_rows import FEWEST_IN_A_ROW, WIDEST_BYTES
@@ -26,9 +26,9 @@ def lower_stepped(
 
     ``follows_input`` as `lower_elementwise` has it.
     """
-    if not isa.has_masks or width > WIDEST_BYTES or any(axis.strides[0] == width for axis in axes):
+    if not isa.has_masks or width > WIDEST_BYTES or adjacent(axes, 0, width) is not None:
         return None
-    row = next((axis for axis in axes if axis.strides[1] == width), None)
+    row = adjacent(axes, 1, width)
     if row is None or row.extent < FEWEST_IN_A_ROW or row.strides[0] >= LINE_BYTES:
         return None
     step, is_between = divmod(row.strides[0], width)
