@@ -107,6 +107,15 @@ def test_batches_inside_a_large_operand_of_long_sums_are_moved_out(
     assert ("in0" in copied) == expected
 
 
+@pytest.mark.parametrize(("columns", "expected"), [(40, True), (2, False)])
+def test_where_the_third_cache_is_near_those_that_many_rows_meet_are_too(
+    columns: int, expected: bool
+) -> None:
+    extents = {"k": 100, "a": 900, "f": 6, "n": columns, "c": 9}
+    program = planned("kaf,kncf->anfc", extents, NEAR, DataType.FP64).program
+    assert any("in0_turned" in one.output for one in program.primitives) == expected
+
+
 @pytest.mark.parametrize(("columns", "expected"), [(656, True), (130, False)])
 def test_pairs_in_an_operand_that_no_cache_holds_are_moved_apart(
     columns: int, expected: bool

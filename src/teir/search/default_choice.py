@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
+from teir.search.asked_copies import asking_in_copies
 from teir.search.asked_results import asking_for_results, waits_for_lines
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
@@ -153,7 +154,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
             return choice
         case Sharing.NONE | Sharing.PARTS:
             choice = asking_for_results(choice, shape, machine)
-            choice = _packed_alone(choice, shape, k, machine)
+            choice = asking_in_copies(_packed_alone(choice, shape, k, machine), shape, k, machine)
             if _makes_short_sums(shape) or not rows_stay(choice, shape, machine):
                 return choice
             return near_rows_choice(choice, shape, machine)

@@ -251,7 +251,7 @@ def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inne
         if pieces is not None:
             return emit_pieces(emission, step, pieces, machine, inner.whole)
         return emit_lanes(emission, lanes, machine)
-    batches = None if inner.laid is None else turned_batches(emission, step)
+    batches = None if inner.laid is None else turned_batches(emission, step, machine)
     if inner.laid is None or batches is None:
         return None
     return _emit_moved(emission, step, batches, machine, inner, inner.laid)
