@@ -107,6 +107,10 @@ def test_a_loop_inside_a_guard_counts_fully() -> None:
     [
         (BLOCK, "GemmBlock FP32 32×11 (2 vectors of 16 × 11 columns; A unit, C unit)"),
         (SUM, "ProductSum FP64 of 1 input (8 lanes; strided, unit)"),
+        (
+            replace(SUM, accesses=(Access.UNIT, Access.UNIT), vectors=3),
+            "ProductSum FP64 of 1 input (8 lanes; unit, unit; rows of 3 vectors)",
+        ),
         (ZERO, "Zero FP32 (16 lanes; unit)"),
         (TURN, "TransposeCopy of 4-byte elements (16×16 in registers)"),
         (

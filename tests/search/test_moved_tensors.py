@@ -76,7 +76,7 @@ TURNED_FACTORS = {
     "cda,dc->a": {"a": 300, "c": 3, "d": 7},
 }
 TURNED_SUMS = {
-    "cba->ab": {"a": 9, "b": 40, "c": 20},
+    "cba->ab": {"a": 9, "b": 40, "c": 2},
     "zcba->zab": {"z": 2, "a": 9, "b": 40, "c": 20},
     "bcad->abc": {"a": 7, "b": 5, "c": 4, "d": 30},
     "kyxz->xyz": {"k": 8, "y": 6, "x": 9, "z": 3},
@@ -84,7 +84,6 @@ TURNED_SUMS = {
 }
 SUMS_IN_PLACE = {
     "cba->ba": {"a": 9, "b": 40, "c": 20},
-    "cba->ab": {"a": 9, "b": 40, "c": 7},
     "bac->ab": {"a": 7, "b": 5, "c": 1200},
     "bac->abc": {"a": 7, "b": 5, "c": 20},
     "kyxz->xyz": {"k": 8, "y": 3, "x": 2, "z": 1200},

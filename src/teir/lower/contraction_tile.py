@@ -36,7 +36,8 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
     ``turned``: of each input where its rows lie once more, taken round. ``turns``: of the loop
-    around, where one input and the output move along it.
+    around, where one input and the output move along it. ``tiles``: of the first input, in all
+    loops around.
     """
 
     free: tuple[TileAxis, ...]
@@ -50,6 +51,7 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     flushes: bool = False
     turned: tuple[Turned | None, ...] = ()
     turns: int = 1
+    tiles: int = 1
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -68,6 +70,7 @@ def contraction_tile(
     flushes: bool = False,
     turned: tuple[Turned | None, ...] = (),
     turns: int = 1,
+    tiles: int = 1,
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
     free: list[TileAxis] = []
@@ -86,4 +89,5 @@ def contraction_tile(
         flushes,
         turned,
         turns,
+        tiles,
     )

@@ -129,10 +129,11 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
 def _row_kernel(kernel: ProductSum | DotRows | JoinedDots | RowSweep | Elementwise) -> str:
     match kernel:
         case ProductSum():
+            rows = "" if kernel.vectors is None else f"; rows of {kernel.vectors} vectors"
             return (
                 f"ProductSum {kernel.in_type.value} of {kernel.inputs} "
                 f"{'input' if kernel.inputs == 1 else 'inputs'} "
-                f"({kernel.lanes} lanes; {_named(kernel.accesses)})"
+                f"({kernel.lanes} lanes; {_named(kernel.accesses)}{rows})"
             )
         case DotRows():
             return (

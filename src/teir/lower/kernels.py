@@ -212,7 +212,9 @@ class ProductSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     The general contraction kernel: any number of inputs, any strides. Products are formed left to
     right, each rounded, and the last multiplication is the fused one (one input: a plain add).
-    ``accesses`` has one entry per operand: the inputs in order, then the output.
+    ``accesses`` has one entry per operand: the inputs in order, then the output. With ``vectors``
+    so many, two or more, make a row, the last one perhaps in part: rows of adjacent elements,
+    summed as they come.
 
     Operands: the inputs, then the output. Arguments, in order:
     m, k, batch, accumulate (1 or 0), then the m stride of every operand, then the k stride of
@@ -224,6 +226,7 @@ class ProductSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inputs: int
     lanes: int
     accesses: tuple[Access, ...]
+    vectors: int | None = None
 
 
 class DotRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):

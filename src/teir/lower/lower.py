@@ -298,6 +298,7 @@ def _lower_invocation(
         flushes=flushes_subnormals(primitive),
         turned=_turned_operands(primitive, path, context),
         turns=1 if path.in_grid else _turns_around(primitive, loops),
+        tiles=_tiles_of(names[0], path.axes),
     )
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
@@ -359,6 +360,15 @@ def _tile_hints(primitive: Primitive) -> TileHints:
     if hints is NO_HINTS:
         return NO_TILE_HINTS
     return TileHints(hints.streams, tuple(map(hints.prefetched.__contains__, primitive.operands)))
+
+
+def _tiles_of(tensor: str, around: Sequence[Axis]) -> int:
+    """The positions of a tensor that the loops around move it to."""
+    count = 1
+    for axis in around:
+        if tensor in axis.strides:
+            count *= axis.extent
+    return count
 
 
 def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -32,6 +33,8 @@ ACCESSES = (
     (UNIT, UNIT, BROADCAST, UNIT),
     (UNIT, STRIDED, UNIT, BROADCAST, UNIT),
 )
+
+WHOLE_ROWS = (DataType.FP64, DataType.FP32, DataType.C64, DataType.C128)
 
 
 def product_sum(
@@ -99,6 +102,43 @@ def test_sums_are_exact_and_stay_inside(isa: Isa, in_type: DataType, out_type: D
         for number, (m, k, batch) in enumerate(sizes):
             for edge in Edge:
                 check(compiled, kernel, m, k, batch, number % 2, edge)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("inputs", [1, 2])
+@pytest.mark.parametrize("data_type", WHOLE_ROWS)
+def test_sums_of_whole_rows_are_exact_and_stay_inside(
+    isa: Isa, inputs: int, data_type: DataType
+) -> None:
+    plain = product_sum(data_type, data_type, isa, (UNIT,) * (inputs + 1))
+    kernels = [msgspec.structs.replace(plain, vectors=count) for count in (2, 3, 7)]
+    compiled = compiled_once(kernels, isa)
+    for kernel, vectors in zip(kernels, (2, 3, 7), strict=True):
+        whole = vectors * kernel.lanes
+        sizes = ((whole, 1, 1), (whole - kernel.lanes + 1, 3, 2), (whole - 1, 2, 3))
+        for number, (m, k, batch) in enumerate(sizes):
+            for edge in Edge:
+                check(compiled, kernel, max(m, kernel.lanes), k, batch, number % 2, edge)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("data_type", WHOLE_ROWS)
+def test_whole_rows_have_the_bits_of_pieces(isa: Isa, data_type: DataType) -> None:
+    plain = product_sum(data_type, data_type, isa, (UNIT,) * 3)
+    m, k, batch, width = 3 * plain.lanes - plain.lanes // 2, 9, 4, data_type.width
+    whole = msgspec.structs.replace(plain, vectors=-(-m // plain.lanes))
+    random = np.random.default_rng(11)
+    one, other = (
+        random.standard_normal((batch, k, m)).astype(data_type.numpy_dtype()) for _ in range(2)
+    )
+    results = [np.full(m, np.nan, one.dtype) for _ in range(2)]
+    compiled = compiled_once([plain, whole], isa)
+    for kernel, out in zip((plain, whole), results, strict=True):
+        strides = (width, width, width, m * width, m * width, k * m * width, k * m * width)
+        addresses = [array.ctypes.data for array in (one, other, out)]
+        compiled.call(kernel, (m, k, batch, 0, *strides), addresses)
+    np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
+    np.testing.assert_allclose(results[0], (one * other).sum(axis=(0, 1)), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("isa", HERE)

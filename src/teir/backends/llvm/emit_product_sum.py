@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_chunks import Operand, Piece, emit_row, row_chunks
-from teir.backends.llvm.emit_lanes import load, store
+from teir.backends.llvm.emit_lanes import Lanes, load, store
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop
 from teir.backends.llvm.emit_numbers import (
     narrow,
     numbers_per_element,
@@ -36,6 +37,8 @@ def product_sum_arguments(kernel: ProductSum) -> tuple[str, ...]:
 def emit_product_sum_body(kernel: ProductSum, isa: Isa, names: tuple[str, ...]) -> FunctionText:
     """The body for operand pointers ``names`` and the arguments of `ProductSum`."""
     require_one_accumulator(kernel.in_type, kernel.out_type)
+    if kernel.vectors is not None:
+        return _whole_rows(kernel, isa, names, kernel.vectors)
     text = FunctionText()
     text.label("entry")
     fresh = text.value("icmp eq i64 %accumulate, 0")
@@ -55,6 +58,58 @@ def emit_product_sum_body(kernel: ProductSum, isa: Isa, names: tuple[str, ...]) 
     chunks = row_chunks(isa, kernel.lanes, at_once)
     emit_row(text, isa, chunks, operands, "entry", "exit", emit_piece)
     text.label("exit")
+    text.effect("ret void")
+    return text
+
+
+def _whole_rows(kernel: ProductSum, isa: Isa, names: tuple[str, ...], vectors: int) -> FunctionText:
+    """The body for rows of so many vectors: all sums stay in registers.
+
+    The last vector ends with the row, and has lanes of the one before again.
+    """
+    text = FunctionText()
+    text.label("entry")
+    *sources, target = names
+    count = len(sources)
+    lanes = Lanes(kernel.in_type, kernel.lanes)
+    kind = Arithmetic(isa, kernel.in_type, kernel.lanes * numbers_per_element(kernel.in_type))
+    kinds = [*["ptr"] * count, *[kind.kind] * vectors]
+    vector_bytes = kernel.lanes * kernel.in_type.width
+    before_last = text.value(f"sub i64 %m, {kernel.lanes}")
+    last = text.value(f"mul i64 {before_last}, {kernel.in_type.width}")
+
+    def in_row(place: str) -> Values:
+        whole = [shift_pointer(text, place, number * vector_bytes) for number in range(vectors - 1)]
+        return [*whole, shift_pointer(text, place, last)]
+
+    def carried(values: Values) -> list[Carried]:
+        return [Carried(*pair) for pair in zip(kinds, values, strict=True)]
+
+    def moved(places: Values, axis: str) -> Values:
+        steps = enumerate(places)
+        return [shift_pointer(text, place, f"%{axis}_stride{number}") for number, place in steps]
+
+    def term(now: Values) -> Values:
+        places, sums = now[:count], now[count:]
+        totals = []
+        for *addresses, total in zip(*map(in_row, places), sums, strict=True):
+            numbers = [load(text, lanes, address) for address in addresses]
+            totals.append(add_all(text, kind, numbers, total))
+        return [*moved(places, "k"), *totals]
+
+    def terms(now: Values) -> Values:
+        _, after = emit_loop(text, "terms", "%k", 1, carried(now), term)
+        return [*moved(now[:count], "batch"), *after[count:]]
+
+    fresh = text.value("icmp eq i64 %accumulate, 0")
+    first = []
+    for address in in_row(target):
+        held = load(text, lanes, address)
+        zeros = f"select i1 {fresh}, {kind.kind} zeroinitializer, {kind.kind} {held}"
+        first.append(text.value(zeros))
+    _, after = emit_loop(text, "batches", "%batch", 1, carried([*sources, *first]), terms)
+    for address, total in zip(in_row(target), after[count:], strict=True):
+        store(text, lanes, address, total)
     text.effect("ret void")
     return text
 

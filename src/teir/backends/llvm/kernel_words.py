@@ -87,7 +87,8 @@ def kernel_words(kernel: Kernel) -> str:
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
-            return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}"
+            rows = "" if kernel.vectors is None else f"_rows{kernel.vectors}"
+            return f"products{kernel.inputs}_{types}_lanes{kernel.lanes}_{access}{rows}"
         case DotRows():
             return _dot_rows_words(kernel)
         case JoinedDots():
