@@ -1,4 +1,4 @@
-"""Random contractions and permutations, axes in any order, beside NumPy, PyTorch and TBLIS.
+"""Random contractions, permutations and sums, axes in any order, beside NumPy, PyTorch and TBLIS.
 
     python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
         [--threads=1] [--every 1]
@@ -20,6 +20,8 @@ peer, in geometric mean, and what share of the cases is slower than 0.9 of it, a
     dots         no rows and no columns: batches of dot products
     permutations one operand, two to five axes in another order, 10 KB to 64 MB; no TBLIS, and NumPy
                  and PyTorch copy into the result
+    sums         one operand of such sizes, one to three of its axes summed, the others in any
+                 order; no TBLIS, and NumPy takes part with its sum and its einsum
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ _KINDS = {
     "dots": ((0,), (0,), (1, 2), (1, 2, 3)),
 }
 """Axes of rows, columns, sums and batches; what stands there more often is drawn more often."""
-_PERMUTATIONS = "permutations"
+_PERMUTATIONS, _SUMS = "permutations", "sums"
+_OF_ONE_OPERAND = (_PERMUTATIONS, _SUMS)
 _RANGES = ((2, 8), (2, 40), (8, 120), (16, 700))
 _FEWEST_BYTES = 1e4
 
@@ -101,8 +104,8 @@ class Figure:
 
 def draw_case(draw: random.Random, width: int, kind: str) -> Case:
     """A contraction of elements of this many bytes within the limits of the benchmark."""
-    if kind == _PERMUTATIONS:
-        return draw_permutation(draw, width)
+    if kind in _OF_ONE_OPERAND:
+        return draw_of_one_operand(draw, width, kind)
     while True:
         names = iter("abcdefghijklmnop")
 
@@ -123,12 +126,14 @@ def draw_case(draw: random.Random, width: int, kind: str) -> Case:
         return Case(f"{first},{second}->{out}", extents)
 
 
-def draw_permutation(draw: random.Random, width: int) -> Case:
-    """Axes of one tensor in two drawn orders, which differ."""
+def draw_of_one_operand(draw: random.Random, width: int, kind: str) -> Case:
+    """Axes of one tensor in two drawn orders, which differ where none is summed."""
     while True:
         indices = "abcde"[: draw.randint(2, 5)]
         extents = {index: draw.randint(*draw.choice(_RANGES)) for index in indices}
         first, out = ("".join(draw.sample(indices, len(indices))) for _ in range(2))
+        if kind == _SUMS:
+            out = out[draw.randint(1, min(3, len(out) - 1)) :]
         if first != out and _FEWEST_BYTES < prod(extents.values()) * width < _MOST_BYTES:
             return Case(f"{first}->{out}", extents)
 
@@ -150,7 +155,8 @@ def calls_of(case: Case, dtype: np.dtype[Any], every: int) -> dict[str, Callable
     plan = teir.plan(case.expression, *operands, threads=_THREADS)
     ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
     if len(operands) == 1:
-        return ours | copies_of(case.expression, operands[0], numpy_out)
+        peers = copies_of if operands[0].size == out.size else sums_of
+        return ours | peers(case.expression, operands[0], numpy_out)
     tensors = [torch.from_numpy(one) for one in operands]
     path = np.einsum_path(case.expression, *operands, optimize="optimal")[0]
     calls = ours | {
@@ -174,6 +180,19 @@ def copies_of(expression: str, operand: Array, numpy_out: Array) -> dict[str, Ca
         return numpy_out
 
     return {"NumPy": copied, "torch": lambda: torch_out.copy_(tensor)}
+
+
+def sums_of(expression: str, operand: Array, numpy_out: Array) -> dict[str, Callable[[], Any]]:
+    """NumPy's sum over the last axes of a permuted view and its einsum, and PyTorch's sum."""
+    first, _, last = expression.partition("->")
+    summed = [index for index in first if index not in last]
+    view = operand.transpose([first.index(index) for index in (*last, *summed)])
+    axes, tensor = tuple(range(-len(summed), 0)), torch.from_numpy(view)
+    return {
+        "NumPy": lambda: np.sum(view, axis=axes, out=numpy_out),
+        "NumPy einsum": lambda: np.einsum(expression, operand, out=numpy_out),
+        "torch": lambda: tensor.sum(axes).contiguous(),
+    }
 
 
 def measure(case: Case, dtype: np.dtype[Any], every: int) -> Figure:
@@ -212,7 +231,7 @@ def _seconds(call: Callable[[], Any], count: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    parser.add_argument("--kind", choices=(*_KINDS, _PERMUTATIONS), default="products")
+    parser.add_argument("--kind", choices=(*_KINDS, *_OF_ONE_OPERAND), default="products")
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--worst", type=int, default=12)

@@ -40,6 +40,7 @@ from teir.search.shared_sums import emit_shared_sum, shared_axis
 from teir.search.sharing import shares_batch
 from teir.search.step import Span, Step, normalise
 from teir.search.stepped_operands import on_dense_copies, stepped_inputs, stepped_pieces
+from teir.search.summed_twice import emit_summed_twice, near_sums_of
 from teir.search.sweeps import emit_sweep, is_sweep
 from teir.search.tiles import OutputTile, emit_through_tile, output_tile
 from teir.search.turned_batches import turned_batches
@@ -89,6 +90,9 @@ def emit_step(
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)
+    near = near_sums_of(step, machine)
+    if near:
+        return emit_summed_twice(emission, step, near, machine, emit)
     if not _has_rows_and_columns(step):
         body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:

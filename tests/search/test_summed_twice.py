@@ -1,0 +1,59 @@
+"""Sums over axes on both sides of those that stay: far ones first, in scratch."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import USUAL, assert_means_it, planned, shares_loops
+from teir.dtypes import DataType
+
+TWICE = {
+    "bca->c": {"a": 7, "b": 20, "c": 9},
+    "badc->d": {"a": 5, "b": 6, "c": 8, "d": 11},
+    "kxlyr->yx": {"k": 4, "x": 3, "l": 5, "y": 6, "r": 3},
+    "kxyqr->xy": {"k": 12, "x": 4, "y": 3, "q": 2, "r": 5},
+}
+ONCE = {
+    "bca->c": {"a": 7, "b": 5, "c": 9},
+    "bca->ca": {"a": 7, "b": 20, "c": 9},
+    "cba->c": {"a": 7, "b": 20, "c": 9},
+    "bca->": {"a": 7, "b": 20, "c": 9},
+}
+
+
+def has_sums(text: str, extents: dict[str, int], data_type: DataType = DataType.FP32) -> bool:
+    program = planned(text, extents, USUAL, data_type).program
+    return any("sums" in one.output for one in program.primitives)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", TWICE)
+def test_far_axes_are_summed_first(text: str, threads: int) -> None:
+    assert has_sums(text, TWICE[text])
+    machine = replace(USUAL, threads=threads, threaded_work=64)
+    assert_means_it(text, TWICE[text], machine, 3)
+    assert shares_loops(planned(text, TWICE[text], machine).program) == (threads > 1)
+
+
+@pytest.mark.parametrize("text", ONCE)
+def test_others_are_summed_at_once(text: str) -> None:
+    assert not has_sums(text, ONCE[text])
+    assert_means_it(text, ONCE[text], USUAL, 3)
+
+
+@pytest.mark.parametrize(
+    ("piece", "rows", "data_type", "expected"),
+    [
+        (1024, 100, DataType.FP64, True),
+        (1025, 100, DataType.FP64, False),
+        (128, 1024, DataType.FP64, True),
+        (128, 1025, DataType.FP64, False),
+        (128, 100, DataType.BF16, False),
+    ],
+    ids=["pieces", "long pieces", "as many as the cache holds", "more", "narrow"],
+)
+def test_short_pieces_whose_sums_stay_near(
+    piece: int, rows: int, data_type: DataType, expected: bool
+) -> None:
+    assert has_sums("kxr->x", {"k": 8, "x": rows, "r": piece}, data_type) == expected
