@@ -57,3 +57,22 @@ def test_short_pieces_whose_sums_stay_near(
     piece: int, rows: int, data_type: DataType, expected: bool
 ) -> None:
     assert has_sums("kxr->x", {"k": 8, "x": rows, "r": piece}, data_type) == expected
+
+
+WEIGHTED = {
+    "bca,b->c": {"a": 7, "b": 20, "c": 9},
+    "bca,a->c": {"a": 7, "b": 20, "c": 9},
+    "e,dabec->db": {"a": 9, "b": 4, "c": 2, "d": 6, "e": 4},
+    "dabec,ac->db": {"a": 9, "b": 4, "c": 3, "d": 6, "e": 4},
+}
+
+
+@pytest.mark.parametrize("text", WEIGHTED)
+def test_weights_of_one_side_are_used_there_in_large_operands(text: str) -> None:
+    small = replace(USUAL, l1_bytes=512, l2_bytes=1024)
+    extents = WEIGHTED[text]
+    program = planned(text, extents, small).program
+    is_twice = any("sums" in one.output for one in program.primitives)
+    assert is_twice == (text != "dabec,ac->db")
+    assert_means_it(text, extents, small, 4)
+    assert not any("sums" in one.output for one in planned(text, extents, USUAL).program.primitives)
