@@ -90,10 +90,10 @@ def emit_step(
     axis = shared_axis(step, machine)
     if axis is not None:
         return emit_shared_sum(emission, step, axis, machine, emit)
-    near = near_sums_of(step, machine)
-    if near:
-        return emit_summed_twice(emission, step, near, machine, emit)
     if not _has_rows_and_columns(step):
+        near = near_sums_of(step, machine)
+        if near:
+            return emit_summed_twice(emission, step, near, machine, emit)
         body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:
             return body
