@@ -33,15 +33,16 @@ MANY_REGISTERS = 32
 LEAST_COLUMNS_IN_PARTS = 18
 """Columns of a complex product that repay the copy of its rows in parts: three register blocks."""
 
-_VECTOR_BYTES = {
-    "amx": 64,
-    "avx512_intel": 64,
-    "avx512_zen5": 64,
-    "avx512": 64,
-    "avx2": 32,
-    "neon": 16,
-    "plain": 16,
+_VECTORS = {
+    "amx": (64, 32),
+    "avx512_intel": (64, 32),
+    "avx512_zen5": (64, 32),
+    "avx512": (64, 32),
+    "avx2": (32, 16),
+    "neon": (16, 32),
+    "plain": (16, 16),
 }
+"""Bytes of a vector register, and how many there are."""
 
 
 def in_lines(size_bytes: int) -> int:
@@ -152,9 +153,8 @@ class Isa(Enum):
         # Attributes, and not properties: planning asks for them dozens of times.
         is_intel = spelling in ("amx", "avx512_intel")
         is_zen5, is_avx2 = spelling == "avx512_zen5", spelling == "avx2"
-        self.vector_bytes = _VECTOR_BYTES[spelling]
+        self.vector_bytes, self.vector_registers = _VECTORS[spelling]
         self.is_avx512 = is_intel or is_zen5 or spelling == "avx512"
-        self.vector_registers = 32 if self.is_avx512 or spelling == "neon" else 16
         self.has_masks = self.is_avx512
         self.has_masks_among_vectors = is_avx2
         self.multiplies_from_memory = self.is_avx512 or is_avx2

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from teir.dtypes import DataType
 from teir.ir.lanes import JOINED_BYTES
-from teir.lower.axes import TileAxis, wrap_in_loops
+from teir.lower.axes import TileAxis, adjacent, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import JoinedDots
@@ -37,7 +37,7 @@ def lower_joined_dots(
     if len(operands) - 1 > _MOST_INPUTS or len(reductions) != 1:
         return None
     (k,), width = reductions, in_type.width
-    columns = next((axis for axis in free if axis.strides[-1] == width), None)
+    columns = adjacent(free, -1, width)
     if columns is None or columns.extent * chains * width > JOINED_BYTES:
         return None
     spread = []

@@ -298,7 +298,7 @@ def _lower_invocation(
         flushes=flushes_subnormals(primitive),
         turned=_turned_operands(primitive, path, context),
         turns=1 if path.in_grid else _turns_around(primitive, loops),
-        tiles=_tiles_of(names[0], path.axes),
+        tiles=_positions(names[0], path.axes),
     )
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
@@ -313,10 +313,7 @@ def _lower_elementwise(
     operands, types = operands_of(names, path, consumed, context)
     output_bytes = 0
     if primitive.operation is Operation.COPY:
-        output_bytes = types[-1].width
-        for axis in (*path.axes, *consumed):
-            if primitive.output in axis.strides:
-                output_bytes *= axis.extent
+        output_bytes = types[-1].width * _positions(primitive.output, (*path.axes, *consumed))
     hints = memory_hints(primitive)
     return lower_elementwise(
         primitive.operation,
@@ -362,10 +359,10 @@ def _tile_hints(primitive: Primitive) -> TileHints:
     return TileHints(hints.streams, tuple(map(hints.prefetched.__contains__, primitive.operands)))
 
 
-def _tiles_of(tensor: str, around: Sequence[Axis]) -> int:
-    """The positions of a tensor that the loops around move it to."""
+def _positions(tensor: str, axes: Sequence[Axis]) -> int:
+    """How many positions these axes move a tensor to."""
     count = 1
-    for axis in around:
+    for axis in axes:
         if tensor in axis.strides:
             count *= axis.extent
     return count

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.access import Access
@@ -63,13 +61,13 @@ def _sums(
 ) -> tuple[KernelNode, ...]:
     """The sums over two axes; the outer one apart where rows from memory are taken one by one."""
     batch, k = inside
-    if batch.extent == 1 or not _is_streamed(tile, lane_axis, inside, isa):
-        run = _run(tile, lane_axis, inside, isa)
+    run = _run(tile, lane_axis, inside, isa)
+    if batch.extent == 1 or run == k.extent:
         return _in_runs(tile, tile.operands, lane_axis, inside, run, accumulate, isa)
     alone = [TileAxis(1, (0,) * len(tile.operands)), k]
-    first = _in_runs(tile, tile.operands, lane_axis, alone, 1, accumulate, isa)
+    first = _in_runs(tile, tile.operands, lane_axis, alone, run, accumulate, isa)
     beyond = _moved(tile.operands, batch, 1)
-    again = _in_runs(tile, beyond, lane_axis, alone, 1, True, isa)
+    again = _in_runs(tile, beyond, lane_axis, alone, run, True, isa)
     rest = TileAxis(batch.extent - 1, batch.strides)
     return (*first, *wrap_in_loops([rest], tile.operands, again))
 
@@ -114,14 +112,17 @@ def _in_runs(
 
 
 def _run(tile: ContractionTile, lane_axis: TileAxis, inside: list[TileAxis], isa: Isa) -> int:
-    """Terms of one run."""
+    """Terms of one run: all where the output cannot hold sums between runs, or a kernel takes whole
+    rows; one of short rows that all loops around together bring from memory."""
     batch, k = inside
-    if batch.extent > 1 or not _may_be_cut(tile, lane_axis, isa):
+    is_wide = tile.out_type.accumulator is tile.out_type and lane_axis.strides[-1] != 0
+    if not is_wide or _row_vectors(tile, lane_axis, tile.out_type, isa) is not None:
         return k.extent
     row_bytes = _row_bytes(tile, lane_axis, inside)
-    if _is_streamed(tile, lane_axis, inside, isa):
+    is_short = row_bytes in _SHORT_ROW_BYTES
+    if is_short and row_bytes * batch.extent * k.extent * tile.tiles >= _STREAMED_BYTES:
         return 1
-    if row_bytes * k.extent < _LARGE_BYTES:
+    if batch.extent > 1 or row_bytes * k.extent < _LARGE_BYTES:
         return k.extent
     if row_bytes >= _SHORT_ROW_BYTES.start:
         return _ROWS
@@ -136,22 +137,6 @@ def _row_bytes(tile: ContractionTile, lane_axis: TileAxis, inside: list[TileAxis
     pairs = zip(strides, tile.widths[:-1], strict=True)
     moving = [width for (lane, *terms), width in pairs if lane == width and any(terms)]
     return lane_axis.extent * sum(moving)
-
-
-def _may_be_cut(tile: ContractionTile, lane_axis: TileAxis, isa: Isa) -> bool:
-    """True where the output can hold sums between runs, and no kernel takes whole rows."""
-    is_wide = tile.out_type.accumulator is tile.out_type and lane_axis.strides[-1] != 0
-    return is_wide and _row_vectors(tile, lane_axis, tile.out_type, isa) is None
-
-
-def _is_streamed(
-    tile: ContractionTile, lane_axis: TileAxis, inside: list[TileAxis], isa: Isa
-) -> bool:
-    """True for short rows that all loops around together bring from memory."""
-    row_bytes = _row_bytes(tile, lane_axis, inside)
-    if row_bytes not in _SHORT_ROW_BYTES or not _may_be_cut(tile, lane_axis, isa):
-        return False
-    return row_bytes * prod(axis.extent for axis in inside) * tile.tiles >= _STREAMED_BYTES
 
 
 def _row_vectors(

@@ -7,7 +7,7 @@
 
 Rows come in the order they lie in, while T waits in the second cache. Otherwise every result
 gathers short pieces far apart. Measured on Zen 4, drawn sums: 0.11 to 1.4 of the time, in the mean
-0.48 (FP32) and 0.63 (FP64); with weights, from 4 MB on, 0.17 to 0.7.
+0.48 (FP32) and 0.63 (FP64); with weights, from 4 MB on, 0.06 to 1.14, in the mean 0.72 and 0.80.
 """
 
 from __future__ import annotations
