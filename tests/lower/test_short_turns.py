@@ -60,9 +60,9 @@ def test_longer_sides_of_what_no_cache_holds_are_turned_too() -> None:
     assert call is not None
 
 
-def test_what_is_asked_for_ahead_is_copied_otherwise() -> None:
-    rows = TileAxis(100, (4, 12)), TileAxis(3, (400, 4))
-    assert short_call(copied(*rows, brings=True)) is None
+def test_what_is_far_is_turned_too() -> None:
+    rows = TileAxis(100, (12, 4)), TileAxis(3, (4, 1024))
+    assert short_call(copied(*rows, brings=True)) == short_call(copied(*rows))
 
 
 def test_a_vector_holds_two_elements_at_least() -> None:

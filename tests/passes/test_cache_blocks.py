@@ -74,6 +74,13 @@ def test_very_many_readers_repay_a_copy_of_what_lies_less_far() -> None:
     assert not packs_lanes(replace(many, step=1020, farthest=1020), L1, USUAL)
 
 
+def test_few_lanes_that_lie_apart_are_packed_where_many_columns_read_them() -> None:
+    few = replace(FAR, apart=8, side=2, depth=3, readers=64)
+    assert packs_lanes(few, L1, USUAL)
+    assert not packs_lanes(replace(few, readers=63), L1, USUAL)
+    assert not packs_lanes(replace(few, depth=1), L1, USUAL)
+
+
 def test_lanes_that_lie_apart_are_packed_whatever_reads_them() -> None:
     assert packs_lanes(replace(FAR, apart=8, step=4, farthest=4, readers=1), L1, USUAL)
     assert not packs_lanes(replace(FAR, apart=8, side=1), L1, USUAL)

@@ -13,7 +13,7 @@ from search.planned import USUAL, assert_alike, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import IterationNode, Node, Operation, Program
 from teir.search.emission import Body, Emission, Roles
-from teir.search.lane_parts import emit_parts, part_sizes
+from teir.search.lane_parts import emit_parts, packed_part, part_sizes
 from teir.search.machine import Machine
 from teir.search.step import Span
 
@@ -43,6 +43,31 @@ def test_a_part_fits_and_is_no_larger_than_all(
 def test_what_fits_is_not_cut() -> None:
     assert part_sizes(10, 10, 100, 2100) is None
     assert part_sizes(10, 10, 100, 2099) is not None
+
+
+@given(
+    side=st.integers(1, 3000),
+    others=st.integers(1, 100),
+    sums=st.integers(1, 100),
+    room=st.integers(1, 4000),
+    others_are_packed=st.booleans(),
+)
+def test_a_packed_part_fits_beside_the_others(
+    side: int, others: int, sums: int, room: int, others_are_packed: bool
+) -> None:
+    part = packed_part(side, others, sums, room, others_are_packed)
+    if part is None:
+        return
+    assert side * sums > 2 * room
+    assert (part + others) * sums + part * others <= room
+    assert part >= 2 * others or not others_are_packed
+
+
+def test_a_packed_side_is_not_cut_where_that_brings_more_again() -> None:
+    assert packed_part(800, 3, 6, 256, False) == (256 - 18) // 9
+    assert packed_part(80, 3, 6, 256, False) is None
+    assert packed_part(800, 40, 6, 256, False) is None
+    assert packed_part(800, 14, 6, 256, True) is None
 
 
 @given(extents=st.lists(st.integers(1, 9), min_size=1, max_size=3), most=st.integers(1, 100))
@@ -110,8 +135,16 @@ def test_long_sums_are_made_in_parts(extents: dict[str, int], in_parts: bool) ->
     assert not _loops_around_products(_planned(extents, USUAL))
 
 
-def test_parts_change_no_bit() -> None:
-    extents = {"i": 7, "j": 11, "k": 130, "b": 30}
-    programs = [_planned(extents, one) for one in (SMALL, USUAL)]
-    assert _loops_around_products(programs[0])
-    assert_alike(programs, TEXT, extents, 3)
+@pytest.mark.parametrize(
+    ("text", "extents"),
+    [
+        (TEXT, {"i": 7, "j": 11, "k": 130, "b": 30}),
+        ("jke,ibek->ijbe", {"i": 40, "j": 3, "k": 4, "b": 30, "e": 5}),
+        ("ibek,ke->ibe", {"i": 80, "k": 6, "b": 10, "e": 3}),
+    ],
+    ids=["of long sums", "of packed columns", "of packed rows"],
+)
+def test_parts_change_no_bit(text: str, extents: dict[str, int]) -> None:
+    programs = [planned(text, extents, one, DataType.FP64).program for one in (SMALL, USUAL)]
+    assert _loops_around_products(programs[0]) - _loops_around_products(programs[1])
+    assert_alike(programs, text, extents, 3)

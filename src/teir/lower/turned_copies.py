@@ -62,7 +62,7 @@ def lower_turned(
     joined = None if brings else _joined_axes(axes, turned, width, isa)
     if joined is not None:
         return _joined_nodes(joined, axes, operands, width, follows_input)
-    if not brings and not is_panel(turned, width, isa):
+    if not is_panel(turned, width, isa):
         short = lower_short_turn(axes, operands, width, isa, SHORT_NEAR_SIDES, follows_input)
         if short is not None:
             return short

@@ -9,6 +9,9 @@ A block of registers goes along all sums before the next begins: where rows and 
 are more than a cache holds, each block brings them again, one line of each. Of a part, blocks meet
 what the last one left there, and a part lies together.
 Sums are taken in the same order, so parts change no bit.
+
+A slab that is packed and larger than the cache is made in parts as well, of one side alone and of
+whole sums: what the copy wrote is there when it is multiplied.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Parts that the rows are cut into."""
 
 
+_FEWEST_FITTING = 4
+"""Indices of a packed side that are worth a part of their own."""
+
+
 class PartSizes(NamedTuple):
     """Rows, columns and sums of one part, at most."""
 
@@ -44,6 +51,24 @@ def part_sizes(rows: int, columns: int, sums: int, room: int) -> PartSizes | Non
         return None
     fitting = [size for count in _COUNTS if (size := _with_height(rows, columns, room, count))]
     return min(fitting, key=partial(_brought, rows, columns), default=None)
+
+
+def packed_part(
+    side: int, others: int, sums: int, room: int, others_are_packed: bool
+) -> int | None:
+    """How many indices of a packed side are made together with ``others`` of the other side, of
+    at most ``room`` rows of lanes; None where its copy stays in the cache as a whole, or where too
+    few fit, as where the copies of the others would be made again and again.
+
+    Measured on Zen 4, drawn batches in FP32 and FP64: 0.15 to 1.1 of the time, 0.7 in the mean;
+    beside packed others 1.3 to 1.7.
+    """
+    if side * sums <= 2 * room:
+        return None
+    fitting = (room - others * sums) // (sums + others)
+    if fitting < min(side, _FEWEST_FITTING) or (others_are_packed and 2 * others > fitting):
+        return None
+    return fitting
 
 
 def _with_height(rows: int, columns: int, room: int, count: int) -> PartSizes | None:

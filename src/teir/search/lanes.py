@@ -6,7 +6,8 @@
         zero; Contraction C=[slab] M=[..] N=[..] K=[..]      into out, or into scratch
         [copy the slab of the result]
 
-A slab of long sums from memory is made in parts, each with copies of its own (`lane_parts`).
+A slab of long sums from memory is made in parts, each with copies of its own, and so is one that is
+packed and larger than the second cache (`lane_parts`).
 
 A slab is packed where the lanes are not adjacent, and where rows that are read again lie
 multiples of 4096 bytes apart: those would fall into the same few lines of a cache. Also where rows
@@ -24,7 +25,7 @@ from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
-from teir.search.lane_parts import PartSizes, emit_parts, part_sizes
+from teir.search.lane_parts import PartSizes, emit_parts, packed_part, part_sizes
 from teir.search.machine import FROM_MEMORY, SAME_PLACE_BYTES, Machine
 from teir.search.packing import cut
 from teir.search.shape import extent_of
@@ -118,7 +119,11 @@ def emit_lanes(emission: Emission, step: LaneStep, machine: Machine) -> Body:
     in_parts = _is_in_parts(step, sides, machine)
     width = _slab_lanes(step, sides, machine, machine.threads if is_shared else 1, in_parts)
     far = frozenset(side.tensor.name for side in sides if _is_far(side, step, machine))
-    part = _part_of(step, width * out.data_type.width, machine) if in_parts else None
+    row_bytes = width * out.data_type.width
+    if in_parts:
+        part = _part_of(step, row_bytes, machine)
+    else:
+        part = _packed_part_of(step, sides, row_bytes, machine)
 
     def slabs() -> Body:
         body = Body()
@@ -201,10 +206,32 @@ def _is_in_parts(step: LaneStep, sides: Sequence[_Side], machine: Machine) -> bo
     return row_bytes >= 2 * LINE_BYTES and rows * row_bytes >= FROM_MEMORY * machine.l2_bytes
 
 
-def _part_of(step: LaneStep, slab_bytes: int, machine: Machine) -> PartSizes | None:
-    """The parts of a slab whose rows are ``slab_bytes`` long: half of the second cache each."""
+def _part_of(step: LaneStep, row_bytes: int, machine: Machine) -> PartSizes | None:
+    """The parts of a slab whose rows are ``row_bytes`` long: half of the second cache each."""
     rows, columns, sums = extent_of(step.m), extent_of(step.n), extent_of(step.k)
-    return part_sizes(rows, columns, sums, machine.l2_bytes // 2 // slab_bytes)
+    return part_sizes(rows, columns, sums, machine.l2_bytes // 2 // row_bytes)
+
+
+def _packed_part_of(
+    step: LaneStep, sides: Sequence[_Side], row_bytes: int, machine: Machine
+) -> PartSizes | None:
+    """The parts of a slab one operand of which is packed and large; None where its rows share
+    lines, which every part would bring again."""
+    first, second, _ = sides
+    rows, columns, sums = extent_of(step.m), extent_of(step.n), extent_of(step.k)
+    room = machine.l2_bytes // 2 // max(LINE_BYTES, row_bytes)
+    if first.is_packed and rows >= columns:
+        side, other, own, others = first, second, step.m, columns
+    elif second.is_packed and columns >= rows:
+        side, other, own, others = second, first, step.n, rows
+    else:
+        return None
+    if any(axis.stride(side.tensor.name) < LINE_BYTES for axis in own):
+        return None
+    fitting = packed_part(extent_of(own), others, sums, room, other.is_packed)
+    if fitting is None:
+        return None
+    return PartSizes(fitting, columns, sums) if own is step.m else PartSizes(rows, fitting, sums)
 
 
 def _packed_run_bytes(sides: Sequence[_Side], machine: Machine) -> int:
@@ -319,14 +346,17 @@ def _emit_parts(
 ) -> Body:
     """The nodes of one slab in parts: of columns, of rows, then of sums, outermost first."""
     first, second, out = sides
+    is_whole = part.sums >= extent_of(step.k)
 
     def product(m: tuple[Span, ...], n: tuple[Span, ...], k: tuple[Span, ...]) -> Body:
         own = replace(step, m=m, n=n, k=k)
         inputs = _part_side(first, m, own, far), _part_side(second, n, own, far)
         results = replace(out, axes=(*m, *n))
-        return _emit_slab(emission, own, (*inputs, results), lanes, far, zeroes=False)
+        return _emit_slab(emission, own, (*inputs, results), lanes, far, zeroes=is_whole)
 
     def results(n: tuple[Span, ...], m: tuple[Span, ...]) -> Body:
+        if is_whole:
+            return product(m, n, step.k)
         zero = emission.leaf(Operation.ZERO, (), out.tensor.name, Roles(m=(*m, *n, lanes)))
         return zero + emit_parts(emission, step.k, part.sums, partial(product, m, n))
 
