@@ -28,6 +28,7 @@ from teir.search.in_parts import EmitStep, InParts, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lanes import emit_lanes, lane_step_of
 from teir.search.machine import Machine
+from teir.search.matrix_order import as_matrix_lies
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.pair_panels import turns_columns
@@ -105,6 +106,7 @@ def emit_step(
     body = _emit_of_its_own(emission, shape, machine)
     if body is not None:
         return body
+    shape = as_matrix_lies(shape, machine)
     return _emit_matrix(emission, step, shape, machine, choose, inner)
 
 
