@@ -26,7 +26,8 @@ from teir.search.fused_rows import fused_rows
 from teir.search.gathered_rows import gathered_rows
 from teir.search.in_parts import EmitStep, InParts, emit_in_parts
 from teir.search.joined_dots import emit_joined_rows, joined_rows_of
-from teir.search.lanes import emit_lanes, lane_step_of
+from teir.search.lane_step import lane_step_of
+from teir.search.lanes import emit_lanes
 from teir.search.machine import Machine
 from teir.search.matrix_order import as_matrix_lies
 from teir.search.narrow_batches import narrow_batch

@@ -20,7 +20,7 @@ from teir.search.in_parts import (
     moved_to,
     starts_where_it_moves,
 )
-from teir.search.lanes import LaneStep
+from teir.search.lane_step import LaneStep
 from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, is_adjacent
