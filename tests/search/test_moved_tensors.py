@@ -70,6 +70,7 @@ TURNED_FACTORS = {
     "ba,cd->dabc": {"a": 7, "b": 16, "c": 17, "d": 9},
     "bi,bj->ijb": {"b": 20, "i": 13, "j": 14},
     "a,bc->cab": {"a": 47, "b": 3, "c": 9},
+    "zakx,kz->zax": {"z": 9, "a": 4, "k": 32, "x": 2},
     "xyk,ky->x": {"x": 2, "y": 21, "k": 19},
     "zyk,zky->z": {"z": 3, "y": 21, "k": 19},
     "acb,d->dcab": {"a": 20, "b": 2, "c": 3, "d": 13},
@@ -97,6 +98,8 @@ GATHERED_ROWS = {
 }
 IN_PLACE = {
     "mkf,kf->mf": {"f": 3, "m": 60, "k": 50},
+    "zakx,zk->zax": {"z": 9, "a": 4, "k": 32, "x": 2},
+    "zakx,kz->zax": {"z": 9, "a": 4, "k": 31, "x": 2},
     "fmk,fkn->mnf": {"f": 16, "m": 40, "k": 20, "n": 30},
     "kmf,knf->mnf": {"f": 5, "m": 12, "k": 12, "n": 12},
     "abde,cde->abce": {"a": 9, "b": 8, "c": 2, "d": 30, "e": 3},

@@ -169,7 +169,13 @@ def test_chains_of_joined_rows_fill_the_accumulators(extent: int, data_type: Dat
     assert 512 <= lanes * extent * data_type.width <= 1024
 
 
-@pytest.mark.parametrize("shape", [(127, 3), (1000, 17)])
+@pytest.mark.parametrize(("shape", "lanes"), [((127, 3), 16), ((64, 5), 16), ((32, 4), 8)])
+def test_fewer_joined_rows_have_fewer_chains(shape: tuple[int, int], lanes: int) -> None:
+    program = program_of("ki,k->i", (shape, shape[:1]), 1, DataType.FP32)
+    assert [lanes_of(one) for one in program.primitives if one.k] == [lanes]
+
+
+@pytest.mark.parametrize("shape", [(31, 3), (63, 5), (1000, 17)])
 def test_few_or_long_rows_are_one_chain_each(shape: tuple[int, int]) -> None:
     program = program_of("ki,k->i", (shape, shape[:1]), 1, DataType.FP32)
     assert [lanes_of(one) for one in program.primitives if one.k] == [None]

@@ -82,7 +82,11 @@ def _behind_short_rows(step: Step, large: Tensor, small: Tensor, machine: Machin
     if elements < fewest * elements_of(small, step):
         return None
     behind = [axis for axis in step.reductions if axis.stride(large.name) == row.extent * width]
-    return next((axis for axis in behind if axis.extent >= _FEWEST_ROWS), None)
+    joined = ((width, row.extent * width), (0, width))
+    across = [
+        one for one in behind if (row.stride(small.name), one.stride(small.name)) not in joined
+    ]
+    return next((axis for axis in across if axis.extent >= _FEWEST_ROWS), None)
 
 
 def _are_swept_across(step: Step, large: Tensor, small: Tensor) -> bool:
