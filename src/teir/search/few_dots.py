@@ -38,8 +38,8 @@ _FEWEST = 64
 """Rows of the matrix."""
 _SHORTEST = 32
 """Products of a sum along the lanes, with two rows and with a matrix from memory. Two rows are
-copied so that shorter sums are one, as they are in the matrix: drawn ones on Zen 4 0.15 to 1.26 of
-the time, 0.6 in the mean; three and four rows up to 3.3.
+copied so that shorter sums are one, as they are in the matrix: drawn ones on Zen 4 0.13 to 1.13 of
+the time, 0.5 in the mean; three and four rows up to 3.3.
 """
 _SHORTEST_NEAR = {DataType.BF16: 64, DataType.FP32: 64}
 """The same with more rows and a matrix that a cache holds: sums over lanes take their time."""
@@ -195,7 +195,7 @@ def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDot
         near=near,
         around=on_near(dots.around),
         few=laid[id(dots.few)],
-        k=tuple(fuse(on_near(dots.k))),
+        k=tuple(fuse([axis.only(dots.matrix.name, near.name) for axis in on_near(dots.k)])),
         joins=False,
     )
     return Body(copy.nodes, (*copy.scratch, near)), moved
