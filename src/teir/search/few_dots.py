@@ -39,8 +39,10 @@ _FEWEST = 64
 _SHORTEST = 32
 """Products of a sum along the lanes, with two rows and with a matrix from memory. Two rows are
 copied so that shorter sums are one, as they are in the matrix: drawn ones on Zen 4 0.13 to 1.13 of
-the time, 0.5 in the mean; three and four rows up to 3.3.
-"""
+the time, 0.5 in the mean."""
+_JOINED = 128
+"""Products of sums that three and four rows are copied for, in FP32: 0.24 to 1.46 of the time, 0.6
+in the mean; shorter ones up to 1.7, in FP64 0.95 in the mean."""
 _SHORTEST_NEAR = {DataType.BF16: 64, DataType.FP32: 64}
 """The same with more rows and a matrix that a cache holds: sums over lanes take their time."""
 _FROM_MEMORY_BYTES = 12 * 2**20
@@ -103,15 +105,19 @@ def _beside(
     if not is_near and matrix.data_type is not DataType.BF16:
         return None
     is_far = extent_of((*shape.c, *side, *k)) * width >= _FROM_MEMORY_BYTES
-    run = extent_of(run_of(k[-1], k, matrix)) if few.extent <= _AT_ONCE else k[-1].extent
-    if run < _SHORTEST:
+    run = extent_of(run_of(k[-1], k, matrix))
+    joins = few.extent <= _AT_ONCE or (matrix.data_type is DataType.FP32 and run >= _JOINED)
+    summed = run if joins else k[-1].extent
+    if summed < _SHORTEST:
         return None
     shortest_near = _SHORTEST_NEAR.get(matrix.data_type)
-    is_short = shortest_near is None or run < shortest_near
+    is_short = shortest_near is None or summed < shortest_near
     if few.extent > _AT_ONCE and not is_far and is_short:
         return None
     around = (*outermost_first(shape.c, matrix), *outer)
-    joins = k[-1].extent < _SHORTEST or not is_adjacent(k[-1], near)
+    shortest = _SHORTEST if few.extent <= _AT_ONCE else _JOINED
+    is_cut = run > k[-1].extent and k[-1].extent < shortest
+    joins = (joins and is_cut) or not is_adjacent(k[-1], near)
     return FewDots(matrix, near, shape.out, around, rows, few, k, joins)
 
 
