@@ -114,9 +114,9 @@ CODE_FAULTS = (
     ),
     Fault(
         "a missing zero",
-        "search/lanes.py",
-        "body += emission.leaf(Operation.ZERO, (), c, Roles(m=(*m, *n, *along)))",
-        "pass",
+        "search/slabs.py",
+        "emission.leaf(Operation.ZERO, (), c, Roles(m=(*m, *n, *along))) if zeroes else Body()",
+        "Body()",
         EINSUMS,
     ),
 )
