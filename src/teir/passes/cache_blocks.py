@@ -143,12 +143,11 @@ def packs_lanes(a: Walked, l1_bytes: int, worth: Worth) -> bool:
     Few lanes that are not adjacent are copied too where many columns read them: single elements, or
     lanes along the columns, whose results lie apart, took 1.4 to 2 times as long on Zen 4.
     """
-    if a.apart != a.width and a.readers >= worth.readers and min(a.side, a.depth) >= 2:
-        return True
+    if a.apart != a.width:
+        is_read_often = a.readers >= worth.readers and min(a.side, a.depth) >= 2
+        return is_read_often or is_worth_packing(a, worth)
     if not is_worth_packing(a, worth):
         return False
-    if a.apart != a.width:
-        return True
     is_big = a.side * a.depth * a.width > l1_bytes
     is_wide = a.width >= _WIDE and a.step >= worth.far_bytes
     least = worth.readers * (1.5 if is_wide else 2)

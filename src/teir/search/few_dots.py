@@ -105,9 +105,9 @@ def _beside(
     if not is_near and matrix.data_type is not DataType.BF16:
         return None
     is_far = extent_of((*shape.c, *side, *k)) * width >= _FROM_MEMORY_BYTES
-    run = extent_of(run_of(k[-1], k, matrix))
-    joins = few.extent <= _AT_ONCE or (matrix.data_type is DataType.FP32 and run >= _JOINED)
-    summed = run if joins else k[-1].extent
+    least, run = _fewest_joined(few, matrix), extent_of(run_of(k[-1], k, matrix))
+    is_cut = least is not None and k[-1].extent < least <= run
+    summed = run if is_cut else k[-1].extent
     if summed < _SHORTEST:
         return None
     shortest_near = _SHORTEST_NEAR.get(matrix.data_type)
@@ -115,10 +115,16 @@ def _beside(
     if few.extent > _AT_ONCE and not is_far and is_short:
         return None
     around = (*outermost_first(shape.c, matrix), *outer)
-    shortest = _SHORTEST if few.extent <= _AT_ONCE else _JOINED
-    is_cut = run > k[-1].extent and k[-1].extent < shortest
-    joins = (joins and is_cut) or not is_adjacent(k[-1], near)
+    joins = is_cut or not is_adjacent(k[-1], near)
     return FewDots(matrix, near, shape.out, around, rows, few, k, joins)
+
+
+def _fewest_joined(few: Span, matrix: Tensor) -> int | None:
+    """Products of a sum from which copying the few rows to make it one pays; None where it never
+    does."""
+    if few.extent <= _AT_ONCE:
+        return _SHORTEST
+    return _JOINED if matrix.data_type is DataType.FP32 else None
 
 
 def _most_bytes(rows: Span, few: Span, out: Tensor) -> int:
