@@ -42,6 +42,13 @@ def test_rows_of_several_axes_are_one(text: str, changed: dict[str, int], expect
         assert_exact(program, text, EXTENTS | changed, DataType.FP64, 5)
 
 
+@pytest.mark.parametrize("data_type", [DataType.C64, DataType.C128])
+def test_complex_rows_are_one_too(data_type: DataType) -> None:
+    program = planned(TEXT, EXTENTS, USUAL, data_type).program
+    assert joins(program)
+    assert_exact(program, TEXT, EXTENTS, data_type, 5)
+
+
 def test_the_fused_rows_are_one_axis_of_the_product() -> None:
     program = program_of(TEXT, {})
     extents = {axis.name: axis.extent for axis in program.axes}

@@ -17,7 +17,7 @@ from teir.search.shape import ProductShape, outermost_first
 from teir.search.step import Step, elements_of
 from teir.target import LINE_BYTES
 
-_TYPES = (DataType.FP32, DataType.FP64)
+_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
 _SHORT_LINES = 8
 """Lines of the rows of two axes from which they are long."""
 _MANY_RESULTS = 4
