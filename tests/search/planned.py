@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.expr.parsing import parse_expression
@@ -23,6 +24,8 @@ from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 """Caches as most machines have them."""
+SMALL = replace(USUAL, l2_bytes=1 << 15)
+"""A second cache that a few rows fill."""
 
 
 def shapes_of(text: str, extents: Mapping[str, int]) -> list[tuple[int, ...]]:
@@ -99,6 +102,11 @@ def assert_means_it(text: str, extents: Mapping[str, int], machine: Machine, see
     for data_type in (DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16):
         program = planned(text, extents, machine, data_type).program
         assert_exact(program, text, extents, data_type, seed)
+
+
+def loops_of(program: Program) -> list[str]:
+    """The axes of the loops in program order."""
+    return [node.axis for node in program.nodes() if isinstance(node, IterationNode)]
 
 
 def shares_loops(program: Program) -> bool:

@@ -7,9 +7,8 @@ from math import prod
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, planned
+from search.planned import SMALL, USUAL, assert_alike, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import IterationNode, Node, Operation, Program
 from teir.search.emission import Body, Emission, Roles
@@ -17,8 +16,6 @@ from teir.search.lane_parts import emit_parts, packed_part, part_sizes
 from teir.search.machine import Machine
 from teir.search.step import Span
 
-SMALL = replace(USUAL, l2_bytes=1 << 15)
-"""A second cache that a few rows of lanes fill."""
 TEXT = "ikb,kjb->ijb"
 
 

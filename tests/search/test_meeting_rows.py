@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from search.planned import USUAL, assert_alike, planned
+from search.planned import USUAL, assert_alike, loops_of, planned
 from teir.dtypes import DataType
-from teir.ir.nodes import IterationNode, Operation, Program
+from teir.ir.nodes import Operation, Program
 
 EXTENTS = {"a": 16, "b": 8, "e": 64, "c": 16}
 """Of FP64: a step of the first axis is a multiple of 4096 bytes."""
-
-
-def _loops(program: Program) -> list[str]:
-    return [node.axis for node in program.nodes() if isinstance(node, IterationNode)]
 
 
 def _program(text: str, extents: dict[str, int]) -> Program:
@@ -21,14 +17,14 @@ def _program(text: str, extents: dict[str, int]) -> Program:
 
 
 def test_such_rows_are_loops_around_the_others() -> None:
-    assert _loops(_program("aebc,ec->abc", EXTENTS)) == ["a"]
+    assert loops_of(_program("aebc,ec->abc", EXTENTS)) == ["a"]
 
 
 def test_the_smaller_operand_is_copied_once_for_all_of_them() -> None:
     program = _program("aebc,ce->abc", EXTENTS)
     (copy,) = (one.name for one in program.primitives if one.operation is Operation.COPY)
     outside = [getattr(node, "primitive", None) for node in program.roots]
-    assert _loops(program) == ["a"]
+    assert loops_of(program) == ["a"]
     assert copy in outside
 
 
@@ -44,12 +40,12 @@ def test_the_smaller_operand_is_copied_once_for_all_of_them() -> None:
     ids=["apart", "few", "one vector of the rest", "sums within lines", "columns"],
 )
 def test_others_stay_together(text: str, extents: dict[str, int]) -> None:
-    assert "a" not in _loops(_program(text, extents))
+    assert "a" not in loops_of(_program(text, extents))
 
 
 @pytest.mark.parametrize("text", ["aebc,ec->abc", "aebc,ce->abc"])
 def test_products_are_right(text: str) -> None:
     extents = EXTENTS | {"a": 9, "e": 4}
     program = _program(text, extents)
-    assert _loops(program) == ["a"]
+    assert loops_of(program) == ["a"]
     assert_alike([program], text, extents, 3)

@@ -35,8 +35,8 @@ def gathered_rows(emission: Emission, step: Step, shape: ProductShape) -> InPart
     a, m = shape.a, shape.m
     if m is None or shape.columns > _MOST_COLUMNS or a.data_type not in _TYPES:
         return None
-    size = elements_of(a, step) * a.data_type.width
-    if a.data_type.is_complex and size > _MOST_COMPLEX_BYTES:
+    elements = elements_of(a, step)
+    if a.data_type.is_complex and elements * a.data_type.width > _MOST_COMPLEX_BYTES:
         return None
     if not starts_where_it_moves(step):
         return None
@@ -49,7 +49,7 @@ def gathered_rows(emission: Emission, step: Step, shape: ProductShape) -> InPart
         return None
     is_short = adjacent.extent * a.data_type.width < LINE_BYTES
     results = elements_of(shape.out, step)
-    if not is_short and results > _FEW_RESULTS * elements_of(a, step):
+    if not is_short and results > _FEW_RESULTS * elements:
         return None
     # All else stays in its order, so that the copy turns whole blocks.
     rest = [axis for axis in axes_of(a, step) if axis is not m]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from teir.dtypes import DataType
 from teir.ir.lanes import JOINED_BYTES
-from teir.ir.nodes import Operation
+from teir.ir.nodes import Operation, Tensor
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.shape import extent_of, outermost_first
@@ -20,7 +20,7 @@ from teir.search.step import Span, Step
 from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 64
-_FEW, _FEWEST_SHORT_ROWS = 4, 32
+_FEW, FEWEST_SHORT_ROWS = 4, 32
 """Rows worth joining; and of so few elements, most of whose vectors would be empty. Measured on Zen
 4, 32 to 127 rows: 0.3 to 1.1 of the time, 0.5 (FP32) and 0.75 (FP64) in the mean; longer rows 1.6.
 """
@@ -58,18 +58,21 @@ def joined_rows_of(step: Step) -> JoinedRows | None:
     row = next((axis for axis in free if axis.stride(output.name) == width), None)
     if row is None or row.extent * LINE_BYTES > JOINED_BYTES:
         return None
-    if k.extent < (_FEWEST_SHORT_ROWS if row.extent <= _FEW else _FEWEST_ROWS):
+    if k.extent < (FEWEST_SHORT_ROWS if row.extent <= _FEW else _FEWEST_ROWS):
         return None
-    joins = False
     for tensor in step.inputs:
-        walk = row.stride(tensor.name), k.stride(tensor.name)
-        if tensor.data_type is not output.data_type:
+        if tensor.data_type is not output.data_type or not are_joined(row, k, tensor):
             return None
-        if walk not in ((width, row.extent * width), (0, width)):
-            return None
-        joins = joins or walk[0] == width
     outer = outermost_first([axis for axis in free if axis is not row], output)
-    return JoinedRows(step, row, k, outer) if joins else None
+    has_rows = any(row.stride(tensor.name) for tensor in step.inputs)
+    return JoinedRows(step, row, k, outer) if has_rows else None
+
+
+def are_joined(row: Span, k: Span, tensor: Tensor) -> bool:
+    """True where the rows of a tensor lie one behind the other, or its single elements do."""
+    width = tensor.data_type.width
+    walk = row.stride(tensor.name), k.stride(tensor.name)
+    return walk in ((width, row.extent * width), (0, width))
 
 
 def emit_joined_rows(emission: Emission, joined: JoinedRows, machine: Machine) -> Body:

@@ -30,8 +30,6 @@ _BLOCK = 5
 """Rows and columns of a block of registers."""
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Parts that the rows are cut into."""
-
-
 _FEWEST_FITTING = 4
 """Indices of a packed side that are worth a part of their own."""
 

@@ -26,7 +26,7 @@ class LaneStep:
     m: tuple[Span, ...]
     n: tuple[Span, ...]
     k: tuple[Span, ...]
-    rows: tuple[Span, ...] = ()
+    rows: tuple[Span, ...]
 
 
 def lane_step_of(step: Step) -> LaneStep | None:
@@ -70,4 +70,5 @@ def _lane_step(step: Step, lanes: Span) -> LaneStep:
         outermost_first(m, out),
         outermost_first(n, out),
         outermost_first(step.reductions, first),
+        rows=(),
     )

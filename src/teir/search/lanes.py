@@ -119,7 +119,7 @@ def _meeting_rows(
         return ()
     if min(axis.stride(name) for axis in step.k) < LINE_BYTES:
         return ()
-    meeting = [axis for axis in (*axes, *step.k) if axis.stride(name) % SAME_PLACE_BYTES == 0]
+    meeting = _meeting((*axes, *step.k), large)
     outside = tuple(axis for axis in axes if axis in meeting)
     left = extent_of(axes) // extent_of(outside)
     vectors = -(-step.lanes.extent // machine.lanes(out.data_type.accumulator.width))
@@ -163,8 +163,12 @@ def _bytes(side: Side, step: LaneStep) -> int:
 
 def _collide(tensor: Tensor, axes: Sequence[Span]) -> bool:
     """True for many rows in the same few lines of a cache."""
-    strides = [axis.stride(tensor.name) for axis in axes]
-    return extent_of(axes) > _WAYS and not any(stride % SAME_PLACE_BYTES for stride in strides)
+    return extent_of(axes) > _WAYS and len(_meeting(axes, tensor)) == len(axes)
+
+
+def _meeting(axes: Sequence[Span], tensor: Tensor) -> list[Span]:
+    """The axes whose steps stay in the same few lines of a cache."""
+    return [axis for axis in axes if axis.stride(tensor.name) % SAME_PLACE_BYTES == 0]
 
 
 def _is_in_parts(step: LaneStep, sides: Sequence[Side], machine: Machine) -> bool:

@@ -23,6 +23,7 @@ from teir.search.in_parts import (
     run_bytes,
     starts_where_it_moves,
 )
+from teir.search.joined_dots import FEWEST_SHORT_ROWS, are_joined
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import extent_of, outermost_first
@@ -34,8 +35,8 @@ _FEWEST_READS = 4
 """Uses of an element of a factor, for every thread, from which moving it costs little beside them:
 the others read what one of them has moved. Of a dot, whose blocks are turned where they are fewer.
 """
-_SHORT_ROW_BYTES, _FEWEST_ROWS = 16, 32
-"""Rows that one vector holds several of, and their number from which what they meet is laid so."""
+_SHORT_ROW_BYTES = 16
+"""Rows that one vector holds several of: joined, they need what they meet as they lie."""
 _FEWEST_LANES = 3
 """Elements in a row of an outer product that are made side by side."""
 
@@ -82,11 +83,8 @@ def _behind_short_rows(step: Step, large: Tensor, small: Tensor, machine: Machin
     if elements < fewest * elements_of(small, step):
         return None
     behind = [axis for axis in step.reductions if axis.stride(large.name) == row.extent * width]
-    joined = ((width, row.extent * width), (0, width))
-    across = [
-        one for one in behind if (row.stride(small.name), one.stride(small.name)) not in joined
-    ]
-    return next((axis for axis in across if axis.extent >= _FEWEST_ROWS), None)
+    across = [axis for axis in behind if not are_joined(row, axis, small)]
+    return next((axis for axis in across if axis.extent >= FEWEST_SHORT_ROWS), None)
 
 
 def _are_swept_across(step: Step, large: Tensor, small: Tensor) -> bool:
