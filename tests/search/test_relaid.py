@@ -120,3 +120,38 @@ def test_a_much_smaller_operand_of_long_sums_is_moved_for_few_rows_too(text: str
     assert_exact(program, text, extents, DataType.FP32, 5)
     assert relaid_copies(program_of(text, extents | {"s": 11}, 1)) == 0
     assert relaid_copies(program_of(text, extents | {"x": 7}, 1)) == 0
+
+COLUMNS = {"a": 3, "b": 4, "c": 700, "e": 20, "x": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "copies"),
+    [
+        ("bae,ec->abc", {}, 1),
+        ("bea,ec->cab", {"c": 4000, "e": 80}, 1),
+        ("abe,ec->abc", {}, 0),
+        ("bae,ec->acb", {}, 0),
+        ("bae,ce->abc", {}, 0),
+        ("bae,ec->abc", {"c": 70}, 0),
+        ("bae,ec->abc", {"b": 17}, 0),
+        ("bae,ec->abc", {"a": 12, "b": 12, "c": 900}, 0),
+        ("bae,ec->abc", {"a": 12, "b": 12, "c": 900, "e": 70}, 1),
+    ],
+    ids=["rows", "turned", "one axis", "apart", "across", "few", "wide", "many", "long sums"],
+)
+def test_columns_that_follow_each_other_in_the_output_alone_are_joined(
+    text: str, changed: dict[str, int], copies: int
+) -> None:
+    assert relaid_copies(program_of(text, COLUMNS | changed, 1)) == copies
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", ["bae,ec->abc", "bea,ec->cab", "bxea,exc->abxc"])
+def test_products_of_joined_columns_mean_what_numpy_computes(text: str, threads: int) -> None:
+    program = program_of(text, COLUMNS, threads)
+    assert_exact(program, text, COLUMNS, DataType.FP32, 17)
+
+
+def test_joined_columns_are_one_axis_of_the_product() -> None:
+    program = program_of("bae,ec->abc", COLUMNS, 1)
+    assert {axis.extent for axis in program.axes if axis.name.startswith("ab")} == {12}

@@ -7,6 +7,11 @@ would take short pieces of every row of A. So the smaller B is laid as A lies, o
 the rows of a large A follow one another from step to step of the sum, which then is one stream:
 
     A[c, y, x, s] B[x, n, y]:  B'[n, y, x] = B;  out[c, n, s] = sum of A[c, yx, s] * B'[n, yx]
+
+Columns that are one axis of the output and several of B would be a loop around few columns each,
+and every turn of it would read A again. So B is laid as the output lies:
+
+    A[x, s] B[p, x, n]:  B'[n, p, x] = B;  out[n, p, s] = sum of A[x, s] * B'[np, x]
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
-from teir.search.step import Step, elements_of, normalise
+from teir.search.step import Step, elements_of, fuse, normalise
 from teir.target import rows_apart
 
 _FEWEST_ROWS = 2048
@@ -33,6 +38,12 @@ else rows of steps in any order are asked for as well. Measured on Golden Cove, 
 of 400 to 4600 products, 1 to 147 rows that follow one another: 0.69 to 1.02 of the time, of two
 columns 1.04 and 1.08."""
 
+_JOINED_TIMES, _FEW_COLUMNS, _MOST_COLUMNS = 6, 16, 64
+"""Times as many elements in A as in B, and columns of one turn, and of all turns of short sums, up
+to which joining them pays. Measured on Golden Cove, 2 to 40 times 2 to 40 columns, one thread: 0.16
+to 1.05 of the time; more columns of short sums of C64, whose result is most of the work, up to
+2."""
+
 
 class Relaid(msgspec.Struct, frozen=True, gc=False):
     """The copy of B, the scratch it fills, and the product of A and the copy."""
@@ -44,9 +55,11 @@ class Relaid(msgspec.Struct, frozen=True, gc=False):
 
 def is_relaid(step: Step, shape: ProductShape, machine: Machine) -> bool:
     """True where the operands lie across each other, and moving B pays."""
+    elements_a, elements_b = elements_of(shape.a, step), elements_of(shape.b, step)
+    if elements_a >= _JOINED_TIMES * elements_b and _joins_columns(shape):
+        return True
     if len(shape.k) < 2:
         return False
-    elements_a, elements_b = elements_of(shape.a, step), elements_of(shape.b, step)
     is_long = extent_of(shape.k) >= _LONG_SUM
     is_far = machine.has_far_third_cache and elements_a * shape.a.data_type.width >= _FAR_BYTES
     if is_far and _breaks_stream(shape):
@@ -65,7 +78,8 @@ def relaid(emission: Emission, step: Step, shape: ProductShape, machine: Machine
     b = shape.b
     # An axis on which B repeats gets no place in the copy, which would leave it unwritten.
     across = [axis for axis in outermost_first(step.reductions, shape.a) if axis.stride(b.name)]
-    free = [axis for axis in (*shape.c, *shape.n_outer, *some(shape.n)) if axis.stride(b.name)]
+    columns = outermost_first((*shape.n_outer, *some(shape.n)), shape.out)
+    free = [axis for axis in (*shape.c, *columns) if axis.stride(b.name)]
     target = Tensor(name=emission.name(f"{b.name}_relaid"), data_type=b.data_type)
     strides: dict[int, int] = {}
     stride = target.data_type.width
@@ -86,6 +100,20 @@ def emit_relaid_copy(emission: Emission, one: Relaid, machine: Machine) -> Body:
     """The copy, and the scratch it needs on the node around it."""
     body = emit_copy(emission, one.copy, machine)
     return Body(body.nodes, (*body.scratch, one.scratch))
+
+
+def _joins_columns(shape: ProductShape) -> bool:
+    """True where few columns of rows that are read in place follow others in the output alone."""
+    a, b, m, n = shape.a, shape.b, shape.m, shape.n
+    if m is None or n is None or not shape.n_outer or n.extent > _FEW_COLUMNS:
+        return False
+    if m.stride(a.name) != a.data_type.width:
+        return False
+    if shape.columns > _MOST_COLUMNS and extent_of(shape.k) < _LONG_SUM:
+        return False
+    columns = (*shape.n_outer, n)
+    in_out = fuse([axis.only(shape.out.name) for axis in columns])
+    return len(in_out) < len(fuse([axis.only(shape.out.name, b.name) for axis in columns]))
 
 
 def _breaks_stream(shape: ProductShape) -> bool:
