@@ -65,6 +65,14 @@ def test_low_rows_are_put_together_where_many_columns_meet_them() -> None:
     assert lanes_of(program_of("trus,pqtu->pqrs", few, USUAL)) == {16}
 
 
+@pytest.mark.parametrize(("outer", "rows"), [(256, 32), (252, 48), (254, 16)])
+def test_short_rows_of_short_sums_fill_as_many_vectors_as_divide_them(
+    outer: int, rows: int
+) -> None:
+    extents = {"a": outer, "b": 8, "c": 146, "d": 6, "e": 4}
+    assert rows in lanes_of(program_of("aeb,dec->cdab", extents, USUAL))
+
+
 def test_few_columns_do_not_pay_for_packing() -> None:
     few = SHORT | {"p": 1, "q": 2}
     program = program_of("trus,pqtu->pqrs", few, USUAL)

@@ -121,6 +121,7 @@ def test_a_much_smaller_operand_of_long_sums_is_moved_for_few_rows_too(text: str
     assert relaid_copies(program_of(text, extents | {"s": 11}, 1)) == 0
     assert relaid_copies(program_of(text, extents | {"x": 7}, 1)) == 0
 
+
 COLUMNS = {"a": 3, "b": 4, "c": 700, "e": 20, "x": 2}
 
 

@@ -10,6 +10,7 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.choice import Sharing
 from teir.search.machine import Machine
+from teir.search.packing import rows_together
 from teir.search.panel_rows import panel_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -35,6 +36,22 @@ def written_panel(shape: ProductShape, machine: Machine) -> int:
         return panel_of(shape, machine)
     long = (vectors * lanes for vectors in (9, 6) if rows % (vectors * lanes) == 0)
     return next(long, panel_of(shape, machine))
+
+
+def joined_panel(shape: ProductShape, machine: Machine) -> int | None:
+    """Rows of a panel of short rows that follow one another and fill whole vectors together; None
+    where they do not. As many vectors as other panels have: lines side by side go past the caches
+    at once. Measured on Golden Cove, one vector against four: 0.13 to 0.72 of the time."""
+    if shape.m is None or not shape.m_outer:
+        return None
+    lanes = machine.lanes(shape.out.data_type.accumulator.width)
+    rows, outer = shape.m.extent, shape.m_outer[-1]
+    together = lanes // gcd(rows, lanes) * rows
+    if rows % lanes == 0 or together > machine.highest_block * lanes:
+        return None
+    most = max(1, written_panel(shape, machine) // together)
+    panels = (count * together for count in range(most, 0, -1))
+    return next((one for one in panels if rows_together(shape.m, outer, one) > 1), None)
 
 
 def tile_columns(shape: ProductShape, panel: int, machine: Machine) -> int:

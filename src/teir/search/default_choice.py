@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -13,7 +12,13 @@ from teir.passes.extents import even_block
 from teir.search.asked_copies import asking_in_copies
 from teir.search.asked_results import asking_for_results, waits_for_lines
 from teir.search.choice import Choice, Order, Packing, Sharing
-from teir.search.chosen_blocks import column_block, row_block, tile_columns, written_panel
+from teir.search.chosen_blocks import (
+    column_block,
+    joined_panel,
+    row_block,
+    tile_columns,
+    written_panel,
+)
 from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
 from teir.search.machine import BEYOND_L2, Machine
@@ -31,7 +36,6 @@ from teir.search.packed_operands import (
     wants_packed_a,
     wants_packed_b,
 )
-from teir.search.packing import rows_together
 from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.panel_rows import panel_of
 from teir.search.panel_sets import leaves_first_cache
@@ -335,16 +339,7 @@ def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     if fills_pairs(shape, machine):
         panel, columns = pair_tile(shape)
         return _short_tiles(shape, depth, panel, columns, machine)
-    panel = written_panel(shape, machine)
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    rows = 1 if shape.m is None else shape.m.extent
-    if shape.m is not None and shape.m_outer and rows % lanes:
-        together = lanes // gcd(rows, lanes) * rows
-        if (
-            together <= machine.highest_block * lanes
-            and rows_together(shape.m, shape.m_outer[-1], together) > 1
-        ):
-            panel = together
+    panel = joined_panel(shape, machine) or written_panel(shape, machine)
     return _short_tiles(shape, depth, panel, tile_columns(shape, panel, machine), machine)
 
 
