@@ -25,7 +25,7 @@ from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
-from teir.search.step import Step, elements_of, fuse, normalise
+from teir.search.step import Span, Step, elements_of, fuse, normalise
 from teir.target import rows_apart
 
 _FEWEST_ROWS = 2048
@@ -38,7 +38,7 @@ else rows of steps in any order are asked for as well. Measured on Golden Cove, 
 of 400 to 4600 products, 1 to 147 rows that follow one another: 0.69 to 1.02 of the time, of two
 columns 1.04 and 1.08."""
 
-_JOINED_TIMES, _FEW_COLUMNS, _MOST_COLUMNS = 6, 16, 64
+_JOINED_TIMES, _FEW_COLUMNS, _MOST_COLUMNS = 6, 16, 32
 """Times as many elements in A as in B, and columns of one turn, and of all turns of short sums, up
 to which joining them pays. Measured on Golden Cove, 2 to 40 times 2 to 40 columns, one thread: 0.16
 to 1.05 of the time; more columns of short sums of C64, whose result is most of the work, up to
@@ -76,24 +76,38 @@ def relaid(emission: Emission, step: Step, shape: ProductShape, machine: Machine
     if not is_relaid(step, shape, machine):
         return None
     b = shape.b
-    # An axis on which B repeats gets no place in the copy, which would leave it unwritten.
-    across = [axis for axis in outermost_first(step.reductions, shape.a) if axis.stride(b.name)]
-    columns = outermost_first((*shape.n_outer, *some(shape.n)), shape.out)
-    free = [axis for axis in (*shape.c, *columns) if axis.stride(b.name)]
     target = Tensor(name=emission.name(f"{b.name}_relaid"), data_type=b.data_type)
+    outer, inner = _order(step, shape, machine)
     strides: dict[int, int] = {}
     stride = target.data_type.width
-    for axis in reversed(across):
+    for axis in reversed(inner):
         strides[id(axis)] = stride
         stride *= axis.extent
     # Columns a line apart at least: page-sized columns would share the sets of a cache.
     stride = rows_apart(stride)
-    for axis in reversed(free):
+    for axis in reversed(outer):
         strides[id(axis)] = stride
         stride *= axis.extent
     parts = in_parts(step, step.axes, [Moved(b, target, strides)])
     (copy,) = parts.before
     return Relaid(normalise(copy), target, normalise(parts.product))
+
+
+def _order(step: Step, shape: ProductShape, machine: Machine) -> tuple[list[Span], list[Span]]:
+    """The axes of the copy, outermost first: those outside of what lies together, and those inside.
+
+    Columns lie as the output does, and inside the sum where joined ones are met by fewer rows than
+    a vector has lanes, as lanes run along the columns then.
+    """
+    # An axis on which B repeats gets no place in the copy, which would leave it unwritten.
+    name = shape.b.name
+    across = [axis for axis in outermost_first(step.reductions, shape.a) if axis.stride(name)]
+    columns = outermost_first((*shape.n_outer, *some(shape.n)), shape.out)
+    free = [axis for axis in shape.c if axis.stride(name)]
+    lanes = machine.lanes(shape.b.data_type.width)
+    if _joins_columns(shape) and extent_of(some(shape.m)) < lanes:
+        return free, [*across, *columns]
+    return [*free, *columns], across
 
 
 def emit_relaid_copy(emission: Emission, one: Relaid, machine: Machine) -> Body:
