@@ -329,7 +329,7 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
         case JoinedTranspose():
             return emit_transpose_joined_body(kernel, isa).text()
         case ShortTranspose():
-            return emit_short_transpose_body(kernel).text()
+            return emit_short_transpose_body(kernel, isa).text()
         case SteppedCopy():
             return emit_stepped_copy_body(kernel).text()
         case RowCopy():

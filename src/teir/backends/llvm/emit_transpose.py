@@ -19,6 +19,7 @@ from teir.backends.llvm.emit_text import (
     cache_of_next,
     constants,
     prefetch,
+    prefetch_to_write,
     shift_pointer,
     vector,
 )
@@ -31,6 +32,8 @@ _PART_BYTES = 16
 _LARGEST_TILE = 16
 _TILES_AHEAD = 6
 """Tiles in whose time a line arrives from the third cache."""
+_STORED_AHEAD_BYTES = 2 * LINE_BYTES
+"""From what is stored to what is asked for to be stored soon; one line and three gained less."""
 _PIECE_PARTS = 2
 """128-bit parts one load brings; a load places them for free where a shuffle would cost."""
 
@@ -54,7 +57,7 @@ def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
         _emit_first_step(text, kernel.element_bytes, side)
     text.effect("br i1 %narrow, label %element_row, label %row")
     cache = cache_of_next(isa)
-    _emit_tile_loops(text, kernel, side, cache)
+    _emit_tile_loops(text, kernel, side, isa)
     if _asks_apart(kernel.element_bytes, side):
         _emit_asking(text, side, cache)
     _emit_element_loops(text, kernel)
@@ -63,7 +66,7 @@ def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
     return text
 
 
-def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int, cache: Cache) -> None:
+def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int, isa: Isa) -> None:
     """Blocks %row and %tile; a last tile that would stick out is moved back over its neighbour."""
     element_bytes = kernel.element_bytes
     text.label("row")
@@ -88,7 +91,7 @@ def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int, cache
     if _asks_apart(element_bytes, side):
         text.effect("br i1 %is_line, label %ask, label %move")
         text.label("move")
-    _emit_tile(text, kernel, side, cache)
+    _emit_tile(text, kernel, side, isa)
     step = f"{side}"
     if kernel.aligns:
         is_first = text.value("icmp eq i64 %j, 0")
@@ -120,19 +123,21 @@ def _element(element_bytes: int) -> str:
     return {2: "i16", 4: "i32", 8: "i64", 16: "i64"}[element_bytes]
 
 
-def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, cache: Cache) -> None:
+def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, isa: Isa) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
     element_bytes = kernel.element_bytes
     tile = SquareTile(text, element_bytes, side)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
     if side > 1 and not _asks_apart(element_bytes, side):
-        _ask(text, places, cache)
+        _ask(text, places, cache_of_next(isa))
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
         group, inside = divmod(row, kernel.grouped)
         place = _row_place(text, "%b", "%out_m", group)
         place = _row_place(text, place, "%out_row", inside)
         text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
+        if isa.waits_to_store:
+            prefetch_to_write(text, shift_pointer(text, place, _STORED_AHEAD_BYTES))
 
 
 def _asks_apart(element_bytes: int, side: int) -> bool:
