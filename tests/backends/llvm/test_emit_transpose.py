@@ -12,8 +12,13 @@ from backends.llvm.kernel_calls import (
     Guarded,
     compiled_once,
 )
-from teir.lower.copy_kernels import TransposeCopy
+from teir.backends.llvm.emit_short_transpose import emit_short_transpose_body
+from teir.backends.llvm.emit_transpose import emit_transpose_body
+from teir.lower.copy_kernels import ShortTranspose, TransposeCopy
 from teir.target import Isa
+
+_ASKED_TO_STORE = "i32 1, i32 2, i32 1)"
+"""The end of a request for a line that is written soon."""
 
 
 @pytest.mark.parametrize("isa", HERE)
@@ -138,3 +143,17 @@ def check(
     np.ndarray((m, n), element, wanted.data, 0, (out_m, width))[...] = rows
     compiled.call(kernel, (m, n, in_n, out_m), (source.address, target.address))
     np.testing.assert_array_equal(target.bytes, wanted, str((kernel, m, n)))
+
+
+@pytest.mark.parametrize("isa", [Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512_ZEN5, Isa.AVX512, Isa.AVX2])
+def test_lines_are_asked_for_to_store_to_where_stores_wait(isa: Isa) -> None:
+    turned = TransposeCopy(element_bytes=4, lanes=8)
+    apart, together = (
+        ShortTranspose(element_bytes=4, side=3, lanes=8, joins=joins) for joins in (False, True)
+    )
+    asked = [
+        emit_transpose_body(turned, isa).text().count(_ASKED_TO_STORE),
+        emit_short_transpose_body(apart, isa).text().count(_ASKED_TO_STORE),
+        emit_short_transpose_body(together, isa).text().count(_ASKED_TO_STORE),
+    ]
+    assert asked == ([8, 3, 0] if isa.waits_to_store else [0, 0, 0])
