@@ -21,10 +21,10 @@ from teir.backends.llvm.emit_numbers import (
     widen,
 )
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, prefetch_to_write, shift_pointer
 from teir.lower.access import Access
 from teir.lower.kernels import LaneBlock
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 LANE_BLOCK_ARGUMENTS = (
     "m", "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
@@ -32,6 +32,9 @@ LANE_BLOCK_ARGUMENTS = (
 )  # fmt: skip
 
 _LOOPS = ("outer", "batch", "k")
+_STORED_AHEAD_BYTES = 2 * LINE_BYTES
+"""From what is stored to what is asked for to be stored soon (`Isa.waits_to_store`). Batches of
+4 x 4 to 13 x 13, innermost, that leave the first cache: 0.6 to 0.95 of the time on Golden Cove."""
 
 
 def emit_lane_block_body(kernel: LaneBlock, isa: Isa) -> FunctionText:
@@ -104,6 +107,8 @@ class _Body:
         for place, total in zip(places, sums, strict=True):
             stored = narrow(text, self.kernel.out_type, self.isa, total, count)
             store(text, piece.lanes[2], place, stored)
+            if self.isa.waits_to_store:
+                prefetch_to_write(text, shift_pointer(text, place, _STORED_AHEAD_BYTES))
         text.effect(f"br label %{label}_end")
         text.label(f"{label}_end")
         return f"{label}_end"
