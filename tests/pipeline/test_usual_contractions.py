@@ -17,7 +17,7 @@ from teir.pipeline.problem import state_problem
 
 FEW = (
     ("ab,bc->ac", ((96, 40), (40, 60))),
-    ("abc->cba", ((200, 96, 110),)),
+    ("abc->cba", ((400, 96, 110),)),
     ("nab,nbc->nac", ((64, 4, 4), (64, 4, 4))),
     ("abn,bcn->acn", ((4, 4, 64), (4, 4, 64))),
     ("abc,dc->abd", ((24, 8, 64), (512, 64))),

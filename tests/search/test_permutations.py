@@ -41,7 +41,10 @@ def test_others_are_one_tile(text: str) -> None:
     assert {axis.name for axis in tile_axes(program)} == {axis.name for axis in program.axes}
 
 
-def test_where_few_rows_are_followed_they_are_one_tile() -> None:
+def test_where_few_rows_are_followed_more_are_squares() -> None:
     machine = replace(USUAL, follows_few_rows=True, l2_bytes=2**24)
-    program = planned("ij->ji", SQUARES["ij->ji"], machine).program
-    assert {axis.name for axis in tile_axes(program)} == {axis.name for axis in program.axes}
+    program = planned("kji->ijk", ONE_TILE["kji->ijk"], machine).program
+    assert all(axis.extent <= 128 for axis in tile_axes(program))
+    for text, changed in (("kji->ijk", {"k": 160}), ("abc->cba", {})):
+        program = planned(text, ONE_TILE[text] | changed, machine).program
+        assert {axis.name for axis in tile_axes(program)} == {axis.name for axis in program.axes}

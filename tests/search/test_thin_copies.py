@@ -24,10 +24,10 @@ THIN = (
     ("bij->bji", {"b": 32, "i": 50_176, "j": 3}, DataType.FP32),
 )
 LONG = (
-    ("ij->ji", {"i": 100, "j": 5000}, DataType.FP64),
-    ("ij->ji", {"i": 60, "j": 20_000}, DataType.FP64),
+    ("ij->ji", {"i": 100, "j": 21_000}, DataType.FP64),
+    ("ij->ji", {"i": 60, "j": 40_000}, DataType.FP64),
     ("ij->ji", {"i": 13, "j": 400_000}, DataType.C128),
-    ("bij->bji", {"b": 4000, "i": 20, "j": 30}, DataType.FP32),
+    ("bij->bji", {"b": 7000, "i": 20, "j": 30}, DataType.FP32),
     ("ibj->jbi", {"i": 4, "b": 300, "j": 900}, DataType.FP64),
 )
 
