@@ -31,13 +31,20 @@ LONG = (
     ("ibj->jbi", {"i": 4, "b": 300, "j": 900}, DataType.FP64),
 )
 
+MIDDLE = (
+    ("ij->ji", {"i": 100, "j": 5000}, DataType.FP64),
+    ("ij->ji", {"i": 60, "j": 20_000}, DataType.FP64),
+    ("bij->bji", {"b": 4000, "i": 20, "j": 30}, DataType.FP32),
+)
+"""Of more than 3 and less than 16 MB."""
+
 
 def kinds(text: str, extents: dict[str, int], machine: Machine, data_type: DataType) -> set[type]:
     program = permuted(text, extents, machine, data_type)
     return {type(kernel) for kernel in count_calls(lower(program, Isa.AMX).roots)}
 
 
-@pytest.mark.parametrize(("text", "extents", "data_type"), THIN)
+@pytest.mark.parametrize(("text", "extents", "data_type"), [*THIN, *MIDDLE])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_short_sides_make_squares(text, extents, data_type, threads: int) -> None:
     machine = replace(TILES, threads=threads)

@@ -8,8 +8,10 @@ from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Step
 
 _LARGE_BYTES, _FAR_BYTES, _FAR_OF_FEW_ROWS_BYTES = 3 << 20, 8 << 20, 16 << 20
-"""Permutations of so many bytes are one tile, which the lowering cuts; between the two only those
-that squares do not suit. Measured on Zen 4: 0.25 to 1.5 of the time there, 0.6 in the mean."""
+"""Permutations from the first on may be one tile, which the lowering cuts, and from the second, or
+where few rows are followed the third, all are; between them only those that squares do not suit.
+Measured on Zen 4: 0.25 to 1.5 of the time there, 0.6 in the mean; on Golden Cove, whose squares ask
+for what they store to: 0.42 to 1.02, 0.63 in the mean, up to 8 where squares are not full."""
 _LONG_SIDE = 12
 """Elements that fill squares."""
 
@@ -29,9 +31,8 @@ def is_large(step: Step, machine: Machine) -> bool:
     """True for a permutation that goes through a tile in scratch.
 
     Also where a third cache holds it, if its squares would not be full or their rows would fall
-    into the same few lines. Squares of more bytes than that suit processors that follow few rows,
-    which ask for what they store to: 0.44 to 1.17 of the time on Golden Cove where squares are
-    full (streams suit some such, see `teir.search.streamed_copies`), up to 8 where they are not.
+    into the same few lines. Where a processor follows few rows, streams suit some such (see
+    `teir.search.streamed_copies`).
     """
     total_bytes = extent_of(step.axes) * step.output.data_type.width
     if total_bytes < _LARGE_BYTES:

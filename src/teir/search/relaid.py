@@ -54,9 +54,12 @@ class Relaid(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_relaid(step: Step, shape: ProductShape, machine: Machine) -> bool:
-    """True where the operands lie across each other, and moving B pays."""
+    """True where the operands lie across each other or columns are joined, and moving B pays."""
+    joins = _joins_columns(shape)
+    if not joins and len(shape.k) < 2:
+        return False
     elements_a, elements_b = elements_of(shape.a, step), elements_of(shape.b, step)
-    if elements_a >= _JOINED_TIMES * elements_b and _joins_columns(shape):
+    if joins and elements_a >= _JOINED_TIMES * elements_b:
         return True
     if len(shape.k) < 2:
         return False

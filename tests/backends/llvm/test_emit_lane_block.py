@@ -19,6 +19,7 @@ from backends.llvm.kernel_calls import (
     small_integers,
     strided,
 )
+from teir.backends.llvm.emit_lane_block import emit_lane_block_body
 from teir.dtypes import DataType
 from teir.lower.kernels import LaneBlock
 from teir.target import Isa
@@ -107,3 +108,10 @@ def test_accumulators_stay_in_registers(
     kernel = lane_block((data_type, data_type), Isa.AVX512, *block, one_loop)
     text = kernel_assembly(kernel, Isa.AVX512)
     assert not [line for line in text.splitlines() if "zmm" in line and "(%rsp)" in line]
+
+
+@pytest.mark.parametrize("isa", [Isa.AMX, Isa.AVX512_INTEL, Isa.AVX512_ZEN5, Isa.AVX512, Isa.AVX2])
+def test_lines_are_asked_for_to_store_to_where_stores_wait(isa: Isa) -> None:
+    kernel = lane_block((DataType.FP32, DataType.FP32), isa, 2, 2, one_loop=True)
+    asks = "i32 1, i32 2, i32 1)" in emit_lane_block_body(kernel, isa).text()
+    assert asks == isa.waits_to_store

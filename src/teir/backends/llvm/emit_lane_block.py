@@ -21,10 +21,10 @@ from teir.backends.llvm.emit_numbers import (
     widen,
 )
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale
-from teir.backends.llvm.emit_text import FunctionText, prefetch_to_write, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, ask_to_store, shift_pointer
 from teir.lower.access import Access
 from teir.lower.kernels import LaneBlock
-from teir.target import LINE_BYTES, Isa
+from teir.target import Isa
 
 LANE_BLOCK_ARGUMENTS = (
     "m", "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
@@ -32,8 +32,8 @@ LANE_BLOCK_ARGUMENTS = (
 )  # fmt: skip
 
 _LOOPS = ("outer", "batch", "k")
-_STORED_AHEAD_BYTES = 2 * LINE_BYTES
-"""From what is stored to what is asked for to be stored soon (`Isa.waits_to_store`). Batches of
+_LINES_AHEAD = 2
+"""From what is stored to what is asked for to be stored soon (`ask_to_store`). Batches of
 4 x 4 to 13 x 13, innermost, that leave the first cache: 0.6 to 0.95 of the time on Golden Cove."""
 
 
@@ -107,8 +107,7 @@ class _Body:
         for place, total in zip(places, sums, strict=True):
             stored = narrow(text, self.kernel.out_type, self.isa, total, count)
             store(text, piece.lanes[2], place, stored)
-            if self.isa.waits_to_store:
-                prefetch_to_write(text, shift_pointer(text, place, _STORED_AHEAD_BYTES))
+            ask_to_store(text, self.isa, place, _LINES_AHEAD)
         text.effect(f"br label %{label}_end")
         text.label(f"{label}_end")
         return f"{label}_end"

@@ -12,13 +12,13 @@ from functools import partial
 
 from teir.backends.llvm.emit_row_vectors import emit_row_vectors
 from teir.backends.llvm.emit_shuffles import Shuffles
-from teir.backends.llvm.emit_text import FunctionText, prefetch_to_write, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, ask_to_store, shift_pointer
 from teir.lower.copy_kernels import ShortTranspose
-from teir.target import LINE_BYTES, Isa
+from teir.target import Isa
 
 SHORT_TRANSPOSE_ARGUMENTS = ("n", "apart", "o", "in_o", "out_o")
 
-_STORED_AHEAD_BYTES = 4 * LINE_BYTES
+_LINES_AHEAD = 4
 """From what is stored to what is asked for to be stored soon; eight lines gained as much."""
 
 
@@ -42,8 +42,8 @@ def _block(
     places = _places(text, kernel, shift_pointer(text, target, writes), not kernel.joins)
     for place, value in zip(places, made, strict=True):
         text.effect(f"store {vectors.kind} {value}, ptr {place}, align 1")
-        if isa.waits_to_store and not kernel.joins:
-            prefetch_to_write(text, shift_pointer(text, place, _STORED_AHEAD_BYTES))
+        if not kernel.joins:
+            ask_to_store(text, isa, place, _LINES_AHEAD)
 
 
 def _places(text: FunctionText, kernel: ShortTranspose, start: str, is_apart: bool) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 
 class FunctionText:
@@ -95,6 +95,12 @@ def prefetch(text: FunctionText, address: str, cache: Cache) -> None:
 def prefetch_to_write(text: FunctionText, address: str) -> None:
     """Into the second cache, to be written: the store need not ask other cores for the line."""
     text.effect(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 2, i32 1)")
+
+
+def ask_to_store(text: FunctionText, isa: Isa, place: str, lines: int) -> None:
+    """Where stores wait for one another, ask for the line so many after ``place``, written soon."""
+    if isa.waits_to_store:
+        prefetch_to_write(text, shift_pointer(text, place, lines * LINE_BYTES))
 
 
 def splat(text: FunctionText, element: str, scalar: str, count: int) -> str:

@@ -16,10 +16,10 @@ from teir.backends.llvm.emit_chunks import elements_in_front
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
+    ask_to_store,
     cache_of_next,
     constants,
     prefetch,
-    prefetch_to_write,
     shift_pointer,
     vector,
 )
@@ -32,7 +32,7 @@ _PART_BYTES = 16
 _LARGEST_TILE = 16
 _TILES_AHEAD = 6
 """Tiles in whose time a line arrives from the third cache."""
-_STORED_AHEAD_BYTES = 2 * LINE_BYTES
+_STORED_LINES_AHEAD = 2
 """From what is stored to what is asked for to be stored soon; one line and three gained less."""
 _PIECE_PARTS = 2
 """128-bit parts one load brings; a load places them for free where a shuffle would cost."""
@@ -56,10 +56,9 @@ def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
     if kernel.aligns:
         _emit_first_step(text, kernel.element_bytes, side)
     text.effect("br i1 %narrow, label %element_row, label %row")
-    cache = cache_of_next(isa)
     _emit_tile_loops(text, kernel, side, isa)
     if _asks_apart(kernel.element_bytes, side):
-        _emit_asking(text, side, cache)
+        _emit_asking(text, side, cache_of_next(isa))
     _emit_element_loops(text, kernel)
     text.label("exit")
     text.effect("ret void")
@@ -136,8 +135,7 @@ def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, isa: Isa) -
         place = _row_place(text, "%b", "%out_m", group)
         place = _row_place(text, place, "%out_row", inside)
         text.effect(f"store {tile.kind} {value}, ptr {place}, align 1")
-        if isa.waits_to_store:
-            prefetch_to_write(text, shift_pointer(text, place, _STORED_AHEAD_BYTES))
+        ask_to_store(text, isa, place, _STORED_LINES_AHEAD)
 
 
 def _asks_apart(element_bytes: int, side: int) -> bool:
