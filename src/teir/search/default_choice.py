@@ -10,18 +10,16 @@ from msgspec.structs import replace
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
 from teir.search.asked_copies import asking_in_copies
-from teir.search.asked_results import asking_for_results, waits_for_lines
+from teir.search.asked_results import asking_for_results
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import (
     column_block,
-    joined_panel,
     row_block,
-    tile_columns,
     written_panel,
 )
 from teir.search.division import Division, Packs, division_of
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
-from teir.search.machine import BEYOND_L2, Machine
+from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.one_block import one_block_depth
 from teir.search.packed_operands import (
@@ -36,7 +34,6 @@ from teir.search.packed_operands import (
     wants_packed_a,
     wants_packed_b,
 )
-from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.panel_rows import panel_of
 from teir.search.panel_sets import leaves_first_cache
 from teir.search.reductions import Reductions, reductions_of
@@ -45,18 +42,22 @@ from teir.search.rows_in_place import rows_in_place
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
 from teir.search.short_runs import writes_short_runs
+from teir.search.short_sums import (
+    SHORT_DEPTH,
+    SHORT_PANEL,
+    is_far,
+    is_short,
+    makes_short_sums,
+    near_choice,
+)
 from teir.search.standing_rows import standing_choice
 from teir.search.step import Span
 from teir.search.tile_registers import are_tiles, pads_runs, tile_column_block
 from teir.target import LINE_BYTES
 
-_SHORT_DEPTH = 96
-"""Products per result up to which writing the output is a large part of the work."""
 _DEEP_BYTES = 12288
 """Bytes of a column of a reduction block, at most half more, where the output is far: a panel of A
 and some columns still lie in the second cache."""
-_NEAR = 2
-"""Sizes of the second cache up to which two operands may be walked in the order of the output."""
 _PANELS_OF_A_RUN = 4
 """Panels side by side where A comes from memory: longer runs are read and written faster."""
 _ASKED_COLUMNS = 24
@@ -67,8 +68,6 @@ _ASKED_DEPTH = 384
 block, which nobody asks for, are fewer beside what the next panel asks for."""
 _MANY_COLUMNS = 48
 """Columns that repay rows in place where blocks of columns would bring A again for each."""
-_SHORT_PANEL = 4
-"""Vectors of a panel with many ends of runs."""
 _TILES_IN_L1 = 3
 _TILE_COLUMNS = 8
 """A tile of results with the lines it shares takes this part of L1; columns of one at least."""
@@ -87,8 +86,8 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         return replace(alone, sharing=Sharing.PARTS)
     depth = _depth(shape, machine)
     k = reductions_of(shape, depth).block
-    if _is_short(shape, machine):
-        return rows_in_place(shape, depth, machine) or short_choice(shape, depth, machine)
+    if is_short(shape, machine):
+        return rows_in_place(shape, depth, machine) or near_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
         in_passing = are_asked_in_passing(shape, k, _packs_a(shape, k, machine), machine)
         is_asked = is_asked_for(shape, k, machine)
@@ -145,7 +144,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
     """A packed: whole, in blocks of rows, or a panel at a time."""
     choice = _in_blocks(shape, k, depth, machine)
     sharing, panel = choice.sharing, choice.panel
-    if choice.streams and _makes_short_sums(shape):
+    if choice.streams and makes_short_sums(shape):
         panel = written_panel(shape, machine)
     order = Order.ROWS if sharing is Sharing.ROWS else Order.COLUMNS
     choice = replace(choice, packed_a=Packing.BLOCKS, order=order, panel=panel)
@@ -159,7 +158,7 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         case Sharing.NONE | Sharing.PARTS:
             choice = asking_for_results(choice, shape, machine)
             choice = asking_in_copies(_packed_alone(choice, shape, k, machine), shape, k, machine)
-            if _makes_short_sums(shape) or not rows_stay(choice, shape, machine):
+            if makes_short_sums(shape) or not rows_stay(choice, shape, machine):
                 return choice
             return near_rows_choice(choice, shape, machine)
         case _:
@@ -188,7 +187,7 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         return long_run_choice(choice, shape, k, machine)
     assert shape.m is not None
     assert shape.n is not None
-    columns, is_short = shape.n.extent, extent_of(shape.k) <= _SHORT_DEPTH
+    columns, is_short = shape.n.extent, extent_of(shape.k) <= SHORT_DEPTH
     # Where the third cache is far, fewer columns took up to 8 % longer.
     has_all = is_short or machine.has_far_third_cache
     rows = even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel)
@@ -214,7 +213,7 @@ def _has_dear_ends(choice: Choice, shape: ProductShape, machine: Machine) -> boo
         return False
     is_plain = choice.sharing is Sharing.NONE and choice.packed_b is Packing.NONE
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    is_short = choice.panel <= _SHORT_PANEL * lanes and _makes_short_sums(shape)
+    is_short = choice.panel <= SHORT_PANEL * lanes and makes_short_sums(shape)
     return is_plain and is_short and not choice.prefetches_a
 
 
@@ -288,79 +287,14 @@ def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
     """True for an output that no cache holds until it is read, made of whole sums."""
     if not machine.writes_lines:
         return False
-    return _is_far(shape, machine) and reductions_of(shape, depth).is_one_block
-
-
-def _is_far(shape: ProductShape, machine: Machine) -> bool:
-    """True for an output that the second cache does not hold."""
-    results = shape.rows * shape.columns * extent_of(shape.c)
-    return results * shape.out.data_type.width >= BEYOND_L2 * machine.l2_bytes
+    return is_far(shape, machine) and reductions_of(shape, depth).is_one_block
 
 
 def _is_met_again(shape: ProductShape, machine: Machine) -> bool:
     """True where short sums of many columns leave the second cache, and A is met by all at once."""
     results = shape.rows * shape.columns * shape.out.data_type.width
     is_far = results >= machine.l2_bytes and shape.columns >= _MANY_COLUMNS
-    return is_far and _makes_short_sums(shape) and not is_read_once(shape, machine)
-
-
-def _is_short(shape: ProductShape, machine: Machine) -> bool:
-    """True where few products make each result of a large output of two operands that are near.
-
-    Not of rows that one panel takes: packed columns would be read once. In part of a vector they
-    would be stored one by one besides, whatever the machine: 0.2 to 0.8 of the time without; up to
-    three vectors 0.4 to 1.0 on Golden Cove.
-
-    Results that the second cache just loses are as good as in memory where the third is far:
-    outputs of one to two sizes of it took 4 to 17 % longer in blocks.
-    """
-    if shape.m is None or shape.n is None or shape.c:
-        return False
-    if not _makes_short_sums(shape) and not fills_pairs(shape, machine):
-        return False
-    is_far, rows, columns = machine.has_far_third_cache, shape.rows, shape.columns
-    lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    if rows < (_SHORT_PANEL * lanes if is_far else lanes):
-        return False
-    width = shape.out.data_type.width
-    near = (rows + columns) * extent_of(shape.k) * width <= _NEAR * machine.l2_bytes
-    large = (1 if is_far else 2) * machine.l2_bytes
-    return near and rows * columns * width >= large
-
-
-def _makes_short_sums(shape: ProductShape) -> bool:
-    """Not of types narrower than their sums: only kernels of whole ones write past the caches."""
-    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
-    return not is_narrow and extent_of(shape.k) <= _SHORT_DEPTH
-
-
-def short_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed whole; loops follow the output, which is written once."""
-    if fills_pairs(shape, machine):
-        panel, columns = pair_tile(shape)
-        return _short_tiles(shape, depth, panel, columns, machine)
-    panel = joined_panel(shape, machine) or written_panel(shape, machine)
-    return _short_tiles(shape, depth, panel, tile_columns(shape, panel, machine), machine)
-
-
-def _short_tiles(
-    shape: ProductShape, depth: int, panel: int, columns: int, machine: Machine
-) -> Choice:
-    return Choice(
-        packed_a=Packing.WHOLE,
-        packed_b=Packing.WHOLE,
-        order=Order.OUTPUT,
-        depth=depth,
-        panel=panel,
-        row_block=shape.rows,
-        column_block=columns,
-        sharing=sharing_of(shape, machine),
-        streams=machine.writes_lines,
-        prefetches_a=False,
-        prefetches_b=False,
-        prefetches_out=waits_for_lines(shape, _is_far(shape, machine), machine),
-        prefetches_packed=False,
-    )
+    return is_far and makes_short_sums(shape) and not is_read_once(shape, machine)
 
 
 def reduction_blocks(shape: ProductShape, machine: Machine) -> Reductions:
@@ -378,7 +312,6 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
     if out.accumulator is not out:
         is_one_block = reductions_of(shape, depth).is_one_block
         return depth if is_one_block else reduction_depth(out.accumulator)
-    is_far = has_many(shape) and _is_far(shape, machine)
-    if is_far:
+    if has_many(shape) and is_far(shape, machine):
         return max(depth, _DEEP_BYTES // out.width)
     return max(depth, one_block_depth(shape, machine))

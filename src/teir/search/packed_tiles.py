@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Packing
-from teir.search.default_choice import short_choice
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import ProductShape, extent_of
+from teir.search.short_sums import short_choice
 
 _STREAMED_VECTORS = 3
 _FOLLOWING_VECTORS = 6
