@@ -18,6 +18,7 @@ from teir.search.chosen_blocks import (
     written_panel,
 )
 from teir.search.division import Division, Packs, division_of
+from teir.search.followed_rows import followed_depth
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
 from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
@@ -307,6 +308,9 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
 
     Large ones leave the caches before the next block is added, so their blocks are long.
     """
+    followed = followed_depth(shape, machine)
+    if followed is not None:
+        return followed
     out = shape.out.data_type
     depth = reduction_depth(out)
     if out.accumulator is not out:
