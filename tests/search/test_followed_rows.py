@@ -61,3 +61,13 @@ def test_what_it_computes(text: str) -> None:
     program = planned(text, extents, FAR, DataType.FP64).program
     assert_exact(program, text, extents, DataType.FP64, 1)
     assert any(loop.startswith("k") for loop in loops_of(program))
+
+
+@pytest.mark.parametrize(("depth", "loops"), [(198, ["k", "ba"]), (90, [])])
+def test_tiles_of_results_take_rows_in_blocks_where_sums_are_cut(
+    depth: int, loops: list[str]
+) -> None:
+    extents = {"a": 635, "b": 53, "c": 8, "k": depth}
+    program = planned("kba,ck->cab", extents, FAR, DataType.FP64).program
+    assert "tile" in {tensor.name for tensor in program.scratch}
+    assert loops_of(program)[:2] == loops
