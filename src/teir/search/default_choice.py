@@ -188,9 +188,9 @@ def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
         return long_run_choice(choice, shape, k, machine)
     assert shape.m is not None
     assert shape.n is not None
-    columns, is_short = shape.n.extent, extent_of(shape.k) <= SHORT_DEPTH
+    columns, has_short_sums = shape.n.extent, extent_of(shape.k) <= SHORT_DEPTH
     # Where the third cache is far, fewer columns took up to 8 % longer.
-    has_all = is_short or machine.has_far_third_cache
+    has_all = has_short_sums or machine.has_far_third_cache
     rows = even_block(shape.m.extent, _PANELS_OF_A_RUN * choice.panel, choice.panel)
     return replace(
         choice,
@@ -214,8 +214,8 @@ def _has_dear_ends(choice: Choice, shape: ProductShape, machine: Machine) -> boo
         return False
     is_plain = choice.sharing is Sharing.NONE and choice.packed_b is Packing.NONE
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    is_short = choice.panel <= SHORT_PANEL * lanes and makes_short_sums(shape)
-    return is_plain and is_short and not choice.prefetches_a
+    has_ends = choice.panel <= SHORT_PANEL * lanes and makes_short_sums(shape)
+    return is_plain and has_ends and not choice.prefetches_a
 
 
 def _through_caches(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
@@ -294,8 +294,8 @@ def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
 def _is_met_again(shape: ProductShape, machine: Machine) -> bool:
     """True where short sums of many columns leave the second cache, and A is met by all at once."""
     results = shape.rows * shape.columns * shape.out.data_type.width
-    is_far = results >= machine.l2_bytes and shape.columns >= _MANY_COLUMNS
-    return is_far and makes_short_sums(shape) and not is_read_once(shape, machine)
+    leaves = results >= machine.l2_bytes and shape.columns >= _MANY_COLUMNS
+    return leaves and makes_short_sums(shape) and not is_read_once(shape, machine)
 
 
 def reduction_blocks(shape: ProductShape, machine: Machine) -> Reductions:
