@@ -24,6 +24,8 @@ from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 
 USUAL = Machine(vector_bytes=64, l1_bytes=32768, l2_bytes=2**20, threads=1, threaded_work=2**16)
 """Caches as most machines have them."""
+FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
+"""A server whose third cache is far from each core."""
 SMALL = replace(USUAL, l2_bytes=1 << 15)
 """A second cache that a few rows fill."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, planned
+from search.planned import FAR, assert_alike, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Program
 from teir.search.machine import Machine
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=64 << 20)
 TEXT = "ikb,kjb->ijb"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, choice_of, planned
+from search.planned import FAR, USUAL, assert_alike, choice_of, planned
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.lower.kernel_program import Call, KernelNode, inner_nodes
@@ -15,7 +15,6 @@ from teir.search.choice import Packing
 from teir.search.default_choice import default_choice
 from teir.target import Isa
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=64 << 20)
 TEXT = "ij,jk->ik"
 

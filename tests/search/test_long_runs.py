@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, choice_of, planned
+from search.planned import FAR, assert_alike, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Order, Packing
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=64 << 20)
 TEXT = "km,nk->nm"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, choice_of, planned, stated
+from search.planned import FAR, assert_alike, choice_of, planned, stated
 from teir.dtypes import DataType
 from teir.pipeline.operand_types import OperandType
 from teir.search.choice import Order, Packing
@@ -17,7 +17,6 @@ from teir.search.reductions import reductions_of
 from teir.search.shape import extent_of
 from teir.search.tree import contraction_program
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=64 << 20)
 TEXT = "ij,jk->ik"
 TURNED = "trus,tupq->pqrs"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, choice_of, planned
+from search.planned import FAR, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Packing
 from teir.search.machine import Machine
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=16 << 20)
 TEXT = "afbk,kcf->cbfa"
 EXTENTS = {"a": 4, "f": 15, "b": 13, "c": 836, "k": 35}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, choice_of, planned
+from search.planned import FAR, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Packing
 from teir.search.machine import Machine
 from teir.search.rows_in_place import rows_in_place
 
-FAR = replace(USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20)
 NEAR = replace(FAR, l3_bytes=16 << 20)
 TEXT = "ak,kb->ab"
 

@@ -22,7 +22,7 @@ from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import BEYOND_L2, Machine
 from teir.search.packed_operands import FEW_COLUMNS
 from teir.search.shape import ProductShape, extent_of
-from teir.search.step import Span
+from teir.search.step import Span, is_adjacent
 
 _VECTORS = 4
 """Vectors of a panel: those of three took 6 to 16 % longer."""
@@ -53,8 +53,7 @@ def is_dear_in_place(shape: ProductShape, k: Sequence[Span], machine: Machine) -
     if shape.m is None or kind not in _MEASURED or shape.out.data_type is not kind:
         return False
     has_panels = shape.m.extent >= _LEAST_PANELS * _VECTORS * machine.lanes(kind.width)
-    is_adjacent = shape.m.stride(shape.a.name) == kind.width
-    if not machine.has_far_third_cache or not has_panels or not is_adjacent:
+    if not machine.has_far_third_cache or not has_panels or not is_adjacent(shape.m, shape.a):
         return False
     return _meet_in_sets(shape, k, machine)
 
