@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,59 @@ def test_figures_that_need_the_tests_name_the_option(teir: Teir) -> None:
     done = teir("soak", "--faults")
     assert done.code == 2
     assert "'--tests'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("tune", ("--operand", "in0=r.npy")),
+        ("tune", ("--format", "in0:ds")),
+        ("explain", ("--format", "in0:ds")),
+        ("tune", ("--dtype", "FP64")),
+    ],
+)
+def test_a_program_file_tells_of_its_own_tensors(
+    teir: Teir, product: Path, command: str, option: tuple[str, str]
+) -> None:
+    done = teir(command, product, *option)
+    assert done.code == 2
+    assert f"TEIR819 at {option[0]}" in done.err
+    assert product.name in done.err
+
+
+def test_compare_takes_letters_that_every_library_takes(teir: Teir) -> None:
+    done = teir("compare", "äb,bc", "--sizes", "ä=4,b=5,c=6")
+    assert done.code == 2
+    assert "TEIR815" in done.err
+    assert "'ä'" in done.err
+
+
+def test_a_product_without_axes_is_compared(teir: Teir) -> None:
+    assert teir("compare", ",", "--rounds", "1").code == 0
+
+
+def test_a_program_of_nothing_is_explained(teir: Teir, tmp_path: Path) -> None:
+    file = tmp_path / "nothing.teir"
+    file.write_text('teir 1 "x"\n')
+    for options in ((), ("--measure",)):
+        done = teir("explain", file, *options)
+        assert (done.code, done.err) == (0, "")
+
+
+def test_a_full_disk_is_told(product: Path) -> None:
+    device = Path("/dev/full")
+    if not device.exists():
+        pytest.skip("no /dev/full")
+    with device.open("w") as full:
+        command = [sys.executable, "-m", "teir", "check", str(product)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "the output cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_is_not_kept_is_not_said_to_be(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEIR_CACHE", "off")
+    done = teir("warm")
+    assert done.code == 1
+    assert "kernels for" not in done.out

@@ -162,3 +162,18 @@ def test_tiles_are_visited_along_a_curve() -> None:
 def test_sums_go_inside() -> None:
     program = order_axes(parse_program(product(9, 8, 7, "kmn")), FACTS)
     assert loops(program) == [8, 9, 7]
+
+
+def test_axes_whose_product_no_program_may_have_stay_apart() -> None:
+    text = """
+teir 1 "x"
+tensor out: FP32
+axis m = 4294967296
+axis k = 4294967296
+primitive z = Zero(out; M=[], N=[])
+sequential m over m
+  sequential k over k
+    c: z
+"""
+    program = parse_program(text)
+    assert fuse_axes(program) is program

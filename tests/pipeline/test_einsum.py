@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -525,6 +527,12 @@ def test_wrong_keywords() -> None:
     assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize="nonsense")) == "TEIR612"
     assert code_of(lambda: teir.einsum("ij,jk,kl", a, a, a, optimize=[(0, 1)])) == "TEIR612"
     assert code_of(lambda: teir.einsum("ij,jk", a, a, optimize=[(0, 0)])) == "TEIR612"
+    for arrays in ((a, a, a), (a.astype(int),) * 3, (a[:0], a[:0].T, a[:0])):
+        for wrong in ([(0, 9)], "nonsense", 3.5, b"greedy", ("greedy", -1)):
+            call = partial(teir.einsum, "ij,jk,kl", *arrays, optimize=wrong)
+            assert code_of(call) == "TEIR612", (arrays, wrong)
+    for wrong in ([(0, 9)], "nonsense", 3.5):
+        assert code_of(partial(teir.einsum, "ij->ji", a, optimize=wrong)) == "TEIR612"
     assert code_of(lambda: teir.einsum(a, "ij")) == "TEIR611"
     assert code_of(lambda: teir.einsum(5)) == "TEIR611"
     with pytest.raises(TeirError, match="found values of the types NoneType, ndarray, ndarray"):
@@ -884,3 +892,30 @@ def test_sums_over_rows_are_one_chain_in_whichever_runs(shape: tuple[int, int], 
         result = np.full_like(expected, 7)
         teir.compile(program, threads=1, form=form).run({"in0": rows, "out": result})
         np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.longdouble])
+def test_numpy_makes_the_result_in_the_order_asked_for(dtype: type[np.generic]) -> None:
+    a, b = np.ones((200, 100), dtype).T, np.ones(5, dtype)
+    limit = 100 * 200 * 5 * np.dtype(dtype).itemsize
+    result = teir.einsum("ij,k->ijk", a, b, memory_limit=limit)
+    tracemalloc.start()
+    teir.einsum("ij,k->ijk", a, b, memory_limit=limit)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.flags.c_contiguous
+    assert peak < 1.2 * limit
+
+
+def test_objects_whose_intermediate_has_no_axes() -> None:
+    two, one = np.asarray(2, object), np.asarray(1, object)
+    rest = [np.ones(shape, object) for shape in ((4,), (4, 3), (3,))]
+    found = teir.einsum(",,a,ab,b->b", two, one, *rest)
+    np.testing.assert_array_equal(found, [8, 8, 8])
+
+
+def test_a_result_of_more_axes_than_numpy_has_is_refused() -> None:
+    symbols = [opt_einsum.get_symbol(number) for number in range(65)]
+    text, ones = f"{','.join(symbols)}->{''.join(symbols)}", [np.ones(1)] * 65
+    assert code_of(lambda: teir.plan(text, *ones)) == "TEIR614"
+    assert code_of(lambda: teir.einsum(text, *ones)) == "TEIR614"

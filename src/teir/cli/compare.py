@@ -86,6 +86,9 @@ def stated_case(expression: str, sizes: Sequence[str]) -> Case:
     terms = (*einsum.inputs, einsum.output)
     if subscripts.nesting is not None or any(len(index) > 1 for term in terms for index in term):
         refuse(COMPARABLE, "expression", "an einsum of single letters", "an einsum tree")
+    foreign = [index for index in einsum.indices if not (index.isascii() and index.isalpha())]
+    if foreign:
+        refuse(COMPARABLE, "expression", "letters a to z and A to Z", repr(foreign[0]))
     if any(len(set(term)) < len(term) for term in terms):
         refuse(COMPARABLE, "expression", "every index once in an operand", "a diagonal")
     texts = ["".join(term) for term in terms]

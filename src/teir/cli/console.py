@@ -24,9 +24,14 @@ def say(text: str = "") -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # The interpreter flushes once more at its end, and must not complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         raise SystemExit(BROKEN_PIPE) from None
+
+
+def drop_output() -> None:
+    """Write no more, as the interpreter would at its end, where that fails."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(text: str) -> None:
@@ -43,7 +48,8 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table; columns of numbers, with or without a unit, are aligned to the right."""
     cells = [tuple(row) for row in rows]
     right = [all(_is_number(row[column]) for row in cells) for column in range(len(header))]
-    if sys.stdout.isatty():
+    # Python has no standard output where the descriptor is closed.
+    if sys.stdout is not None and sys.stdout.isatty():
         _say_rich_table(header, cells, right)
         return
     say("\n".join(plain_table(header, cells, right)))

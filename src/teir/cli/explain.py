@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from teir.cli.console import say
-from teir.cli.expression import DtypeOption, SizesOption, data_type_named, load_or_plan
+from teir.cli.expression import (
+    DtypeOption,
+    SizesOption,
+    data_type_named,
+    load_or_plan,
+    require_expression,
+)
 from teir.cli.operands import parse_pairs
 from teir.cli.options import FormatOption, TensorFileOption, ThreadsOption
 from teir.expr.index_notation_parsing import is_index_notation
@@ -36,6 +42,8 @@ def explain(
     if is_index_notation(what) or formats or files:
         from teir.cli.sparse_job import explain_sparse
 
+        if formats or files:
+            require_expression(what, "--format" if formats else "--operand", sizes)
         text = explain_sparse(
             what,
             formats=formats,

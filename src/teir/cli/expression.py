@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from teir.cli.operands import draw_numbers, gather_arrays
-from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, SIZES
+from teir.cli.rules import DATA_TYPE_NAME, EINSUM, MEMORY, OF_EXPRESSION, SIZES
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.expr.check import bind_shapes
@@ -76,7 +76,18 @@ def is_expression(what: str, sizes: Sequence[str]) -> bool:
 def require_no_sizes(file: str, sizes: Sequence[str]) -> None:
     """Refuse extents given beside a program file, which has its own. Raises TeirError (TEIR805)."""
     if sizes:
-        refuse(SIZES, "--sizes", "an expression, whose extents it gives", f"the file {file}")
+        found = f"the file {file}" if file else "no expression"
+        refuse(SIZES, "--sizes", "an expression, whose extents it gives", found)
+
+
+def require_expression(what: str, option: str, sizes: Sequence[str]) -> None:
+    """Refuse ``option`` beside a program file, which says such things itself.
+
+    Raises TeirError (TEIR819).
+    """
+    if not is_expression(what, sizes) and Path(what).is_file():
+        expected = "an expression, of whose tensors it tells"
+        refuse(OF_EXPRESSION, option, expected, f"the file {what}")
 
 
 def _file_job(file: Path, threads: int | None) -> Job:

@@ -15,7 +15,7 @@ import typer
 from teir.cli.bench import bench
 from teir.cli.check import check
 from teir.cli.compare import compare
-from teir.cli.console import complain
+from teir.cli.console import complain, drop_output
 from teir.cli.cuda import cuda
 from teir.cli.demo import demo
 from teir.cli.einsum import einsum
@@ -96,7 +96,12 @@ def run(arguments: Sequence[str]) -> int:
         complain(str(error))
         return exit_code(error)
     except MemoryError:
-        complain("not enough memory")
+        complain("not enough memory for operands of these sizes")
+        return ExitCode.UNUSABLE
+    except OSError as error:
+        # Files that a user names are refused with a finding: what is left is standard output.
+        drop_output()
+        complain(f"the output cannot be written: {error.strerror or error}")
         return ExitCode.UNUSABLE
     return ExitCode.DONE
 

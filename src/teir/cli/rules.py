@@ -74,6 +74,12 @@ SCHEDULE_OPTION = Rule(
     "--sizes NAME=NUMBER; teir schedules --plot FILE beside --sizes, with matplotlib installed.",
     source=_SOURCE,
 )
+OF_EXPRESSION = Rule(
+    code="TEIR819",
+    sentence="--format, --operand and --dtype tell of the tensors of an expression; a program file "
+    "tells of its own.",
+    source=_SOURCE,
+)
 
 NOT_A_PROGRAM = (READABLE_FILE, INPUT_SIZE, ENCODING, KIND, JSON_SYNTAX)
 

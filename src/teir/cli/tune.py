@@ -15,6 +15,8 @@ from teir.cli.expression import (
     data_type_named,
     is_expression,
     operand_shapes,
+    require_expression,
+    require_memory,
     require_no_sizes,
     stated_einsum,
 )
@@ -76,6 +78,8 @@ def tune(
         said["imported"] = _import(imported, as_json)
     is_sparse = what is not None and (is_index_notation(what) or formats or files)
     if what is not None and is_sparse:
+        if formats or files:
+            require_expression(what, "--format" if formats else "--operand", sizes)
         if output is not None:
             refuse(
                 TUNED, "--output", "a program file, whose fastest form it takes", "an expression"
@@ -87,6 +91,8 @@ def tune(
         said |= _tune_expression(what, sizes, dtype, threads, as_json)
     elif what is not None:
         require_no_sizes(what, sizes)
+        if dtype != "FP32":
+            require_expression(what, "--dtype", sizes)
         said |= _tune_file(Path(what), threads, output, as_json)
     if exported is not None:
         said["exported"] = _export(exported, as_json)
@@ -118,9 +124,10 @@ def _tune_expression(
 ) -> dict[str, Json]:
     from teir.pipeline.choosing import tunable_of
     from teir.pipeline.einsum import plan
-    from teir.pipeline.tuning import progress_bar, tune
+    from teir.pipeline.tuning import is_kept, progress_bar, tune
 
     shapes = operand_shapes(stated_einsum(text), sizes)
+    require_memory(shapes, data_type_named(dtype))
     made = plan(text, *shapes, dtype=data_type_named(dtype), threads=threads)
     if made.decidable is None:
         refuse(TUNED, "EXPRESSION", "a result computed by native code", "one that is not")
@@ -143,7 +150,8 @@ def _tune_expression(
         said = (
             f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
         )
-        say(f"{text}: {in_time_unit(record.seconds)}, {said}; remembered for this machine")
+        kept = "remembered for this machine" if is_kept(record) else NOT_KEPT
+        say(f"{text}: {in_time_unit(record.seconds)}, {said}; {kept}")
     return {
         "expression": text,
         "seconds": record.seconds,
@@ -157,6 +165,9 @@ def _tune_expression(
             for one, decided in rows
         ],
     }
+
+
+NOT_KEPT = "not remembered: TEIR_CACHE turns the cache off, or its directory cannot be written"
 
 
 def _decided(measured: list[Measured]) -> list[tuple[Measured, str]]:
@@ -246,6 +257,8 @@ def _import(file: Path, as_json: bool) -> Json:
     kept = tuning_records().merge(found.dense) + sparse_records().merge(found.sparse)
     if not as_json:
         say(f"{file}: {_counted(found.count)} read, {kept} kept")
+    if tuning_records().folder.directory is None:
+        complain("nothing is kept: TEIR_CACHE turns the cache off")
     return {"file": str(file), "records": found.count, "kept": kept}
 
 

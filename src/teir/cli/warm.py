@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from time import perf_counter
 from typing import Annotated
 
@@ -29,7 +30,11 @@ def warm(
     from teir.pipeline.executable import default_isa
     from teir.pipeline.usual_contractions import contraction_kernels
     from teir.runtime import runtime
+    from teir.runtime.private_files import cache_folder
 
+    if cache_folder(os.environ, "objects") is None:
+        complain("nothing is kept: TEIR_CACHE turns the cache off, or there is no directory for it")
+        raise typer.Exit(ExitCode.FINDINGS)
     start = perf_counter()
     isa = default_isa()
     kernels = usual_kernels(isa, data_types) | contraction_kernels(isa, data_types)
@@ -40,7 +45,7 @@ def warm(
     seconds = perf_counter() - start
     if as_json:
         say_json({"kernels": len(kernels), "isa": isa.value, "seconds": seconds, "kept": kept})
-    else:
+    elif kept:
         say(f"{len(kernels)} kernels for {isa.value} are kept, after {seconds:.1f} s")
     if not kept:
         complain("the cache could not be written: is its directory yours, private and not full?")

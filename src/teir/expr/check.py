@@ -47,7 +47,7 @@ def bind_shapes(subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]) -> Bo
     findings = [
         finding
         for number, (term, shape) in enumerate(zip(subscripts.inputs, shapes, strict=True))
-        for finding in _rank_findings(subscripts.text, number, term, shape)
+        for finding in _rank_findings(subscripts, number, term, shape)
     ]
     if findings:
         raise TeirError(tuple(findings))
@@ -96,11 +96,14 @@ def _count_finding(subscripts: Subscripts, operands: int) -> Finding:
     )
 
 
-def _rank_findings(text: str, number: int, term: Term, shape: tuple[int, ...]) -> list[Finding]:
+def _rank_findings(
+    subscripts: Subscripts, number: int, term: Term, shape: tuple[int, ...]
+) -> list[Finding]:
     symbols, rank = len(term.symbols), len(shape)
     if symbols == rank or (symbols < rank and term.ellipsis is not None):
         return []
-    hint = "add an ellipsis '...' for the other axes" if symbols < rank else None
+    may_hide = symbols < rank and subscripts.nesting is None
+    hint = "add an ellipsis '...' for the other axes" if may_hide else None
     if _ARROW in term.symbols:
         hint = f"an arrow is written '->'; {_ARROW!r} is a subscript as every character is"
     found = f"{symbols} in the term {str(term)!r}"
@@ -108,7 +111,7 @@ def _rank_findings(text: str, number: int, term: Term, shape: tuple[int, ...]) -
     expected = f"{rank} subscript{plural} for operand {number} of shape {shape}"
     if term.ellipsis is not None:
         expected = f"at most {expected}"
-    return [at_character(RANK, text, term.start, expected, found, hint)]
+    return [at_character(RANK, subscripts.text, term.start, expected, found, hint)]
 
 
 def _expand(term: Term, rank: int) -> tuple[str, ...]:

@@ -231,6 +231,8 @@ class _Reader:
             if self._peek() != ",":
                 break
             self.place += 1
+        if indices and self._peek() != "]":
+            raise self._refusal("',' or ']'")
         self._take("]")
         return TreeNode(children=(), indices=tuple(indices), columns=tuple(columns), start=start)
 

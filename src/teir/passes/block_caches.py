@@ -48,6 +48,7 @@ from teir.passes.extents import even_block
 from teir.passes.facts import Facts
 from teir.passes.groups import Group, extent_of, grouped, kinds, walked, with_axes
 from teir.passes.near_rows import keep_rows_near
+from teir.passes.still_offsets import has_still_offsets
 
 _LANES = 16
 
@@ -60,6 +61,8 @@ def block_caches(program: Program, facts: Facts) -> Program:
 
 def cut_for_caches(program: Program, facts: Facts) -> Program:
     """The program with large Contractions and transposing copies in blocks, loops as they are."""
+    if has_still_offsets(program):
+        return program
     draft = Draft(program)
 
     def change(nodes: Siblings, path: Path) -> Siblings:

@@ -20,7 +20,7 @@ from itertools import pairwise, permutations
 
 from msgspec.structs import replace
 
-from teir.ir.nodes import Axis, GuardTerm, InvocationNode, IterationNode, Node, Program
+from teir.ir.nodes import LIMIT, Axis, GuardTerm, InvocationNode, IterationNode, Node, Program
 from teir.passes.chains import Chain, chain_below, free_loops, is_chained, keeps_order, rebuilt
 from teir.passes.draft import (
     Draft,
@@ -89,6 +89,8 @@ def _fits(
 ) -> bool:
     one, two = draft.axes[outer], draft.axes[inner]
     if one.is_sparse or two.is_sparse:
+        return False
+    if one.extent * two.extent >= LIMIT:
         return False
     if smallest is not None and two.extent >= smallest:
         return False

@@ -36,10 +36,13 @@ from teir.ir.nodes import (
 )
 from teir.passes.chains import has_no_race
 from teir.passes.draft import Draft, Path, Siblings, Terms, below, change_siblings, owns_scratch
+from teir.passes.still_offsets import has_still_offsets
 
 
 def fuse_remainders(program: Program) -> Program:
     """The program with every remainder branch fused that can be."""
+    if has_still_offsets(program):
+        return program
     draft = Draft(program)
 
     def change(nodes: Siblings, path: Path) -> Siblings:

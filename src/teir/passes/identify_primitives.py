@@ -37,10 +37,13 @@ from teir.ir.nodes import (
 from teir.passes.chains import Chain, chain_below, free_loops, is_chained, rebuilt
 from teir.passes.draft import Draft, Path, Siblings, change_siblings
 from teir.passes.split_axes import role_of
+from teir.passes.still_offsets import has_still_offsets
 
 
 def identify_primitives(program: Program) -> Program:
     """The program whose nests around single elements became primitives on tiles."""
+    if has_still_offsets(program):
+        return program
     draft = Draft(program)
 
     def change(nodes: Siblings, path: Path) -> Siblings:

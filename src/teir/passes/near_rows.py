@@ -40,6 +40,7 @@ from teir.passes.draft import Draft, Path, Siblings, change_siblings
 from teir.passes.extents import even_block
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, walked, with_axes
+from teir.passes.still_offsets import has_still_offsets
 from teir.target import MANY_REGISTERS
 
 _FEW_COLUMNS = 8
@@ -49,7 +50,8 @@ _VECTORS = (2, 3)
 
 def keep_rows_near(program: Program, facts: Facts) -> Program:
     """The program with products of blocked matrices in that order; the same object without any."""
-    if not facts.has_far_third_cache or facts.vector_registers < MANY_REGISTERS:
+    is_known = facts.has_far_third_cache and facts.vector_registers >= MANY_REGISTERS
+    if not is_known or has_still_offsets(program):
         return program
     draft = Draft(program)
 

@@ -46,6 +46,7 @@ from teir.passes.cache_blocks import (
 from teir.passes.draft import Draft, Siblings
 from teir.passes.facts import Facts
 from teir.passes.groups import extent_of, kinds, walked
+from teir.passes.still_offsets import has_still_offsets
 from teir.target import LINE_BYTES
 
 _PLAIN = frozenset((DataType.FP32, DataType.FP64))
@@ -53,6 +54,8 @@ _PLAIN = frozenset((DataType.FP32, DataType.FP64))
 
 def pack_operands(program: Program, facts: Facts) -> Program:
     """The program with operands of Contractions packed where that saves more than it costs."""
+    if has_still_offsets(program):
+        return program
     draft = Draft(program)
     roots, scratch = _packed(draft, facts, program.roots)
     return draft.finish(roots, (*program.scratch, *scratch))

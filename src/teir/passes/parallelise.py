@@ -41,6 +41,7 @@ from teir.passes.draft import Draft, Path, Siblings, below
 from teir.passes.facts import Facts
 from teir.passes.groups import Group, extent_of, grouped, kinds, with_axes, work_of
 from teir.passes.slices import wants_slices, with_slices
+from teir.passes.still_offsets import has_still_offsets
 
 CHUNKS = 4
 """Pieces of work per thread, so that an uneven machine still shares evenly."""
@@ -50,7 +51,7 @@ _RUN = 16
 
 def parallelise(program: Program, facts: Facts) -> Program:
     """The program with parallel loops; unchanged for one thread."""
-    if facts.threads == 1:
+    if facts.threads == 1 or has_still_offsets(program):
         return program
     draft = Draft(program)
     scratch: list[Tensor] = list(program.scratch)

@@ -17,6 +17,7 @@ from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Policy
 from teir.passes.chains import has_no_race
 from teir.passes.draft import Draft, Path, Siblings, below, change_siblings, joined
 from teir.passes.groups import extent_of
+from teir.passes.still_offsets import has_still_offsets
 
 _SMALL = 4096
 """Products of one tile of a batch."""
@@ -24,6 +25,8 @@ _SMALL = 4096
 
 def promote_batch(program: Program) -> Program:
     """The program with loops over small batches inside their primitives."""
+    if has_still_offsets(program):
+        return program
     draft = Draft(program)
 
     def change(nodes: Siblings, path: Path) -> Siblings:

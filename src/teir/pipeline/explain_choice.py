@@ -73,6 +73,8 @@ def _parts(expected: Prediction) -> str:
 def _share(program: Program, seconds: float, known: KnownSpeeds, threads: int) -> str:
     """A time with the share of the peak that bounds it."""
     work = program_work(program)
+    if work.bytes_moved == 0 or seconds == 0:
+        return in_time(seconds)
     if work.flops == 0:
         peak = known.speeds.memory_bytes_per_second
         share = work.bytes_moved / seconds / peak

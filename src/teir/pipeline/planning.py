@@ -39,7 +39,7 @@ from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import Problem, Route, state_problem
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
-from teir.search.path import find_path
+from teir.search.path import find_path, require_path_choice
 from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram
 from teir.search.tree_slices import slices_of_tree
@@ -162,6 +162,7 @@ def _make_plan(
 
 def _plan_without_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
     """NumPy computes the result, or it is zeros."""
+    require_path_choice(wishes.optimize, len(problem.subscripts.inputs))
     if problem.route is Route.NUMPY:
         _require_numpy_size(problem.subscripts, problem.bound.einsum.indices)
     require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))

@@ -41,9 +41,11 @@ OUT_WIDTH = Rule(
 )
 SIZE = Rule(
     code="TEIR614",
-    sentence="Every operand and the result have less than 2^62 elements and span as few bytes.",
+    sentence="Every operand and the result have at most 64 axes, as arrays of NumPy do, and less "
+    "than 2^62 elements, and span as few bytes.",
     source="docs/design.md 2",
 )
+_MOST_AXES = 64
 
 
 class Route(Enum):
@@ -114,6 +116,8 @@ def state_problem(
         _require_elements_apart(out)
     result = result_type(operands, dtype)
     shape = bound.output_shape
+    if len(shape) > _MOST_AXES:
+        refuse(SIZE, "result", f"at most {_MOST_AXES} axes", f"{len(shape)} axes")
     if isinstance(result, np.dtype):
         target = OperandType(None, result, shape, ())
         return Problem(

@@ -7,13 +7,14 @@ to keep, not a record that later runs would silently follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from teir.ir.check import check as check_program
+from teir.ir.check.report import Need
 from teir.ir.nodes import Program
 from teir.passes.facts import Facts, facts_of
 from teir.passes.optimise import optimise
@@ -47,14 +48,18 @@ def measured_variants(program: Program, threads: int) -> Iterator[MeasuredVarian
 
     ``program`` must be well formed, dense and safe. Raises TeirError where native code refuses it.
     """
-    addresses, buffers = _operands(program)
-    for variant in _variants(program, threads)[:_MEASURED]:
+    needs = check_program(program).needs
+    addresses, buffers = _operands(program, needs)
+    for variant in _variants(program, needs, threads)[:_MEASURED]:
         yield MeasuredVariant(variant, seconds_of(variant.program, addresses, threads))
     del buffers
 
 
-def _variants(program: Program, threads: int) -> list[Variant]:
-    """The program itself, then the others, the fastest by the model first."""
+def _variants(program: Program, needs: Mapping[str, Need], threads: int) -> list[Variant]:
+    """The program itself, then the others, the fastest by the model first.
+
+    All of them stay inside ``needs``, the memory that the program itself touches.
+    """
     target, machine = host(), machine_of(threads)
     speeds = measured_speeds().speeds
 
@@ -65,9 +70,22 @@ def _variants(program: Program, threads: int) -> list[Variant]:
     for text, change in _CHANGES:
         facts = change(facts_of(target, threads=threads))
         made = optimise(program, facts)[-1][1]
-        if all(made != one.program for one in found) and not check_program(made).findings:
+        if all(made != one.program for one in found) and _is_safe(made, needs):
             found.append(variant(text, made))
     return [found[0], *sorted(found[1:], key=lambda one: one.predicted)]
+
+
+def _is_safe(program: Program, needs: Mapping[str, Need]) -> bool:
+    """True for a program without findings that touches no bytes of a tensor beyond ``needs``."""
+    report = check_program(program)
+    if report.findings:
+        return False
+    touched = ((tensor.name, report.needs.get(tensor.name)) for tensor in program.tensors)
+    return all(need is None or _is_inside(need, needs.get(name)) for name, need in touched)
+
+
+def _is_inside(need: Need, known: Need | None) -> bool:
+    return known is not None and known.low <= need.low and need.high <= known.high
 
 
 _CHANGES: tuple[tuple[str, Callable[[Facts], Facts]], ...] = (
@@ -91,9 +109,10 @@ _CHANGES: tuple[tuple[str, Callable[[Facts], Facts]], ...] = (
 )
 
 
-def _operands(program: Program) -> tuple[list[int], list[np.ndarray[Any, np.dtype[np.uint8]]]]:
+def _operands(
+    program: Program, needs: Mapping[str, Need]
+) -> tuple[list[int], list[np.ndarray[Any, np.dtype[np.uint8]]]]:
     """Base addresses of memory for every tensor, and the memory: zeros, which no sum overflows."""
-    needs = check_program(program).needs
     addresses, buffers = [], []
     for tensor in program.tensors:
         need = needs.get(tensor.name)

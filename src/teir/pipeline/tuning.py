@@ -21,7 +21,13 @@ from teir.ir.nodes import Program
 from teir.pipeline.machine_speeds import measured_speeds, tuning_records
 from teir.pipeline.problem import Problem
 from teir.pipeline.timing import draw_operands, seconds_of
-from teir.pipeline.tuning_records import FORMAT, ProblemKey, TuningRecord, TuningRecords
+from teir.pipeline.tuning_records import (
+    FORMAT,
+    ProblemKey,
+    TuningRecord,
+    TuningRecords,
+    record_name,
+)
 from teir.search.machine import Machine
 from teir.search.model import predict
 from teir.search.tree import TreeProgram
@@ -60,6 +66,11 @@ def tune(tunable: Tunable, tell: Tell) -> TuningRecord:
     record = _record(tunable, tuning_records(), measured, complete=True)
     tuning_records().keep(record)
     return record
+
+
+def is_kept(record: TuningRecord) -> bool:
+    """False where the record could not be written."""
+    return record_name(record.problem, record.machine) in tuning_records().known
 
 
 def _measurements(tunable: Tunable) -> Iterator[Measured]:

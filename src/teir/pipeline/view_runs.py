@@ -71,13 +71,15 @@ def run_numpy(
         made = indirect([view.owner for view in views])
         if made is not NotImplemented:
             return made
-    # Intermediates of a path have no bound that holds; one nest of loops has none.
-    optimize = len(views) > 2 and not is_bounded
+    # Intermediates of a path have no bound that holds; one nest of loops has none. An intermediate
+    # of objects without axes is no array, which NumPy then takes for one.
+    optimize = len(views) > 2 and not is_bounded and problem.out.dtype.kind != "O"
     arguments = _numpy_arguments(problem, views, is_converted=optimize)
     keywords: dict[str, Any] = {
         "dtype": problem.out.dtype,
         "casting": "unsafe",
         "optimize": optimize,
+        "order": "C",
     }
     if out is not None:
         np.einsum(*arguments, out=out.array, **keywords)

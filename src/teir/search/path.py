@@ -31,6 +31,7 @@ def find_path(
     """The contraction path for these terms. Raises TeirError for a path that is none."""
     count = len(inputs)
     if count == 1:
+        require_path_choice(optimize, count)
         return ((0,),)
     if count == 2 and (optimize is True or optimize is False or isinstance(optimize, str)):
         if isinstance(optimize, str) and optimize != "auto":
@@ -53,11 +54,32 @@ def find_path(
     return _checked(optimize, count)
 
 
+def require_path_choice(optimize: object, count: int) -> None:
+    """Refuse what `find_path` would of ``count`` operands, where no path is needed.
+
+    Path finders are not called. Raises TeirError (TEIR612).
+    """
+    if isinstance(optimize, bool) or hasattr(optimize, "get_path") or callable(optimize):
+        return
+    if isinstance(optimize, str):
+        if optimize != "auto":
+            _finder(optimize)
+    elif (limited := _limited_name(optimize)) is not None:
+        _finder(limited[0])
+    else:
+        _checked(optimize, count)
+
+
 def _limited_name(optimize: object) -> tuple[str, int] | None:
-    """NumPy's ``("greedy", 10_000)``: a finder and the elements an intermediate may have."""
+    """NumPy's ``("greedy", 10_000)``: a finder and the elements an intermediate may have.
+
+    Raises TeirError where the second is no such number.
+    """
     match optimize:
         case (str() as name, int() | float() | np.number() as elements) if 1 <= elements < inf:
             return name, int(elements)
+        case (str(), int() | float() | np.number()):
+            raise _refusal(f"{optimize!r}, whose second is not at least 1")
         case _:
             return None
 
@@ -86,7 +108,7 @@ def _called(
 def _checked(path: object, count: int) -> Path:
     if isinstance(path, np.ndarray):
         path = path.tolist()
-    if not isinstance(path, Sequence) or isinstance(path, str):
+    if not isinstance(path, Sequence) or isinstance(path, str | bytes):
         raise _refusal(repr(path))
     steps = [step for step in path if not (isinstance(step, str) and step == "einsum_path")]
     left = count

@@ -36,7 +36,7 @@ def slices_of_tree(
         if getattr(one, "project", None) is not None:
             raise _refusal("slices over all values of an index", f"one value of {name!r}")
         if ours[name] not in sliceable:
-            expected = "slices of indices of the output, as narrow sums are not cut,"
+            expected = "slices of indices of the output: narrow sums are not cut"
             raise _refusal(expected, f"one of the summed index {name!r}")
     return {ours[name]: 1 for name in sliced}
 

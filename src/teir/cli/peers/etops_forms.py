@@ -92,6 +92,8 @@ def _config(case: Case, data_type: DataType, operands: Operands) -> Any:
     terms = (*case.inputs, case.output)
     if len(case.inputs) > 2:
         raise ValueError("more than two operands")
+    if not extents:
+        raise ValueError("no axes")  # ends the process
     strides = tuple(
         tuple(_stride(index, term, array) for index in extents)
         for term, array in zip(terms, arrays, strict=True)
