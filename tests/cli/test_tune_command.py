@@ -264,3 +264,13 @@ def test_a_wrong_sparse_record_is_refused_whole(teir: Teir, tmp_path: Path) -> N
         changed = {**document, "teir_sparse_tuning_records": [{**record, key: wrong}]}
         file.write_text(json.dumps(changed), encoding="utf-8")
         assert "TEIR645" in teir("tune", "--import", str(file)).err
+
+
+def test_what_is_not_kept_is_not_said_to_be(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEIR_CACHE", "off")
+    dense = teir("tune", "ab,bc->ac", "--sizes", "a=8,b=5,c=4")
+    product = ("A[i,l] = B[i,j] * C[j,l]", "--format", "B:ds")
+    sparse = teir("tune", *product, "--sizes", "i=400,j=300,jpos=4,l=8")
+    for done in (dense, sparse):
+        assert done.code == 0
+        assert "not remembered: TEIR_CACHE" in done.out

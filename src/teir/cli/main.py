@@ -6,6 +6,7 @@ mistake is told on standard error, never with a traceback.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -99,9 +100,10 @@ def run(arguments: Sequence[str]) -> int:
         complain("not enough memory for operands of these sizes")
         return ExitCode.UNUSABLE
     except OSError as error:
-        # Files that a user names are refused with a finding: what is left is standard output.
+        if error.errno != errno.ENOSPC:
+            raise
         drop_output()
-        complain(f"the output cannot be written: {error.strerror or error}")
+        complain(f"the output cannot be written: {error.strerror}")
         return ExitCode.UNUSABLE
     return ExitCode.DONE
 

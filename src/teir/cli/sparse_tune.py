@@ -11,7 +11,7 @@ from teir.cli.console import Json, complain, say, say_table
 from teir.cli.operands import draw_numbers
 from teir.cli.rules import TUNED
 from teir.cli.sparse_job import SparseCase
-from teir.cli.timing import in_time_unit
+from teir.cli.timing import in_time_unit, said_of_keeping
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.pipeline.progress import patient_bar
@@ -69,7 +69,7 @@ def _say(one: TunedProduct) -> None:
     record = one.record
     gain = record.default_seconds / record.seconds
     said = f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
-    say(f"{one.product}: {in_time_unit(record.seconds)}, {said}; remembered for this machine")
+    say(f"{one.product}: {in_time_unit(record.seconds)}, {said}; {said_of_keeping(one.is_kept)}")
 
 
 def _as_json(one: TunedProduct) -> Json:

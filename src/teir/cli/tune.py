@@ -23,7 +23,7 @@ from teir.cli.expression import (
 from teir.cli.operands import parse_pairs
 from teir.cli.options import FormatOption, JsonFlag, TensorFileOption, ThreadsOption
 from teir.cli.rules import OUTPUT_FILE, TUNED
-from teir.cli.timing import in_time_unit
+from teir.cli.timing import in_time_unit, said_of_keeping
 from teir.errors import refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.ir.check import check as check_program
@@ -150,7 +150,7 @@ def _tune_expression(
         said = (
             f"{gain:.2f} times as fast as the default" if gain > 1 else "the default is the fastest"
         )
-        kept = "remembered for this machine" if is_kept(record) else NOT_KEPT
+        kept = said_of_keeping(is_kept(record))
         say(f"{text}: {in_time_unit(record.seconds)}, {said}; {kept}")
     return {
         "expression": text,
@@ -165,9 +165,6 @@ def _tune_expression(
             for one, decided in rows
         ],
     }
-
-
-NOT_KEPT = "not remembered: TEIR_CACHE turns the cache off, or its directory cannot be written"
 
 
 def _decided(measured: list[Measured]) -> list[tuple[Measured, str]]:

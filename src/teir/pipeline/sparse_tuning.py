@@ -48,11 +48,12 @@ class TimedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class TunedProduct:
-    """What was measured of a product, in this order, and what is remembered of it."""
+    """What was measured of a product, in this order, what follows, and whether it is remembered."""
 
     product: str
     record: SparseRecord
     measured: tuple[TimedSchedule, ...]
+    is_kept: bool
 
 
 def tune_sparse(
@@ -60,11 +61,11 @@ def tune_sparse(
 ) -> tuple[SparseRecord, ...]:
     """Measure every product of the problem that has no record yet, on these operands.
 
-    The records of those that were measured. Raises TeirError as planning does.
+    The records that are kept of those that were measured. Raises TeirError as planning does.
     """
     found: list[TunedProduct] = []
     tune_products(stages_of(problem, held, room), found, anew=False, tell=_quietly)
-    return tuple(one.record for one in found)
+    return tuple(one.record for one in found if one.is_kept)
 
 
 def tune_products(
@@ -142,7 +143,7 @@ def _tune(
     found: list[TunedProduct],
     told: Callable[[int], None],
 ) -> None:
-    """Measure one product, if there is something to choose from, and keep the record."""
+    """Measure one product, if there is something to choose from, and keep the record if it can."""
     if chosen.problem is None or not output[0].size:
         return
     if not isinstance(chosen.executable, Executable) or chosen.graph is None:
@@ -168,8 +169,8 @@ def _tune(
                 default = str(chosen.graph)
             record = _record(chosen.problem, seconds, default)
             timed = (TimedSchedule(one, seconds[one], expected.get(one, 0.0)) for one in seconds)
-            if sparse_records().keep(record):
-                found.append(TunedProduct(chosen.problem.product, record, tuple(timed)))
+            is_kept = sparse_records().keep(record)
+            found.append(TunedProduct(chosen.problem.product, record, tuple(timed), is_kept))
 
 
 def _expected(chosen: Scheduled) -> dict[str, float]:
