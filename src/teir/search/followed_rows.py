@@ -29,9 +29,10 @@ _FAR_DEPTH, _DEPTH = 32, 64
 """Products of a block, where few meet rows that are a page apart, and elsewhere. Measured on Golden
 Cove, one thread: in the first case 16 products took 1.06 times as long, 64 1.04; in the second 128
 took 1.12 to 1.15 times as long."""
-_RUN_BYTES = 1024
-"""Bytes of a row, at least, where rows are less than a page apart, and of a run of columns: shorter
-ones of columns took 1.1 to 2 times as long in FP32."""
+_ROW_BYTES, _RUN_BYTES = 512, 1024
+"""Bytes of a row, at least, where rows are less than a page apart: those of 512 to 1024 took 0.52
+to 1.18 of the time, 0.9 in the mean, some of 256 to 512 up to 1.36. And of a run of columns:
+shorter ones took 1.1 to 2 times as long in FP32."""
 _WALKED_PART = 2
 """Of the second cache, that all rows of a panel pass over where they are less than a page apart."""
 _FAR_SIZES = 4
@@ -50,24 +51,29 @@ def followed_depth(shape: ProductShape, machine: Machine) -> int | None:
         return None
     if extent_of(shape.k) < _FEWEST_SUMS or sharing_of(shape, machine) is not Sharing.NONE:
         return None
-    if _is_walked_far(shape.a, shape.m, shape.k, machine):
+    if _is_walked_far(shape.a, shape.m, shape.k, _ROW_BYTES, machine):
         return _depth_for(shape, shape.a, shape.rows, shape.columns, machine)
-    if _has_runs(shape.b, shape.n) and _is_walked_far(shape.b, shape.n, shape.k, machine):
+    has_runs = _row_bytes(shape.b, shape.n) >= _RUN_BYTES
+    if has_runs and _is_walked_far(shape.b, shape.n, shape.k, _RUN_BYTES, machine):
         return _depth_for(shape, shape.b, shape.columns, shape.rows, machine)
     return None
 
 
-def _is_walked_far(tensor: Tensor, side: Span, k: Sequence[Span], machine: Machine) -> bool:
-    """True for rows of adjacent elements a page apart, or of which a panel passes over many."""
+def _is_walked_far(
+    tensor: Tensor, side: Span, k: Sequence[Span], least_bytes: int, machine: Machine
+) -> bool:
+    """True for rows of adjacent elements a page apart, or of which a panel passes over many, of
+    ``least_bytes`` each."""
     if not is_adjacent(side, tensor):
         return False
     passed = max(axis.stride(tensor.name) * axis.extent for axis in k)
-    is_passed = _has_runs(tensor, side) and _WALKED_PART * passed >= machine.l2_bytes
+    is_long = _row_bytes(tensor, side) >= least_bytes
+    is_passed = is_long and _WALKED_PART * passed >= machine.l2_bytes
     return _apart(tensor, k) >= PAGE_BYTES or is_passed
 
 
-def _has_runs(tensor: Tensor, side: Span) -> bool:
-    return side.extent * tensor.data_type.width >= _RUN_BYTES
+def _row_bytes(tensor: Tensor, side: Span) -> int:
+    return side.extent * tensor.data_type.width
 
 
 def _apart(tensor: Tensor, k: Sequence[Span]) -> int:
