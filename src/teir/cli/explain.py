@@ -42,8 +42,8 @@ def explain(
     if is_index_notation(what) or formats or files:
         from teir.cli.sparse_job import explain_sparse
 
-        if formats or files:
-            require_expression(what, "--format" if formats else "--operand", sizes)
+        given = {"--format": bool(formats), "--operand": bool(files)}
+        require_expression(what, sizes, given)
         text = explain_sparse(
             what,
             formats=formats,

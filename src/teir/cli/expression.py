@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,14 +80,15 @@ def require_no_sizes(file: str, sizes: Sequence[str]) -> None:
         refuse(SIZES, "--sizes", "an expression, whose extents it gives", found)
 
 
-def require_expression(what: str, option: str, sizes: Sequence[str]) -> None:
-    """Refuse ``option`` beside a program file, which says such things itself.
+def require_expression(what: str, sizes: Sequence[str], options: Mapping[str, bool]) -> None:
+    """Refuse options beside a program file, which says such things itself.
 
-    Raises TeirError (TEIR819).
+    ``options``: by name, whether each is given. Raises TeirError (TEIR819), of the first.
     """
-    if not is_expression(what, sizes) and Path(what).is_file():
+    given = next((option for option, is_given in options.items() if is_given), None)
+    if given is not None and not is_expression(what, sizes) and Path(what).is_file():
         expected = "an expression, of whose tensors it tells"
-        refuse(OF_EXPRESSION, option, expected, f"the file {what}")
+        refuse(OF_EXPRESSION, given, expected, f"the file {what}")
 
 
 def _file_job(file: Path, threads: int | None) -> Job:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from teir.cli.console import Json, complain, say, say_table
+from teir.cli.keeping import said_of_keeping
 from teir.cli.operands import draw_numbers
 from teir.cli.rules import TUNED
 from teir.cli.sparse_job import SparseCase
-from teir.cli.timing import in_time_unit, said_of_keeping
+from teir.cli.timing import in_time_unit
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.pipeline.progress import patient_bar

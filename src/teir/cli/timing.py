@@ -75,10 +75,3 @@ def in_time_unit(seconds: float) -> str:
         if seconds * scale >= 1.0:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-def said_of_keeping(is_kept: bool) -> str:
-    """Whether a tuning record will be found again."""
-    if is_kept:
-        return "remembered for this machine"
-    return "not remembered: TEIR_CACHE turns the cache off, or its directory cannot be written"

@@ -123,18 +123,22 @@ def _answer(case: object, path: str, with_findings: bool) -> dict[str, Any]:
 
 
 def _differs(case: object, answer: dict[str, Any]) -> bool:
-    return isinstance(case, dict) and _expects(case) and answer["expect"] != case["expect"]
+    expected = _expected(case)
+    return expected is not None and answer["expect"] != expected
 
 
-def _expects(case: object) -> bool:
-    """True for a case that says what the answer is; any other is answered, and not judged."""
-    return isinstance(case, dict) and isinstance(case.get("expect"), dict)
+def _expected(case: object) -> dict[str, Any] | None:
+    """The answer that a case gives; None where it gives none, and is not judged."""
+    found = case.get("expect") if isinstance(case, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _say_answers(cases: list[object], answers: list[dict[str, Any]]) -> None:
     rows = []
     for case, answer in zip(cases, answers, strict=True):
-        verdict = "WRONG" if _differs(case, answer) else "OK" if _expects(case) else ""
+        verdict = "WRONG" if _differs(case, answer) else "OK"
+        if _expected(case) is None:
+            verdict = ""
         rows.append((str(answer["id"]), verdict, _summary(answer["expect"])))
     say_table(("case", "", "meaning"), rows)
     for answer in answers:

@@ -20,10 +20,11 @@ from teir.cli.expression import (
     require_no_sizes,
     stated_einsum,
 )
+from teir.cli.keeping import CACHE_IS_OFF, said_of_keeping
 from teir.cli.operands import parse_pairs
 from teir.cli.options import FormatOption, JsonFlag, TensorFileOption, ThreadsOption
 from teir.cli.rules import OUTPUT_FILE, TUNED
-from teir.cli.timing import in_time_unit, said_of_keeping
+from teir.cli.timing import in_time_unit
 from teir.errors import refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.ir.check import check as check_program
@@ -78,8 +79,8 @@ def tune(
         said["imported"] = _import(imported, as_json)
     is_sparse = what is not None and (is_index_notation(what) or formats or files)
     if what is not None and is_sparse:
-        if formats or files:
-            require_expression(what, "--format" if formats else "--operand", sizes)
+        given = {"--format": bool(formats), "--operand": bool(files)}
+        require_expression(what, sizes, given)
         if output is not None:
             refuse(
                 TUNED, "--output", "a program file, whose fastest form it takes", "an expression"
@@ -91,8 +92,7 @@ def tune(
         said |= _tune_expression(what, sizes, dtype, threads, as_json)
     elif what is not None:
         require_no_sizes(what, sizes)
-        if dtype != "FP32":
-            require_expression(what, "--dtype", sizes)
+        require_expression(what, sizes, {"--dtype": dtype != "FP32"})
         said |= _tune_file(Path(what), threads, output, as_json)
     if exported is not None:
         said["exported"] = _export(exported, as_json)
@@ -126,9 +126,9 @@ def _tune_expression(
     from teir.pipeline.einsum import plan
     from teir.pipeline.tuning import is_kept, progress_bar, tune
 
-    shapes = operand_shapes(stated_einsum(text), sizes)
-    require_memory(shapes, data_type_named(dtype))
-    made = plan(text, *shapes, dtype=data_type_named(dtype), threads=threads)
+    shapes, data_type = operand_shapes(stated_einsum(text), sizes), data_type_named(dtype)
+    require_memory(shapes, data_type)
+    made = plan(text, *shapes, dtype=data_type, threads=threads)
     if made.decidable is None:
         refuse(TUNED, "EXPRESSION", "a result computed by native code", "one that is not")
     measured: list[Measured] = []
@@ -255,7 +255,7 @@ def _import(file: Path, as_json: bool) -> Json:
     if not as_json:
         say(f"{file}: {_counted(found.count)} read, {kept} kept")
     if tuning_records().folder.directory is None:
-        complain("nothing is kept: TEIR_CACHE turns the cache off")
+        complain(CACHE_IS_OFF)
     return {"file": str(file), "records": found.count, "kept": kept}
 
 

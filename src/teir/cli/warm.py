@@ -10,6 +10,7 @@ import typer
 
 from teir.cli.console import complain, say, say_json
 from teir.cli.expression import data_type_named
+from teir.cli.keeping import CACHE_IS_OFF
 from teir.cli.options import JsonFlag
 from teir.cli.rules import ExitCode
 
@@ -33,7 +34,7 @@ def warm(
     from teir.runtime.private_files import cache_folder
 
     if cache_folder(os.environ, "objects") is None:
-        complain("nothing is kept: TEIR_CACHE turns the cache off, or there is no directory for it")
+        complain(CACHE_IS_OFF)
         raise typer.Exit(ExitCode.FINDINGS)
     start = perf_counter()
     isa = default_isa()

@@ -51,23 +51,20 @@ def followed_depth(shape: ProductShape, machine: Machine) -> int | None:
         return None
     if extent_of(shape.k) < _FEWEST_SUMS or sharing_of(shape, machine) is not Sharing.NONE:
         return None
-    if _is_walked_far(shape.a, shape.m, shape.k, _ROW_BYTES, machine):
+    if _is_walked_far(shape.a, shape.m, shape.k, machine):
         return _depth_for(shape, shape.a, shape.rows, shape.columns, machine)
     has_runs = _row_bytes(shape.b, shape.n) >= _RUN_BYTES
-    if has_runs and _is_walked_far(shape.b, shape.n, shape.k, _RUN_BYTES, machine):
+    if has_runs and _is_walked_far(shape.b, shape.n, shape.k, machine):
         return _depth_for(shape, shape.b, shape.columns, shape.rows, machine)
     return None
 
 
-def _is_walked_far(
-    tensor: Tensor, side: Span, k: Sequence[Span], least_bytes: int, machine: Machine
-) -> bool:
-    """True for rows of adjacent elements a page apart, or of which a panel passes over many, of
-    ``least_bytes`` each."""
+def _is_walked_far(tensor: Tensor, side: Span, k: Sequence[Span], machine: Machine) -> bool:
+    """True for rows of adjacent elements a page apart, or of which a panel passes over many."""
     if not is_adjacent(side, tensor):
         return False
     passed = max(axis.stride(tensor.name) * axis.extent for axis in k)
-    is_long = _row_bytes(tensor, side) >= least_bytes
+    is_long = _row_bytes(tensor, side) >= _ROW_BYTES
     is_passed = is_long and _WALKED_PART * passed >= machine.l2_bytes
     return _apart(tensor, k) >= PAGE_BYTES or is_passed
 

@@ -34,8 +34,7 @@ def find_path(
         require_path_choice(optimize, count)
         return ((0,),)
     if count == 2 and (optimize is True or optimize is False or isinstance(optimize, str)):
-        if isinstance(optimize, str) and optimize != "auto":
-            _finder(optimize)
+        require_path_choice(optimize, count)
         return ((0, 1),)
     if optimize is False:
         return ((0, 1), *((0, count - 2 - done) for done in range(count - 2)))
