@@ -18,7 +18,7 @@ from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
-_FEW_VECTORS = 3
+_FEW_VECTORS = 2
 """Vectors of blocks whose multiply-adds may read some factors from memory themselves."""
 
 

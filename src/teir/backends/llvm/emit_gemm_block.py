@@ -71,7 +71,8 @@ class Block:
     memory.
     ``b_start`` and ``c_start`` are the first columns of the block being formed.
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
-    memory, ``claimed`` where lines of C are: how many, a word in memory.
+    memory, ``claimed`` where lines of C are claimed: how many, a word in memory, and ``any_ahead``
+    another, zero where nothing of B or C is asked for.
     """
 
     kernel: GemmBlock
@@ -93,6 +94,7 @@ class Block:
     pairs: PairRows | None
     words: str | None
     claimed: str | None
+    any_ahead: str | None
 
 
 def claims_c(kernel: GemmBlock) -> bool:
@@ -128,8 +130,13 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         multiples,
         pair_rows(text, kernel, isa, last) if takes_pairs(kernel, isa) else None,
         _words(text, kernel, isa),
-        text.value("alloca i64, align 8") if claims_c(kernel) else None,
+        _claim_word(text, kernel),
+        _claim_word(text, kernel),
     )
+
+
+def _claim_word(text: FunctionText, kernel: GemmBlock) -> str | None:
+    return text.value("alloca i64, align 8") if claims_c(kernel) else None
 
 
 def _words(text: FunctionText, kernel: GemmBlock, isa: Isa) -> str | None:

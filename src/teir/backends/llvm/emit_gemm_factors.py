@@ -2,18 +2,20 @@
 
 A factor of a column read once and spread by a load of its own costs one micro-operation more than
 one that every multiply-add of the column reads for itself; that costs as many loads as there are
-vectors. Where two multiply-adds and two loads are done a cycle, blocks two and three vectors high
-have loads to spare for some of their columns:
+vectors. Where two multiply-adds and two loads are done a cycle, blocks two vectors high have loads
+to spare for some of their columns:
 
-    column 0: multiply-adds that read (b)       and so for 2, 4, 6, ...  (three vectors: 3, 6)
+    column 0: multiply-adds that read (b)       and so for 2, 4, 6, ...
     column 1: one load from (b + b_n), spread
 
 A multiply-add that reads by base and index is split in two again: columns read like that have a
 pointer of their own for the whole block, from which the columns up to the next one are reached.
 Measured on Golden Cove, operands in the first cache, sums of 5 to 512 products: blocks two vectors
-high take 5 to 9 % less time, blocks of three 1 to 3 %; with four vectors and more the loads cost
-what the others save. In `PanelBlock`, three vectors high, the same took 3 to 13 % longer; two
-vectors high, of columns that lie side by side in B, 4 to 5 % less (FP32, sums of 256 products).
+high take 5 to 9 % less time, blocks of three 1 to 3 %. Where every vector of A lies in two lines,
+as in most arrays of NumPy, each is two loads, and blocks of three took 6 to 15 % more from the
+second cache: they read no factors, nor do higher ones. In `PanelBlock`, three vectors high, the
+same took 3 to 13 % longer; two vectors high, of columns that lie side by side in B, 4 to 5 % less
+(FP32, sums of 256 products).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def reads_factors(kernel: GemmBlock, isa: Isa) -> bool:
         isa.multiplies_twice_a_cycle
         and kernel.b_adjacent
         and kernel.depth is None
-        and kernel.vectors in (2, 3)
+        and kernel.vectors == _LOW_VECTORS
         and kernel.in_type in _SUFFIXES
         and kernel.lanes * kernel.in_type.width == isa.vector_bytes
     )

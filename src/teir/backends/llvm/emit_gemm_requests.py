@@ -54,7 +54,9 @@ def start_claims(text: FunctionText, block: Block) -> None:
     """Begin with the first line of C, or behind the last where none is claimed."""
     if block.claimed is None:
         return
-    ahead = block.arguments.read(text, "c_ahead")
+    b_ahead, ahead = (block.arguments.read(text, name) for name in ("b_ahead", "c_ahead"))
+    any_ahead = text.value(f"or i64 {b_ahead}, {ahead}")
+    text.effect(f"store volatile i64 {any_ahead}, ptr {block.any_ahead}, align 8")
     has_none = text.value(f"icmp eq i64 {ahead}, 0")
     first = text.value(f"select i1 {has_none}, i64 {_lines_of_block(block.kernel)}, i64 0")
     text.effect(f"store volatile i64 {first}, ptr {block.claimed}, align 8")
@@ -68,11 +70,10 @@ def emit_requests(text: FunctionText, block: Block, b: str, steps: int, left: Le
     if block.kernel.asks:
         ask_for_a_line(text, "%D", "ask_others")
         text.label("ask_others")
-    b_ahead = block.arguments.read(text, "b_ahead")
     if claims:
-        any_ahead = text.value(f"or i64 {b_ahead}, {block.arguments.read(text, 'c_ahead')}")
+        any_ahead = text.value(f"load volatile i64, ptr {block.any_ahead}, align 8")
         _skip_zero(text, any_ahead, "many", "ahead")
-    _skip_zero(text, b_ahead, after, "requests")
+    _skip_zero(text, block.arguments.read(text, "b_ahead"), after, "requests")
     ask_for_b(text, block, b, steps, left)
     text.effect(f"br label %{after}")
     if claims:
