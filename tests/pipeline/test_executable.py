@@ -46,6 +46,20 @@ sequential i over i
     sum: add
 """
 
+SPARSE_RESULT = """
+teir 1 "a result for each stored element"
+tensor pos: I64
+tensor crd: I64
+tensor in0: FP64
+tensor out: FP64
+axis i = 3: pos 8
+axis j = 4: crd 8, in0 8, out 8; segment pos pos crd crd by_position [in0, out]
+primitive keep = Copy(in0 -> out; M=[], N=[])
+sequential i over i
+  sequential j over j
+    copy: keep
+"""
+
 
 def arrays() -> dict[str, Any]:
     generator = np.random.default_rng(3)
@@ -253,6 +267,51 @@ def test_sparse_programs_run_on_the_evaluator_and_natively() -> None:
     operands["out"][:] = 0
     teir.run(program, operands)
     np.testing.assert_array_equal(operands["out"], [3, 0, 4])
+
+
+def sparse_operands(**changed: Any) -> dict[str, Any]:
+    operands = {
+        "pos": np.array([0, 2, 2, 3]),
+        "crd": np.array([1, 3, 0]),
+        "in0": np.array([1.0, 2.0, 4.0]),
+        "out": np.zeros(3),
+    }
+    return operands | changed
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"crd": np.array([1, 2**30, 0])}, "TEIR413"),
+        ({"crd": np.array([1, -1, 0])}, "TEIR413"),
+        ({"pos": np.array([0, 2, 2, 2**30])}, "TEIR412"),
+        ({"pos": np.array([0, 2, 1, 3])}, "TEIR411"),
+        ({"in0": np.ones(2)}, "TEIR402"),
+    ],
+)
+def test_every_run_looks_at_the_index_arrays_first(
+    backend: str, changed: dict[str, Any], code: str
+) -> None:
+    executable = teir.compile(teir.loads(SPARSE), backend=backend)
+    good, wrong = sparse_operands(), sparse_operands(**changed)
+    executable.run(good)
+    with pytest.raises(teir.TeirError) as caught:
+        executable.run(wrong)
+    assert code in {finding.rule.code for finding in caught.value.findings}
+    np.testing.assert_array_equal(wrong["out"], 0)
+
+
+def test_results_by_position_are_covered_by_their_operand() -> None:
+    """As many elements as the index arrays say, and no more, may be written."""
+    program = teir.loads(SPARSE_RESULT)
+    index = {"pos": np.array([0, 2, 2, 3]), "crd": np.array([1, 3, 0])}
+    room = np.full(8, -7.0)
+    teir.run(program, index | {"in0": np.array([1.0, 2.0, 4.0]), "out": room[:3]})
+    np.testing.assert_array_equal(room, [1, 2, 4, *[-7] * 5])
+    with pytest.raises(teir.TeirError, match="TEIR402"):
+        teir.run(program, index | {"in0": np.ones(3), "out": room[:1]})
+    np.testing.assert_array_equal(room, [1, 2, 4, *[-7] * 5])
 
 
 def test_check_reports_needs_and_looks_at_operands_when_given() -> None:

@@ -90,7 +90,7 @@ def check(program: Program, operands: Mapping[str, BoundOperand] | None = None) 
     operands are writable, and that none overlaps another one wrongly. Raises nothing.
     """
     proof = prove(program, operands)
-    return proof.report if operands is None else check_operands(proof, operands)
+    return proof.report if operands is None else _with_operands(proof, operands)
 
 
 def prove(program: Program, operands: Mapping[str, BoundOperand] | None = None) -> Proof:
@@ -123,7 +123,18 @@ def prove_by_rules(program: Program, operands: Mapping[str, BoundOperand] | None
 
 
 def check_operands(proof: Proof, operands: Mapping[str, BoundOperand]) -> Report:
-    """The findings of ``proof`` and those that ``operands`` add."""
+    """The findings of ``proof`` and those that ``operands`` add.
+
+    What a sparse program reads and writes depends on its index arrays, so it is proved once more
+    with those of ``operands``: no proof made before them holds.
+    """
+    if proof.details.resolved.sparse:
+        proof = prove_by_rules(proof.report.program, operands)
+    return _with_operands(proof, operands)
+
+
+def _with_operands(proof: Proof, operands: Mapping[str, BoundOperand]) -> Report:
+    """As `check_operands`, for a proof that has seen the index arrays of ``operands``."""
     details = proof.details
     resolved, found = details.resolved, details.hulls
     if found is None:
