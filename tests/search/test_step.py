@@ -23,6 +23,14 @@ def test_a_split_walks_the_same_indices() -> None:
     assert not inner.offsets
 
 
+def test_halves_of_an_axis_that_nothing_moves_are_different_axes() -> None:
+    """Programs share axes of one label and walk, and no axis is iterated inside itself."""
+    outer, inner = Span("i", 8, {}, {}).split(4)
+    middle, inmost = inner.split(2)
+    assert len({outer.label, middle.label, inmost.label}) == 3
+    assert Span("i", 8, {"in0": 4}, {}).split(4)[0].label == "i"
+
+
 @pytest.mark.parametrize(
     ("axes", "fused"),
     [

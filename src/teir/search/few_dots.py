@@ -206,7 +206,7 @@ def _with_adjacent_rows(emission: Emission, dots: FewDots) -> tuple[Body, FewDot
         dots,
         near=near,
         around=on_near(dots.around),
-        few=laid[id(dots.few)],
+        few=laid.get(id(dots.few), dots.few),
         k=tuple(fuse([axis.only(dots.matrix.name, near.name) for axis in on_near(dots.k)])),
         joins=False,
     )

@@ -31,9 +31,14 @@ class Span(msgspec.Struct, frozen=True, gc=False):
         return self.strides.get(tensor, 0)
 
     def split(self, block: int) -> tuple[Span, Span]:
-        """The walk over whole blocks, and the walk inside one."""
+        """The walk over whole blocks, and the walk inside one.
+
+        Where nothing moves both are the same walk when they are equally long: the label of the one
+        over blocks says which it is, as programs share axes of one label and walk.
+        """
+        is_still = not any(self.strides.values())
         outer = Span(
-            self.label,
+            f"{self.label}{block}" if is_still else self.label,
             self.extent // block,
             {tensor: stride * block for tensor, stride in self.strides.items()},
             self.offsets,

@@ -33,6 +33,8 @@ ACCESSES = (
     ((STRIDED, UNIT), (True, False)),
     ((UNIT, BROADCAST), (False, False)),
     ((UNIT, UNIT, STRIDED), (False, True, False)),
+    ((UNIT,), (True,)),
+    ((UNIT, STRIDED), (True, True)),
 )
 
 

@@ -76,6 +76,16 @@ _SUFFIX = {"float": "f32", "double": "f64", "i16": "i16"}
 
 
 @dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows and columns formed together; for each input where its rows lie, or, where all rows of
+    the kernel share it, its columns."""
+
+    rows: int
+    columns: int
+    offsets: list[list[str | int]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Body:
     """The body while it is written; values of one block of rows are ordered row, then vector."""
 
@@ -109,15 +119,16 @@ class _Body:
     def rows(self, rows: int, columns: int, places: Values) -> Values:
         """One block of rows and columns; returns where the next rows begin."""
         text, kernel = self.text, self.kernel
-        offsets = [
+        offsets: list[list[str | int]] = [
             [self._times(f"%n_stride{number}", column) for column in range(columns)]
             if is_shared
             else [self._times(f"%m_stride{number}", row) for row in range(rows)]
             for number, is_shared in enumerate(kernel.shared)
         ]
+        block = _Block(rows, columns, offsets)
         zeros = ["zeroinitializer"] * (rows * columns * self._vectors)
         name = f"{rows}" if kernel.columns == 1 else f"{rows}by{columns}"
-        sums = self._reduce(f"sum{name}", 0, offsets, places[:-1], zeros)
+        sums = self._reduce(f"sum{name}", 0, block, places[:-1], zeros)
         for column in range(columns):
             own = sums[column * rows * self._vectors : (column + 1) * rows * self._vectors]
             n_stride = self._times(f"%n_stride{kernel.inputs}", column)
@@ -133,17 +144,15 @@ class _Body:
             return 0
         return stride if count == 1 else self.text.value(f"mul i64 {stride}, {count}")
 
-    def _reduce(
-        self, label: str, axis: int, offsets: list[list[str | int]], places: Values, sums: Values
-    ) -> Values:
+    def _reduce(self, label: str, axis: int, block: _Block, places: Values, sums: Values) -> Values:
         """The loops over the reductions from ``axis`` on."""
         text, kernel = self.text, self.kernel
         label = f"{label}_{axis}"
         if axis == kernel.reductions - 1:
-            return self._sum(label, offsets, places, sums)
+            return self._sum(label, block, places, sums)
 
         def body(now: Values) -> Values:
-            inner = self._reduce(label, axis + 1, offsets, now[: len(places)], now[len(places) :])
+            inner = self._reduce(label, axis + 1, block, now[: len(places)], now[len(places) :])
             moved = [
                 shift_pointer(text, place, f"%stride{axis}_{number}")
                 for number, place in enumerate(now[: len(places)])
@@ -155,15 +164,13 @@ class _Body:
         _, now = emit_loop(text, label, f"%extent{axis}", 1, carried, body)
         return now[len(places) :]
 
-    def _sum(
-        self, label: str, offsets: list[list[str | int]], places: Values, sums: Values
-    ) -> Values:
+    def _sum(self, label: str, block: _Block, places: Values, sums: Values) -> Values:
         """The last reduction: whole runs of ``chains`` products, then those left."""
         text, kernel = self.text, self.kernel
         count, axis = len(places), kernel.reductions - 1
 
         def step(now: Values) -> Values:
-            added = self._add(offsets, now[:count], now[count:], None)
+            added = self._add(block, now[:count], now[count:], None)
             moved = []
             for number, place in enumerate(now[:count]):
                 match kernel.accesses[number]:
@@ -188,43 +195,29 @@ class _Body:
             f"{label}_rest",
             some,
             still,
-            lambda: self._add(offsets, now[:count], now[count:], left),
+            lambda: self._add(block, now[:count], now[count:], left),
         )
 
-    def _add(
-        self,
-        offsets: list[list[str | int]],
-        places: Values,
-        sums: Values,
-        left: str | None,
-    ) -> Values:
+    def _add(self, block: _Block, places: Values, sums: Values, left: str | None) -> Values:
         """The sums with one product more per chain, or per chain below ``left``."""
-        rows, columns = self._shape(offsets)
         added = list(sums)
         for vector_number in range(self._vectors):
             mask = self._mask(vector_number, left)
             loaded = [
                 [
                     self._load(number, vector_number, shift_pointer(self.text, place, offset), mask)
-                    for offset in offsets[number]
+                    for offset in block.offsets[number]
                 ]
                 for number, place in enumerate(places)
             ]
-            for column, row in product(range(columns), range(rows)):
+            for column, row in product(range(block.columns), range(block.rows)):
                 numbers = [
                     vectors[column if is_shared else row]
                     for vectors, is_shared in zip(loaded, self.kernel.shared, strict=True)
                 ]
-                place = (column * rows + row) * self._vectors + vector_number
+                place = (column * block.rows + row) * self._vectors + vector_number
                 added[place] = add_all(self.text, self.kind, numbers, sums[place])
         return added
-
-    def _shape(self, offsets: list[list[str | int]]) -> tuple[int, int]:
-        """Rows and columns of a block, from where they lie."""
-        sides = list(zip(offsets, self.kernel.shared, strict=True))
-        rows = max((len(one) for one, is_shared in sides if not is_shared), default=1)
-        columns = max((len(one) for one, is_shared in sides if is_shared), default=1)
-        return rows, columns
 
     def _mask(self, vector_number: int, left: str | None) -> str | None:
         """One bit per element, true below ``left``."""
