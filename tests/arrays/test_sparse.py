@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -370,3 +372,26 @@ def test_long_doubles_are_not_rounded_in_silence() -> None:
         pytest.skip("long doubles are doubles here")
     with pytest.raises(TeirError, match="TEIR675 at array: expected numbers of at most 64 bits"):
         Sparse.from_scipy(scipy_sparse.csr_array(np.eye(2, dtype=np.longdouble)))
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_copies_and_pickles_have_memory_of_their_own(is_frozen: bool) -> None:
+    coordinates, numbers = np.array([1, 0]), np.array([1.0, 2.0])
+    indices = {1: (np.array([0, 1, 2]), coordinates)}
+    array = teir.Sparse.from_levels((2, 2), "ds", indices, numbers, frozen=is_frozen)
+    assert copy.copy(array) is array
+    for made in (copy.deepcopy(array), pickle.loads(pickle.dumps(array))):
+        assert made.is_frozen
+        assert not any(
+            part.flags.writeable for part in (made.values, made.stored[1].pos, made.stored[1].crd)
+        )
+        np.testing.assert_array_equal(made.to_dense(), [[0, 1], [2, 0]])
+    assert (copy.deepcopy(array) is array) is is_frozen
+
+
+def test_a_pickle_is_looked_at() -> None:
+    array = teir.Sparse.from_coo([[0, 1], [1, 0]], [1.0, 2.0], (2, 2))
+    restore, (shape, fmt, stored, values, blocks) = array.__reduce__()
+    level = dataclasses.replace(stored[1], crd=np.array([1, 10**6], np.int32))
+    with pytest.raises(TeirError, match="TEIR673"):
+        restore(shape, fmt, (None, level), values, blocks)

@@ -196,3 +196,19 @@ def test_no_operand_is_kept_alive() -> None:
         del first
         gc.collect()
         assert values() is None
+
+
+def test_matrices_that_say_more_than_their_class_are_planned_for() -> None:
+    """The axes of their rows, and what they hold where nothing is stored."""
+    sparse = pytest.importorskip("sparse")
+    dense, x = np.triu(np.arange(1.0, 37).reshape(6, 6)), np.arange(1.0, 7)
+    for axis in (0, 1, 0):
+        given = sparse.GCXS.from_numpy(dense, compressed_axes=(axis,))
+        np.testing.assert_array_equal(teir.einsum("y[i] = A[i,j] * x[j]", given, x), dense @ x)
+    one = sparse.GCXS((np.ones(6), np.arange(6), np.arange(7)), (6, 6), compressed_axes=(0,))
+    np.testing.assert_array_equal(teir.einsum("y[i] = A[i,j] * x[j]", one, x), x)
+    filled = sparse.GCXS(
+        (np.ones(6), np.arange(6), np.arange(7)), (6, 6), compressed_axes=(0,), fill_value=5.0
+    )
+    with pytest.raises(TeirError, match="TEIR676"):
+        teir.einsum("y[i] = A[i,j] * x[j]", filled, x)

@@ -114,3 +114,23 @@ def test_gradients_are_refused_and_parts_that_moved_are_seen() -> None:
     assert _view(other) is not first
     got = [teir.einsum("ij->i", one).tolist() for one in (sparse, other, sparse, other)]
     assert got == [[2.0, 4.0], [1.0, 2.0], [2.0, 4.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "float64"])
+def test_tensors_whose_values_were_converted_are_looked_at_again(kind: str) -> None:
+    values = torch.tensor([1, 0, 2, 0], dtype=getattr(torch, kind))[::2]
+    rows, columns = torch.tensor([0, 1, 2]), torch.tensor([0, 1])
+    matrix = torch.sparse_csr_tensor(rows, columns, values, (2, 2))
+    x = torch.ones(2, dtype=torch.float64)
+    assert teir.einsum("ij,j->i", matrix, x).tolist() == [1, 2]
+    matrix.values().mul_(10)
+    assert teir.einsum("ij,j->i", matrix, x).tolist() == [10, 20]
+
+
+def test_tensors_whose_columns_change_their_order_in_place_are_sorted() -> None:
+    matrix = torch.tensor([[1.0, 2.0]], dtype=torch.float64).to_sparse_csr()
+    x = torch.tensor([1.0, 10.0], dtype=torch.float64)
+    for _ in range(2):
+        assert teir.einsum("ij,j->i", matrix, x).tolist() == [21]
+        for part in (matrix.col_indices(), matrix.values()):
+            part.copy_(part.flip(0))

@@ -145,6 +145,16 @@ class Sparse:
         blocks = f", blocks of {self.blocks}" if self.blocks else ""
         return f"<Sparse {self.format} {self.shape}{blocks}: {self.nnz:,} values, {self.dtype}>"
 
+    def __copy__(self) -> Sparse:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Sparse:
+        return self.frozen()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrays that are copied or unpickled may be written: what is made of them has its own."""
+        return _restored, (self.shape, self.format, self.stored, self.values, self.blocks)
+
     @property
     def ndim(self) -> int:
         """How many axes there are; blocks count for none."""
@@ -251,6 +261,11 @@ class Sparse:
         if given.shape != self.values.shape:
             refuse(VALUES, "values", f"{self.nnz} values", f"shape {given.shape}")
         return replace(self, values=_private(given))
+
+
+def _restored(*parts: Any) -> Sparse:
+    """What a pickle holds, in memory of its own. Raises TeirError where it is wrong."""
+    return assembled(*parts, frozen=False).frozen()
 
 
 def assembled(

@@ -22,6 +22,7 @@ from teir.expr.index_notation import Number
 from teir.pipeline.executable import Executable
 from teir.pipeline.known_calls import KnownCall
 from teir.pipeline.sparse_numbers import multiply_by
+from teir.pipeline.sparse_operands import is_of
 from teir.pipeline.sparse_results import NUMBERS
 
 _ndarray = np.ndarray
@@ -153,7 +154,11 @@ def entry_of(kind: Kind, operands: Sequence[Any]) -> KindEntry:
 
 
 def signature(operands: Sequence[Any]) -> Hashable:
-    """Everything but numbers and positions that tells these operands; None for other kinds."""
+    """Everything but numbers and positions that tells these operands; None for other kinds.
+
+    Of matrices those of SciPy, which say all of that by their class: others may have values that
+    are not stored, or the axes of their rows, besides.
+    """
     parts: list[Any] = []
     for one in operands:
         if type(one) is _ndarray:
@@ -162,6 +167,8 @@ def signature(operands: Sequence[Any]) -> Hashable:
         if type(one) in NUMBERS:
             parts.append(type(one))
             continue
+        if not is_of(type(one), "scipy"):
+            return None
         pos = getattr(one, "indptr", None)
         crd, data = getattr(one, "indices", None), getattr(one, "data", None)
         if type(pos) is not _ndarray or type(crd) is not _ndarray or type(data) is not _ndarray:

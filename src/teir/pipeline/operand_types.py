@@ -85,7 +85,7 @@ def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np
     (TEIR613); types without a common one where none is asked for (TEIR620).
     """
     if dtype is None:
-        common = _common_type(list(map(_DTYPE, operands)))
+        common = common_type(list(map(_DTYPE, operands)))
         data_type = data_type_of(common)
         return common if data_type is None or data_type.is_index else data_type
     wanted = asked_type(dtype)
@@ -104,8 +104,11 @@ def _has_fractions(operand: OperandType) -> bool:
     return operand.dtype.kind == "f" or (data_type is not None and not data_type.is_index)
 
 
-def _common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """All types at once: promoting pair by pair gives other types (uint8, int8 and float16)."""
+def common_type(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
+    """All types at once: promoting pair by pair gives other types (uint8, int8 and float16).
+
+    Raises TeirError (TEIR620) where there is none.
+    """
     if dtypes.count(dtypes[0]) == len(dtypes):
         return dtypes[0]
     try:

@@ -122,7 +122,8 @@ def _access(access: Access, one: Held, inner: Mapping[str, str]) -> Access:
 def _apart(access: Access, one: Held, blocks: Mapping[str, int], inner: Mapping[str, str]) -> Held:
     array = one.array
     if isinstance(array, Sparse):
-        return replace(one, array=array.split_blocks())
+        made_for = (*one.made_for, "blocks split")
+        return replace(one, array=array.split_blocks(), made_for=made_for)
     shape: list[int] = []
     for index, extent in zip(access.indices, array.shape, strict=True):
         shape += [extent // blocks[index], blocks[index]] if index in inner else [extent]

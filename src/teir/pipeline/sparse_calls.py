@@ -212,8 +212,15 @@ class _Arguments:
         return True
 
     def _add_values(self, tensor: str, operand: Any, values: Array, place: int) -> bool:
-        """The stored values of an operand alone, whatever their positions."""
+        """The stored values of an operand alone, whatever their positions.
+
+        Whose index arrays are looked at all the same: of positions stored twice, or in no order,
+        the values mean something else.
+        """
         number = self.number(tensor)
+        stored = self._held[tensor].array
+        if not isinstance(stored, Sparse):
+            return False
         if not isinstance(operand, Sparse):
             parts = [getattr(operand, name, None) for name in ("data", "indptr", "indices")]
             if any(type(part) is not _ndarray for part in parts):
@@ -223,6 +230,8 @@ class _Arguments:
             self._rows.append(Rows(number, tuple(operand.shape), parts[1], parts[2], place))
         elif operand.values is not values:
             return False
+        if not stored.is_frozen:
+            self._look_once(operand, stored)
         self._sources[number] = weakref.ref(operand)
         self._arrays.append(values)
         self._fixed.append(values)
@@ -251,10 +260,13 @@ class _Arguments:
             self._rows.append(rows)
         elif stored is not operand:
             return False
+        self._look_once(operand, stored)
+        return True
+
+    def _look_once(self, operand: Any, stored: Sparse) -> None:
         if all(one is not operand for one in self._walked):
             self._walked.append(operand)
             self._looked += looked_at(stored)
-        return True
 
     def call(self, coefficient: Number) -> KnownCall | None:
         problem, program = self._problem, self._executable.program

@@ -21,7 +21,7 @@ from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_storage import Compressed, expand, index_type, position_count
 from teir.expr.index_notation import Access, Product
 from teir.pipeline.sparse_factors import plain_levels
-from teir.pipeline.sparse_operands import Held, kept
+from teir.pipeline.sparse_operands import Held, converted
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.unused_names import unused_name
 
@@ -142,8 +142,7 @@ def _groups(order: tuple[str, ...], runs: Sequence[tuple[str, ...]]) -> tuple[tu
 def _joined(one: Held, factor: _Factor, groups: Sequence[tuple[str, ...]]) -> Held:
     sizes = tuple(map(len, groups))
     make = partial(joined_levels, factor.array, sizes)
-    made, note = kept(one.source, f"joined {sizes}", "levels", make, one.room)
-    return replace(one, array=made, notes=(*one.notes, note))
+    return converted(one, f"joined {sizes}", "levels", make)
 
 
 def joined_levels(array: Sparse, sizes: Sequence[int]) -> Sparse:

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import Any
 
@@ -41,13 +41,17 @@ MOST_CONVERSIONS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """An operand that can be computed with, and what the caller gave."""
+    """An operand that can be computed with, and what the caller gave.
+
+    ``made_for``: the purposes for which ``array`` was made of ``source``, one after the other.
+    """
 
     name: str
     array: Sparse | Array
     source: Any
     is_torch: bool
     notes: tuple[Conversion, ...] = ()
+    made_for: tuple[str, ...] = ()
     room: Room | None = None
     """What copies of it may take; None where there is no limit."""
 
@@ -66,7 +70,7 @@ class Conversion:
 
 def hold(name: str, value: Any, room: Room | None = None) -> Held:
     """``value`` as levels or as a dense array. Raises TeirError with the offending position."""
-    is_torch = type(value).__module__.split(".")[0] == "torch"
+    is_torch = is_of(type(value), "torch")
     if not is_sparse(value):
         view = view_array(name, value)
         array = view.array
@@ -81,6 +85,16 @@ def hold(name: str, value: Any, room: Room | None = None) -> Held:
     kind = type(value).__name__
     made, note = kept(value, "taken", kind, lambda: adapt(name, value, checked=True), room)
     return Held(name=name, array=made, source=value, is_torch=is_torch, notes=(note,), room=room)
+
+
+def converted(held: Held, purpose: str, kind: str, make: Callable[[], Sparse]) -> Held:
+    """``held`` with what ``make`` makes of its array for ``purpose``, kept with its source.
+
+    Raises TeirError (TEIR643) where there is no room for it.
+    """
+    steps = (*held.made_for, purpose)
+    made, note = kept(held.source, purpose, kind, make, held.room, held.made_for)
+    return replace(held, array=made, notes=(*held.notes, note), made_for=steps)
 
 
 def _as_numbers(name: str, objects: Array) -> Array:
@@ -153,7 +167,7 @@ class _Kept:
 class _Conversions:
     """Conversions by the identity of what was converted and what for."""
 
-    entries: dict[tuple[int, str], _Kept] = field(default_factory=dict)
+    entries: dict[tuple[int, tuple[str, ...]], _Kept] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def before_fork(self) -> None:
@@ -167,14 +181,22 @@ class _Conversions:
 
 
 def kept(
-    source: Any, purpose: str, kind: str, make: Callable[[], Sparse], room: Room | None = None
+    source: Any,
+    purpose: str,
+    kind: str,
+    make: Callable[[], Sparse],
+    room: Room | None = None,
+    after: tuple[str, ...] = (),
 ) -> tuple[Sparse, Conversion]:
     """What ``make`` makes of ``source`` for ``purpose``, kept until ``source`` changes or dies.
+
+    ``after`` are the purposes for which ``source`` was converted before: of two diagonals of one
+    tensor in the same order each is its own.
 
     Raises TeirError (TEIR643) where there is no ``room`` for it.
     """
     cache = current().once("sparse conversions", _Conversions)
-    key = (id(source), purpose)
+    key = (id(source), (*after, purpose))
     version = version_of(source)
     known = cache.entries.get(key)
     if (
@@ -211,7 +233,7 @@ def version_of_copy(made: Sparse | Array) -> Version | None:
 
 def _keep(
     cache: _Conversions,
-    key: tuple[int, str],
+    key: tuple[int, tuple[str, ...]],
     source: Any,
     version: Version,
     made: Sparse,
@@ -229,7 +251,11 @@ def _keep(
 
 
 def version_of(source: Any) -> Version | None:
-    """Everything that says what ``source`` is; None where that cannot be seen."""
+    """Everything that says what ``source`` is; None where that cannot be seen.
+
+    Of classes other than those of SciPy and of the package ``sparse`` nobody knows which arrays
+    their elements come from.
+    """
     if isinstance(source, Sparse) and source.is_frozen:
         return ("frozen",)
     buffers = _buffers(source)
@@ -237,17 +263,25 @@ def version_of(source: Any) -> Version | None:
         return None
     number = fingerprint(default_isa())
     parts: list[Any] = [type(source), tuple(source.shape)]
+    if is_of(type(source), "sparse"):
+        axes = getattr(source, "compressed_axes", None)
+        parts += [axes if axes is None else tuple(axes), repr(source.fill_value)]
     for array in map(np.ascontiguousarray, buffers):
         address = address_of(array)
         parts += [array.dtype.str, array.shape, number(address, array.nbytes, 0)]
     return tuple(parts)
 
 
+def is_of(kind: type, package: str) -> bool:
+    """True for a class of the package, and for what derives from one."""
+    return any(base.__module__.partition(".")[0] == package for base in kind.__mro__)
+
+
 def _buffers(source: Any) -> list[Array]:
     if isinstance(source, Sparse):
         levels = [array for level in source.stored if level for array in (level.pos, level.crd)]
         return [*levels, source.values]
-    if type(source).__module__.split(".")[0] == "torch":
+    if not is_of(type(source), "scipy") and not is_of(type(source), "sparse"):
         return []
     found: list[Array] = []
     for word in ("data", "indptr", "indices", "coords", "row", "col", "offsets"):

@@ -101,4 +101,7 @@ def _product(one: Factor, other: Factor) -> Factor:
         room.take(made.values)
     seconds = time.perf_counter() - started
     text = f"{one.held.name} and {other.held.name} store the same positions: values multiplied"
-    return one.with_array(made, *other.held.notes, Conversion(text=text, seconds=seconds))
+    # Copies of it are kept with it, and not with the operands: it goes when the call ends.
+    notes = (*one.held.notes, *other.held.notes, Conversion(text=text, seconds=seconds))
+    held = replace(one.held, array=made, source=made, notes=notes, made_for=())
+    return replace(one, held=held)

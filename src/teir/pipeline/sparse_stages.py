@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access, Assignment, Product
 from teir.pipeline.sparse_joined import with_joined_indices
-from teir.pipeline.sparse_operands import Held, kept
+from teir.pipeline.sparse_operands import Held, converted
 from teir.pipeline.sparse_pairs import Pair, next_pair
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.sparse_room import Room
@@ -59,8 +59,7 @@ def _without_blocks(one: Held) -> Held:
     array = one.array
     if not isinstance(array, Sparse) or array.blocks is None:
         return one
-    made, note = kept(one.source, "without blocks", "BSR", array.converted, one.room)
-    return replace(one, array=made, notes=(*one.notes, note))
+    return converted(one, "without blocks", "BSR", array.converted)
 
 
 def _stage(problem: SparseProblem, held: Mapping[str, Held], room: Room | None) -> Stage:

@@ -19,7 +19,7 @@ from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
 from teir.pipeline.diagonals import diagonal_of
 from teir.pipeline.sparse_factors import Factor
-from teir.pipeline.sparse_operands import Conversion, Held, kept
+from teir.pipeline.sparse_operands import Conversion, Held, converted
 from teir.pipeline.sparse_patterns import as_stored_values, with_equal_patterns_once
 from teir.pipeline.sparse_turned import sorted_anew
 from teir.pipeline.unused_names import unused_name
@@ -95,9 +95,8 @@ def _plain(factor: Factor, extents: Mapping[str, int]) -> Factor:
         names = tuple(index for n, index in enumerate(indices) if n not in spread)
         access = replace(factor.access, indices=tuple(dict.fromkeys(names)), columns=())
         pick = partial(diagonal_of, array, indices, spread)
-        one, purpose = factor.held, f"diagonal {indices} {spread}"
-        made, note = kept(one.source, purpose, "sparse", pick, one.room)
-        return replace(factor, access=access).with_array(made, note)
+        held = converted(factor.held, f"diagonal {indices} {spread}", "sparse", pick)
+        return replace(factor, access=access, held=held)
     for n in reversed(spread):
         array = np.moveaxis(array, n, 0)[0]
         indices = (*indices[:n], *indices[n + 1 :])
@@ -137,9 +136,8 @@ def _without_blocks(factor: Factor) -> Factor:
     array = factor.held.array
     if not isinstance(array, Sparse) or array.blocks is None:
         return factor
-    one = factor.held
-    made, note = kept(one.source, "without blocks", "BSR", array.converted, one.room)
-    return factor.with_array(made, note)
+    held = converted(factor.held, "without blocks", "BSR", array.converted)
+    return replace(factor, held=held)
 
 
 def _split_blocks(
@@ -350,5 +348,4 @@ def _sorted_as(factor: Factor, order: Sequence[str]) -> Factor:
     levels = first + "s" * (len(modes) - 1)
     purpose = f"sorted {indices} {levels} {modes} blocks {array.blocks}"
     make = partial(sorted_anew, array, levels, modes)
-    made, note = kept(factor.held.source, purpose, "levels", make, factor.held.room)
-    return factor.with_array(made, note)
+    return replace(factor, held=converted(factor.held, purpose, "levels", make))

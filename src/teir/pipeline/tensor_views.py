@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, torch_values
 from teir.arrays.torch_plain import derivative, not_plain
+from teir.errors import TeirError
 from teir.pipeline.sparse_operands import is_walkable
 from teir.runtime.runtime import current
 
@@ -41,7 +43,13 @@ def in_tensors(
     if any(view is None for view in views):
         return compute(operands, out)
     is_plain = isinstance(out, torch.Tensor) and _is_dense(out) and _is_plain(out)
-    made = compute(views, torch_values(out) if is_plain else out)
+    try:
+        made = compute(views, torch_values(out) if is_plain else out)
+    except TeirError:
+        if not any(isinstance(view, Sparse) for view in views):
+            raise
+        # Rows may have been changed in place, to columns out of order: tensors are sorted.
+        return compute(operands, out)
     if out is not None:
         return out
     return made if isinstance(made, Sparse) else as_tensor(made)
@@ -89,8 +97,19 @@ def _rows(tensor: Any) -> Sparse | None:
     if parts[0].dim() != 1 or parts[2].dim() != 1:
         return None
     made = adapt("tensor", tensor, checked=False)
-    if not is_walkable(made):
+    if not is_walkable(made) or not _shares_memory(made, parts):
         return None
     key = id(tensor)
     views[key] = _Seen(weakref.ref(tensor, lambda _: views.pop(key, None)), seen, made)
     return made
+
+
+def _shares_memory(made: Sparse, parts: Sequence[Any]) -> bool:
+    """True where nothing was converted: a copy would not change with the tensor."""
+    rows = made.stored[-1]
+    assert rows is not None
+    arrays = (rows.pos, rows.crd, made.values)
+    return all(
+        address_of(array) == part.data_ptr() and array.dtype.itemsize == part.element_size()
+        for array, part in zip(arrays, parts, strict=True)
+    )
