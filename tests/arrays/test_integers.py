@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from teir.arrays.integers import as_integer
+from teir.arrays.integers import as_integer, listed
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.uint64(3), np.array(3)])
@@ -28,3 +28,8 @@ def test_a_tensor_of_one_integer_is_one() -> None:
     assert as_integer(torch.tensor(3)) == 3
     assert as_integer(torch.tensor([1, 2])) is None
     assert as_integer(torch.tensor(3.5)) is None
+
+
+def test_numbers_of_any_length_are_listed() -> None:
+    assert listed((3,)) == "(3,)"
+    assert listed((3, -(10**5000))) == "(3, a number of 16610 bits)"

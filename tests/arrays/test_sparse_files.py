@@ -305,3 +305,13 @@ def test_a_path_is_a_path() -> None:
     wrong: Any = 3
     with pytest.raises(TeirError, match="TEIR680 at path: expected the path of a file, found int"):
         Sparse.from_file(wrong)
+
+
+def test_a_file_of_endless_rows_takes_what_it_stores(tmp_path: Path) -> None:
+    path = write(tmp_path, "m.mtx", HEAD + "300000000 3 1\n5 2 1.5\n")
+    archive = tmp_path / "m.npz"
+    scipy.sparse.save_npz(archive, scipy.sparse.coo_array(([1.5], ([4], [1])), shape=(2**33, 3)))
+    for one in (path, archive):
+        made = Sparse.from_file(one)
+        assert str(made.format) == "ss"
+        assert made.to_coo()[0].tolist() == [[4], [1]]

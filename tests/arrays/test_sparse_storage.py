@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from teir.arrays.sparse_storage import sorted_sums
+from teir.arrays.levels import parse_format
+from teir.arrays.sparse_storage import compress, sorted_sums
+from teir.errors import NoRoomError
 
 SIZES = {
     "place below the key": (7, 5, 9),
@@ -44,3 +48,21 @@ def test_equal_coordinates_are_summed_as_they_come(extents: tuple[int, ...]) -> 
     in_order = np.add.reduceat(values[np.argsort(row, kind="stable")], [0, 3])
     backwards = np.add.reduceat(values[np.argsort(row, kind="stable")][::-1], [0, 3])
     assert sums.tolist() == in_order.tolist() != backwards[::-1].tolist()
+
+
+@pytest.mark.parametrize("levels", ["ds", "sd"])
+def test_levels_that_no_memory_holds_are_refused(
+    monkeypatch: pytest.MonkeyPatch, levels: str
+) -> None:
+    zeros = np.zeros
+
+    def small_zeros(shape: int, dtype: np.dtype[np.generic]) -> np.ndarray[Any, Any]:
+        if shape >= 2**33:
+            raise MemoryError
+        return zeros(shape, dtype)
+
+    monkeypatch.setattr(np, "zeros", small_zeros)
+    extents = [2**33, 3] if levels == "ds" else [3, 2**33]
+    column = np.zeros(1, np.int64)
+    with pytest.raises(NoRoomError, match=r"TEIR677 at levels: expected memory for .*8,589,934,5"):
+        compress([column, column], np.ones(1), extents, parse_format(levels).levels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import index
 from typing import SupportsIndex, cast
 
@@ -16,3 +17,17 @@ def as_integer(value: object) -> int | None:
         return index(cast(SupportsIndex, value))
     except TypeError:
         return None
+
+
+_SHOWN_BITS = 256
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """As a tuple, for messages; Python refuses to write numbers of thousands of digits."""
+    words = [
+        str(number)
+        if number.bit_length() <= _SHOWN_BITS
+        else f"a number of {number.bit_length()} bits"
+        for number in numbers
+    ]
+    return f"({', '.join(words)}{',' if len(words) == 1 else ''})"

@@ -6,6 +6,7 @@ axis of the array; ``mode_order`` lists the axes from the outermost level inward
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +18,13 @@ FORMAT = Rule(
     "in which the levels store the axes: B:ds, or B:ds:1,0.",
     source="docs/sparse-scheduling.md, formats",
 )
+
+_SPARSE_ROWS = 16
+"""Rows per stored value from which on an outermost level is better compressed."""
+_USUAL_ROWS = 1 << 20
+"""Rows whose bounds take so little, 8 MiB, that they are stored where nobody asked for levels."""
+_LONGEST_NUMBER = 18
+"""Digits of an axis that are read; Python refuses to read numbers of thousands of digits."""
 
 
 class Level(Enum):
@@ -57,6 +65,28 @@ def dense_format(rank: int) -> Format:
     return Format(levels=(Level.DENSE,) * rank, mode_order=tuple(range(rank)))
 
 
+def is_mostly_empty(rows: int, stored: int) -> bool:
+    """True where most rows of an outermost level store nothing, so that it is better compressed."""
+    return rows > _SPARSE_ROWS * max(1, stored)
+
+
+def is_endless(rows: int, stored: int) -> bool:
+    """True where so many rows store so little that their bounds would take most of the memory."""
+    return rows > _USUAL_ROWS and is_mostly_empty(rows, stored)
+
+
+def usual_levels(extents: Sequence[int], stored: int) -> str:
+    """The letters where nobody asked for any: a dense level above compressed ones.
+
+    ``extents`` are those of the levels. A vector is compressed, and so are rows without end of
+    which few store anything: a file of a line may speak of 2^60 rows, and each would have a bound.
+    """
+    if len(extents) < 2:
+        return "s" * len(extents)
+    outermost = "s" if is_endless(extents[0], stored) else "d"
+    return outermost + "s" * (len(extents) - 1)
+
+
 def parse_format(text: str, argument: str = "format") -> Format:
     """``"ds"`` or ``"ds:1,0"`` as a value. Raises TeirError at ``argument``."""
     letters, colon, order = text.partition(":")
@@ -65,7 +95,7 @@ def parse_format(text: str, argument: str = "format") -> Format:
         raise _refusal(argument, text)
     levels = tuple(known[letter] for letter in letters)
     words = [word.strip() for word in order.split(",")] if colon else []
-    if not all(word.isdecimal() for word in words):
+    if not all(word.isdecimal() and len(word) <= _LONGEST_NUMBER for word in words):
         raise _refusal(argument, text)
     mode_order = tuple(map(int, words)) if colon else tuple(range(len(levels)))
     if sorted(mode_order) != list(range(len(levels))):

@@ -10,7 +10,8 @@ from typing import Any, Never
 
 import numpy as np
 
-from teir.arrays.levels import FORMAT, Format, Level, parse_format
+from teir.arrays.integers import listed
+from teir.arrays.levels import FORMAT, Format, Level, parse_format, usual_levels
 from teir.arrays.sparse_checks import require_levels
 from teir.arrays.sparse_rows import rows_of_blocks
 from teir.arrays.sparse_rules import COORDINATES, INDEX_TYPE, SHAPE, VALUES
@@ -58,11 +59,12 @@ class Sparse:
 
         ``coords`` is one vector per axis, or an array of shape (axes, elements); an array of shape
         (elements, axes) is taken too unless both are the same. ``levels`` such as "dss", by
-        default a dense level and compressed ones ("s" for a vector). Raises TeirError.
+        default a dense level and compressed ones, all compressed where the first has more than
+        2^20 rows and 16 for every value ("s" for a vector). Raises TeirError.
         """
         extents = checked_shape(shape)
-        fmt = checked_format(levels, mode_order, len(extents))
         given = exact_values(values)
+        fmt = checked_format(levels, mode_order, extents, given.size)
         columns = _columns(coords, given.size, extents)
         return _compressed(columns, given, extents, fmt, None)
 
@@ -82,7 +84,7 @@ class Sparse:
         position.
         """
         extents = checked_shape(shape)
-        fmt = checked_format(levels, mode_order, len(extents))
+        fmt = checked_format(levels, mode_order, extents)
         wanted = {n for n, level in enumerate(fmt.levels) if level is Level.COMPRESSED}
         expected = f"a mapping from {sorted(wanted)}, the compressed levels, to (pos, crd)"
         if not isinstance(indices, Mapping) or set(indices) != wanted:
@@ -244,8 +246,11 @@ class Sparse:
     def converted(
         self, levels: str | None = None, mode_order: Sequence[int] | None = None
     ) -> Sparse:
-        """The same array in another format, without blocks; itself where it is in that format."""
-        fmt = checked_format(levels, mode_order, self.ndim)
+        """The same array in another format, without blocks; itself where it is in that format.
+
+        By default in that of `from_coo`. Raises TeirError.
+        """
+        fmt = checked_format(levels, mode_order, self.shape, self.nnz)
         if self.blocks is None and fmt == self.format:
             return self
         match self.stored, self.blocks, str(fmt):
@@ -330,28 +335,40 @@ def checked_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
     except TypeError:
         refuse(SHAPE, name, "a sequence of integers", repr(shape))
     if not all(0 <= extent < 2**62 for extent in extents):
-        refuse(SHAPE, name, "extents from 0 to 2^62", repr(extents))
+        refuse(SHAPE, name, "extents from 0 to 2^62", listed(extents))
     return extents
 
 
-def checked_format(levels: str | None, mode_order: Sequence[int] | None, rank: int) -> Format:
-    """Levels and order as a value; by default dense, then compressed. Raises TeirError."""
-    letters = ("s" if rank == 1 else "d" + "s" * (rank - 1))[:rank] if levels is None else levels
-    if not isinstance(letters, str):
+def checked_format(
+    levels: str | None, mode_order: Sequence[int] | None, shape: Sequence[int], stored: int = 0
+) -> Format:
+    """Levels and order as a value, the usual levels by default. Raises TeirError.
+
+    ``stored`` says how many values there are.
+    """
+    rank = len(shape)
+    order = None if mode_order is None else _checked_order(mode_order, rank)
+    if levels is None:
+        extents = shape if order is None else [shape[mode] for mode in order]
+        levels = usual_levels(extents, stored)
+    if not isinstance(levels, str):
         refuse(FORMAT, "levels", "a text such as 'dss'", repr(levels))
-    if mode_order is not None:
-        letters = f"{letters}:{_order_text(mode_order, rank)}"
+    letters = levels if order is None else f"{levels}:{','.join(map(str, order))}"
     fmt = parse_format(letters if rank else "", "levels")
     if len(fmt.levels) != rank:
         refuse(FORMAT, "levels", f"{rank} levels, one per axis", repr(letters))
     return fmt
 
 
-def _order_text(mode_order: Sequence[int], rank: int) -> str:
+def _checked_order(mode_order: Sequence[int], rank: int) -> tuple[int, ...]:
+    expected = f"the axes 0 to {rank - 1} in any order"
     try:
-        return ",".join(str(index(mode)) for mode in mode_order)
+        order = tuple(index(mode) for mode in mode_order)
     except TypeError:
-        refuse(FORMAT, "mode_order", f"the axes 0 to {rank - 1} in any order", repr(mode_order))
+        refuse(FORMAT, "mode_order", expected, repr(mode_order))
+    if sorted(order) != list(range(rank)):
+        refuse(FORMAT, "mode_order", expected, listed(order))
+    return order
 
 
 def _columns(coords: Any, count: int, shape: tuple[int, ...]) -> list[Array]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.levels import parse_format
+from teir.arrays.levels import parse_format, usual_levels
 from teir.arrays.sparse import Array, Sparse, assembled, checked_shape, owned
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
@@ -228,7 +228,7 @@ def _torch_coordinates(name: str, value: Any) -> Sparse:
     inner = values.shape[1:]
     if not inner:
         return Sparse.from_coo(coords, values, value.shape)
-    above = "d" * (len(coords) > 1) + "s" * (len(coords) - (len(coords) > 1))
+    above = usual_levels(value.shape[: len(coords)], len(values))
     places = np.indices(inner).reshape(len(inner), -1)
     coords = [np.repeat(column, places.shape[1]) for column in coords]
     coords += [np.tile(column, len(values)) for column in places]

@@ -49,7 +49,7 @@ KNOWN_KIND = Rule(
 )
 STORED_SIZE = Rule(
     code="TEIR677",
-    sentence="The levels of a format store at most 2^34 positions.",
+    sentence="The levels of a format store at most 2^34 positions, and what memory holds.",
     source=_SOURCE,
 )
 FILE = Rule(

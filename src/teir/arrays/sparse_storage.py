@@ -14,7 +14,7 @@ import numpy as np
 
 from teir.arrays.levels import Level
 from teir.arrays.sparse_rules import STORED_SIZE
-from teir.errors import refuse
+from teir.errors import NoRoomError, at_argument, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -116,7 +116,7 @@ def compress(
     """Index arrays and values of elements in lexicographic order, each coordinate once.
 
     ``width`` is the type of index arrays, by default the least that fits. Raises TeirError
-    (TEIR677) where dense levels would store too much.
+    (TEIR677) where dense levels would store too much, or more than there is memory for.
     """
     dtype = width or index_type(extents, values.size)
     parents = np.zeros(values.size, np.int64)
@@ -131,16 +131,36 @@ def compress(
             continue
         is_first = np.ones(parents.size, bool)
         is_first[1:] = (parents[1:] != parents[:-1]) | (column[1:] != column[:-1])
-        pos = np.zeros(count + 1, dtype)
-        np.cumsum(np.bincount(parents[is_first], minlength=count), out=pos[1:])
+        pos = _bounds(parents[is_first], count, dtype)
         stored.append(Compressed(pos=pos, crd=column[is_first].astype(dtype)))
         parents = np.cumsum(is_first) - 1
         count = int(is_first.sum())
     if count == values.size and all(level is Level.COMPRESSED for level in levels[-1:]):
         return tuple(stored), values
-    spread = np.zeros(count, values.dtype)
+    try:
+        spread = np.zeros(count, values.dtype)
+    except MemoryError:
+        raise _no_room(f"{count:,} values") from None
     spread[parents] = values
     return tuple(stored), spread
+
+
+def _bounds(parents: Array, count: int, dtype: np.dtype[Any]) -> Array:
+    """Where each of ``count`` fibres begins; ``parents`` has the fibre of every coordinate."""
+    try:
+        pos = np.zeros(count + 1, dtype)
+        np.cumsum(np.bincount(parents, minlength=count), out=pos[1:])
+    except MemoryError:
+        raise _no_room(f"the bounds of {count:,} fibres") from None
+    return pos
+
+
+def _no_room(what: str) -> NoRoomError:
+    """For levels that were asked for; they are below the rule's limit but not small."""
+    hint = "ask for compressed levels, 's', in place of dense ones"
+    found = "less memory than that"
+    finding = at_argument(STORED_SIZE, "levels", f"memory for {what}", found, hint)
+    return NoRoomError((finding,))
 
 
 def _require_room(count: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.levels import Level
+from teir.arrays.levels import Level, is_endless
 from teir.arrays.sparse import Sparse
 from teir.errors import TeirError, at_argument
 from teir.pipeline.memory import MEMORY_LIMIT
@@ -77,11 +77,11 @@ def conversion_bytes(source: Any) -> int:
     kind = getattr(source, "format", "")
     data = getattr(source, "data", None)
     shape = tuple(getattr(source, "shape", ()))
-    rows = prod(sorted(shape)[-1:])
     if isinstance(data, np.ndarray) and data.dtype != object:
         # Diagonals become a table of at most twice as many places.
         places = 2 * data.size if kind == "dia" else data.size
         levels = len(shape) + max(0, data.ndim - 1) if kind == "bsr" else max(1, len(shape))
+        rows = max(shape, default=1) if hasattr(source, "indptr") else _rows(shape, places)
         return _by_coordinates(places, levels, data.itemsize, rows)
     count = int(getattr(source, "nnz", 0) or 0)
     if hasattr(source, "_values") and str(getattr(source, "layout", "")) == "torch.sparse_coo":
@@ -89,12 +89,17 @@ def conversion_bytes(source: Any) -> int:
     elif hasattr(source, "values") and callable(source.values):
         count = int(source.values().numel()) if hasattr(source.values(), "numel") else count
     # Lists and dictionaries of other libraries have a small object for every element.
-    return _by_coordinates(2 * count, max(1, len(shape)), 2 * _WORD, rows)
+    return _by_coordinates(2 * count, max(1, len(shape)), 2 * _WORD, _rows(shape, 2 * count))
 
 
 def _by_coordinates(places: int, levels: int, width: int, fibres: int) -> int:
     words = _COLUMNS_A_LEVEL * levels + _KEY_COLUMNS
     return places * (_WORD * words + _VALUES * width) + _ROW_BYTES * (fibres + 2)
+
+
+def _rows(shape: tuple[int, ...], stored: int) -> int:
+    """The rows of a dense level above compressed ones, whichever axis comes first."""
+    return max((extent for extent in shape if not is_endless(extent, stored)), default=1)
 
 
 def _fibres(source: Sparse) -> int:
@@ -104,4 +109,4 @@ def _fibres(source: Sparse) -> int:
         for extent, level in zip(source.level_extents, source.format.levels, strict=True)
         if level is Level.DENSE
     ]
-    return max(prod(dense), *source.shape, 1) if source.shape else 1
+    return max(prod(dense), _rows(source.shape, source.nnz))

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from teir.arrays.levels import Format, Level, dense_format
+from teir.arrays.levels import Format, Level, dense_format, is_mostly_empty
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
 from teir.pipeline.diagonals import diagonal_of
@@ -29,8 +29,6 @@ from teir.search.sparse.workspace import workspace_graph
 
 _LARGEST_WORKSPACE = 1 << 24
 """Elements of a temporary from which on operands are rather sorted anew."""
-_SPARSE_ROWS = 16
-"""Rows per stored value from which on an outermost level is better compressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +342,7 @@ def _sorted_as(factor: Factor, order: Sequence[str]) -> Factor:
     indices = factor.access.indices
     modes = sorted(range(len(indices)), key=lambda mode: order.index(indices[mode]))
     rows = array.shape[modes[0]]
-    first = "s" if rows > _SPARSE_ROWS * max(1, array.nnz) or len(modes) == 1 else "d"
+    first = "s" if len(modes) == 1 or is_mostly_empty(rows, array.nnz) else "d"
     levels = first + "s" * (len(modes) - 1)
     purpose = f"sorted {indices} {levels} {modes} blocks {array.blocks}"
     make = partial(sorted_anew, array, levels, modes)
