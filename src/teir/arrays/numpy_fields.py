@@ -23,6 +23,8 @@ STRIDES_BYTES = _FIELDS_BYTES + 24
 DTYPE_BYTES = _FIELDS_BYTES + 40
 FLAGS_BYTES = _FIELDS_BYTES + 48
 WRITEABLE = 0x400
+MOST_AXES = 64
+"""NPY_MAXDIMS of NumPy 2."""
 
 _word_at = ctypes.c_int64.from_address
 

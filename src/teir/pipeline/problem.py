@@ -16,6 +16,7 @@ from operator import attrgetter
 import msgspec
 import numpy as np
 
+from teir.arrays.numpy_fields import MOST_AXES
 from teir.dtypes import DataType
 from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.expr.check import BoundEinsum, bind_shapes
@@ -45,7 +46,6 @@ SIZE = Rule(
     "than 2^62 elements, and span as few bytes.",
     source="docs/design.md 2",
 )
-_MOST_AXES = 64
 
 
 class Route(Enum):
@@ -116,8 +116,7 @@ def state_problem(
         _require_elements_apart(out)
     result = result_type(operands, dtype)
     shape = bound.output_shape
-    if len(shape) > _MOST_AXES:
-        refuse(SIZE, "result", f"at most {_MOST_AXES} axes", f"{len(shape)} axes")
+    require_axes("result", shape)
     if isinstance(result, np.dtype):
         target = OperandType(None, result, shape, ())
         return Problem(
@@ -190,6 +189,20 @@ def _as_tf32(factor: Factor) -> Factor:
         return factor
     tensor = Tensor(name=factor.tensor.name, data_type=DataType.TF32)
     return Factor(tensor, factor.strides, factor.offsets)
+
+
+def require_axes(name: str, shape: Sequence[int]) -> None:
+    """Raises TeirError (TEIR614) for more axes than arrays of NumPy have."""
+    if len(shape) > MOST_AXES:
+        refuse(SIZE, name, f"at most {MOST_AXES} axes", f"{len(shape)} axes")
+
+
+def require_dense(name: str, shape: Sequence[int], width: int) -> None:
+    """Raises TeirError (TEIR614) for what no array of NumPy without gaps can be."""
+    require_axes(name, shape)
+    size_bytes = width * prod(extent for extent in shape if extent)
+    if size_bytes >= LIMIT:
+        refuse(SIZE, name, "less than 2^62 bytes", f"{size_bytes} bytes")
 
 
 _NAME_BYTES = 200

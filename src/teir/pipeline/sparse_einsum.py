@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from teir.expr.index_notation_parsing import is_index_notation, parse_index_nota
 from teir.expr.nodes import Subscripts
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.operand_types import asked_type
+from teir.pipeline.problem import require_dense
 from teir.pipeline.progress import Advance
+from teir.pipeline.room import no_room_for
 from teir.pipeline.sparse_blocked import KnownBlocks, asks_for_blocks, with_blocks_apart
 from teir.pipeline.sparse_calls import SparseCalls, call_of
 from teir.pipeline.sparse_plan import SparsePlan, plan_sparse
@@ -187,8 +190,17 @@ def _assignment(subscripts: str | Subscripts, operands: Sequence[Any]) -> Assign
 
 
 def _stand_in(name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array of a shape, never read."""
+    """An array of a shape, which only measuring reads.
+
+    It has the strides that callers' arrays are expected to have, so it takes addresses, if no
+    memory. Raises TeirError for shapes of no array, and of none that fits.
+    """
     checked_shape(shape, name)
     asked = asked_type(dtype)
-    kind = asked.numpy_dtype() if isinstance(asked, DataType) else asked
-    return np.empty(shape, kind)
+    kind = np.dtype(asked.numpy_dtype() if isinstance(asked, DataType) else asked)
+    require_dense(name, shape, kind.itemsize)
+    try:
+        return np.empty(shape, kind)
+    except MemoryError:
+        what = f"a dense operand of shape {shape}"
+        raise no_room_for(name, what, prod(shape) * kind.itemsize) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
+from teir.pipeline.room import no_room_for
 from teir.pipeline.sparse_operands import Array, Conversion, Held
 
 
@@ -44,11 +45,18 @@ class Factor:
         return replace(self, held=held)
 
     def with_copy(self, most_bytes: int, make: Callable[[], Array]) -> Factor:
-        """With the array ``make`` makes, which takes so much. Raises TeirError (TEIR643)."""
+        """With the array ``make`` makes, which takes so much.
+
+        Raises TeirError (TEIR643, TEIR648).
+        """
         room = self.held.room
         if room is not None:
             room.require(most_bytes, f"a copy of {self.held.name}")
-        made = make()
+        try:
+            made = make()
+        except MemoryError:
+            name = self.held.name
+            raise no_room_for(name, f"a copy of {name}", most_bytes) from None
         if room is not None:
             room.take(made)
         return self.with_array(made)

@@ -23,6 +23,7 @@ from teir.expr.nodes import Subscripts
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.executable import thread_count
 from teir.pipeline.operand_types import RESULT_TYPE, asked_type, common_type
+from teir.pipeline.problem import require_dense
 from teir.pipeline.sparse_operands import Held, hold
 from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import OUT_LEVELS, SPARSE_OPERANDS, SPARSE_TYPE
@@ -76,10 +77,14 @@ def sparse_problem(
     rank = len(assignment.output.indices)
     result_type = _result_type(held, dtype)
     _require_complex(assignment, result_type)
+    extents = extents_of(assignment, held)
+    if out_levels is None:
+        shape = [extents[index] for index in assignment.output.indices]
+        require_dense("result", shape, _COMPUTED.get(result_type, result_type).width)
     output_format = dense_format(rank) if out_levels is None else _output_format(out_levels, rank)
     return SparseProblem(
         assignment=assignment,
-        extents=extents_of(assignment, held),
+        extents=extents,
         operands=tuple(map(_text_of, held.values())),
         output_format=output_format,
         has_sparse_result=out_levels is not None,

@@ -7,7 +7,7 @@ every term then adds into it. Where rows are short, compiled code does both in o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,6 +26,8 @@ from teir.pipeline.assemble import assemble, zeros_of
 from teir.pipeline.dense_terms import dense_schedule
 from teir.pipeline.executable import Executable
 from teir.pipeline.kept_patterns import kept_pattern
+from teir.pipeline.operand_types import contiguous
+from teir.pipeline.room import no_room
 from teir.pipeline.row_sums import RowSum, row_sum
 from teir.pipeline.sparse_factors import Factor, flat_arrays
 from teir.pipeline.sparse_memory import spare_bytes
@@ -176,7 +178,6 @@ def run_steps(
 def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None) -> Array:
     """The sum of the terms in the type they are computed in, directly in ``out`` if it can be."""
     compute = problem.computed_type.numpy_dtype()
-    shape = problem.shape
     total: Array | None = None
     term: Array | None = None
     for step in steps:
@@ -184,12 +185,20 @@ def _run_dense(problem: SparseProblem, steps: Sequence[Step], out: Array | None)
             continue
         if total is None:
             is_direct = out is not None and out.dtype == compute
-            result = out if is_direct and out is not None else np.empty(shape, compute)
+            result = out if is_direct and out is not None else _new_result(problem)
         else:
-            result = term = np.empty(shape, compute) if term is None else term
+            result = term = _new_result(problem) if term is None else term
         _run_term(problem, step, step.scheduled, result.reshape(-1))
         total = _added(total, result, step.coefficient)
-    return np.zeros(shape, compute) if total is None else total
+    return _new_result(problem, np.zeros) if total is None else total
+
+
+def _new_result(problem: SparseProblem, make: Callable[..., Array] = np.empty) -> Array:
+    """A dense array in the type that is computed with. Raises TeirError (TEIR648)."""
+    try:
+        return make(problem.shape, problem.computed_type.numpy_dtype())
+    except MemoryError:
+        raise no_room(contiguous(problem.computed_type, problem.shape)) from None
 
 
 def _added(total: Array | None, term: Array, coefficient: Number) -> Array:
