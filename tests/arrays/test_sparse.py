@@ -342,6 +342,15 @@ def test_numpy_takes_none_for_one_object(call: Callable[[Sparse], Any]) -> None:
         (lambda: Sparse.from_coo([[0]], [1.0], (3,), "s", (0.0,)), "TEIR660"),
         (lambda: Sparse.from_coo([[0], [0]], [1.0], (3, 3), "ds:1,0", (0, 1)), "TEIR660"),
         (lambda: Sparse.from_coo((), [1.0], ()).to_scipy(), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]] * 65, [1.0], (1,) * 65).to_scipy(), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]], [1.0], (10**5000,)), "TEIR671"),
+        (lambda: Sparse.from_coo([[0]] * 65, [1.0], (1,) * 65).to_dense(), "TEIR678"),
+        (lambda: Sparse.from_coo([[0]] * 2, [1.0], (2**40, 2**40)).to_dense(), "TEIR678"),
+        (lambda: Sparse.from_coo([[0]] * 2, [1.0], (2**45, 2)).to_dense(), "TEIR678"),
+        (lambda: Sparse.from_coo([[0, 1]], [[1], [1, 2]], (3,)), "TEIR675"),
+        (lambda: Sparse.from_coo([[0, [1]]], [1.0, 2.0], (3,)), "TEIR670"),
+        (lambda: Sparse.from_levels((3,), "s", {0: ([0, [1]], [0])}, [1.0]), "TEIR674"),
+        (lambda: Sparse.from_coo([[0]], [1.0], (3,), "s", (10**5000,)), "TEIR660"),
     ],
 )
 def test_what_is_no_array_is_refused(call: Any, code: str) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 
 from teir.arrays.integers import listed
 from teir.arrays.levels import FORMAT, Format, Level, parse_format, usual_levels
+from teir.arrays.numpy_fields import MOST_AXES
 from teir.arrays.sparse_checks import require_levels
 from teir.arrays.sparse_rows import rows_of_blocks
-from teir.arrays.sparse_rules import COORDINATES, INDEX_TYPE, SHAPE, VALUES
+from teir.arrays.sparse_rules import COORDINATES, DENSE, INDEX_TYPE, SHAPE, VALUES
 from teir.arrays.sparse_storage import (
     Compressed,
     Stored,
@@ -22,8 +23,8 @@ from teir.arrays.sparse_storage import (
     expand,
     sorted_sums,
 )
-from teir.arrays.sparse_values import exact_values, refuse_long_numbers
-from teir.errors import refuse
+from teir.arrays.sparse_values import array_of, exact_values, refuse_long_numbers
+from teir.errors import NoRoomError, at_argument, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -94,7 +95,10 @@ class Sparse:
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 refuse(INDEX_TYPE, "indices", expected, repr(pair))
         stored = tuple(
-            Compressed(pos=np.asarray(indices[n][0]), crd=np.asarray(indices[n][1]))
+            Compressed(
+                pos=array_of(INDEX_TYPE, f"pos of level {n}", indices[n][0]),
+                crd=array_of(INDEX_TYPE, f"crd of level {n}", indices[n][1]),
+            )
             if n in wanted
             else None
             for n in range(len(extents))
@@ -215,8 +219,14 @@ class Sparse:
         return coords, self.values
 
     def to_dense(self) -> Array:
-        """A NumPy array with every element."""
-        result = np.zeros(self.shape, self.dtype)
+        """A NumPy array with every element. Raises TeirError (TEIR678) where there is none."""
+        if self.ndim > MOST_AXES:
+            refuse(DENSE, "array", f"at most {MOST_AXES} axes", f"{self.ndim} axes")
+        try:
+            result = np.zeros(self.shape, self.dtype)
+        except (ValueError, MemoryError) as error:
+            finding = at_argument(DENSE, "array", f"memory for shape {self.shape}", str(error))
+            raise NoRoomError((finding,)) from None
         coords, values = self.to_coo()
         result[tuple(coords)] = values if self.ndim else values[0]
         return result
@@ -374,9 +384,12 @@ def _checked_order(mode_order: Sequence[int], rank: int) -> tuple[int, ...]:
 def _columns(coords: Any, count: int, shape: tuple[int, ...]) -> list[Array]:
     """One vector of coordinates per axis, inside the shape."""
     if isinstance(coords, (tuple, list)):
-        columns = [np.asarray(column) for column in coords]
+        columns = [
+            array_of(COORDINATES, f"coords of axis {axis}", column)
+            for axis, column in enumerate(coords)
+        ]
     else:
-        table = np.asarray(coords)
+        table = array_of(COORDINATES, "coords", coords)
         is_by_element = table.ndim == 2 and table.shape == (count, len(shape))
         if is_by_element and table.shape != (len(shape), count):
             table = table.T

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from teir.arrays.integers import as_integer
 from teir.arrays.levels import parse_format, usual_levels
+from teir.arrays.numpy_fields import MOST_AXES
 from teir.arrays.sparse import Array, Sparse, assembled, checked_shape, owned
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
@@ -47,6 +49,14 @@ def shape_of(name: str, value: Any) -> tuple[int, ...]:
     return adapt(name, value, checked=False).shape if shape is None else tuple(shape)
 
 
+def require_shape(name: str, value: Any) -> None:
+    """Raises TeirError (TEIR676) where an array of another library has lost its shape."""
+    shape = getattr(value, "shape", ())
+    is_shape = isinstance(shape, tuple) and all(as_integer(one) is not None for one in shape)
+    if not is_shape and _library(value):
+        refuse(KNOWN_KIND, name, "a sparse array with its usual parts", f"shape {shape!r}")
+
+
 def adapt(name: str, value: Any, *, checked: bool) -> Sparse:
     """``value`` as levels.
 
@@ -55,9 +65,12 @@ def adapt(name: str, value: Any, *, checked: bool) -> Sparse:
     """
     if isinstance(value, Sparse):
         return value
+    require_shape(name, value)
     try:
         made = _adapted(name, value)
-    except (AttributeError, KeyError, TypeError, IndexError) as error:
+    except TeirError:
+        raise
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         refuse(KNOWN_KIND, name, "a sparse array with its usual parts", f"{error}")
     if not checked or made.is_frozen:
         return made
@@ -132,7 +145,7 @@ def _blocks(name: str, given: Any, indptr: Any, indices: Any, values: Any) -> Sp
     shape = checked_shape(given)
     data = np.asarray(values)
     blocks = tuple(data.shape[1:])
-    if len(blocks) != 2 or any(
+    if not len(shape) == len(blocks) == 2 or any(
         block < 1 or extent % block for extent, block in zip(shape, blocks, strict=True)
     ):
         refuse(SHAPE, name, f"blocks that divide {shape}", f"blocks of shape {blocks}")
@@ -332,7 +345,7 @@ def scipy_array(sparse: Sparse) -> Any:
         if sparse.blocks is None and sparse.ndim == 2:
             kind = scipy.sparse.csr_array if sparse.format == _CSR else scipy.sparse.csc_array
             return kind(parts, shape=sparse.shape)
-    if sparse.ndim == 0:
-        refuse(SHAPE, "array", "an axis or more, as arrays of scipy have", "shape ()")
+    if not 0 < sparse.ndim <= MOST_AXES:
+        refuse(SHAPE, "array", f"1 to {MOST_AXES} axes, as arrays of scipy have", f"{sparse.ndim}")
     coords, values = sparse.to_coo()
     return scipy.sparse.coo_array((values, tuple(coords)), shape=sparse.shape)

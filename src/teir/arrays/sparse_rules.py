@@ -52,6 +52,12 @@ STORED_SIZE = Rule(
     sentence="The levels of a format store at most 2^34 positions, and what memory holds.",
     source=_SOURCE,
 )
+DENSE = Rule(
+    code="TEIR678",
+    sentence="An array can be dense where NumPy has arrays of its shape, of 64 axes at most, and "
+    "memory for them.",
+    source=_SOURCE,
+)
 FILE = Rule(
     code="TEIR680",
     sentence="A file of a sparse tensor is a regular file ending in .mtx, .tns, .mtx.gz, .tns.gz "

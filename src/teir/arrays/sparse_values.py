@@ -8,7 +8,7 @@ import numpy as np
 
 from teir.arrays.sparse_rules import VALUES
 from teir.dtypes import data_type_of
-from teir.errors import refuse
+from teir.errors import Rule, refuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -20,9 +20,17 @@ def is_long(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize > (16 if dtype.kind == "c" else 8)
 
 
+def array_of(rule: Rule, name: str, given: Any) -> Array:
+    """As NumPy reads it. Raises TeirError where that is no array, as of rows of several lengths."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError) as error:
+        refuse(rule, name, "an array, or what NumPy makes one of", str(error))
+
+
 def as_values(values: Any, name: str = "values") -> Array:
     """A vector of numbers that are computed with; integers and booleans become float64."""
-    array = np.asarray(values)
+    array = array_of(VALUES, name, values)
     if array.ndim != 1 or (array.dtype.kind not in "biufc" and array.dtype.name != "bfloat16"):
         refuse(VALUES, name, "a vector of numbers", f"dtype {array.dtype}, {array.ndim} axes")
     data_type = data_type_of(array.dtype)
@@ -34,7 +42,7 @@ def as_values(values: Any, name: str = "values") -> Array:
 
 def exact_values(values: Any) -> Array:
     """As `as_values`, for values that are kept: long doubles are refused, not rounded."""
-    array = np.asarray(values)
+    array = array_of(VALUES, "values", values)
     refuse_long_numbers("values", array.dtype)
     return as_values(array)
 

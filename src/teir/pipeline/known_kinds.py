@@ -170,8 +170,12 @@ def signature(operands: Sequence[Any]) -> Hashable:
         if not is_of(type(one), "scipy"):
             return None
         pos = getattr(one, "indptr", None)
-        crd, data = getattr(one, "indices", None), getattr(one, "data", None)
-        if type(pos) is not _ndarray or type(crd) is not _ndarray or type(data) is not _ndarray:
+        if type(pos) is not _ndarray:
             return None
-        parts += (type(one), tuple(one.shape), pos.dtype, crd.dtype, data.dtype)
+        crd, data = getattr(one, "indices", None), getattr(one, "data", None)
+        if type(crd) is not _ndarray or type(data) is not _ndarray:
+            return None
+        if not isinstance(one.shape, tuple):
+            return None
+        parts += (type(one), one.shape, pos.dtype, crd.dtype, data.dtype)
     return tuple(parts)

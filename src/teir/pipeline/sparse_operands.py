@@ -21,7 +21,7 @@ import numpy as np
 from teir.arrays.adapters import ELEMENTS, view_array
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
-from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, torch_values
+from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, require_shape, torch_values
 from teir.arrays.sparse_storage import position_count
 from teir.backends.llvm.fingerprint import fingerprint
 from teir.backends.llvm.index_check import index_check
@@ -79,6 +79,7 @@ def hold(name: str, value: Any, room: Room | None = None) -> Held:
         elif array.dtype.hasobject:
             array = _as_numbers(name, array)
         return Held(name=name, array=array, source=value, is_torch=is_torch, room=room)
+    require_shape(name, value)
     made = _shared(name, value)
     if made is not None:
         return Held(name=name, array=made, source=value, is_torch=is_torch, room=room)
@@ -258,11 +259,14 @@ def version_of(source: Any) -> Version | None:
     """
     if isinstance(source, Sparse) and source.is_frozen:
         return ("frozen",)
+    shape = getattr(source, "shape", None)
+    if shape is None:
+        return None
     buffers = _buffers(source)
     if not buffers:
         return None
     number = fingerprint(default_isa())
-    parts: list[Any] = [type(source), tuple(source.shape)]
+    parts: list[Any] = [type(source), tuple(shape)]
     if is_of(type(source), "sparse"):
         axes = getattr(source, "compressed_axes", None)
         parts += [axes if axes is None else tuple(axes), repr(source.fill_value)]
