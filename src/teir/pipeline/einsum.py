@@ -42,7 +42,7 @@ from teir.pipeline.planning import (
     plan_arrays,
     plan_types,
 )
-from teir.pipeline.sparse_einsum import require_usual, sparse_calls, sparse_einsum, sparse_plan
+from teir.pipeline.sparse_einsum import require_no_path, sparse_calls, sparse_einsum, sparse_plan
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
 from teir.pipeline.switches import checked_tune
@@ -140,7 +140,8 @@ def einsum(
             return plan.call_planned(operands, out)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and tune is False and type(subscripts) is str:
-        usual = all(_usual(optimize, deterministic).values()) and memory_limit is None
+        usual = isinstance(optimize, (str, bool)) and memory_limit is None
+        usual = usual and deterministic in ("runs", "threads")
         if usual and (threads is None or type(threads) is int):
             result = sparse_calls().run(
                 (subscripts, threads, out_levels, deterministic), operands, out
@@ -149,7 +150,7 @@ def einsum(
                 return result
     tune = checked_tune(tune)
     if takes_sparse(subscripts, operands, out_levels):
-        require_usual(_usual(optimize, deterministic))
+        require_no_path(optimize)
         limit = checked_limit(memory_limit)
         return _sparse(
             subscripts, operands, out, out_levels, dtype, threads, tune, deterministic, limit
@@ -214,7 +215,7 @@ def plan(
     """
     tune = checked_tune(tune)
     if takes_sparse(subscripts, shapes_or_arrays, out_levels):
-        require_usual(_usual(optimize, deterministic))
+        require_no_path(optimize)
         limit = checked_limit(memory_limit)
         text, given = _sparse_parsed(subscripts, shapes_or_arrays)
         return sparse_plan(
@@ -292,13 +293,6 @@ def _sparse_parsed(
     if isinstance(subscripts, str) and is_index_notation(subscripts):
         return subscripts, operands
     return _parse(subscripts, operands)
-
-
-def _usual(optimize: Any, deterministic: str) -> dict[str, bool]:
-    return {
-        "optimize": isinstance(optimize, (str, bool)),
-        "deterministic": deterministic in ("runs", "threads"),
-    }
 
 
 def _planned_type(place: int, given: Any, dtype: Any) -> OperandType:

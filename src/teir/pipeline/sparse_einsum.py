@@ -11,7 +11,7 @@ import numpy as np
 from teir.arrays.sparse import checked_shape
 from teir.arrays.sparse_adapters import is_sparse
 from teir.dtypes import DataType
-from teir.errors import ArgumentPlace, Finding, TeirError
+from teir.errors import refuse
 from teir.expr.index_notation import Assignment
 from teir.expr.index_notation_parsing import is_index_notation, parse_index_notation
 from teir.expr.nodes import Subscripts
@@ -167,20 +167,11 @@ def tune_operands(
     tune_products(stages_of(problem, held), found, anew=True, tell=tell)
 
 
-def require_usual(wishes: dict[str, bool]) -> None:
-    """Raises TeirError (TEIR687) for keywords that sparse products do not take."""
-    findings = tuple(
-        Finding(
-            rule=SPARSE_KEYWORDS,
-            place=ArgumentPlace(name=name),
-            expected="its default",
-            found="another value",
-        )
-        for name, is_usual in wishes.items()
-        if not is_usual
-    )
-    if findings:
-        raise TeirError(findings)
+def require_no_path(optimize: Any) -> None:
+    """Raises TeirError (TEIR687) for a path or its finder: sparse products choose their own."""
+    if not isinstance(optimize, (str, bool)):
+        expected = "its default, 'auto'"
+        refuse(SPARSE_KEYWORDS, "optimize", expected, f"a value of type {type(optimize).__name__}")
 
 
 def _assignment(subscripts: str | Subscripts, operands: Sequence[Any]) -> Assignment:
