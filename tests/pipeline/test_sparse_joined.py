@@ -110,3 +110,10 @@ def test_values_written_later_count() -> None:
     plan = teir.plan("ijk,ljk->il", vector, vector)
     values[:] = 2
     assert [float(plan(vector, vector)[0, 0]) for _ in range(2)] == [8.0, 8.0]
+
+
+def test_indices_whose_positions_have_no_addresses_stay_apart() -> None:
+    shape = (2**20, 2**20, 2**20)
+    left = teir.Sparse.from_coo([[0, 1]] * 3, [1.0, 2.0], shape, "sss")
+    right = teir.Sparse.from_coo([[0, 1], [0, 2], [0, 1]], [3.0, 4.0], shape, "sss")
+    assert teir.einsum("ijk,ijk->", left, right) == 3

@@ -25,7 +25,8 @@ from teir.pipeline.sparse_operands import Held, converted
 from teir.pipeline.sparse_problem import SparseProblem
 from teir.pipeline.unused_names import unused_name
 
-_MOST_COORDINATES = 1 << 62
+_MOST_COORDINATES = 1 << 57
+"""Programs have addresses of less than 2^62 bytes: an element of 16 for each of the coordinates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

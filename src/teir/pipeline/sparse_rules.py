@@ -36,3 +36,9 @@ SPARSE_TYPE = Rule(
     "rounded once; integers as FP64.",
     source=_SOURCE,
 )
+SPARSE_SIZE = Rule(
+    code="TEIR679",
+    sentence="A sparse product has at most 256 indices, and extents with which every compressed "
+    "level, with the dense ones below it, spans less than 2^62 bytes.",
+    source=_SOURCE,
+)

@@ -39,6 +39,7 @@ from teir.pipeline.sparse_room import Room
 from teir.pipeline.sparse_rules import SPARSE_OUT
 from teir.pipeline.sparse_schedule import Scheduled, index_type_of, scheduled, scheduled_rows
 from teir.pipeline.sparse_sharing import shared_factor, shared_levels
+from teir.pipeline.sparse_sizes import require_computable
 from teir.pipeline.sparse_terms import Term, term_of
 from teir.pipeline.sparse_vectors import vector_sum
 from teir.pipeline.tensor_views import as_tensor
@@ -77,7 +78,7 @@ def steps_of(
 ) -> list[Step]:
     """All products with their schedules: rows of a sparse result together, else one by one.
 
-    Raises TeirError (TEIR643) where there is no ``room`` for them.
+    Raises TeirError where there is no ``room`` for them (TEIR643), or no program (TEIR679).
     """
     assignment = problem.assignment
     terms = []
@@ -88,6 +89,8 @@ def steps_of(
         )
         terms.append((term, product.coefficient))
     live = [pair for pair in terms if not _is_empty(pair[0])]
+    for term, _ in live:
+        require_computable(term.statement, term.extents, problem.computed_type.width)
     spare = None if room is None else spare_bytes(problem, live, room)
     name = assignment.text or str(assignment)
     alone = shared_factor(live[0][0]) if problem.has_sparse_result and len(live) == 1 else None

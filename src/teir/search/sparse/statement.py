@@ -139,14 +139,21 @@ def first_order(statement: Statement) -> tuple[str, ...] | None:
 
 def sorted_loops(loops: Iterable[str], pairs: Pairs) -> tuple[str, ...] | None:
     """``loops`` with as few changes as keep every pair; None where the pairs form a circle."""
-    left = list(loops)
+    left = dict.fromkeys(loops, 0)
+    inner: dict[str, list[str]] = {index: [] for index in left}
+    for before, after in pairs:
+        if before in left and after in left:
+            left[after] += 1
+            inner[before].append(after)
     done: list[str] = []
     while left:
-        inner = {after for before, after in pairs if before in left}
-        free = next((index for index in left if index not in inner), None)
+        free = next((index for index, outer in left.items() if not outer), None)
         if free is None:
             return None
-        left.remove(free)
+        del left[free]
+        for index in inner[free]:
+            if index in left:
+                left[index] -= 1
         done.append(free)
     return tuple(done)
 
