@@ -16,11 +16,12 @@ import numpy as np
 from teir.arrays.integers import as_integer
 from teir.arrays.levels import parse_format, usual_levels
 from teir.arrays.numpy_fields import MOST_AXES
-from teir.arrays.sparse import Array, Sparse, assembled, checked_shape, owned
+from teir.arrays.sparse import Array, Sparse, assembled, owned
 from teir.arrays.sparse_binsparse import from_binsparse
 from teir.arrays.sparse_checks import level_findings
 from teir.arrays.sparse_rows import ordered_fibres, rows_of_diagonals
 from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
+from teir.arrays.sparse_shapes import checked_shape
 from teir.arrays.sparse_storage import Compressed, expand
 from teir.arrays.sparse_values import as_values
 from teir.arrays.torch_plain import derivative, not_plain

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from teir.arrays.levels import Format, Level, parse_format
-from teir.arrays.sparse import Sparse, assembled, checked_shape
+from teir.arrays.sparse import Sparse, assembled
 from teir.arrays.sparse_rules import KNOWN_KIND
+from teir.arrays.sparse_shapes import checked_shape
 from teir.arrays.sparse_storage import Compressed
 from teir.arrays.sparse_values import as_values
 from teir.errors import refuse

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.sparse import checked_shape
 from teir.arrays.sparse_adapters import is_sparse
+from teir.arrays.sparse_shapes import checked_shape
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.expr.index_notation import Assignment
