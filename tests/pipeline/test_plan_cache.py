@@ -69,6 +69,49 @@ def test_threads_may_keep_plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert cache._bytes == sum({id(p): p.memory_bytes for p in cache.plans.values()}.values())
 
 
+def test_a_call_in_the_middle_of_keeping_a_plan_is_answered() -> None:
+    """As a signal handler or a finalizer makes it, on the thread that is in the middle."""
+    cache, one, two = PlanCache(), plan(40), plan(41)
+
+    class Calling:
+        """A key that is asked for its hash while a plan is kept."""
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __hash__(self) -> int:
+            self.calls += 1
+            if self.calls == 1:
+                cache.keep("between", two)
+                cache.try_first(("ij",), two)
+            return 7
+
+    cache.keep(Calling(), one)
+    assert list(cache.plans.values()) == [one, two]
+    assert cache._bytes == one.memory_bytes + two.memory_bytes
+
+
+def test_keeping_that_is_interrupted_leaves_nothing_half_counted() -> None:
+    cache = PlanCache()
+    cache.keep("one", plan(40))
+
+    class Interrupting:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __hash__(self) -> int:
+            self.calls += 1
+            if self.calls == 2:
+                raise KeyboardInterrupt
+            return 7
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.keep(Interrupting(), plan(41))
+    assert (len(cache.plans), cache._bytes) == (0, 0)
+    cache.keep("two", plan(41))
+    assert list(cache.plans) == ["two"]
+
+
 def test_a_plan_of_an_einsum_seen_before_is_the_one_it_ran() -> None:
     a, b = np.ones((5, 6)), np.ones((6, 7))
     teir.einsum("xy,yz->xz", a, b)

@@ -158,6 +158,18 @@ def test_things_are_made_once() -> None:
     assert runtime.once("y", lambda: runtime.once("x", make)) == 7
 
 
+def test_the_first_thing_made_stays_where_making_it_is_interrupted_by_itself() -> None:
+    runtime = Runtime()
+    inner: list[object] = []
+
+    def make() -> object:
+        inner.append(runtime.once("x", object))
+        return object()
+
+    assert runtime.once("x", make) is inner[0]
+    assert runtime.once("x", object) is inner[0]
+
+
 def test_a_failure_is_tried_again() -> None:
     runtime = Runtime()
 

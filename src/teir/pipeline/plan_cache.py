@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from teir.pipeline.plan import Plan
+from teir.runtime.turns import Turns
 
 MOST_PLANS = 4096
 MOST_BYTES = 1 << 30
@@ -18,7 +19,8 @@ MOST_BYTES = 1 << 30
 class PlanCache:
     """Plans by key. Plans may share an executable; its scratch is counted once.
 
-    ``plans`` and ``latest`` are read without a lock, which is all that a call seen before does.
+    ``plans`` and ``latest`` are read without asking, which is all that a call seen before does.
+    Nobody waits for a change: signal handlers and finalizers plan too, in the middle of one.
     """
 
     plans: dict[Hashable, Plan] = field(default_factory=dict)
@@ -26,42 +28,59 @@ class PlanCache:
     """By expression, a kept plan whose native call is tried before a key is formed."""
     _keys_of: dict[int, int] = field(default_factory=dict)
     _bytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _turns: Turns = field(default_factory=Turns)
 
     def keep(self, key: Hashable, plan: Plan) -> None:
         """Keep a plan, and let the oldest go until the others fit."""
-        with self._lock:
-            self._forget(key)
-            self.plans[key] = plan
-            self._count(plan, 1)
-            while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:
-                oldest = next(iter(self.plans))
-                if oldest == key:
-                    return
-                self._forget(oldest)
+        self._change(partial(self._keep, key, plan))
 
     def try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
         """Try a plan kept by ``signature`` first in calls with its expression, the first entry."""
-        with self._lock:
-            if self.plans.get(signature) is plan:
-                self.latest[signature[0]] = plan
+        self._change(partial(self._try_first, signature, plan))
 
     def clear(self) -> None:
         """Forget every plan."""
-        with self._lock:
-            self.plans.clear()
-            self.latest.clear()
-            self._keys_of.clear()
-            self._bytes = 0
+        self._change(self._empty)
 
     def before_fork(self) -> None:
-        self._lock.acquire()
+        """Nothing to wait for."""
 
     def after_fork_in_parent(self) -> None:
-        self._lock.release()
+        """Nothing has changed."""
 
     def after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
+        if not self._turns.is_whole_after_fork():
+            self._empty()
+
+    def _change(self, change: Callable[[], None]) -> None:
+        def whole() -> None:
+            try:
+                change()
+            except BaseException:  # a signal handler may raise anything, in the middle of it
+                self._empty()
+                raise
+
+        self._turns.make(whole)
+
+    def _keep(self, key: Hashable, plan: Plan) -> None:
+        self._forget(key)
+        self.plans[key] = plan
+        self._count(plan, 1)
+        while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:
+            oldest = next(iter(self.plans))
+            if oldest == key:
+                return
+            self._forget(oldest)
+
+    def _try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
+        if self.plans.get(signature) is plan:
+            self.latest[signature[0]] = plan
+
+    def _empty(self) -> None:
+        self.plans.clear()
+        self.latest.clear()
+        self._keys_of.clear()
+        self._bytes = 0
 
     def _forget(self, key: Hashable) -> None:
         plan = self.plans.pop(key, None)

@@ -169,7 +169,7 @@ class _Conversions:
     """Conversions by the identity of what was converted and what for."""
 
     entries: dict[tuple[int, tuple[str, ...]], _Kept] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def before_fork(self) -> None:
         self.lock.acquire()
@@ -178,7 +178,7 @@ class _Conversions:
         self.lock.release()
 
     def after_fork_in_child(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
 
 def kept(
@@ -248,7 +248,7 @@ def _keep(
         cache.entries.pop(key, None)
         cache.entries[key] = _Kept(alive, version, made, note)
         while len(cache.entries) > MOST_CONVERSIONS:
-            cache.entries.pop(next(iter(cache.entries)))
+            cache.entries.pop(next(iter(cache.entries)), None)
 
 
 def version_of(source: Any) -> Version | None:

@@ -43,7 +43,8 @@ class Runtime:
             return kept  # type: ignore[no-any-return]
         with self._lock:
             if name not in self._kept:
-                self._kept[name] = make()
+                # A signal handler may have made one meanwhile: the first one stays.
+                self._kept.setdefault(name, make())
             return self._kept[name]  # type: ignore[no-any-return]
 
     def before_fork(self) -> None:

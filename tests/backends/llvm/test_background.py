@@ -211,6 +211,34 @@ def test_a_full_queue_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert background._MOST_WAITING <= len(made) <= background._MOST_WAITING + 1
 
 
+def test_a_program_asked_for_while_the_thread_starts_is_made_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a signal handler asks, on the thread that is in the middle of asking."""
+    made: list[NativeProgram] = []
+    started: list[threading.Thread] = []
+    one = BackgroundSpecialiser(is_on=True)
+    a, b = batch(3, 50, seed=8)
+    native = native_of(teir.plan("bij,bjk->bik", a, b, threads=1))
+    start = threading.Thread.start
+
+    def starting(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 1:
+            one.ask(native)
+        start(thread)
+
+    def refused(*_: object) -> tuple[int, object]:
+        made.append(native)
+        raise RuntimeError
+
+    monkeypatch.setattr(background, "load_specialised", refused)
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    one.ask(native)
+    one.wait()
+    assert (len(made), len(started)) == (2, 1)
+
+
 def test_a_child_forked_while_code_is_made_goes_on(specialiser: BackgroundSpecialiser) -> None:
     a, b = batch(6, 200, seed=3)
     plans = [teir.plan("bij,bjk->bik", a[: 100 + n], b[: 100 + n], threads=1) for n in range(6)]

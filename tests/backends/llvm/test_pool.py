@@ -140,6 +140,37 @@ def test_threads_that_the_system_does_not_give_are_done_without() -> None:
     assert run_many(OnPool(bind_native(SCRATCH, host_isa(), 5), pool).run, 2, 5)
 
 
+def test_a_pool_asked_while_it_starts_a_worker_starts_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a finalizer asks, on the thread that starts them; a signal handler has to wait."""
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    participants: list[int] = []
+
+    def start(self: NativePool, participant: int) -> bool:
+        assert signal.SIGALRM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        participants.append(participant)
+        self.ensure_running(3)
+        return True
+
+    monkeypatch.setattr(NativePool, "_start", start)
+    pool.ensure_running(2)
+    assert (participants, pool.workers) == ([1, 2], 2)
+    pool.ensure_running(3)
+    assert participants == [1, 2, 3]
+    assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_the_standard_librarys_pool_in_use_starts_no_more() -> None:
+    pool = ExecutorPool()
+    pool.ensure_running(1)
+    with pool._busy:
+        pool.ensure_running(2)
+    assert pool.workers == 1
+    pool.ensure_running(2)
+    assert pool.workers == 2
+
+
 def test_workers_block_all_signals() -> None:
     native = bind_native(POINTS, host_isa(), 2)
     assert run_many(native.run, 1, 1)

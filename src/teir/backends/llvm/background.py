@@ -71,11 +71,15 @@ def bind_instant(program: KernelProgram, isa: Isa, threads: int) -> NativeProgra
 
 @dataclass(slots=True)
 class BackgroundSpecialiser:
-    """The programs that wait for specialised code, and the thread that makes it."""
+    """The programs that wait for specialised code, and the thread that makes it.
+
+    Who asks waits for nothing, for signal handlers ask too: ``_claim`` is held from before the
+    thread starts until it has found nothing to do.
+    """
 
     is_on: bool
     _waiting: deque[NativeProgram] = field(default_factory=deque)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _claim: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
 
     @property
@@ -89,12 +93,12 @@ class BackgroundSpecialiser:
 
     def ask(self, native: NativeProgram) -> None:
         """Specialise ``native`` soon. Returns at once."""
-        with self._lock:
-            if len(self._waiting) >= _MOST_WAITING:
-                return
-            self._waiting.append(native)
-            if self._thread is None:
-                self._thread = self._start()
+        if len(self._waiting) >= _MOST_WAITING:
+            return
+        self._waiting.append(native)
+        claim = self._claim
+        if claim.acquire(blocking=False):
+            self._start(claim)
 
     def wait(self) -> None:
         """Return once nothing is waiting any more."""
@@ -103,36 +107,45 @@ class BackgroundSpecialiser:
             thread.join()
 
     def before_fork(self) -> None:
-        self._lock.acquire()
+        """Nothing to wait for."""
 
     def after_fork_in_parent(self) -> None:
-        self._lock.release()
+        """Nothing has changed."""
 
     def after_fork_in_child(self) -> None:
         """The parent's thread is not here; whoever asks next starts one for all that wait."""
-        self._lock = threading.Lock()
+        self._claim = threading.Lock()
         self._thread = None
 
-    def _start(self) -> threading.Thread | None:
-        thread = threading.Thread(target=self._work, name="teir specialiser", daemon=False)
+    def _start(self, claim: threading.Lock) -> None:
+        """Start the thread, which releases ``claim`` at its end."""
         try:
+            thread = threading.Thread(
+                target=self._work, args=(claim,), name="teir specialiser", daemon=False
+            )
             thread.start()
+            self._thread = thread
         except RuntimeError:  # no thread to be had, or the interpreter is on its way out
             self._waiting.clear()
-            return None
-        return thread
+            claim.release()
 
-    def _work(self) -> None:
+    def _work(self, claim: threading.Lock) -> None:
         _lower_priority()
         while True:
-            with self._lock:
-                if not self._waiting or not threading.main_thread().is_alive():
-                    self._waiting.clear()
-                    self._thread = None
-                    return
-                native = self._waiting.popleft()
+            self._specialise_waiting()
+            claim.release()
+            # Who asked just before the release found the claim held.
+            if not self._waiting or not claim.acquire(blocking=False):
+                return
+
+    def _specialise_waiting(self) -> None:
+        while self._waiting:
+            if not threading.main_thread().is_alive():
+                self._waiting.clear()
+                return
             # Code that cannot be made leaves the table in place, which is as good.
             with suppress(Exception):
+                native = self._waiting.popleft()
                 native.swap_root(*load_specialised(native.program, native.isa, native.threads))
 
 

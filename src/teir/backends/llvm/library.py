@@ -178,8 +178,9 @@ class CodeLibrary:
                 if symbol not in self.addresses
             }
         for symbol in wanted:
-            if symbol in self.unloaded and symbol not in self.addresses:
-                self._load(self.unloaded.pop(symbol))
+            stored = None if symbol in self.addresses else self.unloaded.pop(symbol, None)
+            if stored is not None:
+                self._load(stored)
 
     def _load(self, one: StoredObject) -> None:
         self._own(load_object(one.data, one.symbols))

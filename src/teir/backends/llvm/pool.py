@@ -64,11 +64,12 @@ def _new_pool(library: CodeLibrary) -> ThreadPool:
 class NativePool:
     """Threads that run generated code; they sleep on a futex when there is nothing to do."""
 
-    __slots__ = ("_library", "_lock", "_memory", "_starts", "address", "workers")
+    __slots__ = ("_is_starting", "_library", "_lock", "_memory", "_starts", "address", "workers")
 
     def __init__(self, library: CodeLibrary) -> None:
         self._library = library
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_starting = False
         self._memory = ctypes.create_string_buffer(pool_ir.POOL_STRUCT_BYTES + _ALIGNMENT)
         start = ctypes.addressof(self._memory)
         self.address = start + -start % _ALIGNMENT
@@ -80,14 +81,27 @@ class NativePool:
         if self.workers >= workers:
             return
         with self._lock:
-            if not self._starts:
-                # Sleeping threads use this memory and this code until the process ends, also
-                # while the interpreter takes everything apart.
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-            self._allow(os.sched_getaffinity(0))
-            while self.workers < workers and self._start(self.workers + 1):
-                self.workers += 1
-                self._word(pool_ir.WORKERS_BYTES).value = self.workers
+            if self._is_starting:
+                return  # asked by a handler or finalizer in between: it runs with those there are
+            self._is_starting = True
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                self._start_until(workers)
+            finally:
+                self._is_starting = False
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _start_until(self, workers: int) -> None:
+        """With all signals blocked: workers take none, for signals belong to Python's threads, and
+        no handler forks or raises between the start of one and its being counted."""
+        if not self._starts:
+            # Sleeping threads use this memory and this code until the process ends, also
+            # while the interpreter takes everything apart.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        self._allow(os.sched_getaffinity(0))
+        while self.workers < workers and self._start(self.workers + 1):
+            self.workers += 1
+            self._word(pool_ir.WORKERS_BYTES).value = self.workers
 
     @property
     def most_threads(self) -> int:
@@ -106,7 +120,8 @@ class NativePool:
 
     def after_fork_in_child(self) -> None:
         """The parent's threads are not here: forget them, and whatever job they were at."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_starting = False
         self.workers = 0
         most = self.most_threads
         self._reset()
@@ -138,7 +153,7 @@ class NativePool:
         return ctypes.c_int64.from_address(self.address + at)
 
     def _start(self, participant: int) -> bool:
-        """Start one worker with all signals blocked: they belong to Python's threads.
+        """Start one worker.
 
         False where the system gives no thread: the caller and those there are do its share.
         """
@@ -146,16 +161,12 @@ class NativePool:
         self._starts.append(start)
         thread = ctypes.c_ulong()
         libc = ctypes.CDLL(None)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            failed = libc.pthread_create(
-                ctypes.byref(thread),
-                None,
-                ctypes.c_void_p(self._library.control()[pool_ir.WORKER]),
-                ctypes.c_void_p(ctypes.addressof(start)),
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        failed = libc.pthread_create(
+            ctypes.byref(thread),
+            None,
+            ctypes.c_void_p(self._library.control()[pool_ir.WORKER]),
+            ctypes.c_void_p(ctypes.addressof(start)),
+        )
         if failed:
             self._starts.pop()
             return False
@@ -169,10 +180,9 @@ class NativePool:
 class ExecutorPool:
     """The standard library's threads behind the pool's interface."""
 
-    __slots__ = ("_busy", "_executor", "_fork", "_lock", "_word", "address", "workers")
+    __slots__ = ("_busy", "_executor", "_fork", "_word", "address", "workers")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._fork = ForkFunction(self._share)
         self._word = ctypes.c_void_p(ctypes.cast(self._fork, ctypes.c_void_p).value)
@@ -181,13 +191,15 @@ class ExecutorPool:
         self.workers = 0
 
     def ensure_running(self, workers: int) -> None:
-        if self.workers >= workers:
-            return
-        with self._lock:
+        busy = self._busy
+        if self.workers >= workers or not busy.acquire(blocking=False):
+            return  # in use, maybe by who is asking: a handler in the middle of a run
+        try:
             if self.workers < workers:
-                with self._busy:
-                    self._executor = ThreadPoolExecutor(workers, "teir")
-                    self.workers = workers
+                self._executor = ThreadPoolExecutor(workers, "teir")
+                self.workers = workers
+        finally:
+            busy.release()
 
     def before_fork(self) -> None:
         """Nothing to wait for."""
@@ -196,15 +208,14 @@ class ExecutorPool:
         """Nothing has changed."""
 
     def after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._executor = None
         self.workers = 0
 
     def _share(self, pool: int, job: int, node: int, frame: int, chunks: int, threads: int) -> int:
         del pool
-        executor = self._executor
-        if executor is None or not self._busy.acquire(blocking=False):
+        executor, busy = self._executor, self._busy
+        if executor is None or not busy.acquire(blocking=False):
             return 0
         try:
             shares = _shares(JobFunction(job), node, frame, chunks)
@@ -213,7 +224,7 @@ class ExecutorPool:
             shares(0)
             wait(futures)
         finally:
-            self._busy.release()
+            busy.release()
         return 1
 
 
