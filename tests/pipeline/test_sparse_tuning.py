@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,6 +15,7 @@ import scipy.sparse
 import teir
 from pipeline.tuning_folder import new_process, own_folder
 from teir.pipeline import sparse_tuning
+from teir.pipeline.sparse_records import sparse_records
 
 PRODUCT = "ij,jk,kl->il"
 
@@ -103,6 +105,20 @@ def test_a_schedule_nobody_plans_is_left_aside(folder: Path) -> None:
     plan = teir.plan(PRODUCT, B, C, D)
     assert graph_of(plan) == default
     assert "tuned on" not in plan.explain()
+
+
+@pytest.mark.usefixtures("falling")
+def test_merging_keeps_a_record_of_this_version(folder: Path) -> None:
+    teir.plan(PRODUCT, B, C, D, tune=True)
+    records = sparse_records()
+    (record,) = records.all()
+    old = msgspec.structs.replace(record, version="0.0.1", seconds=record.seconds / 2)
+    assert records.merge([old]) == 0
+    assert records.keep(old)
+    slower = msgspec.structs.replace(record, seconds=record.seconds * 2)
+    assert records.merge([old, record, slower]) == 1
+    assert records.all() == [record]
+    assert folder.exists()
 
 
 def test_only_a_long_first_run_says_enough(monkeypatch: pytest.MonkeyPatch) -> None:

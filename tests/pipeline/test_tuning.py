@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import teir
 from pipeline.tuning_folder import new_process, own_folder
 from teir.errors import TeirError
+from teir.ir.nodes import Program
 from teir.pipeline import machine_speeds, timing, tuning
 from teir.pipeline.machine_speeds import (
     known_speeds,
@@ -215,6 +218,47 @@ def test_strange_decisions_give_the_same_bits_or_the_default(
     assert falling
 
 
+def test_copies_without_depth_are_shared_among_threads(folder: Path, falling: list[float]) -> None:
+    a, b = (np.arange(90_000.0).reshape(300, 300) % 7 for _ in range(2))
+    teir.plan("ij,jk->ik", a, b, threads=1, tune=True)
+    file = record_file(folder)
+    record = json.loads(file.read_text())
+    decided = {"order": "rows", "sharing": "rows", "packed_b": "whole", "depth": 1}
+    record["choices"][0] |= decided | {"panel": 32, "row_block": 64, "column_block": 70}
+    file.write_text(json.dumps(record))
+    new_process()
+    plan = teir.plan("ij,jk->ik", a, b, threads=1)
+    np.testing.assert_array_equal(plan(a, b), a @ b)
+    assert plan.chosen is not None
+    assert plan.chosen.found.record is not None
+    assert falling
+
+
+@pytest.mark.usefixtures("folder", "falling")
+@pytest.mark.parametrize("place", ["planning.compile_program", "choosing.prove", "choosing.lower"])
+def test_any_error_on_the_way_from_a_record_to_code_leaves_it_aside(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = operands()
+    wanted = teir.einsum(EXPRESSION, a, b, threads=1)
+    default = teir.plan(EXPRESSION, a, b, threads=1).program
+    tuned = teir.plan(EXPRESSION, a, b, threads=1, tune=True).program
+    assert tuned != default
+    place = f"teir.pipeline.{place}"
+    original = pkgutil.resolve_name(place)
+
+    def failing(program: Program, *arguments: Any, **keywords: Any) -> Any:
+        if program != default:
+            raise ValueError
+        return original(program, *arguments, **keywords)
+
+    new_process()
+    monkeypatch.setattr(place, failing)
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan(a, b).tobytes() == wanted.tobytes()
+    assert "no safe program comes of it (ValueError)" in plan.explain()
+
+
 def test_a_record_others_may_write_is_not_read(folder: Path, falling: list[float]) -> None:
     a, b = operands()
     teir.plan(EXPRESSION, a, b, threads=1, tune=True)
@@ -273,8 +317,6 @@ def test_merging_keeps_the_faster_record(folder: Path, falling: list[float]) -> 
     data = write_export(Exported((record,)))
     assert read_export(data, "file") == Exported((record,))
     assert records.merge([record]) == 0
-    import msgspec
-
     faster = msgspec.structs.replace(record, seconds=record.seconds / 2)
     assert records.merge([faster]) == 1
     assert records.all() == [faster]
@@ -284,6 +326,22 @@ def test_merging_keeps_the_faster_record(folder: Path, falling: list[float]) -> 
     )
     assert records.merge([elsewhere]) == 1
     assert len(records.all()) == 2
+    assert falling
+    assert folder.exists()
+
+
+def test_merging_keeps_a_record_of_this_version(folder: Path, falling: list[float]) -> None:
+    teir.plan(EXPRESSION, *operands(), threads=1, tune=True)
+    records = tuning_records()
+    (record,) = records.all()
+    old = msgspec.structs.replace(record, version="0.0.1", seconds=record.seconds / 2)
+    assert records.merge([old]) == 0
+    assert records.all() == [record]
+    assert records.keep(old)
+    assert records.merge([msgspec.structs.replace(old, version="0.0.2")]) == 0
+    slower = msgspec.structs.replace(record, seconds=record.seconds * 2)
+    assert records.merge([record, old, slower]) == 1
+    assert records.all() == [record]
     assert falling
     assert folder.exists()
 
@@ -308,8 +366,6 @@ def test_an_imported_file_is_refused_whole() -> None:
 def test_records_that_can_never_be_used_are_refused(
     folder: Path, falling: list[float], array: dict[str, Any], isa: str | None, found: str
 ) -> None:
-    import msgspec
-
     teir.plan(EXPRESSION, *operands(), threads=1, tune=True)
     (record,) = tuning_records().all()
     out = msgspec.structs.replace(record.problem.out, **array)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from teir.errors import TeirError
 from teir.ir.check import prove
 from teir.lower.lower import lower
 from teir.pipeline.executable import default_isa
@@ -95,11 +94,18 @@ def tunable_of(decidable: Decidable) -> Tunable:
     )
 
 
+def without_record(decidable: Decidable, error: Exception) -> Chosen:
+    """The default program, in the place of one of a record that came to ``error``."""
+    note = f"no safe program comes of it ({type(error).__name__})"
+    return Chosen(decidable.make(()), Found(note=note))
+
+
 def _remembered(decidable: Decidable, record: TuningRecord) -> Chosen:
     """The program of a record: decisions may have been tampered with, so it is looked at twice.
 
     What runs is proved safe like any program; here a program that cannot be made, or that wants
-    far more memory than the default, gives way to the default.
+    far more memory than the default, gives way to the default. Any error tells so: nobody has
+    looked at what programs come of decisions that no search would make.
     """
     default = decidable.make(())
     if len(record.choices) != len(default.matrix_steps):
@@ -107,9 +113,10 @@ def _remembered(decidable: Decidable, record: TuningRecord) -> Chosen:
     try:
         tree = decidable.make(record.choices)
         prove(tree.program).report.raise_if_wrong()
-    except (TeirError, ArithmeticError, LookupError, AssertionError) as error:
-        return Chosen(default, Found(note=f"no safe program comes of it ({type(error).__name__})"))
-    if decidable.scratch(tree) > _ROOM + _TIMES * decidable.scratch(default):
+        scratch = decidable.scratch(tree)
+    except Exception as error:
+        return without_record(decidable, error)
+    if scratch > _ROOM + _TIMES * decidable.scratch(default):
         return Chosen(default, Found(note="its program needs far more memory than the default"))
     return Chosen(tree, Found(record))
 

@@ -21,7 +21,7 @@ from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.expr.nodes import Subscripts
-from teir.pipeline.choosing import Decidable, chosen_tree
+from teir.pipeline.choosing import Chosen, Decidable, chosen_tree, without_record
 from teir.pipeline.determinism import Determinism, planned_threads
 from teir.pipeline.exact_integers import exact_call
 from teir.pipeline.executable import (
@@ -184,9 +184,7 @@ def _plan_without_program(problem: Problem, wishes: Wishes, replan: Replan) -> P
 
 def _plan_of_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
     decidable = _decidable(problem, wishes)
-    chosen = chosen_tree(decidable, wishes.tune)
-    executable = _compiled(chosen.tree, decidable, thread_count(wishes.threads))
-    _require_inside(executable, problem)
+    chosen, executable = _built(decidable, wishes)
     return Plan(
         problem=problem,
         steps=chosen.tree.steps,
@@ -203,11 +201,26 @@ def _plan_of_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
     )
 
 
+def _built(decidable: Decidable, wishes: Wishes) -> tuple[Chosen, Executable]:
+    """The program and its code: those of the default decisions where a record's come to nothing."""
+    chosen, threads = chosen_tree(decidable, wishes.tune), thread_count(wishes.threads)
+    try:
+        return chosen, _compiled(chosen.tree, decidable, threads)
+    except Exception as error:
+        if chosen.found.record is None:
+            raise
+        chosen = without_record(decidable, error)
+    return chosen, _compiled(chosen.tree, decidable, threads)
+
+
 def _compiled(tree: TreeProgram, decidable: Decidable, threads: int) -> Executable:
     """For as many of these threads as the memory limit leaves scratch for."""
     executable = compile_program(tree.program, threads=threads)
     fitting = _fitting_threads(executable, decidable, threads)
-    return executable if fitting == threads else compile_program(tree.program, threads=fitting)
+    if fitting != threads:
+        executable = compile_program(tree.program, threads=fitting)
+    _require_inside(executable, decidable.problem)
+    return executable
 
 
 def _exact_call(problem: Problem, wishes: Wishes) -> Indirect | None:

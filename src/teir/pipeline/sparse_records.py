@@ -16,7 +16,7 @@ import msgspec
 from teir import __version__
 from teir.dtypes import DataType
 from teir.pipeline.machine_speeds import tuning_records
-from teir.pipeline.tuning_records import MachineKey
+from teir.pipeline.tuning_records import MachineKey, is_better
 from teir.runtime.record_folder import RecordFolder
 from teir.runtime.runtime import current
 from teir.search.sparse.statement import Statement
@@ -97,13 +97,14 @@ class SparseRecords:
         return found
 
     def merge(self, records: Iterable[SparseRecord]) -> int:
-        """Keep the records that are faster than what is known; how many were kept."""
+        """Keep the records that are better than what is known; how many were kept."""
         kept = 0
         present = {(one.problem, one.machine): one for one in self.all()}
         for record in records:
-            other = present.get((record.problem, record.machine))
-            if other is None or other.version != record.version or record.seconds < other.seconds:
-                kept += self.keep(record)
+            key = (record.problem, record.machine)
+            if is_better(record, present.get(key)) and self.keep(record):
+                present[key] = record
+                kept += 1
         return kept
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import fields
@@ -186,14 +186,38 @@ class TuningRecords:
         return found
 
     def merge(self, records: Iterable[TuningRecord]) -> int:
-        """Keep the records that are faster than what is known; how many were kept."""
+        """Keep the records that are better than what is known; how many were kept."""
         kept = 0
         present = {record_name(one.problem, one.machine): one for one in self.all()}
         for record in records:
-            other = present.get(record_name(record.problem, record.machine))
-            if other is None or other.version != record.version or record.seconds < other.seconds:
-                kept += self.keep(record)
+            name = record_name(record.problem, record.machine)
+            if is_better(record, present.get(name)) and self.keep(record):
+                present[name] = record
+                kept += 1
         return kept
+
+
+class Measured(Protocol):
+    """A record of dense or of sparse products."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+
+def is_better(record: Measured, other: Measured | None) -> bool:
+    """Whether ``record`` takes the place of ``other``, of the same problem and machine.
+
+    A record is used by the version it was made by alone: across versions this one's is kept, and
+    times are compared within a version.
+    """
+    if other is None:
+        return True
+    if record.version != other.version:
+        return record.version == __version__
+    return record.seconds < other.seconds
 
 
 _NAME = "record-"

@@ -376,11 +376,14 @@ def _copy(
     k: tuple[Span, ...],
     is_shared: bool,
 ) -> Body:
-    """One copy, or a loop over its panels, or over parts of its depth, that threads share."""
+    """One copy, or a loop over its panels, or over parts of its depth, that threads share.
+
+    The depth has no axis where every one of them is a loop around the copy.
+    """
     if not is_shared:
         return copied(Roles(m=(*loops, *inside), n=k))
     shared = _leading(loops)
-    if extent_of(shared) >= _SHARES:
+    if extent_of(shared) >= _SHARES or not k:
         rest = Roles(m=(*loops[len(shared) :], *inside), n=k)
         return emission.loops(shared, lambda: copied(rest), True)
     longest = max(k, key=lambda span: span.extent)
