@@ -32,7 +32,7 @@ def test_importing_pulls_in_neither_llvm_nor_an_optional_package(statement: str)
 
 
 def test_importing_the_command_line_does_not_import_llvm() -> None:
-    program = "import teir.cli.main, sys\nprint('\\n'.join(sys.modules))"
+    program = "import teir.cli.commands, sys\nprint('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

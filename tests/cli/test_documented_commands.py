@@ -10,7 +10,7 @@ import typer
 import typer.main
 
 from cli.command_line import Teir
-from teir.cli.main import app
+from teir.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

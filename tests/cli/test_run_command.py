@@ -41,6 +41,25 @@ def test_given_operands_give_the_product(teir: Teir, product: Path, tmp_path: Pa
     assert np.array_equal(np.load(out), in1 @ in0)
 
 
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["numbers", "bytes"])
+def test_arrays_in_fortran_order_are_compared_by_the_bytes_that_the_program_walks(
+    as_bytes: bool, teir: Teir, tmp_path: Path
+) -> None:
+    path = tmp_path / "adding.teir"
+    path.write_text(PRODUCT.replace("z: zero\n", ""))
+    draw = np.random.default_rng(2)
+    shapes = {"in0": (7, 5), "in1": (3, 7), "out": (3, 5)}
+    given = [np.abs(draw.standard_normal(shape)).astype(np.float32) for shape in shapes.values()]
+    if as_bytes:
+        given = [one.view(np.uint8).reshape(4, -1) for one in given]
+    turned = zip(shapes, map(np.asfortranarray, given), strict=True)
+    operands = [save(tmp_path, name, array) for name, array in turned]
+    options = [word for operand in operands for word in ("--operand", operand)]
+    done = teir("run", path, *options, "--compare")
+    assert (done.code, done.err) == (0, "")
+    assert "compared with the evaluator: OK" in done.out
+
+
 def test_a_given_output_is_added_to(teir: Teir, tmp_path: Path) -> None:
     path = tmp_path / "adding.teir"
     path.write_text(PRODUCT.replace("z: zero\n", ""))

@@ -104,8 +104,8 @@ def absolute(arrays: Arrays) -> Arrays:
 
 def _absolute(array: Array) -> Array:
     if array.dtype.kind in "iu":
-        return array.copy()
-    return np.abs(array).astype(array.dtype)
+        return array.copy(order="K")
+    return np.abs(array, order="K").astype(array.dtype, order="K")
 
 
 def monotone(program: Program) -> Program:
@@ -119,8 +119,8 @@ def monotone(program: Program) -> Program:
 
 
 def numbers(array: Array, data_type: DataType) -> Array:
-    """The elements of an array of the tensor's type or of bytes, in one dimension."""
-    flat = array.reshape(-1)
+    """The elements of an array of the tensor's type or of bytes, as they lie in memory."""
+    flat = array.ravel(order="K")
     return flat.view(data_type.numpy_dtype()) if flat.dtype == np.uint8 else flat
 
 

@@ -36,7 +36,8 @@ class Arrays:
         }
 
     def copy(self) -> Arrays:
-        arrays = {name: array.copy() for name, array in self.arrays.items()}
+        """The same bytes in the same places: a program walks memory, whatever the axes' order."""
+        arrays = {name: array.copy(order="K") for name, array in self.arrays.items()}
         return Arrays(arrays=arrays, bases=self.bases)
 
 

@@ -16,7 +16,7 @@ from teir.backends.cuda.device_arrays import _Device, _Tensor, _Type
 from teir.backends.cuda.driver import allocate, find_driver
 from teir.backends.cuda.kernel import Family, MapParameter
 from teir.backends.cuda.tile_stores import Stores
-from teir.cli.main import app
+from teir.cli.commands import app
 from teir.dtypes import DataType
 from teir.errors import TeirError
 from teir.ir.load import loads, save
