@@ -53,15 +53,23 @@ def test_a_memory_limit_changes_no_bit_with_the_threads(share: int) -> None:
     assert len({plan(*arrays).tobytes() for plan in plans}) == 1
 
 
-@pytest.mark.parametrize("wrong", ["bits", None, True, 3, Determinism])
+@pytest.mark.parametrize("wrong", ["bits", None, True, 3, Determinism, np.ones(2)])
 def test_unknown_modes_are_refused(wrong: object) -> None:
     a = np.ones((2, 3))
     for function in (teir.einsum, teir.plan):
-        with pytest.raises(teir.TeirError, match="TEIR646"):
-            function("ij->ji", a, deterministic=wrong)
+        for text in ("ij->ji", "A[j,i] = B[i,j]"):
+            with pytest.raises(teir.TeirError, match="TEIR646"):
+                function(text, a, deterministic=wrong)
     program = teir.plan("ij->ji", a).program
     with pytest.raises(teir.TeirError, match="TEIR646"):
         teir.compile(program, deterministic=wrong)
+
+
+def test_index_notation_takes_a_mode_by_value() -> None:
+    a = np.ones((2, 3))
+    for mode in Determinism:
+        found = teir.einsum("A[j,i] = B[i,j]", a, deterministic=mode)
+        np.testing.assert_array_equal(found, a.T)
 
 
 def test_a_program_gives_the_same_bits_on_any_number_of_threads() -> None:

@@ -148,7 +148,7 @@ def test_an_out_that_overlaps_itself_is_refused_all_the_same() -> None:
         teir.einsum("ij,jk->ik", out, square(), out=out, overlap="copy")
 
 
-@pytest.mark.parametrize("wrong", ["Copy", None, 1, True])
+@pytest.mark.parametrize("wrong", ["Copy", None, 1, True, np.ones(2)])
 def test_other_modes_are_refused(wrong: Any) -> None:
     a = square()
     with pytest.raises(TeirError, match=r"TEIR649 at overlap: expected 'refuse' or 'copy'"):

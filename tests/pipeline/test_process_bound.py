@@ -23,6 +23,17 @@ def test_a_copy_is_the_value_itself(plan: teir.Plan) -> None:
     assert copy.deepcopy(plan.executable) is plan.executable
 
 
+def test_plans_and_executables_are_equal_and_hash_by_identity(plan: teir.Plan) -> None:
+    array = teir.Sparse.from_coo(np.diag_indices(3), np.ones(3), (3, 3))
+    sparse = teir.plan("ij,jk->ik", array, (3, 2), threads=1)
+    again = teir.plan("ij,jk->ik", array, (3, 2), threads=1)
+    compiled = teir.compile(plan.program, threads=1)
+    values = (plan, plan.executable, compiled, sparse, again)
+    assert len(dict.fromkeys(values)) == len(set(map(id, values)))
+    assert all(value == value for value in values)
+    assert sparse != again
+
+
 def test_pickling_is_refused_with_the_way_out(plan: teir.Plan) -> None:
     with pytest.raises(TypeError, match=r"a teir Plan .* teir\.Program"):
         pickle.dumps(plan)

@@ -234,6 +234,32 @@ def _protocol(name: str, value: Any, ask: Any) -> Any:
         refuse(ARRAY, name, "an array NumPy can view", f"{type(value).__name__} ({error})")
 
 
+def memory_of(view: ArrayView) -> np.ndarray[Any, Any]:
+    """The elements of ``view`` as an array of NumPy, whoever owns them, while the owner lives.
+
+    Tensors whose library refuses to write them here, and types that NumPy has no name for, too.
+    """
+    if view.array is not None:
+        return view.array
+    interface = {
+        "version": 3,
+        "data": (view.address, not view.writable),
+        "shape": view.shape,
+        "strides": view.strides_bytes,
+        "typestr": view.dtype.str,
+    }
+    return np.asarray(_Memory(interface)).view(view.dtype)
+
+
+class _Memory:
+    """Memory that NumPy is told about."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
 def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
     """An uninitialised C-contiguous array: a tensor for TORCH, a NumPy array for all others.
 

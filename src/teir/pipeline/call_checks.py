@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.adapters import ArrayView, Kind, view_array
+from teir.arrays.adapters import ArrayView, Kind, memory_of, view_array
 from teir.errors import Rule, TeirError, at_argument, refuse
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.overlap import meet, span_of
@@ -88,9 +88,8 @@ def require_apart(views: Sequence[ArrayView], out: ArrayView) -> None:
 
 
 def _overlaps(view: ArrayView, out: ArrayView) -> bool:
-    if view.array is None or out.array is None:
-        return True
+    one, other = memory_of(view), memory_of(out)
     try:
-        return bool(np.shares_memory(view.array, out.array, max_work=_OVERLAP_WORK))  # type: ignore[arg-type]
+        return bool(np.shares_memory(one, other, max_work=_OVERLAP_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True

@@ -33,10 +33,13 @@ def checked_determinism(deterministic: Any) -> Determinism:
     """The mode by its name. Raises TeirError (TEIR646) for what is none."""
     if isinstance(deterministic, Determinism):
         return deterministic
-    known = {mode.value: mode for mode in Determinism}
-    if not isinstance(deterministic, str) or deterministic not in known:
-        refuse(DETERMINISTIC, "deterministic", " or ".join(map(repr, known)), repr(deterministic))
-    return known[deterministic]
+    if not isinstance(deterministic, str) or deterministic not in _BY_NAME:
+        expected = " or ".join(map(repr, _BY_NAME))
+        refuse(DETERMINISTIC, "deterministic", expected, repr(deterministic))
+    return _BY_NAME[deterministic]
+
+
+_BY_NAME = {mode.value: mode for mode in Determinism}
 
 
 def planned_threads(determinism: Determinism, threads: int) -> int:

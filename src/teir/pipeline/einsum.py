@@ -21,7 +21,7 @@ from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
 from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.call_checks import view_out
-from teir.pipeline.determinism import checked_determinism
+from teir.pipeline.determinism import Determinism, checked_determinism
 from teir.pipeline.executable import thread_count
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.operand_types import (
@@ -95,12 +95,12 @@ def einsum(
 
     Raises TeirError with findings that point at the character, the operand or the keyword.
     """
-    if overlap != "refuse":
+    if type(overlap) is not str or overlap != "refuse":
         operands = read_apart(operands, out, overlap)
         (subscripts,) = read_apart((subscripts,), out, overlap)
     is_usual = dtype is None and threads is None and memory_limit is None and tune is False
-    is_usual = is_usual and deterministic == "runs" and out_levels is None
-    is_usual = is_usual and type(optimize) is str and optimize == "auto"
+    is_usual = is_usual and type(deterministic) is str and deterministic == "runs"
+    is_usual = is_usual and type(optimize) is str and optimize == "auto" and out_levels is None
     if is_usual and type(subscripts) is str:
         kept = kept_plans()
         latest = kept.latest.get(subscripts)
@@ -122,7 +122,7 @@ def einsum(
                 if result is not NotImplemented:
                     return result
                 return _sparse(
-                    subscripts, operands, out, None, None, None, False, deterministic, None
+                    subscripts, operands, out, None, None, None, False, Determinism.RUNS, None
                 )
             if plan is None:
                 plan, views = first_plan(parse_expression(subscripts), operands)
@@ -138,23 +138,20 @@ def einsum(
             if plan.known is not None:
                 kept.try_first(signature, plan)
             return plan.call_planned(operands, out)
+    mode = checked_determinism(deterministic)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and tune is False and type(subscripts) is str:
         usual = isinstance(optimize, (str, bool)) and memory_limit is None
-        usual = usual and deterministic in ("runs", "threads")
         if usual and (threads is None or type(threads) is int):
-            result = sparse_calls().run(
-                (subscripts, threads, out_levels, deterministic), operands, out
-            )
+            wished = (subscripts, threads, out_levels, mode.value)
+            result = sparse_calls().run(wished, operands, out)
             if result is not NotImplemented:
                 return result
     tune = checked_tune(tune)
     if takes_sparse(subscripts, operands, out_levels):
         require_no_path(optimize)
         limit = checked_limit(memory_limit)
-        return _sparse(
-            subscripts, operands, out, out_levels, dtype, threads, tune, deterministic, limit
-        )
+        return _sparse(subscripts, operands, out, out_levels, dtype, threads, tune, mode, limit)
     parsed, arrays = _parse(subscripts, operands)
     wishes = Wishes(
         dtype=dtype,
@@ -162,7 +159,7 @@ def einsum(
         optimize=optimize,
         memory_limit=memory_limit,
         tune=tune,
-        deterministic=checked_determinism(deterministic),
+        deterministic=mode,
         makes_result=out is None,
     )
     plan, views = plan_arrays(parsed, arrays, wishes)
@@ -213,7 +210,7 @@ def plan(
     and sparse results give a `SparsePlan`, which is called and explained alike. Raises TeirError
     as `einsum` does.
     """
-    tune = checked_tune(tune)
+    tune, mode = checked_tune(tune), checked_determinism(deterministic)
     if takes_sparse(subscripts, shapes_or_arrays, out_levels):
         require_no_path(optimize)
         limit = checked_limit(memory_limit)
@@ -225,11 +222,12 @@ def plan(
             dtype=dtype,
             threads=threads,
             tune=tune,
-            deterministic=checked_determinism(deterministic),
+            deterministic=mode,
             memory_limit=limit,
         )
     is_usual = dtype is None and threads is None and memory_limit is None and not tune
-    is_usual = is_usual and deterministic == "runs" and type(optimize) is str and optimize == "auto"
+    is_usual = is_usual and mode is Determinism.RUNS
+    is_usual = is_usual and type(optimize) is str and optimize == "auto"
     known = _made_by_einsum(subscripts, shapes_or_arrays) if is_usual else None
     if known is not None:
         return known
@@ -241,7 +239,7 @@ def plan(
         optimize=optimize,
         memory_limit=memory_limit,
         tune=tune,
-        deterministic=checked_determinism(deterministic),
+        deterministic=mode,
     )
     return plan_types(parsed, types, None, wishes, is_called_often=True)
 
@@ -267,7 +265,7 @@ def _sparse(
     dtype: Any,
     threads: int | None,
     tune: bool,
-    deterministic: str,
+    deterministic: Determinism,
     memory_limit: int | None,
 ) -> Any:
     text, given = _sparse_parsed(subscripts, operands)
@@ -281,7 +279,7 @@ def _sparse(
         dtype=dtype,
         threads=None if threads is None else thread_count(threads),
         tune=tune,
-        deterministic=checked_determinism(deterministic),
+        deterministic=deterministic,
         memory_limit=memory_limit,
     )
 

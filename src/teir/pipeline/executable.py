@@ -108,7 +108,7 @@ def check(program: Program, operands: Mapping[str, Any] | None = None) -> Report
     )
 
 
-class Executable(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
+class Executable(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A checked program bound to native code; immutable, usable from any thread."""
 
     program: Program

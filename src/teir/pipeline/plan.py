@@ -39,7 +39,7 @@ def _not_called(*_operands: Any, **_keywords: Any) -> Never:
     raise AssertionError("expected a plan that has been made callable")
 
 
-class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
+class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An einsum bound to code. Call it: ``plan(a, b)`` or ``plan(a, b, out=c)``.
 
     The result is in ``out`` if given, else in a new C-contiguous array. A call raises TeirError
@@ -48,7 +48,8 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True):
     that share bytes with ``out`` first.
 
     Immutable; may be called from any thread. Arrays with other strides than planned for are
-    computed by a plan of their own.
+    computed by a plan of their own. Equal and hashed by identity, as functions are: native code
+    has no equality that would tell more.
     """
 
     problem: Problem

@@ -9,6 +9,8 @@ class ProcessBound:
     """Copies of an immutable value are the value itself; pickling it is refused with the way out.
 
     What travels between processes is text: programs, expressions, and the files `save` writes.
+    Such values are equal and hash by identity, as functions do (their classes say ``eq=False``):
+    native code and memory have no equality that would tell more.
     """
 
     __slots__ = ()

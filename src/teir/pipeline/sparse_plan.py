@@ -31,7 +31,7 @@ from teir.pipeline.sparse_terms import Term
 from teir.pipeline.tensor_views import in_tensors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparsePlan(ProcessBound):
     """A sparse product, or a sum of them, for operands of given shapes, types and formats.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.adapters import ArrayView, Kind, in_kind, new_array, view_array
+from teir.arrays.adapters import ArrayView, Kind, in_kind, memory_of, new_array, view_array
 from teir.arrays.numpy_fields import address_of
 from teir.errors import Rule, refuse
 from teir.pipeline.executable import Executable
@@ -48,7 +48,7 @@ def run_native(
 
 def run_zeros(problem: Problem, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     if out is not None:
-        out.owner[...] = 0
+        memory_of(out)[...] = 0
         return out.owner
     result = _new_result(problem, views)
     result[...] = 0
