@@ -56,3 +56,28 @@ def test_tensors_may_have_the_names_that_temporaries_would_have(names: Sequence[
     coords = np.array(np.nonzero(arrays[0]))
     stored = teir.Sparse.from_coo(coords, arrays[0][tuple(coords)], shapes[0], levels="sss")
     assert teir.einsum(text, stored, *arrays[1:]) == np.einsum("jkm,lj,mk,ik->", *arrays)
+
+
+@pytest.mark.parametrize("sign", ["=", "+="])
+def test_an_out_that_cannot_be_written_is_told_for_what_it_is(sign: str) -> None:
+    b, c = np.ones((3, 2)), np.ones((2, 4))
+    read_only = np.ones((3, 4))
+    read_only.flags.writeable = False
+    cases = {
+        "found a read-only array": read_only,
+        "expected an array of NumPy or PyTorch, found list": [[1.0]],
+        "or of index notation is a writable, C-contiguous array": np.ones((4, 3)).T,
+    }
+    for words, out in cases.items():
+        with pytest.raises(teir.TeirError, match="TEIR686") as caught:
+            teir.einsum(f"A[i,k] {sign} B[i,j] * C[j,k]", b, c, out=out)
+        assert words in str(caught.value)
+    assert read_only.tolist() == [[1.0] * 4] * 3
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.bool_])
+def test_integers_and_booleans_are_computed_in_float64(kind: type[np.generic]) -> None:
+    b, c = np.ones((3, 2), kind), np.ones((2, 4), kind)
+    found = teir.einsum("A[i,k] = B[i,j] * C[j,k]", b, c)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, np.full((3, 4), 2.0))

@@ -10,6 +10,8 @@ import scipy.sparse
 
 import teir
 from teir.errors import TeirError
+from teir.pipeline.sparse_operands import _Conversions
+from teir.runtime.runtime import current
 
 CUBE = np.arange(1.0, 28).reshape(3, 3, 3)
 
@@ -100,3 +102,17 @@ def test_types_without_a_common_one_are_refused() -> None:
     vector = np.ones(2, ml_dtypes.bfloat16)
     with pytest.raises(TeirError, match="TEIR620"):
         teir.einsum("y[i] = A[i,j] * x[j]", np.ones((2, 2), np.float16), vector)
+
+
+def test_a_call_in_the_middle_of_keeping_a_copy_is_answered() -> None:
+    """As a signal handler or a finalizer makes it, on the thread that is in the middle."""
+    conversions = current().once("sparse conversions", _Conversions)
+    assert conversions.lock.acquire(timeout=5)
+    try:
+        # A lock that is not the thread's own to take again would be waited for without end.
+        assert conversions.lock.acquire(blocking=False)
+        conversions.lock.release()
+        matrix = scipy.sparse.coo_array(np.eye(3))
+        np.testing.assert_array_equal(teir.einsum("ij,j->i", matrix, np.ones(3)), np.ones(3))
+    finally:
+        conversions.lock.release()

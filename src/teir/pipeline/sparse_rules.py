@@ -14,8 +14,8 @@ OUT_LEVELS = Rule(
 )
 SPARSE_OUT = Rule(
     code="TEIR686",
-    sentence="out of a sparse product is a C-contiguous array of the type and shape of the result "
-    "that shares no byte with an operand; += needs one.",
+    sentence="out of a sparse product or of index notation is a writable, C-contiguous array of "
+    "the type and shape of the result that shares no byte with an operand; += needs one.",
     source=_SOURCE,
 )
 SPARSE_KEYWORDS = Rule(

@@ -362,8 +362,10 @@ def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> 
     if torch is not None and isinstance(out, torch.Tensor):
         view_array("out", out)
         array = torch_values(out)
-    if not isinstance(array, np.ndarray) or not array.flags.writeable:
-        refuse(SPARSE_OUT, "out", "a writable array", type(out).__name__)
+    if not isinstance(array, np.ndarray):
+        refuse(SPARSE_OUT, "out", "an array of NumPy or PyTorch", type(out).__name__)
+    if not array.flags.writeable:
+        refuse(SPARSE_OUT, "out", "a writable array", "a read-only array")
     dtype = problem.result_type.numpy_dtype()
     is_laid_out = array.flags.c_contiguous
     if array.shape != problem.shape or array.dtype != dtype or not is_laid_out:
