@@ -91,6 +91,17 @@ def test_a_call_in_the_middle_of_keeping_a_plan_is_answered() -> None:
     assert cache._bytes == one.memory_bytes + two.memory_bytes
 
 
+def test_only_a_plan_that_is_kept_is_tried_first() -> None:
+    cache, one, two = PlanCache(), plan(40), plan(41)
+    cache.keep(("ij", 40), one)
+    cache.try_first(("ij", 41), two)
+    assert not cache.latest
+    cache.try_first(("ij", 40), one)
+    assert cache.latest == {"ij": one}
+    cache.keep(("ij", 40), two)
+    assert not cache.latest
+
+
 def test_keeping_that_is_interrupted_leaves_nothing_half_counted() -> None:
     cache = PlanCache()
     cache.keep("one", plan(40))

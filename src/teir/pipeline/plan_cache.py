@@ -35,8 +35,14 @@ class PlanCache:
         self._change(partial(self._keep, key, plan))
 
     def try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
-        """Try a plan kept by ``signature`` first in calls with its expression, the first entry."""
-        self._change(partial(self._try_first, signature, plan))
+        """Try a plan kept by ``signature`` first in calls with its expression, the first entry.
+
+        Calls of two shapes by turns come here every time, so no turn is taken: a plan is forgotten
+        from ``plans`` before it is from ``latest``, which is looked at the other way round here.
+        """
+        self.latest[signature[0]] = plan
+        if self.plans.get(signature) is not plan:
+            self._try_others_first(signature, plan)
 
     def clear(self) -> None:
         """Forget every plan."""
@@ -72,9 +78,9 @@ class PlanCache:
                 return
             self._forget(oldest)
 
-    def _try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
-        if self.plans.get(signature) is plan:
-            self.latest[signature[0]] = plan
+    def _try_others_first(self, key: tuple[Any, ...], plan: Plan) -> None:
+        if self.latest.get(key[0]) is plan:
+            self.latest.pop(key[0], None)
 
     def _empty(self) -> None:
         self.plans.clear()
@@ -87,8 +93,8 @@ class PlanCache:
         if plan is None:
             return
         self._count(plan, -1)
-        if isinstance(key, tuple) and self.latest.get(key[0]) is plan:
-            del self.latest[key[0]]
+        if isinstance(key, tuple):
+            self._try_others_first(key, plan)
 
     def _count(self, plan: Plan, change: int) -> None:
         """One key more or one fewer; the first and the last one count the scratch."""
