@@ -376,10 +376,7 @@ def _copy(
     k: tuple[Span, ...],
     is_shared: bool,
 ) -> Body:
-    """One copy, or a loop over its panels, or over parts of its depth, that threads share.
-
-    The depth has no axis where every one of them is a loop around the copy.
-    """
+    """One copy, or a loop over panels, or over parts of the depth if any, that threads share."""
     if not is_shared:
         return copied(Roles(m=(*loops, *inside), n=k))
     shared = _leading(loops)
