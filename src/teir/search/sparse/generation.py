@@ -7,7 +7,7 @@ from itertools import permutations
 
 from teir.search.sparse.shapes import Shape, Shapes
 from teir.search.sparse.space import Expression, Fusion, Identity, Ordered, Space, Step, Unfused
-from teir.search.sparse.statement import Statement
+from teir.search.sparse.statement import Pairs, Statement
 from teir.search.sparse.terms import Terms
 
 
@@ -16,10 +16,13 @@ def generated(shapes: Shapes, identity: Identity) -> int:
     return _Generator(shapes, identity, None).space().generated
 
 
-def space_of(statement: Statement, identity: Identity, largest_rank: int) -> Space:
+def space_of(
+    statement: Statement, identity: Identity, largest_rank: int, in_turn: Pairs = ()
+) -> Space:
     """The space of a statement: the given order of the inputs, then every other one that is not
-    the reverse of one before. ``largest_rank`` bounds the dimensions of temporaries (5.2)."""
-    return space_within(Shapes(statement, largest_rank), identity, largest_rank)
+    the reverse of one before. ``largest_rank`` bounds the dimensions of temporaries (5.2). Of every
+    pair of ``in_turn`` the first loop stays outside."""
+    return space_within(Shapes(statement, largest_rank, in_turn), identity, largest_rank)
 
 
 def space_within(shapes: Shapes, identity: Identity, largest_rank: int) -> Space:

@@ -21,7 +21,7 @@ class LoopOrders:
         """All orders of ``loops`` in which the first of every pair comes first."""
         key = (loops, pairs)
         if key not in self._orders:
-            self._orders[key] = tuple(_orders(loops, pairs)) if loops else ()
+            self._orders[key] = tuple(orders_of(loops, pairs)) if loops else ()
         return self._orders[key]
 
     def common(self, loops: Mask, shared: Mask, pairs: BitPairs) -> Prefixes:
@@ -46,11 +46,12 @@ def _free(left: Mask, pairs: BitPairs) -> list[int]:
     return [1 << place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
-def _orders(left: Mask, pairs: BitPairs) -> Iterator[Bits]:
+def orders_of(left: Mask, pairs: BitPairs) -> Iterator[Bits]:
+    """The orders of loops in which the first of every pair comes first, one after the other."""
     if not left:
         yield ()
     for bit in _free(left, pairs):
-        for rest in _orders(left & ~bit, pairs):
+        for rest in orders_of(left & ~bit, pairs):
             yield (bit, *rest)
 
 

@@ -5,6 +5,11 @@
 Schedules of five factors are a hundred million, and there is no end to those of more. A group of
 up to four factors is stored as a dense temporary, its schedules and those of the rest are searched
 as products of fewer factors. The group that promises the fewest iterations is taken.
+
+Products of three and four factors come here too where their loops have more orders than are
+searched (`teir.search.sparse.ranked`); one group is taken then, for each of two halves would be
+parted twice again: networks of five to nine factors of up to eight indices took up to 4.0 s on
+Golden Cove, and take up to 1.9, for schedules 6% slower by prediction in the mean.
 """
 
 from __future__ import annotations
@@ -23,8 +28,8 @@ from teir.search.sparse.statement import Statement, first_order
 
 MOST_FACTORS = 4
 """Factors of a product whose schedules are searched together."""
-_MOST_COMPARED = 5
-"""Factors up to which two groups are compared; the best one is taken beyond."""
+_COMPARED = MOST_FACTORS + 1
+"""Factors of which two groups are compared; the best one is taken of more, and of fewer."""
 
 _MOST_GROUPED = 8
 """Factors up to which groups of up to four are looked at, pairs beyond: thirty have 31,000."""
@@ -52,7 +57,7 @@ def parted(
     found = sorted(
         _parts(statement, symbols, most_elements), key=lambda one: (one.iterations, str(one.made))
     )
-    for parts in found[: 2 if len(statement.inputs) <= _MOST_COMPARED else 1]:
+    for parts in found[: 2 if len(statement.inputs) == _COMPARED else 1]:
         producer, consumer = search(parts.made), search(parts.left)
         temporary = parts.made.output
         used = {access.tensor for access in (*statement.accesses, temporary)}

@@ -41,7 +41,7 @@ from teir.search.sparse.rebuild import Rebuilder
 from teir.search.sparse.sampling import Samples
 from teir.search.sparse.shapes import Shapes
 from teir.search.sparse.space import Identity, Space
-from teir.search.sparse.statement import Statement
+from teir.search.sparse.statement import Pairs, Statement
 
 SIZES = ErrorRule(
     code="TEIR669",
@@ -232,14 +232,18 @@ def _by_dominance(
     )
 
 
-def plan_frontier(statement: Statement, request: Request) -> tuple[Candidate, ...]:
+def plan_frontier(
+    statement: Statement, request: Request, in_turn: Pairs = ()
+) -> tuple[Candidate, ...]:
     """The sound frontier at the request's sizes, nothing counted: what a planner ranks.
 
-    Raises TeirError for wrong or missing sizes.
+    Of every pair of ``in_turn`` the first loop stays outside. Raises TeirError for wrong or
+    missing sizes.
     """
     sizes = _sizes(statement, replace(request, sizes=request.sizes or {}))
     assert sizes is not None
-    return tuple(_unbeaten(space_of(statement, Identity.ACCESSES, LARGEST_RANK), sizes))
+    space = space_of(statement, Identity.ACCESSES, LARGEST_RANK, in_turn)
+    return tuple(_unbeaten(space, sizes))
 
 
 def _unbeaten(space: Space, sizes: Sizes) -> list[Candidate]:

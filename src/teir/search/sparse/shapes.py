@@ -13,7 +13,7 @@ import msgspec
 from teir.expr.index_notation import Access
 from teir.search.sparse.loop_orders import LoopOrders
 from teir.search.sparse.space import BitPairs, Bits, Mask, Step
-from teir.search.sparse.statement import Statement
+from teir.search.sparse.statement import Pairs, Statement
 from teir.search.sparse.terms import Term, Terms, TermTable
 
 
@@ -47,20 +47,25 @@ class _Product(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shapes:
-    """The shapes of one statement; temporaries have at most ``largest_rank`` dimensions (5.2)."""
+    """The shapes of one statement; temporaries have at most ``largest_rank`` dimensions (5.2).
 
-    def __init__(self, statement: Statement, largest_rank: int | None = None) -> None:
+    Loops keep the order of ``in_turn`` besides that of the tensors' levels.
+    """
+
+    def __init__(
+        self, statement: Statement, largest_rank: int | None = None, in_turn: Pairs = ()
+    ) -> None:
         self.statement = statement
         self.table = TermTable()
         self.orders = LoopOrders()
         indices = statement.indices
         self._largest_rank = len(indices) if largest_rank is None else largest_rank
         self._bit = {index: 1 << number for number, index in enumerate(indices)}
+        self._in_turn = self._as_bits(in_turn)
         self._pairs_of: dict[str, BitPairs] = {}
         self._compressed: dict[str, Mask] = {"": 0}
         for name in (access.tensor for access in statement.accesses):
-            pairs = statement.order_pairs((name,))
-            self._pairs_of[name] = tuple((self._bit[one], self._bit[two]) for one, two in pairs)
+            self._pairs_of[name] = self._as_bits(statement.order_pairs((name,)))
             self._compressed[name] = sum(self._bit[i] for i in statement.compressed_indices(name))
         self._pairs: dict[tuple[tuple[str, ...], Mask], BitPairs] = {}
         self._shapes: dict[tuple[bool, int, Terms, int, int], Shape] = {}
@@ -153,16 +158,19 @@ class Shapes:
         return self.orders.valid(loops, self.pairs(self._stored(terms, is_output=is_output), loops))
 
     def pairs(self, tensors: tuple[str, ...], loops: Mask) -> BitPairs:
-        """The order constraints of sparse tensors on the loops of an expression."""
+        """The order constraints on an expression's loops, of sparse tensors and ``in_turn``."""
         known = self._pairs.get((tensors, loops))
         if known is None:
             known = self._pairs[tensors, loops] = tuple(
                 pair
-                for tensor in tensors
-                for pair in self._pairs_of[tensor]
+                for pairs in (*(self._pairs_of[tensor] for tensor in tensors), self._in_turn)
+                for pair in pairs
                 if pair[0] & loops and pair[1] & loops
             )
         return known
+
+    def _as_bits(self, pairs: Pairs) -> BitPairs:
+        return tuple((self._bit[one], self._bit[two]) for one, two in pairs)
 
     def _stored(self, terms: Terms, *, is_output: bool) -> tuple[str, ...]:
         """The sparse inputs of a product, and the statement's output."""
