@@ -1,7 +1,8 @@
 """Figure 3: random einsum strings on random arrays, in shares of the error bound.
 
 Up to three operands of up to eight axes, diagonals and sums over single operands included, on
-arrays that are transposed, strided, reversed or broadcast. The reference is NumPy's einsum in a
+arrays that are transposed, strided, reversed or broadcast, some along indices that move none
+of them. The reference is NumPy's einsum in a
 wider type (float64, or the long double for results in double precision), the bound that of
 `teir.ir.accuracy` with K the products summed, and one addition and one rounding to the stored type
 for each step of the plan: an intermediate is stored in the type of the computation.
@@ -81,7 +82,8 @@ def draw_einsum(draw: DrawInt) -> DrawnEinsum:
     letters = _LETTERS[: draw(1, 8 if count < 3 else 6)]
     room, extents = WORK, {}
     for letter in shuffled(draw, letters):
-        extents[letter] = draw(1, max(1, min(40 if chance(draw, 30) else 7, room)))
+        most = 1000 if chance(draw, 4) else 40 if chance(draw, 30) else 7
+        extents[letter] = draw(1, max(1, min(most, room)))
         room //= extents[letter]
     terms = tuple(_term(draw, letters) for _ in range(count))
     used = sorted(set("".join(terms)))
@@ -107,19 +109,22 @@ def _term(draw: DrawInt, letters: str) -> str:
 
 def _operands(draw: DrawInt, drawn: DrawnEinsum, seed: int) -> list[Array]:
     numbers = np.random.default_rng(seed)
-    return [
-        _laid_out(draw, numbers, [drawn.extents[letter] for letter in term], drawn.data_type)
-        for term in drawn.terms
-    ]
+    is_still = chance(draw, 12)
+    still = {letter for letter in drawn.extents if is_still and chance(draw, 40)}
+    return [_laid_out(draw, numbers, drawn, term, still) for term in drawn.terms]
 
 
 def _laid_out(
-    draw: DrawInt, numbers: np.random.Generator, shape: list[int], data_type: DataType
+    draw: DrawInt, numbers: np.random.Generator, drawn: DrawnEinsum, term: str, still: set[str]
 ) -> Array:
-    """Numbers between -1 and 1: transposed, every second of some axis, backwards, broadcast."""
+    """Numbers between -1 and 1: transposed, every second of some axis, backwards, broadcast.
+
+    Also along the indices of ``still``.
+    """
+    shape, data_type = [drawn.extents[letter] for letter in term], drawn.data_type
     order = list(shuffled(draw, range(len(shape))))
     steps = [draw(1, 2) if chance(draw, 15) else 1 for _ in shape]
-    is_flat = [chance(draw, 4) for _ in shape]
+    is_flat = [chance(draw, 4) or letter in still for letter in term]
     room = [1 if is_flat[at] else shape[at] * steps[at] for at in order]
     values = numbers.uniform(-1, 1, room)
     if data_type.is_complex:

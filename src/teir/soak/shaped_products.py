@@ -68,7 +68,8 @@ def _dots(draw: DrawInt, work: int) -> DrawnProgram:
     """Sums in lanes along an axis that is mostly adjacent."""
     sums = "klu"[: choose(draw, (1, 2, 3))]
     extents = _extents(draw, work, {"k": 200, "m": 13, "n": 5, **dict.fromkeys(sums[1:], 3)})
-    orders = (sums + "m", sums + choose(draw, ("n", "m", "")), _mixed(draw, "mn"))
+    rows = "" if chance(draw, 10) else "m"
+    orders = (sums + rows, sums + choose(draw, ("n", "m", "")), _mixed(draw, "mn"))
     if "n" not in orders[1]:
         del extents["n"]
         orders = (*orders[:2], "m")
