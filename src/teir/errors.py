@@ -147,5 +147,13 @@ def refuse(rule: Rule, argument: str, expected: str, found: str, hint: str | Non
     raise TeirError((at_argument(rule, argument, expected, found, hint),))
 
 
+def shown(value: object) -> str:
+    """``repr(value)``, for messages; Python refuses to write numbers of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} too long to write"
+
+
 class NoRoomError(TeirError, MemoryError):
     """A TeirError for want of memory: who waits for a MemoryError gets it too."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import teir
 from teir.arrays.sparse_shapes import checked_format, checked_shape
 from teir.errors import TeirError
+
+LONG = 10**6000
 
 
 def test_the_outermost_axis_says_which_levels_are_usual() -> None:
@@ -26,3 +31,18 @@ def test_orders_that_are_none_are_refused(order: object) -> None:
 def test_shapes_that_are_none_are_refused(shape: object) -> None:
     with pytest.raises(TeirError, match="TEIR671 at shape: expected"):
         checked_shape(shape)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shape", "further", "code"),
+    [
+        ((LONG, 1.5), {}, "TEIR671"),
+        ((3, 3), {"mode_order": (LONG, 1.5)}, "TEIR660"),
+        ((3, 3), {"levels": LONG}, "TEIR660"),
+    ],
+)
+def test_numbers_too_long_to_write_beside_other_mistakes(
+    shape: Any, further: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(TeirError, match=f"{code}.*too long to write"):
+        teir.Sparse.from_coo([[0], [1]], [1.0], shape, **further)

@@ -53,7 +53,10 @@ def test_a_memory_limit_changes_no_bit_with_the_threads(share: int) -> None:
     assert len({plan(*arrays).tobytes() for plan in plans}) == 1
 
 
-@pytest.mark.parametrize("wrong", ["bits", None, True, 3, Determinism, np.ones(2)])
+LONG = pytest.param(10**6000, id="long")
+
+
+@pytest.mark.parametrize("wrong", ["bits", None, True, 3, Determinism, np.ones(2), LONG])
 def test_unknown_modes_are_refused(wrong: object) -> None:
     a = np.ones((2, 3))
     for function in (teir.einsum, teir.plan):

@@ -151,7 +151,7 @@ class Sparse:
         return f"<Sparse {self.format} {self.shape}{blocks}: {self.nnz:,} values, {self.dtype}>"
 
     def __copy__(self) -> Sparse:
-        return self
+        return self.frozen()
 
     def __deepcopy__(self, memo: object) -> Sparse:
         return self.frozen()

@@ -8,7 +8,7 @@ from operator import index
 from teir.arrays.integers import listed
 from teir.arrays.levels import FORMAT, Format, parse_format, usual_levels
 from teir.arrays.sparse_rules import SHAPE
-from teir.errors import refuse
+from teir.errors import refuse, shown
 
 
 def checked_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
@@ -16,7 +16,7 @@ def checked_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
     try:
         extents = tuple(index(extent) for extent in shape)
     except TypeError:
-        refuse(SHAPE, name, "a sequence of integers", repr(shape))
+        refuse(SHAPE, name, "a sequence of integers", shown(shape))
     if not all(0 <= extent < 2**62 for extent in extents):
         refuse(SHAPE, name, "extents from 0 to 2^62", listed(extents))
     return extents
@@ -35,7 +35,7 @@ def checked_format(
         extents = shape if order is None else [shape[mode] for mode in order]
         levels = usual_levels(extents, stored)
     if not isinstance(levels, str):
-        refuse(FORMAT, "levels", "a text such as 'dss'", repr(levels))
+        refuse(FORMAT, "levels", "a text such as 'dss'", shown(levels))
     letters = levels if order is None else f"{levels}:{','.join(map(str, order))}"
     fmt = parse_format(letters if rank else "", "levels")
     if len(fmt.levels) != rank:
@@ -48,7 +48,7 @@ def _checked_order(mode_order: Sequence[int], rank: int) -> tuple[int, ...]:
     try:
         order = tuple(index(mode) for mode in mode_order)
     except TypeError:
-        refuse(FORMAT, "mode_order", expected, repr(mode_order))
+        refuse(FORMAT, "mode_order", expected, shown(mode_order))
     if sorted(order) != list(range(rank)):
         refuse(FORMAT, "mode_order", expected, listed(order))
     return order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from teir.errors import Rule, refuse
+from teir.errors import Rule, refuse, shown
 
 DETERMINISTIC = Rule(
     code="TEIR646",
@@ -35,7 +35,7 @@ def checked_determinism(deterministic: Any) -> Determinism:
         return deterministic
     if not isinstance(deterministic, str) or deterministic not in _BY_NAME:
         expected = " or ".join(map(repr, _BY_NAME))
-        refuse(DETERMINISTIC, "deterministic", expected, repr(deterministic))
+        refuse(DETERMINISTIC, "deterministic", expected, shown(deterministic))
     return _BY_NAME[deterministic]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from teir.arrays.adapters import ArrayView
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.operand import BoundOperand
-from teir.errors import Rule, refuse
+from teir.errors import Rule, refuse, shown
 from teir.pipeline.operands import bytes_of
 
 OVERLAP = Rule(
@@ -33,7 +33,7 @@ def checked_overlap(overlap: Any) -> Overlap:
     """The mode by its name. Raises TeirError (TEIR649) for what is none."""
     known = {mode.value: mode for mode in Overlap}
     if not isinstance(overlap, str) or overlap not in known:
-        refuse(OVERLAP, "overlap", " or ".join(map(repr, known)), repr(overlap))
+        refuse(OVERLAP, "overlap", " or ".join(map(repr, known)), shown(overlap))
     return known[overlap]
 
 

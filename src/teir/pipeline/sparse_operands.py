@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from numbers import Number
 from typing import Any
 
@@ -276,9 +277,14 @@ def version_of(source: Any) -> Version | None:
     return tuple(parts)
 
 
-def is_of(kind: type, package: str) -> bool:
+def is_of(kind: Any, package: str) -> bool:
     """True for a class of the package, and for what derives from one."""
-    return any(base.__module__.partition(".")[0] == package for base in kind.__mro__)
+    return package in _packages_of(kind)
+
+
+@lru_cache(maxsize=256)
+def _packages_of(kind: type) -> frozenset[str]:
+    return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
 def _buffers(source: Any) -> list[Array]:

@@ -33,7 +33,7 @@ class Turns:
                 self._taken.pop(_KEY, None)
         finally:
             if self._taken.get(_KEY) is turn:
-                self._taken.pop(_KEY, None)
+                self._taken.clear()
 
     def is_whole_after_fork(self) -> bool:
         """For the child: False where a thread that is not here was in the middle of a change.

@@ -211,7 +211,7 @@ def test_a_full_queue_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert background._MOST_WAITING <= len(made) <= background._MOST_WAITING + 1
 
 
-def test_a_program_asked_for_while_the_thread_starts_is_made_by_it(
+def test_a_program_asked_for_while_the_thread_starts_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a signal handler asks, on the thread that is in the middle of asking."""
@@ -236,7 +236,34 @@ def test_a_program_asked_for_while_the_thread_starts_is_made_by_it(
     monkeypatch.setattr(threading.Thread, "start", starting)
     one.ask(native)
     one.wait()
-    assert (len(made), len(started)) == (2, 1)
+    assert len(made) == 2
+
+
+def test_an_interrupt_while_the_thread_starts_leaves_it_to_who_asks_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[NativeProgram] = []
+    one = BackgroundSpecialiser(is_on=True)
+    a, b = batch(3, 50, seed=8)
+    native = native_of(teir.plan("bij,bjk->bik", a, b, threads=1))
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        del thread
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise KeyboardInterrupt
+
+    def refused(*_: object) -> tuple[int, object]:
+        made.append(native)
+        raise RuntimeError
+
+    monkeypatch.setattr(background, "load_specialised", refused)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.ask(native)
+    one.ask(native)
+    one.wait()
+    assert len(made) == 2
 
 
 def test_a_child_forked_while_code_is_made_goes_on(specialiser: BackgroundSpecialiser) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,6 +160,29 @@ def test_a_pool_asked_while_it_starts_a_worker_starts_each_once(
     pool.ensure_running(3)
     assert participants == [1, 2, 3]
     assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_handler_that_raises_while_workers_start_leaves_the_pool_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It runs before all signals are blocked, or after that."""
+    pool = NativePool(code_library(runtime.current(), host_isa()))
+    monkeypatch.setattr(NativePool, "_start", lambda *_: True)
+    block = signal.pthread_sigmask
+
+    def interrupted(how: int, signals: Any) -> Any:
+        before = block(how, signals)
+        if how == signal.SIG_BLOCK and signals:
+            monkeypatch.setattr(signal, "pthread_sigmask", block)
+            raise KeyboardInterrupt
+        return before
+
+    monkeypatch.setattr(signal, "pthread_sigmask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.ensure_running(2)
+    assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    pool.ensure_running(2)
+    assert pool.workers == 2
 
 
 def test_the_standard_librarys_pool_in_use_starts_no_more() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -42,6 +43,8 @@ _FEWEST_RUNS = 16
 _MOST_WAITING = 64
 """Programs beyond these find the queue full and stay tables."""
 
+_LOOK_SECONDS = 1e-3
+"""How often who waits for the thread looks."""
 _NICENESS = 10
 """Low, but not so low that a busy machine stops the thread while it holds the interpreter."""
 
@@ -73,8 +76,8 @@ def bind_instant(program: KernelProgram, isa: Isa, threads: int) -> NativeProgra
 class BackgroundSpecialiser:
     """The programs that wait for specialised code, and the thread that makes it.
 
-    Who asks waits for nothing, for signal handlers ask too: ``_claim`` is held from before the
-    thread starts until it has found nothing to do.
+    Who asks waits for nothing, for signal handlers ask too. The thread that works holds ``_claim``;
+    one that is started beside it, between two looks at the claim, ends at once.
     """
 
     is_on: bool
@@ -93,18 +96,17 @@ class BackgroundSpecialiser:
 
     def ask(self, native: NativeProgram) -> None:
         """Specialise ``native`` soon. Returns at once."""
-        if len(self._waiting) >= _MOST_WAITING:
-            return
-        self._waiting.append(native)
-        claim = self._claim
-        if claim.acquire(blocking=False):
-            self._start(claim)
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(native)
+        if not self._claim.locked():
+            self._start()
 
     def wait(self) -> None:
         """Return once nothing is waiting any more."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        while self._waiting or self._claim.locked():
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
+            time.sleep(_LOOK_SECONDS)
 
     def before_fork(self) -> None:
         """Nothing to wait for."""
@@ -117,25 +119,25 @@ class BackgroundSpecialiser:
         self._claim = threading.Lock()
         self._thread = None
 
-    def _start(self, claim: threading.Lock) -> None:
-        """Start the thread, which releases ``claim`` at its end."""
+    def _start(self) -> None:
         try:
             thread = threading.Thread(
-                target=self._work, args=(claim,), name="teir specialiser", daemon=False
+                target=self._work, args=(self._claim,), name="teir specialiser", daemon=False
             )
             thread.start()
             self._thread = thread
         except RuntimeError:  # no thread to be had, or the interpreter is on its way out
             self._waiting.clear()
-            claim.release()
 
     def _work(self, claim: threading.Lock) -> None:
         _lower_priority()
-        while True:
-            self._specialise_waiting()
-            claim.release()
+        while claim.acquire(blocking=False):
+            try:
+                self._specialise_waiting()
+            finally:
+                claim.release()
             # Who asked just before the release found the claim held.
-            if not self._waiting or not claim.acquire(blocking=False):
+            if not self._waiting:
                 return
 
     def _specialise_waiting(self) -> None:

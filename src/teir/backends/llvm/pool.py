@@ -61,6 +61,9 @@ def _new_pool(library: CodeLibrary) -> ThreadPool:
     return ExecutorPool()
 
 
+_SIGNALS = signal.valid_signals()
+
+
 class NativePool:
     """Threads that run generated code; they sleep on a futex when there is nothing to do."""
 
@@ -83,9 +86,10 @@ class NativePool:
         with self._lock:
             if self._is_starting:
                 return  # asked by a handler or finalizer in between: it runs with those there are
-            self._is_starting = True
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
             try:
+                self._is_starting = True
+                signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
                 self._start_until(workers)
             finally:
                 self._is_starting = False
