@@ -19,7 +19,7 @@ import numpy as np
 
 from teir.arrays.integers import as_integer
 from teir.arrays.numpy_fields import address_of
-from teir.arrays.torch_plain import not_plain
+from teir.arrays.torch_plain import is_tensor, not_plain
 from teir.dtypes import DataType
 from teir.errors import Rule, refuse
 
@@ -137,7 +137,7 @@ def bind_operand(name: str, value: Any, data_type: DataType, writable: bool) -> 
     if isinstance(value, Operand):
         value, base_bytes = value.buffer, value.base_bytes
     if type(value) is not np.ndarray:
-        if _is_torch(value):
+        if is_tensor(value):
             return _bind_torch(name, value, base_bytes, data_type)
         value = _as_array(name, value)
     flags = value.flags
@@ -266,11 +266,6 @@ def _require_base(name: str, base_bytes: object, size_bytes: int) -> int:
     if base is None or not 0 <= base <= size_bytes:
         refuse(BASE, name, f"base_bytes from 0 to {size_bytes}", f"{base_bytes!r}")
     return base
-
-
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _bind_torch(name: str, tensor: Any, base_bytes: int, data_type: DataType) -> BoundOperand:

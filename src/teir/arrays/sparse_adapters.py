@@ -24,7 +24,7 @@ from teir.arrays.sparse_rules import INDEX_TYPE, KNOWN_KIND, SHAPE
 from teir.arrays.sparse_shapes import checked_shape
 from teir.arrays.sparse_storage import Compressed, expand
 from teir.arrays.sparse_values import as_values
-from teir.arrays.torch_plain import derivative, not_plain
+from teir.arrays.torch_plain import derivative, is_tensor, not_plain
 from teir.dtypes import data_type_of
 from teir.errors import TeirError, refuse
 
@@ -38,10 +38,9 @@ def is_sparse(value: Any) -> bool:
     kind = type(value)
     if kind is np.ndarray:
         return False
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return str(value.layout) != "torch.strided"
-    return _library(value) in ("scipy", "sparse") or hasattr(kind, "__binsparse__")
+    return library_of(value) in ("scipy", "sparse") or hasattr(kind, "__binsparse__")
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
@@ -54,7 +53,7 @@ def require_shape(name: str, value: Any) -> None:
     """Raises TeirError (TEIR676) where an array of another library has lost its shape."""
     shape = getattr(value, "shape", ())
     is_shape = isinstance(shape, tuple) and all(as_integer(one) is not None for one in shape)
-    if not is_shape and _library(value):
+    if not is_shape and library_of(value):
         refuse(KNOWN_KIND, name, "a sparse array with its usual parts", f"shape {shape!r}")
 
 
@@ -78,7 +77,7 @@ def adapt(name: str, value: Any, *, checked: bool) -> Sparse:
     return _in_order(name, made)
 
 
-def _library(value: Any) -> str:
+def library_of(value: Any) -> str:
     """The package that sparse arrays come from, "" for other values."""
     module = type(value).__module__.split(".")
     if module[0] == "scipy":
@@ -88,13 +87,12 @@ def _library(value: Any) -> str:
 
 
 def _adapted(name: str, value: Any) -> Sparse:
-    match _library(value):
+    match library_of(value):
         case "scipy":
             return _from_scipy(name, value)
         case "sparse":
             return _from_pydata(name, value)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return _from_torch(name, value)
     if hasattr(value, "__binsparse__"):
         return from_binsparse(name, value)

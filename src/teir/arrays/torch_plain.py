@@ -12,6 +12,12 @@ import sys
 from typing import Any
 
 
+def is_tensor(value: Any) -> bool:
+    """True for a tensor of PyTorch, which nobody imports for it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
 def not_plain(tensor: Any) -> tuple[str, str | None] | None:
     """What it is instead, and what to pass; None for a plain tensor."""
     if str(tensor.layout) != "torch.strided":

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from teir.arrays.sparse_adapters import library_of
 from teir.backends.llvm.fibre_unions import addresses
 from teir.backends.llvm.index_check import Check
 from teir.expr.index_notation import Number
 from teir.pipeline.executable import Executable
 from teir.pipeline.known_calls import KnownCall
 from teir.pipeline.sparse_numbers import multiply_by
-from teir.pipeline.sparse_operands import is_of
 from teir.pipeline.sparse_results import NUMBERS
 
 _ndarray = np.ndarray
@@ -167,7 +167,7 @@ def signature(operands: Sequence[Any]) -> Hashable:
         if type(one) in NUMBERS:
             parts.append(type(one))
             continue
-        if not is_of(type(one), "scipy"):
+        if library_of(one) != "scipy":
             return None
         pos = getattr(one, "indptr", None)
         if type(pos) is not _ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -89,14 +89,21 @@ def result_type(operands: Sequence[OperandType], dtype: object) -> DataType | np
         data_type = data_type_of(common)
         return common if data_type is None or data_type.is_index else data_type
     wanted = asked_type(dtype)
-    is_complex = any(operand.dtype.kind == "c" for operand in operands)
-    wanted_complex = wanted.is_complex if isinstance(wanted, DataType) else wanted.kind in "cO"
-    if is_complex and not wanted_complex:
-        raise _type_refusal("a complex type", f"{dtype!r} for complex operands")
+    require_imaginary_parts(wanted, dtype, map(_DTYPE, operands))
     is_whole = wanted.is_index if isinstance(wanted, DataType) else wanted.kind in "biu"
     if is_whole and any(_has_fractions(operand) for operand in operands):
         raise _type_refusal("a floating-point type", f"{dtype!r} for floating-point operands")
     return wanted
+
+
+def require_imaginary_parts(
+    wanted: DataType | np.dtype[Any], dtype: object, given: Iterable[np.dtype[Any]]
+) -> None:
+    """Raises TeirError (TEIR613) where ``wanted``, asked for by ``dtype``, would drop them."""
+    is_complex = any(one.kind == "c" for one in given)
+    wanted_complex = wanted.is_complex if isinstance(wanted, DataType) else wanted.kind in "cO"
+    if is_complex and not wanted_complex:
+        raise _type_refusal("a complex type", f"{dtype!r} for complex operands")
 
 
 def _has_fractions(operand: OperandType) -> bool:

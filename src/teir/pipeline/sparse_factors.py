@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from teir.arrays.sparse import Sparse
 from teir.expr.index_notation import Access
 from teir.pipeline.room import no_room_for
-from teir.pipeline.sparse_operands import Array, Conversion, Held
+from teir.pipeline.sparse_operands import Array, Held
 
 
 def flat_arrays(array: Sparse | Array) -> list[Array]:
@@ -40,9 +40,8 @@ class Factor:
         array = self.held.array
         return array if isinstance(array, Sparse) and array.format.is_sparse else None
 
-    def with_array(self, array: Sparse | Array, *notes: Conversion) -> Factor:
-        held = replace(self.held, array=array, notes=(*self.held.notes, *notes))
-        return replace(self, held=held)
+    def with_array(self, array: Sparse | Array) -> Factor:
+        return replace(self, held=replace(self.held, array=array))
 
     def with_copy(self, most_bytes: int, make: Callable[[], Array]) -> Factor:
         """With the array ``make`` makes, which takes so much.

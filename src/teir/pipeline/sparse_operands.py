@@ -13,7 +13,6 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from numbers import Number
 from typing import Any
 
@@ -22,8 +21,16 @@ import numpy as np
 from teir.arrays.adapters import ELEMENTS, view_array
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
-from teir.arrays.sparse_adapters import adapt, computed_with, is_sparse, require_shape, torch_values
+from teir.arrays.sparse_adapters import (
+    adapt,
+    computed_with,
+    is_sparse,
+    library_of,
+    require_shape,
+    torch_values,
+)
 from teir.arrays.sparse_storage import position_count
+from teir.arrays.torch_plain import is_tensor
 from teir.backends.llvm.fingerprint import fingerprint
 from teir.backends.llvm.index_check import index_check
 from teir.errors import refuse
@@ -71,7 +78,7 @@ class Conversion:
 
 def hold(name: str, value: Any, room: Room | None = None) -> Held:
     """``value`` as levels or as a dense array. Raises TeirError with the offending position."""
-    is_torch = is_of(type(value), "torch")
+    is_torch = is_tensor(value)
     if not is_sparse(value):
         view = view_array(name, value)
         array = view.array
@@ -268,7 +275,7 @@ def version_of(source: Any) -> Version | None:
         return None
     number = fingerprint(default_isa())
     parts: list[Any] = [type(source), tuple(shape)]
-    if is_of(type(source), "sparse"):
+    if library_of(source) == "sparse":
         axes = getattr(source, "compressed_axes", None)
         parts += [axes if axes is None else tuple(axes), repr(source.fill_value)]
     for array in map(np.ascontiguousarray, buffers):
@@ -277,21 +284,11 @@ def version_of(source: Any) -> Version | None:
     return tuple(parts)
 
 
-def is_of(kind: Any, package: str) -> bool:
-    """True for a class of the package, and for what derives from one."""
-    return package in _packages_of(kind)
-
-
-@lru_cache(maxsize=256)
-def _packages_of(kind: type) -> frozenset[str]:
-    return frozenset(base.__module__.partition(".")[0] for base in kind.__mro__)
-
-
 def _buffers(source: Any) -> list[Array]:
     if isinstance(source, Sparse):
         levels = [array for level in source.stored if level for array in (level.pos, level.crd)]
         return [*levels, source.values]
-    if not is_of(type(source), "scipy") and not is_of(type(source), "sparse"):
+    if not library_of(source):
         return []
     found: list[Array] = []
     for word in ("data", "indptr", "indices", "coords", "row", "col", "offsets"):

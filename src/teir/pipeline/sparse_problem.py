@@ -22,7 +22,7 @@ from teir.expr.index_notation_rules import COMPLEX_NUMBER, at_column
 from teir.expr.nodes import Subscripts
 from teir.pipeline.determinism import Determinism
 from teir.pipeline.executable import thread_count
-from teir.pipeline.operand_types import RESULT_TYPE, asked_type, common_type
+from teir.pipeline.operand_types import asked_type, common_type, require_imaginary_parts
 from teir.pipeline.problem import require_dense
 from teir.pipeline.sparse_operands import Held, hold
 from teir.pipeline.sparse_room import Room
@@ -194,9 +194,7 @@ def _result_type(held: Mapping[str, Held], dtype: Any) -> DataType:
         asked = asked_type(dtype)
         if not isinstance(asked, DataType):
             refuse(SPARSE_TYPE, "dtype", "a floating-point or complex type", str(asked))
-        is_complex = any(_given_type(one).kind == "c" for one in held.values())
-        if is_complex and not asked.is_complex:
-            refuse(RESULT_TYPE, "dtype", "a complex type", f"{dtype!r} for complex operands")
+        require_imaginary_parts(asked, dtype, map(_given_type, held.values()))
         return asked
     given = [_given_type(one) for one in held.values()]
     for name, one in zip(held, given, strict=True):

@@ -6,7 +6,6 @@ every term then adds into it. Where rows are short, compiled code does both in o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +17,7 @@ from teir.arrays.adapters import view_array
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse, owned
 from teir.arrays.sparse_adapters import torch_values
+from teir.arrays.torch_plain import is_tensor
 from teir.dtypes import DataType
 from teir.errors import refuse
 from teir.expr.index_notation import Number
@@ -357,9 +357,8 @@ def _execute(step: Step, chosen: Scheduled, output: Sequence[Array]) -> None:
 def _require_out(problem: SparseProblem, held: Mapping[str, Held], out: Any) -> Array:
     if problem.has_sparse_result:
         refuse(SPARSE_OUT, "out", "no out: a sparse result is a new array", type(out).__name__)
-    torch = sys.modules.get("torch")
     array = out
-    if torch is not None and isinstance(out, torch.Tensor):
+    if is_tensor(out):
         view_array("out", out)
         array = torch_values(out)
     if not isinstance(array, np.ndarray):

@@ -7,12 +7,12 @@ has no BF16, so the CUDA array interface cannot say it: PyTorch tensors are aske
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 from teir.arrays.operand import BoundOperand
+from teir.arrays.torch_plain import is_tensor
 from teir.backends.cuda.rules import DEVICE_ARRAY
 from teir.dtypes import DataType
 from teir.errors import refuse
@@ -32,8 +32,7 @@ def bind_device_array(name: str, value: Any, data_type: DataType, stream: int) -
     it after its own work. Raises TeirError (TEIR726) for arrays elsewhere, of another type, with
     gaps or off their elements' alignment.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return _torch_operand(name, value, data_type)
     if hasattr(value, "__cuda_array_interface__"):
         return _interface_operand(name, value, data_type)
@@ -59,8 +58,7 @@ def producing_stream(value: Any) -> int | None:
 
     The CUDA array interface leaves it to the consumer to wait for that stream (version 3).
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return None
     interface = getattr(value, "__cuda_array_interface__", None)
     stream = None if interface is None else interface.get("stream")
