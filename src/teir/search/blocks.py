@@ -66,6 +66,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     ``turns_columns``: the factors of a packed column lie side by side even where columns did.
     ``is_rest``: these are the rows that shared blocks of rows leave, shared from inside. ``depth``:
     what is packed at once is summed in blocks of so many indices of the first reduction.
+    ``batches``: those inside the blocks of reductions.
     """
 
     emission: Emission
@@ -75,6 +76,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     turns_columns: bool
     is_rest: bool = False
     depth: int | None = None
+    batches: tuple[Span, ...] = ()
 
     def reductions(self, reductions: Reductions, first: tuple[str, ...] | None) -> Body:
         """Loops over the outer reductions, then over the blocks of the one that is cut."""
@@ -111,6 +113,10 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         )
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
+        """One reduction block, of every batch inside it."""
+        return self.emission.loops(self.batches, lambda: self._one_block(k, first), False)
+
+    def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block: operands that are packed whole, then both sides."""
         shape, choice = self.shape, self.choice
         if shape.n is not None and choice.packed_b is Packing.BLOCKS:

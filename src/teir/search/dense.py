@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from teir.ir.nodes import Tensor
 from teir.passes.parallelise import CHUNKS
 from teir.search.batches import emit_small_batch, is_small_batch
-from teir.search.blocks import ProductBlocks
-from teir.search.choice import Choice, Sharing
-from teir.search.default_choice import default_choice, parts_of
+from teir.search.choice import Choice
+from teir.search.default_choice import default_choice
 from teir.search.dots import dots_of, emit_dots
 from teir.search.elementwise import emit_copy, emit_product, emit_sum
 from teir.search.emission import Body, Emission
@@ -30,18 +28,16 @@ from teir.search.joined_dots import emit_joined_rows, joined_rows_of
 from teir.search.lane_step import lane_step_of
 from teir.search.lanes import emit_lanes
 from teir.search.machine import Machine
+from teir.search.matrix_loops import emit_contraction
 from teir.search.matrix_order import as_matrix_lies
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
-from teir.search.pair_panels import turns_columns
 from teir.search.pieces import are_near, emit_pieces, pieces_of
-from teir.search.reductions import reductions_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_axis
-from teir.search.sharing import shares_batch
-from teir.search.step import Span, Step, normalise
+from teir.search.step import Step, normalise
 from teir.search.stepped_operands import on_dense_copies, stepped_inputs, stepped_pieces
 from teir.search.summed_twice import emit_summed_twice, near_sums_of
 from teir.search.sweeps import emit_sweep, is_sweep
@@ -315,72 +311,3 @@ def _emit_packed_tile(emission: Emission, step: Step, is_near: bool, machine: Ma
     shape = product_shape(normalise(step))
     assert shape is not None
     return emit_contraction(emission, shape, machine, packed_tile_choice(shape, is_near, machine))
-
-
-def emit_contraction(
-    emission: Emission, shape: ProductShape, machine: Machine, choice: Choice
-) -> Body:
-    """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
-    division = parts_of(shape, machine) if choice.sharing is Sharing.PARTS else None
-    if division is not None:
-        alone, own = replace(machine, threads=1), replace(choice, sharing=Sharing.NONE)
-        return emission.loops(
-            division.loops,
-            lambda: emit_contraction(emission, division.part, alone, own),
-            parallel=True,
-        )
-    reductions = reductions_of(shape, choice.depth)
-    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
-    if is_narrow and not reductions.is_one_block:
-        return _through_wide_output(emission, shape, machine, choice)
-    turns = turns_columns(shape, machine)
-    blocks = ProductBlocks(emission, shape, choice, machine.writes_lines, turns)
-    return emission.loops(
-        shape.c,
-        partial(blocks.reductions, reductions, ()),
-        parallel=shares_batch(shape, machine),
-    )
-
-
-def _through_wide_output(
-    emission: Emission, shape: ProductShape, machine: Machine, choice: Choice
-) -> Body:
-    """Sum into FP32 scratch, dense in the order of the output, then copy (and round) once."""
-    wide = Tensor(name=emission.name("sum"), data_type=shape.out.data_type.accumulator)
-    stride = wide.data_type.width
-    strides: dict[int, int] = {}
-    free = [axis for axis in (*shape.c, *shape.m_outer, shape.m, *shape.n_outer, shape.n) if axis]
-    for axis in sorted(free, key=lambda axis: axis.stride(shape.out.name)):
-        strides[id(axis)] = stride
-        stride *= axis.extent
-
-    def moved(axis: Span) -> Span:
-        kept = {name: value for name, value in axis.strides.items() if name != shape.out.name}
-        offsets = {name: value for name, value in axis.offsets.items() if name != shape.out.name}
-        return Span(axis.label, axis.extent, {**kept, wide.name: strides[id(axis)]}, offsets)
-
-    summed = replace(
-        shape,
-        out=wide,
-        c=tuple(map(moved, shape.c)),
-        m=shape.m and moved(shape.m),
-        m_outer=tuple(map(moved, shape.m_outer)),
-        n=shape.n and moved(shape.n),
-        n_outer=tuple(map(moved, shape.n_outer)),
-    )
-    rounded = Step(
-        (wide,), shape.out, tuple(_copied(axis, shape.out, wide, strides) for axis in free)
-    )
-    body = emit_contraction(emission, summed, machine, choice)
-    body += emit_copy(emission, normalise(rounded), machine)
-    return Body(body.nodes, (*body.scratch, wide))
-
-
-def _copied(axis: Span, out: Tensor, wide: Tensor, strides: dict[int, int]) -> Span:
-    offsets = {out.name: axis.offsets[out.name]} if out.name in axis.offsets else {}
-    return Span(
-        axis.label,
-        axis.extent,
-        {out.name: axis.stride(out.name), wide.name: strides[id(axis)]},
-        offsets,
-    )

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from teir.ir.nodes import Tensor
 from teir.search.choice import Sharing
+from teir.search.followed_batches import BATCHED_DEPTH, followed_batches
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import sharing_of
@@ -42,13 +43,16 @@ _FAR_SIZES = 4
 def followed_depth(shape: ProductShape, machine: Machine) -> int | None:
     """Products of a block of a sum over rows of a large operand that are far apart, or many.
 
-    None where the sum is short, the operand stays in the second cache, or much else meets it.
+    None where the sum is short, the operand stays in the second cache, or much else meets it; few
+    where batches lie inside the blocks.
     """
     kind = shape.a.data_type
     if not machine.has_far_third_cache or shape.m is None or shape.n is None:
         return None
     if kind.accumulator is not kind or shape.out.data_type is not kind:
         return None
+    if followed_batches(shape, machine) is not None:
+        return BATCHED_DEPTH
     if extent_of(shape.k) < _FEWEST_SUMS or sharing_of(shape, machine) is not Sharing.NONE:
         return None
     if _is_walked_far(shape.a, shape.m, shape.k, machine):
