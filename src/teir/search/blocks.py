@@ -276,7 +276,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         levels: list[_Level] = []
         for side in sides:
             levels += map(_Level, repeat(side), (*side.outer, None))
-        if order is Order.OUTPUT:
+        if order in (Order.OUTPUT, Order.LINES):
             levels.sort(key=self._reach, reverse=True)
         return tuple(levels)
 
@@ -288,13 +288,14 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         return sharing is Sharing.COLUMNS or (sharing is Sharing.ROWS and not is_blocked)
 
     def _reach(self, level: _Level) -> int:
-        """How far one step of a level moves the output; blocks of columns are innermost.
+        """How far one step of a level moves the output; blocks of columns are innermost where
+        lines are not to be shared.
 
         So what a tile asks for ahead is whole columns further on, not rows of its own columns.
         """
         side, span = level.side, level.span
         if span is None:
-            if not side.is_rows:
+            if not side.is_rows and self.choice.order is Order.OUTPUT:
                 return 0
             loops = side.pieces[0].loops
             span = loops[0] if loops else side.pieces[0].tile

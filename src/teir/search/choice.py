@@ -30,7 +30,10 @@ class Order(Enum):
     ROWS = "rows"
     COLUMNS = "columns"
     OUTPUT = "output"
-    """The larger a loop's stride on the output, the further outside it is."""
+    """The larger a loop's stride on the output, the further outside it is; but blocks of columns
+    are innermost."""
+    LINES = "lines"
+    """As the output, with blocks of columns outside the loops that write other parts of lines."""
 
 
 class Sharing(Enum):

@@ -10,6 +10,7 @@ from teir.search.chosen_blocks import joined_panel, tile_columns, written_panel
 from teir.search.machine import BEYOND_L2, Machine
 from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.shape import ProductShape, extent_of
+from teir.search.shared_lines import ordered_by_lines
 from teir.search.sharing import sharing_of
 from teir.search.step import is_adjacent
 
@@ -63,8 +64,12 @@ def is_far(shape: ProductShape, machine: Machine) -> bool:
 
 
 def near_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
-    """Both operands packed, the rows a panel at a time where they are large."""
+    """Both operands packed, the rows a panel at a time where they are large; loops follow the
+    lines of the output where short rows share them with columns."""
     choice = short_choice(shape, depth, machine)
+    by_lines = ordered_by_lines(choice, shape, machine)
+    if by_lines is not None:
+        return by_lines
     if choice.sharing is not Sharing.NONE or not _goes_in_panels(shape, machine):
         return choice
     return replace(choice, packed_a=Packing.BLOCKS, order=Order.ROWS, row_block=choice.panel)

@@ -1,0 +1,63 @@
+"""Short rows that share lines of a large output with columns are written together."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from search.planned import FAR, USUAL, assert_exact, choice_of, loops_of, planned
+from teir.dtypes import DataType
+from teir.search.choice import Order
+from teir.search.machine import Machine
+
+TEXT = "kba,kcd->cbda"
+EXTENTS = {"k": 8, "a": 3, "b": 507, "c": 621, "d": 6}
+TWO = replace(FAR, threads=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "machine", "is_by_lines"),
+    [
+        (TEXT, {}, FAR, True),
+        (TEXT, {}, USUAL, True),
+        (TEXT, {}, TWO, True),
+        (TEXT, {"a": 64, "b": 60}, FAR, True),
+        (TEXT, {"a": 65, "b": 60}, FAR, False),
+        ("kba,kcd->cdba", {}, FAR, False),
+        (TEXT, {"c": 12, "d": 11, "b": 9000}, FAR, False),
+        (TEXT, {"b": 4000}, FAR, False),
+        (TEXT, {"c": 20, "b": 50}, FAR, False),
+    ],
+    ids=[
+        "short rows",
+        "another machine",
+        "two threads",
+        "longer rows",
+        "long rows",
+        "no columns between",
+        "one block of columns",
+        "lines that leave the second cache",
+        "a near output",
+    ],
+)
+def test_where_lines_decide(
+    text: str, changed: dict[str, int], machine: Machine, is_by_lines: bool
+) -> None:
+    choice = choice_of(text, EXTENTS | changed, machine, DataType.FP64)
+    assert (choice.order is Order.LINES) == is_by_lines
+    if is_by_lines:
+        assert not choice.streams
+
+
+def test_blocks_of_columns_are_outside() -> None:
+    program = planned(TEXT, EXTENTS, FAR, DataType.FP64).program
+    assert [loop[0] for loop in loops_of(program)] == ["c", "b", "d", "b", "d"]
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64, DataType.C64])
+@pytest.mark.parametrize("machine", [FAR, TWO], ids=["one thread", "two threads"])
+def test_what_it_computes(data_type: DataType, machine: Machine) -> None:
+    extents = {"k": 5, "a": 3, "b": 37, "c": 101, "d": 7}
+    near = replace(machine, l2_bytes=64 << 10)
+    assert choice_of(TEXT, extents, near, data_type).order is Order.LINES
+    assert_exact(planned(TEXT, extents, near, data_type).program, TEXT, extents, data_type, 1)
