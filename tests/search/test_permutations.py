@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from search.planned import USUAL, assert_exact, planned
 from teir.dtypes import DataType
-from teir.ir.nodes import Axis, Program
+from teir.ir.nodes import Axis, IterationNode, Policy, Program
 
 SQUARES = {
     "cba->acb": {"a": 100, "b": 300, "c": 30},
@@ -48,3 +48,30 @@ def test_where_few_rows_are_followed_more_are_squares() -> None:
     for text, changed in (("kji->ijk", {"k": 160}), ("abc->cba", {})):
         program = planned(text, ONE_TILE[text] | changed, machine).program
         assert {axis.name for axis in tile_axes(program)} == {axis.name for axis in program.axes}
+
+
+@pytest.mark.parametrize(
+    ("text", "extents", "shared"),
+    [
+        ("cbad->cdab", {"a": 265, "b": 408, "c": 6, "d": 23}, "a"),
+        ("cdbae->ebcda", {"a": 58, "b": 7, "c": 4, "d": 464, "e": 19}, "cd"),
+        ("abc->cba", {"a": 9, "b": 400, "c": 300}, "b"),
+        ("ij->ji", {"i": 4096, "j": 256}, "i"),
+    ],
+    ids=["rows", "joined rows", "a third axis", "long parts"],
+)
+def test_threads_share_what_is_adjacent_in_neither_or_in_long_parts(
+    text: str, extents: dict[str, int], shared: str
+) -> None:
+    program = planned(text, extents, replace(USUAL, threads=2)).program
+    (loop,) = (node for node in program.nodes() if isinstance(node, IterationNode))
+    assert loop.policy is Policy.PARALLEL
+    assert loop.axis == shared
+
+
+def test_parts_of_a_permutation_make_all_of_it() -> None:
+    extents = {"a": 9, "b": 40, "c": 6, "d": 23}
+    machine = replace(USUAL, threads=2, threaded_work=1000)
+    for text in ("cbad->cdab", "dcba->bcad", "abcd->dcba"):
+        program = planned(text, extents, machine).program
+        assert_exact(program, text, extents, DataType.FP32, 4)

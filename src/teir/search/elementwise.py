@@ -14,11 +14,11 @@ from teir.dtypes import DataType
 from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
-from teir.passes.parallelise import CHUNKS, shared_block
+from teir.passes.parallelise import shared_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
-from teir.search.permutations import is_cells, is_large, is_permutation
+from teir.search.permutations import is_cells, is_large, is_permutation, parts_of
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
@@ -124,12 +124,10 @@ def _emit_permutation(
     axes = _ordered(step.axes, step.output)
     if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
         return leaf(Roles(m=axes))
-    shared = next((axis for axis in axes if axis.extent >= CHUNKS * machine.threads), None)
-    if shared is None:
-        shared = max(axes, key=lambda axis: axis.extent)
+    shared, part = parts_of(axes, step, machine.threads)
     rest = tuple(axis for axis in axes if axis is not shared)
     body = Body()
-    for piece in cut(shared, _chunk(shared, machine)):
+    for piece in cut(shared, part):
         roles = Roles(m=(*some(piece.tile), *rest))
         body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
     return body
