@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,3 +56,46 @@ def test_a_prime_is_cut_evenly() -> None:
     assert even_block(1009, 256) == 253
     assert even_block(1000, 256) == 250
     assert even_block(1000, 524, 64) == 512
+
+
+def _even_count(extent: int, largest: int, granule: int) -> int | None:
+    fewest = -(-extent // largest)
+    counts = range(fewest, fewest + fewest // 3 + 2)
+    return next((n for n in counts if extent % n == 0 and extent // n % granule == 0), None)
+
+
+@given(st.integers(4000, 400_000), st.integers(1, 60), st.sampled_from((1, 4, 16)))
+def test_many_blocks_are_cut_as_if_every_count_were_tried(
+    extent: int, largest: int, granule: int
+) -> None:
+    block, count = even_block(extent, largest, granule), _even_count(extent, largest, granule)
+    if count is not None and extent > largest:
+        assert block == extent // count
+    else:
+        assert block == extent or block % granule == 0
+
+
+@given(st.integers(20_000, 200_000), st.integers(2000, 20_000), st.sampled_from((1, 16, 3000)))
+def test_large_exact_blocks_are_the_largest_divisors(
+    extent: int, largest: int, smallest: int
+) -> None:
+    split = best_split(extent, Role.K, largest, smallest)
+    fewest = max(2, smallest)
+    blocks = (block for block in range(largest, fewest - 1, -1) if extent % block == 0)
+    expected = next((block for block in blocks if extent // block >= fewest), None)
+    assert (split and split[1]) == expected
+
+
+@pytest.mark.parametrize("extent", [10**12 + 39, 10**14 + 31, 2**61 - 1])
+@pytest.mark.parametrize("largest", [1, 16, 10**6, 10**9])
+def test_large_primes_are_cut_without_trying_every_count(extent: int, largest: int) -> None:
+    block = even_block(extent, largest)
+    assert 1 <= block <= largest
+    for role in Role:
+        assert best_split(extent, role, largest, 1) is None
+
+
+def test_large_products_of_small_primes_are_cut_exactly() -> None:
+    extent = 2**20 * 3**10 * 65_521
+    assert extent % even_block(extent, isqrt(extent)) == 0
+    assert best_split(extent, Role.K, 10**9, 1) is not None

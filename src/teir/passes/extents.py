@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from teir.ir.nodes import Role
 
 _GRANULES: dict[Role, tuple[int, ...]] = {
@@ -11,6 +13,12 @@ _GRANULES: dict[Role, tuple[int, ...]] = {
     Role.C: (1,),
 }
 """Block sizes are multiples of the first of these that divides the extent well."""
+
+_FEW = 1024
+"""Candidates that are tried one by one; among more, only divisors of the extent are."""
+
+_MOST_TRIED = 1 << 16
+"""Prime factors are looked for up to here; below its square all are found."""
 
 
 def best_split(extent: int, role: Role, largest: int, smallest: int) -> tuple[int, int] | None:
@@ -25,9 +33,9 @@ def best_split(extent: int, role: Role, largest: int, smallest: int) -> tuple[in
     """
     fewest = max(2, smallest)
     for granule in _GRANULES[role]:
-        for block in range(largest // granule * granule, granule - 1, -granule):
-            if block < fewest:
-                break
+        blocks = range(largest // granule * granule, max(granule, fewest) - 1, -granule)
+        is_long = blocks.start > _FEW * granule
+        for block in _divisors_among(extent, blocks) if is_long else blocks:
             if extent % block == 0 and extent // block >= fewest:
                 return extent // block, block
     return None
@@ -47,8 +55,37 @@ def even_block(extent: int, largest: int, granule: int = 1) -> int:
     if extent <= largest:
         return extent
     fewest = -(-extent // largest)
-    for count in range(fewest, fewest + fewest // 3 + 2):
+    counts = range(fewest, fewest + fewest // 3 + 2)
+    for count in counts if fewest <= 3 * _FEW else _divisors_among(extent, counts):
         if extent % count == 0 and (extent // count) % granule == 0:
             return extent // count
     even = -(-extent // fewest)
     return max(granule, min(-(-even // granule), largest // granule) * granule)
+
+
+def _divisors_among(extent: int, candidates: range) -> tuple[int, ...]:
+    """The divisors of the extent that are candidates, in the order of these."""
+    divisors = _divisors(extent)
+    ordered = reversed(divisors) if candidates.step < 0 else divisors
+    return tuple(one for one in ordered if one in candidates)
+
+
+@lru_cache(maxsize=1024)
+def _divisors(extent: int) -> tuple[int, ...]:
+    """The divisors of the extent, ascending.
+
+    What is left of an extent without its prime factors up to ``_MOST_TRIED`` counts as one prime:
+    no plan could wait for the factors of a product of two larger ones.
+    """
+    divisors, left, factor = [1], extent, 2
+    while factor * factor <= left and factor <= _MOST_TRIED:
+        powers = [1]
+        while left % factor == 0:
+            left //= factor
+            powers.append(powers[-1] * factor)
+        if len(powers) > 1:
+            divisors = [one * power for power in powers for one in divisors]
+        factor += 1 + factor % 2
+    if left > 1:
+        divisors += [one * left for one in divisors]
+    return tuple(sorted(divisors))
