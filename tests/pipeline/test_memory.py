@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, combinations
+from time import process_time
 
 import numpy as np
 import pytest
@@ -48,3 +49,36 @@ def test_no_set_of_single_indices_needs_less_than_what_is_named(text: str) -> No
         sliced = replace(options, slices=dict.fromkeys(cut, 1))
         assert named <= scratch(contraction_program(contraction, path, USUAL, sliced)), cut
     assert scratch(program_within(contraction, path, USUAL, options, named, scratch)) <= named
+
+
+@pytest.mark.parametrize(("operands", "extent"), [(14, 3), (40, 2)])
+def test_large_trees_are_refused_soon_with_a_limit_that_does(operands: int, extent: int) -> None:
+    terms = ",".join(f"[{number},{number + 1}]" for number in range(operands))
+    text, shapes = f"{terms}->[0,{operands}]", [(extent, extent)] * operands
+    before = process_time()
+    with pytest.raises(teir.TeirError) as caught:
+        teir.plan(text, *shapes, threads=1, memory_limit=4 * extent**2)
+    assert process_time() - before < 30
+    (finding,) = caught.value.findings
+    named = int(finding.expected.split()[2].replace(",", ""))
+    assert teir.plan(text, *shapes, threads=1, memory_limit=named).memory_bytes <= named
+    with pytest.raises(teir.TeirError, match=f"{named:,}"):
+        teir.plan(text, *shapes, threads=1, memory_limit=named - 1)
+
+
+def test_programs_of_a_round_are_few_where_blocks_leave_remainders() -> None:
+    """Every index that leaves one doubles the steps of the program."""
+    built = 0
+
+    def counted(tree: TreeProgram) -> int:
+        nonlocal built
+        built += len(tree.steps)
+        return scratch(tree)
+
+    text = ",".join(f"{one}{two}" for one, two in zip("abcdefghij", "bcdefghijk", strict=True))
+    extents = dict.fromkeys("abcdefghijk", 7)
+    contraction = of_shapes(f"{text}->ak", shapes_of(text, extents))
+    path = ((0, 1),) * 9
+    with pytest.raises(teir.TeirError):
+        program_within(contraction, path, USUAL, TreeOptions(), -1, counted)
+    assert built < 24 * 3 * 1000
