@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teir.ir.nodes import Role
-from teir.passes.extents import best_split, even_block
+from teir.passes.extents import best_split, even_block, uneven_block
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,32 @@ def test_large_products_of_small_primes_are_cut_exactly() -> None:
     extent = 2**20 * 3**10 * 65_521
     assert extent % even_block(extent, isqrt(extent)) == 0
     assert best_split(extent, Role.K, 10**9, 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("extent", "largest", "smallest", "block"),
+    [(34, 32, 16, 18), (33, 24, 8, 24), (33, 32, 20, None), (35, 16, 16, None)],
+)
+def test_what_uneven_blocks_leave_is_not_too_short(
+    extent: int, largest: int, smallest: int, block: int | None
+) -> None:
+    assert uneven_block(extent, Role.M, largest, smallest) == block
+
+
+@given(st.integers(2, 400), st.sampled_from(tuple(Role)), st.integers(1, 80), st.integers(1, 80))
+def test_uneven_blocks_are_found_where_there_are_any(
+    extent: int, role: Role, largest: int, smallest: int
+) -> None:
+    good = {
+        block
+        for block in range(smallest, min(largest, extent) + 1)
+        if extent % block == 0 or extent % block >= smallest
+    }
+    block = uneven_block(extent, role, largest, smallest)
+    assert block in good if good else block is None
+
+
+def test_uneven_blocks_of_large_extents_are_found_or_given_up_soon() -> None:
+    for largest, smallest in ((1000, 900), (32, 31), (10**9, 10**9 - 1), (10**9, 10)):
+        block = uneven_block(10**12 + 39, Role.M, largest, smallest)
+        assert block is None or smallest <= block <= largest

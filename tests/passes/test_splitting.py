@@ -76,6 +76,18 @@ def test_a_prime_extent_splits_into_blocks_and_a_branch() -> None:
     assert rest.offsets["in0"] == rest.offsets["out"] == 31 * 32 * 4
 
 
+@pytest.mark.parametrize(
+    ("extent", "largest", "smallest", "walked"),
+    [(34, 32, 16, [18, 16]), (33, 24, 8, [24, 9]), (34, 32, 1, [17, 2]), (33, 32, 20, [32, 1])],
+)
+def test_branches_are_not_shorter_than_the_minimum_where_that_is_possible(
+    extent: int, largest: int, smallest: int, walked: list[int]
+) -> None:
+    program = parse_program(product(extent, 1, 1, order="m", finish=False).replace(*UNUSED))
+    assert loops(split_axes(program, largest, smallest)) == walked
+    assert assert_keeps_meaning(lambda known: split_axes(known, largest, smallest), program, 3, 1)
+
+
 def test_a_split_sum_keeps_first_and_last_in_their_branches() -> None:
     program = parse_program(product(3, 2, 11))
     after = split_axes(program, 4)

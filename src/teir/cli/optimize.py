@@ -34,7 +34,8 @@ def optimize(
         typer.Option(
             "--min-kernel-size",
             min=1,
-            help="Fuse axes that are shorter, and split into nothing shorter (section 5.5.4).",
+            help="Fuse axes that are shorter, and split into nothing shorter where the maximum "
+            "leaves a way to (section 5.5.4).",
             show_default=False,
         ),
     ] = None,

@@ -63,6 +63,27 @@ def even_block(extent: int, largest: int, granule: int = 1) -> int:
     return max(granule, min(-(-even // granule), largest // granule) * granule)
 
 
+def uneven_block(extent: int, role: Role, largest: int, smallest: int) -> int | None:
+    """A block of ``smallest`` to ``largest`` indices that leaves none or at least ``smallest``.
+
+    The blocks suit the role as those of `best_split` where such ones do. None where no block does,
+    or none among those that make the fewest blocks.
+
+        34, M, largest 32, smallest 16    18, which leaves 16
+        33, M, largest 24, smallest 8     24, which leaves 9
+        33, M, largest 32, smallest 20    None
+    """
+    fewest = max(1, extent // largest)
+    for granule in (*_GRANULES[role], 1):
+        for count in range(fewest, min(extent // smallest, fewest + _FEW) + 1):
+            for most in (-(-extent // count), (extent - smallest) // count):
+                block = min(largest, most) // granule * granule
+                left = extent % block if block >= smallest else -1
+                if left == 0 or left >= smallest:
+                    return block
+    return None
+
+
 def _divisors_among(extent: int, candidates: range) -> tuple[int, ...]:
     """The divisors of the extent that are candidates, in the order of these."""
     divisors = _divisors(extent)

@@ -46,14 +46,16 @@ from teir.passes.draft import (
     change_siblings,
     owns_scratch,
 )
-from teir.passes.extents import best_split, even_block, granule_of
+from teir.passes.extents import best_split, even_block, granule_of, uneven_block
 
 
 def split_axes(program: Program, max_kernel_size: int, min_kernel_size: int = 1) -> Program:
     """The program with no loop and no primitive axis longer than ``max_kernel_size`` left whole.
 
-    Both parts of an exact split have at least ``min_kernel_size`` indices. A loop over blocks is
-    split again where it is too long itself and has an exact split.
+    Both parts of an exact split have at least ``min_kernel_size`` indices. Without one, blocks and
+    what they leave have as many, where any blocks of at most ``max_kernel_size`` do; else what they
+    leave is shorter. A loop over blocks is split again where it is too long itself and has an exact
+    split.
     """
     draft = Draft(program)
     branches: set[str] = set()
@@ -85,7 +87,11 @@ def _block(extent: int, role: Role, largest: int, smallest: int) -> int:
     exact = best_split(extent, role, largest, smallest)
     if exact is not None:
         return exact[1]
-    return even_block(extent, largest, min(largest, granule_of(role)))
+    even = even_block(extent, largest, min(largest, granule_of(role)))
+    left = extent % even
+    if even >= smallest and (left == 0 or left >= smallest):
+        return even
+    return uneven_block(extent, role, largest, smallest) or even
 
 
 def _distributed(
