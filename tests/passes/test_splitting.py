@@ -65,6 +65,24 @@ def test_tiles_are_split_into_loops_that_are_split_again() -> None:
     assert assert_keeps_meaning(lambda known: split_axes(known, 4), tiled, 3, 1)
 
 
+@pytest.mark.parametrize(("extent", "walked"), [(12, [3, 3]), (11, [3, 2])])
+def test_the_inner_sum_of_a_batch_reduction_is_split_inside_the_outer_one(
+    extent: int, walked: list[int]
+) -> None:
+    text = (
+        'teir 1 "sum"\ntensor in0: FP32\ntensor in1: FP32\ntensor out: FP32\n'
+        "axis m = 4: in0 4, out 4\naxis n = 3: in1 4, out 16\n"
+        f"axis b = 3: in0 640, in1 640\naxis k = {extent}: in0 16, in1 12\n"
+        "primitive c = Contraction FP32 (in0, in1 -> out; M=[m], N=[n], K=[b, k])\nc: c\n"
+    )
+    program = parse_program(text)
+    after = split_axes(program, 4)
+    found = tiles(after, Operation.CONTRACTION)
+    assert all(len(k) == 1 and k[0] <= 4 for _, _, _, k in found)
+    assert loops(after) == walked
+    assert assert_keeps_meaning(lambda known: split_axes(known, 4), program, 4, 1)
+
+
 UNUSED = ("axis n = 1: in1 4, out 6400\naxis k = 1: in0 6400, in1 4\n", "")
 
 

@@ -12,8 +12,9 @@
 Exact splits come first, by the rules for the role of the axis. Where there is none, what does not
 fill a block becomes a sibling branch. ``first`` and ``last`` go to the branch that holds that
 index. A free loop around the branches is split up among them, so that every branch stays a nest of
-its own. Axes inside primitives are split the same way. An axis stays whole where a branch would
-have to copy scratch.
+its own. Axes inside primitives are split the same way; the outer summed axes of one that is split
+become loops, so that no sum changes its order. An axis stays whole where a branch would have to
+copy scratch.
 """
 
 from __future__ import annotations
@@ -202,13 +203,32 @@ def _split_leaf(draft: Draft, leaf: InvocationNode, largest: int, smallest: int)
             if block == extent:
                 continue
             if role is Role.K and at > 0:
-                continue
+                return _summed_outside(draft, leaf, at, largest, smallest)
             nodes: list[Node] = []
             for piece in cut(draft, name, block):
                 inside = (*names[:at], piece.inside, *names[at + 1 :])
                 nodes += _split_piece(draft, leaf, role, inside, piece.blocks, largest, smallest)
             return tuple(nodes)
     return (leaf,)
+
+
+def _summed_outside(
+    draft: Draft, leaf: InvocationNode, count: int, largest: int, smallest: int
+) -> Siblings:
+    """Loops over the first summed axes around the leaf over the others, which is split.
+
+    Blocks of an inner summed axis around the outer ones would add in another order.
+    """
+    primitive = draft.primitives[leaf.primitive]
+    name = draft.primitive(
+        primitive, c=primitive.c, m=primitive.m, n=primitive.n, k=primitive.k[count:]
+    )
+    inner = InvocationNode(name=draft.name(leaf.name), primitive=name)
+    body = _split_leaf(draft, inner, largest, smallest)
+    for axis in reversed(primitive.k[:count]):
+        body = looped(draft, axis, body, Policy.SEQUENTIAL)
+    (loop,) = body
+    return (replace(loop, guard=leaf.guard),)
 
 
 def _split_piece(
