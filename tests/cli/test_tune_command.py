@@ -274,3 +274,36 @@ def test_what_is_not_kept_is_not_said_to_be(teir: Teir, monkeypatch: pytest.Monk
     for done in (dense, sparse):
         assert done.code == 0
         assert "not remembered: TEIR_CACHE" in done.out
+
+
+@pytest.mark.usefixtures("falling")
+def test_records_that_cannot_be_written_are_told_with_the_reason(
+    teir: Teir, tmp_path: Path, folder: Path
+) -> None:
+    file = str(tmp_path / "tuned.json")
+    assert teir("tune", "ij,jk->ik", *SIZES, "--export", file).code == 0
+    (record,) = folder.glob("record-*.json")
+    record.unlink()
+    folder.chmod(0o777)
+    done = teir("tune", "--import", file)
+    assert "1 record read, 0 kept" in done.out
+    assert f"1 record could not be written: {folder}: is writable by others" in done.err
+    folder.chmod(0o700)
+    record.mkdir()
+    done = teir("tune", "--import", file)
+    assert "1 record could not be written: what lies under their names" in done.err
+    record.rmdir()
+    done = teir("tune", "--import", file)
+    assert "1 record read, 1 kept" in done.out
+    assert not done.err
+
+
+@pytest.mark.usefixtures("falling")
+def test_a_record_under_whose_name_a_directory_lies_is_not_said_to_be_remembered(
+    teir: Teir, folder: Path
+) -> None:
+    assert "; remembered" in teir("tune", "ij,jk->ik", *SIZES).out
+    (record,) = folder.glob("record-*.json")
+    record.unlink()
+    record.mkdir()
+    assert "; not remembered" in teir("tune", "ij,jk->ik", *SIZES).out

@@ -37,6 +37,17 @@ def test_a_folder_others_may_write_is_left_alone(tmp_path: Path) -> None:
     assert not folder.store("two", b"{}")
 
 
+def test_why_nothing_can_be_kept_is_told(tmp_path: Path) -> None:
+    assert RecordFolder(tmp_path / "records").refusal() is None
+    assert os.listdir(tmp_path / "records") == []
+    os.chmod(tmp_path / "records", 0o777)
+    refusal = RecordFolder(tmp_path / "records").refusal()
+    assert refusal == f"{tmp_path / 'records'}: is writable by others"
+    (tmp_path / "file").write_bytes(b"")
+    assert str(tmp_path / "file") in str(RecordFolder(tmp_path / "file" / "records").refusal())
+    assert RecordFolder(None).refusal() == "there is no directory"
+
+
 def test_without_a_folder_nothing_is_kept() -> None:
     folder = RecordFolder(None)
     assert not folder.store("one", b"{}")

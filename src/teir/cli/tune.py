@@ -20,7 +20,7 @@ from teir.cli.expression import (
     require_no_sizes,
     stated_einsum,
 )
-from teir.cli.keeping import CACHE_IS_OFF, said_of_keeping
+from teir.cli.keeping import CACHE_IS_OFF, said_of_keeping, said_of_unwritten
 from teir.cli.operands import parse_pairs
 from teir.cli.options import FormatOption, JsonFlag, TensorFileOption, ThreadsOption
 from teir.cli.rules import OUTPUT_FILE, TUNED
@@ -251,12 +251,15 @@ def _import(file: Path, as_json: bool) -> Json:
     from teir.pipeline.tuning_export import read_export
 
     found = read_export(read_file(str(file)), str(file))
-    kept = tuning_records().merge(found.dense) + sparse_records().merge(found.sparse)
+    merged = tuning_records().merge(found.dense) + sparse_records().merge(found.sparse)
     if not as_json:
-        say(f"{file}: {_counted(found.count)} read, {kept} kept")
-    if tuning_records().folder.directory is None:
+        say(f"{file}: {_counted(found.count)} read, {merged.kept} kept")
+    folder = tuning_records().folder
+    if folder.directory is None:
         complain(CACHE_IS_OFF)
-    return {"file": str(file), "records": found.count, "kept": kept}
+    elif merged.unwritten:
+        complain(said_of_unwritten(_counted(merged.unwritten), folder.refusal()))
+    return {"file": str(file), "records": found.count, "kept": merged.kept}
 
 
 def _export(file: Path, as_json: bool) -> Json:

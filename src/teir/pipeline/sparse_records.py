@@ -16,7 +16,7 @@ import msgspec
 from teir import __version__
 from teir.dtypes import DataType
 from teir.pipeline.machine_speeds import tuning_records
-from teir.pipeline.tuning_records import MachineKey, is_better
+from teir.pipeline.tuning_records import MachineKey, Merged, is_better
 from teir.runtime.record_folder import RecordFolder
 from teir.runtime.runtime import current
 from teir.search.sparse.statement import Statement
@@ -96,16 +96,20 @@ class SparseRecords:
                 continue
         return found
 
-    def merge(self, records: Iterable[SparseRecord]) -> int:
-        """Keep the records that are better than what is known; how many were kept."""
-        kept = 0
+    def merge(self, records: Iterable[SparseRecord]) -> Merged:
+        """Keep the records that are better than what is known."""
+        merged = Merged()
         present = {(one.problem, one.machine): one for one in self.all()}
         for record in records:
             key = (record.problem, record.machine)
-            if is_better(record, present.get(key)) and self.keep(record):
+            if not is_better(record, present.get(key)):
+                continue
+            if self.keep(record):
                 present[key] = record
-                kept += 1
-        return kept
+                merged += Merged(kept=1)
+            else:
+                merged += Merged(unwritten=1)
+        return merged
 
 
 def sparse_records() -> SparseRecords:

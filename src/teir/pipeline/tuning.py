@@ -26,7 +26,6 @@ from teir.pipeline.tuning_records import (
     ProblemKey,
     TuningRecord,
     TuningRecords,
-    record_name,
 )
 from teir.search.machine import Machine
 from teir.search.model import predict
@@ -69,8 +68,8 @@ def tune(tunable: Tunable, tell: Tell) -> TuningRecord:
 
 
 def is_kept(record: TuningRecord) -> bool:
-    """False where the record could not be written."""
-    return record_name(record.problem, record.machine) in tuning_records().known
+    """False where the record could not be written, or would not be found again."""
+    return tuning_records().find(record.problem).record == record
 
 
 def _measurements(tunable: Tunable) -> Iterator[Measured]:

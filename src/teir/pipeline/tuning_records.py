@@ -101,6 +101,16 @@ class Found(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
+class Merged(msgspec.Struct, frozen=True):
+    """How many of some records were kept, and how many should have been and were not written."""
+
+    kept: int = 0
+    unwritten: int = 0
+
+    def __add__(self, other: Merged) -> Merged:
+        return Merged(self.kept + other.kept, self.unwritten + other.unwritten)
+
+
 def problem_key(
     problem: Problem, path: Path, options: TreeOptions, *, threads: int, memory_limit: int | None
 ) -> ProblemKey:
@@ -185,16 +195,20 @@ class TuningRecords:
                 continue
         return found
 
-    def merge(self, records: Iterable[TuningRecord]) -> int:
-        """Keep the records that are better than what is known; how many were kept."""
-        kept = 0
+    def merge(self, records: Iterable[TuningRecord]) -> Merged:
+        """Keep the records that are better than what is known."""
+        merged = Merged()
         present = {record_name(one.problem, one.machine): one for one in self.all()}
         for record in records:
             name = record_name(record.problem, record.machine)
-            if is_better(record, present.get(name)) and self.keep(record):
+            if not is_better(record, present.get(name)):
+                continue
+            if self.keep(record):
                 present[name] = record
-                kept += 1
-        return kept
+                merged += Merged(kept=1)
+            else:
+                merged += Merged(unwritten=1)
+        return merged
 
 
 class Measured(Protocol):

@@ -9,7 +9,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from teir.runtime.private_files import load_private, store_private
+from teir.runtime.private_files import (
+    load_private,
+    open_folder,
+    store_private,
+    write_atomically,
+)
 
 MOST_BYTES = 1 << 20
 """The largest document that is read."""
@@ -44,3 +49,20 @@ class RecordFolder:
     def store(self, name: str, document: bytes) -> bool:
         """Keep a document; False where it could not be written."""
         return store_private(self.directory, name + _SUFFIX, document, lambda _: None)
+
+    def refusal(self) -> str | None:
+        """Why no document can be kept here; None where the directory takes some."""
+        if self.directory is None:
+            return "there is no directory"
+        try:
+            folder = open_folder(self.directory, create=True)
+        except OSError as error:
+            return f"{self.directory}: {error.strerror or error}"
+        try:
+            write_atomically(folder, f".{os.getpid()}.try", b"")
+            os.unlink(f".{os.getpid()}.try", dir_fd=folder)
+        except OSError as error:
+            return f"{self.directory}: {error.strerror or error}"
+        finally:
+            os.close(folder)
+        return None
