@@ -39,7 +39,36 @@ def test_every_kind_of_expression(teir: Teir, expression: str) -> None:
     assert {"teir", "NumPy"} <= timed
 
 
-@pytest.mark.parametrize("expression", ["aa,ab->b", "[[a,b],[b,c]->[a,c]],[c,d]->[a,d]"])
+@pytest.mark.parametrize(
+    ("tree", "sizes"),
+    [
+        ("[0,1],[1,2]->[0,2]", "3,4,5"),
+        ("[[[a,b],[b,c]->[a,c]],[c,d]->[d,a]]", "a=2,b=3,c=4,d=5"),
+        ("[i_1,i_2],[ i_2,k ]->[k,i_1]", "i_1=3,i_2=4,k=5"),
+        ("[0,1]->[1,0]", "8,9"),
+    ],
+)
+def test_trees_are_timed_beside_the_einsum_of_their_leaves(
+    teir: Teir, tree: str, sizes: str
+) -> None:
+    done = teir("compare", tree, "--sizes", sizes, "--rounds", "1", "--json")
+    assert done.code == 0, done.err
+    assert done.json()["expression"] == tree.replace(" ", "")
+    timed = {one["name"] for one in done.json()["contenders"] if one["seconds"] is not None}
+    assert {"teir", "NumPy"} <= timed
+
+
+def test_a_tree_of_more_indices_than_letters_is_refused(teir: Teir) -> None:
+    terms = [f"[{','.join(map(str, range(start, start + 9)))}]" for start in range(0, 54, 9)]
+    tree = terms[0]
+    for term in terms[1:]:
+        tree = f"[{tree}],{term}->[]" if tree.endswith("->[]") else f"{tree},{term}->[]"
+    done = teir("compare", tree, "--sizes", ",".join(["1"] * 54))
+    assert done.code == 2
+    assert "at most 52 indices, as other libraries have them, found 54 indices" in done.err
+
+
+@pytest.mark.parametrize("expression", ["aa,ab->b", "[[a,a],[a,c]->[a,c]],[c,d]->[a,d]"])
 def test_what_other_libraries_do_not_have_is_refused(teir: Teir, expression: str) -> None:
     done = teir("compare", expression, "--sizes", "a=2,b=3,c=4,d=5")
     assert done.code == 2

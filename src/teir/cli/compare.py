@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from string import ascii_letters
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,7 +57,7 @@ def compare(
     case = stated_case(expression, sizes)
     require_memory((*case.shapes, case.output_shape), data_type)
     operands = draw(case, data_type, NATURAL_OFFSET)
-    made = plan(case.einsum, *operands.inputs, threads=threads, dtype=data_type)
+    made = plan(case.name, *operands.inputs, threads=threads, dtype=data_type)
     settings = Settings(
         data_type=data_type,
         rounds=rounds,
@@ -77,28 +78,41 @@ def compare(
 
 
 def stated_case(expression: str, sizes: Sequence[str]) -> Case:
-    """The expression with its extents, its output written out. Raises TeirError (TEIR815)."""
+    """The expression with its extents, its output written out; of a tree the einsum of its leaves,
+    by letters, and the tree as the name. Raises TeirError (TEIR815).
+    """
     from teir.cli.peers.case import Case
 
     subscripts = stated_einsum(expression)
     shapes = operand_shapes(subscripts, sizes)
     einsum = bind_shapes(subscripts, shapes).einsum
     terms = (*einsum.inputs, einsum.output)
-    if subscripts.nesting is not None or any(len(index) > 1 for term in terms for index in term):
-        refuse(COMPARABLE, "expression", "an einsum of single letters", "an einsum tree")
-    foreign = [index for index in einsum.indices if not (index.isascii() and index.isalpha())]
-    if foreign:
-        refuse(COMPARABLE, "expression", "letters a to z and A to Z", repr(foreign[0]))
     if any(len(set(term)) < len(term) for term in terms):
         refuse(COMPARABLE, "expression", "every index once in an operand", "a diagonal")
+    if subscripts.nesting is not None:
+        terms = _in_letters(terms)
+    foreign = [index for term in terms for index in term if index not in ascii_letters]
+    if foreign:
+        refuse(COMPARABLE, "expression", "letters a to z and A to Z", repr(foreign[0]))
     texts = ["".join(term) for term in terms]
+    text = f"{','.join(texts[:-1])}->{texts[-1]}"
     return Case(
-        name=expression,
+        name=text if subscripts.nesting is None else "".join(subscripts.text.split()),
         family="",
-        einsum=f"{','.join(texts[:-1])}->{texts[-1]}",
+        einsum=text,
         shapes=tuple(shapes),
         is_copy=len(einsum.inputs) == 1 and len(einsum.inputs[0]) == len(einsum.output),
     )
+
+
+def _in_letters(terms: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The terms of a tree as other libraries take them: a letter for every index."""
+    indices = dict.fromkeys(index for term in terms for index in term)
+    if len(indices) > len(ascii_letters):
+        most = f"at most {len(ascii_letters)} indices, as other libraries have them"
+        refuse(COMPARABLE, "expression", most, f"{len(indices)} indices")
+    letters = dict(zip(indices, ascii_letters, strict=False))
+    return tuple(tuple(letters[index] for index in term) for term in terms)
 
 
 def _threads_of_libraries(threads: int) -> AbstractContextManager[Any]:
@@ -116,7 +130,7 @@ def as_record(
 ) -> Any:
     """What ``--json`` prints; a contender that has no time has a reason in place of its form."""
     return {
-        "expression": case.einsum,
+        "expression": case.name,
         "shapes": [list(shape) for shape in case.shapes],
         "dtype": data_type.value,
         "threads": threads,
@@ -139,7 +153,7 @@ def _say(
 ) -> None:
     shapes = ", ".join("×".join(map(str, shape)) or "scalar" for shape in case.shapes)
     flops_peak, copy_peak = map(statistics.median, (rounds.flops_peaks, rounds.copy_peaks))
-    say(f"{case.einsum}, {data_type.value}: {shapes}")
+    say(f"{case.name}, {data_type.value}: {shapes}")
     say(
         f"{threads} {'thread' if threads == 1 else 'threads'}; peak {flops_peak / 1e9:.1f} "
         f"GFLOP/s, numpy.copyto {copy_peak / 1e9:.1f} GB/s; medians of "

@@ -57,7 +57,8 @@ EINSUM = Rule(
 )
 COMPARABLE = Rule(
     code="TEIR815",
-    sentence="compare takes an einsum of single letters, each at most once in an operand.",
+    sentence="compare takes an einsum of letters, or a tree of at most 52 indices, each at most "
+    "once in an operand.",
     source=_SOURCE,
 )
 
