@@ -151,9 +151,12 @@ def test_slabs_of_tensors_no_near_cache_holds_are_asked_for_ahead(lanes: int, is
     assert bool(copies) == is_far
 
 
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.BF16, DataType.FP16])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_many_tensors_that_lie_alike_are_multiplied_in_one_pass(threads: int) -> None:
-    program = program_of("ij,ij,ij->ij", ((257, 300),) * 3, threads, DataType.FP32)
+def test_many_tensors_that_lie_alike_are_multiplied_in_one_pass(
+    threads: int, data_type: DataType
+) -> None:
+    program = program_of("ij,ij,ij->ij", ((257, 300),) * 3, threads, data_type)
     products = [one for one in program.primitives if one.inputs]
     assert {len(one.inputs) for one in products} == {3}
     assert not [tensor for tensor in program.tensors if tensor.name.startswith("part")]

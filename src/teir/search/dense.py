@@ -30,6 +30,7 @@ from teir.search.lanes import emit_lanes
 from teir.search.machine import Machine
 from teir.search.matrix_loops import emit_contraction
 from teir.search.matrix_order import as_matrix_lies
+from teir.search.mixed_types import is_mixed, mixed, mixed_blocks
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.pieces import are_near, emit_pieces, pieces_of
@@ -79,6 +80,8 @@ def emit_step(
         laid=partial(emit, lays=False) if lays else None,
         turned=partial(emit, turns=False) if turns else None,
     )
+    if is_mixed(step):
+        return _emit_mixed(emission, step, machine, inner, emit)
     stepped = stepped_inputs(step)
     if stepped:
         pieces = stepped_pieces(step, stepped, machine)
@@ -115,6 +118,16 @@ class _Inner(NamedTuple):
     whole: EmitStep
     laid: EmitStep | None
     turned: EmitStep | None
+
+
+def _emit_mixed(
+    emission: Emission, step: Step, machine: Machine, inner: _Inner, emit: EmitStep
+) -> Body:
+    """A product of factors of two types, in blocks where its copies would not be near."""
+    blocks = mixed_blocks(step, machine)
+    if blocks is not None:
+        return emit_pieces(emission, step, blocks, machine, inner.whole)
+    return _emit_moved(emission, step, mixed(emission, step), machine, inner, emit)
 
 
 def _emit_moved(

@@ -145,9 +145,10 @@ def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
         names = tuple(tensor.name for tensor in inputs)
         if len(names) > 2:
             tile = Roles(m=(*tile.n, *tile.m))
-        elif data_type is not DataType.TF32:
+        elif data_type is step.output.data_type is not DataType.TF32:
             return body + emission.leaf(Operation.MUL, names, output, tile)
-        # Only a Contraction takes more inputs, or rounds those of its products to TF32.
+        # Only a Contraction takes more inputs, rounds those of its products to TF32, or keeps
+        # products of narrow numbers in FP32.
         body += emission.leaf(Operation.ZERO, (), output, tile)
         return body + emission.leaf(Operation.CONTRACTION, names, output, tile, data_type=data_type)
 

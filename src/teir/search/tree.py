@@ -219,7 +219,7 @@ class _Tree(msgspec.Struct, frozen=True):
 def _is_entrywise(contraction: Contraction) -> bool:
     """True for a product, element by element, of more than two tensors that lie alike."""
     output = contraction.output
-    is_plain = contraction.compute in (DataType.FP32, DataType.FP64)
+    is_plain = not contraction.compute.is_complex and contraction.compute is not DataType.TF32
     return (
         is_plain
         and len(contraction.inputs) > 2
@@ -281,7 +281,7 @@ class _Steps(msgspec.Struct, frozen=True):
                 self.emit(factors, self.inside.output, products)
             else:
                 order = tuple(index for index in node.order if self.inside.extents[index] > 1)
-                made[id(node)] = self.scratch(factors, order, products)
+                made[id(node)] = self.scratch(factors, order, node.data_type, products)
 
     def in_blocks(self, blocks: Sequence[tuple[str, int]], loops: _Loops) -> Body:
         """The steps of the loops, in loops over these blocks."""
@@ -299,9 +299,15 @@ class _Steps(msgspec.Struct, frozen=True):
             body += self.emission.loops((one.loop,), within, parallel=False)
         return body
 
-    def scratch(self, factors: tuple[Factor, ...], order: tuple[str, ...], products: int) -> Factor:
-        """A step into scratch of this order."""
-        tensor = Tensor(name=self.emission.name("part"), data_type=self.inside.compute)
+    def scratch(
+        self,
+        factors: tuple[Factor, ...],
+        order: tuple[str, ...],
+        data_type: DataType,
+        products: int,
+    ) -> Factor:
+        """A step into scratch of this order and type."""
+        tensor = Tensor(name=self.emission.name("part"), data_type=data_type)
         strides, _ = dense_strides(order, self.inside.extents, tensor.data_type.width)
         result = Factor(tensor, strides)
         self.emit(factors, result, products, is_kept=True)
