@@ -28,6 +28,7 @@ from teir.pipeline.machine_speeds import (
 from teir.pipeline.tuning_export import Exported, read_export, write_export
 from teir.pipeline.tuning_records import read_record
 from teir.search.machine import Speeds
+from teir.search.tuning import default_choices, one_away
 
 EXPRESSION = "aij,jk->aki"
 
@@ -417,6 +418,38 @@ def test_tuning_keeps_to_slices(folder: Path, falling: list[float]) -> None:
     assert tuned.memory_bytes + tuned.problem.result_bytes <= limit
     assert falling
     assert record_file(folder).exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("text", "shapes", "limit"),
+    [
+        ("ab,bc,cd->ad", ((31, 130), (130, 130), (130, 48)), 22016),
+        ("ab,bc,cd->ad", ((100, 200), (200, 300), (300, 100)), 100000),
+        ("abc,cd,bde->ae", ((100, 31, 31), (31, 257), (31, 257, 31)), 60035),
+    ],
+)
+def test_every_candidate_has_the_slices_of_the_default(
+    falling: list[float], text: str, shapes: Any, limit: int
+) -> None:
+    draw = np.random.default_rng(0)
+    arrays = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
+    plan = teir.plan(text, *arrays, threads=1, memory_limit=limit)
+    assert plan.decidable is not None
+    default = plan.decidable.make(())
+    given = default_choices(default)
+    assert default.slices
+    assert plan.decidable.make(given).program == default.program
+    for tried in one_away(given, default.matrix_steps):
+        try:
+            tree = plan.decidable.make(tried)
+        except teir.TeirError:
+            continue
+        assert tree.slices == default.slices
+        assert plan.decidable.scratch(tree) <= limit
+    tuned = teir.plan(text, *arrays, threads=1, memory_limit=limit, tune=True)
+    assert falling
+    assert tuned(*arrays).tobytes() == plan(*arrays).tobytes()
 
 
 def test_a_whole_tree_is_tuned(folder: Path, falling: list[float]) -> None:

@@ -12,13 +12,13 @@ from teir.ir.check import prove
 from teir.lower.lower import lower
 from teir.pipeline.executable import default_isa
 from teir.pipeline.machine_speeds import tuning_records
-from teir.pipeline.memory import program_within, scratch_bytes
+from teir.pipeline.memory import program_within, require_within, scratch_bytes
 from teir.pipeline.problem import Problem
 from teir.pipeline.tuning import Tunable, progress_bar, tune
 from teir.pipeline.tuning_records import Found, TuningRecord, problem_key
 from teir.search.contraction import Path
 from teir.search.machine import Machine
-from teir.search.tree import TreeOptions, TreeProgram
+from teir.search.tree import TreeOptions, TreeProgram, contraction_program
 from teir.search.tuning import Choices
 
 
@@ -42,14 +42,24 @@ class Decidable(msgspec.Struct, frozen=True, kw_only=True):
     result_bytes: int
     """Bytes of the result where a call allocates it."""
 
-    def make(self, choices: Choices) -> TreeProgram:
-        """The program of these choices within the memory limit. Raises TeirError (TEIR643)."""
+    def make(self, choices: Choices, default: TreeProgram | None = None) -> TreeProgram:
+        """The program of these choices within the memory limit. Raises TeirError (TEIR643).
+
+        It has the slices of the ``default`` one, which is made where it is not given: other slices
+        of a sum would be another order of it.
+        """
         contraction = self.problem.contraction
         assert contraction is not None
-        options = replace(self.options, choices=choices) if choices else self.options
-        return program_within(
-            contraction, self.path, self.machine, options, self.limit, self.scratch
-        )
+        if not choices:
+            return program_within(
+                contraction, self.path, self.machine, self.options, self.limit, self.scratch
+            )
+        slices = self.make(()).slices if default is None else default.slices
+        options = replace(self.options, choices=choices, slices=slices)
+        tree = contraction_program(contraction, self.path, self.machine, options)
+        if self.limit is not None:
+            require_within(self.limit, self.scratch(tree))
+        return tree
 
     def scratch(self, tree: TreeProgram) -> int:
         """Bytes a call of a plan of this program allocates."""
@@ -88,8 +98,6 @@ def tunable_of(decidable: Decidable) -> Tunable:
             memory_limit=decidable.limit,
         ),
         make=decidable.make,
-        scratch=decidable.scratch,
-        limit=decidable.limit,
         machine=decidable.machine,
     )
 
@@ -111,7 +119,7 @@ def _remembered(decidable: Decidable, record: TuningRecord) -> Chosen:
     if len(record.choices) != len(default.matrix_steps):
         return Chosen(default, Found(note="it decides other steps than this program has"))
     try:
-        tree = decidable.make(record.choices)
+        tree = decidable.make(record.choices, default)
         prove(tree.program).report.raise_if_wrong()
         scratch = decidable.scratch(tree)
     except Exception as error:

@@ -143,8 +143,8 @@ def _others(plan: Plan) -> Iterator[str]:
     found: dict[str, float] = {}
     for tried in one_away(given, tree.matrix_steps):
         try:
-            program = decidable.make(tried).program
-        except TeirError:  # however it is sliced, it needs more memory than is allowed
+            program = decidable.make(tried, tree).program
+        except TeirError:  # it needs more memory than is allowed
             continue
         if program != tree.program:
             changed = next(pair for pair in zip(tried, given, strict=True) if pair[0] != pair[1])

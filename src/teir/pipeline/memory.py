@@ -82,6 +82,12 @@ def checked_limit(memory_limit: Any) -> int | None:
     return limit
 
 
+def require_within(limit: int, need: int) -> None:
+    """Raises TeirError (TEIR643) where a program needs more bytes than the limit."""
+    if need > limit:
+        raise _refusal(f"at least {need:,} bytes for this program", f"{limit:,}")
+
+
 def program_within(
     contraction: Contraction,
     path: Path,

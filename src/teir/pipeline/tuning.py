@@ -38,16 +38,14 @@ Tell = Callable[[Measured], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunable:
-    """A problem, the programs there are for it, and the bytes one may allocate.
+    """A problem, and the programs there are for it.
 
-    ``make`` makes the program of some choices; ``scratch`` is what a program allocates.
+    ``make`` makes the program of some choices, beside the default one where that is there.
     """
 
     problem: Problem
     key: ProblemKey
-    make: Callable[[Choices], TreeProgram]
-    scratch: Callable[[TreeProgram], int]
-    limit: int | None
+    make: Callable[[Choices, TreeProgram | None], TreeProgram]
     machine: Machine
 
 
@@ -87,16 +85,13 @@ def _measurements(tunable: Tunable) -> Iterator[Measured]:
 
 def _within(tunable: Tunable) -> Callable[[Choices], TreeProgram]:
     """How programs are made; the default takes the place of those that need too much memory."""
-    limit = tunable.limit
-    if limit is None:
-        return tunable.make
+    default = tunable.make((), None)
 
     def make(choices: Choices) -> TreeProgram:
         try:
-            tree = tunable.make(choices)
-        except TeirError:  # however it is sliced, it needs more
-            return tunable.make(())
-        return tree if tunable.scratch(tree) <= limit else tunable.make(())
+            return tunable.make(choices, default) if choices else default
+        except TeirError:
+            return default
 
     return make
 

@@ -100,9 +100,6 @@ def _round(
     found: list[Candidate] = []
     for tried in one_away(best.choices, best.tree.matrix_steps):
         tree = make(tried)
-        if len(tree.matrix_steps) != len(tried):
-            # Slices chosen for other decisions: these would be taken by other steps.
-            continue
         if any(tree.program == other for other in seen):
             continue
         if any(tree.program == other.tree.program for other in found):
