@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pkgutil
@@ -19,6 +20,7 @@ from pipeline.tuning_folder import new_process, own_folder
 from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.pipeline import machine_speeds, timing, tuning
+from teir.pipeline.choosing import tunable_of
 from teir.pipeline.machine_speeds import (
     known_speeds,
     machine_of,
@@ -28,7 +30,7 @@ from teir.pipeline.machine_speeds import (
 from teir.pipeline.tuning_export import Exported, read_export, write_export
 from teir.pipeline.tuning_records import read_record
 from teir.search.machine import Speeds
-from teir.search.tuning import default_choices, one_away
+from teir.search.tuning import Measured, default_choices, one_away
 
 EXPRESSION = "aij,jk->aki"
 
@@ -422,6 +424,55 @@ def test_tuning_keeps_to_slices(folder: Path, falling: list[float]) -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("dab,cbd->bac", ((100, 48, 5), (3, 5, 100))), ("ba,bc->ca", ((257, 16), (257, 257)))],
+)
+def test_candidates_of_complex_numbers_have_the_bits_of_the_default(
+    monkeypatch: pytest.MonkeyPatch, text: str, shapes: Any
+) -> None:
+    def seconds_of(program: Program, addresses: Any, threads: int) -> float:
+        timing.run_once(program, addresses, threads)
+        ran.append(program)
+        return 1.0 / len(ran)
+
+    ran: list[Program] = []
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    draw = np.random.default_rng(0)
+    arrays = [(draw.random(s) + 1j * draw.random(s)).astype(np.complex64) for s in shapes]
+    plan = teir.plan(text, *arrays, threads=1)
+    wanted = plan(*arrays).tobytes()
+    assert plan.decidable is not None
+    told: list[Measured] = []
+    tuning.tune(tunable_of(plan.decidable), told.append)
+    assert told
+    for one in told:
+        out = np.empty_like(plan(*arrays))
+        places = [array.ctypes.data for array in (*arrays, out)]
+        timing.run_once(one.candidate.tree.program, places, 1)
+        assert out.tobytes() == wanted
+
+
+@pytest.mark.usefixtures("folder", "falling")
+def test_a_program_of_other_bits_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds_of(_: Program, addresses: Any, __: int) -> float:
+        seconds.append(1.0 / (1 + len(seconds)))
+        if len(seconds) > 1:
+            ctypes.memset(addresses[-1], len(seconds), 1)
+        return seconds[-1]
+
+    seconds: list[float] = []
+    monkeypatch.setattr(tuning, "seconds_of", seconds_of)
+    a, b = operands()
+    plan = teir.plan(EXPRESSION, a, b, threads=1)
+    assert plan.decidable is not None
+    told: list[Measured] = []
+    record = tuning.tune(tunable_of(plan.decidable), told.append)
+    assert len(seconds) > 1
+    assert len(told) == record.measured == 1
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
     ("text", "shapes", "limit"),
     [
         ("ab,bc,cd->ad", ((31, 130), (130, 130), (130, 48)), 22016),
@@ -508,3 +559,10 @@ def test_drawn_operands_have_the_strides_of_the_problem() -> None:
     assert drawn.buffers[0].nbytes == high - low
     assert drawn.addresses[0] == drawn.buffers[0].ctypes.data - low
     assert drawn.buffers[0].min() >= 1
+
+
+def test_complex_operands_are_drawn_with_imaginary_parts() -> None:
+    plan = teir.plan("ij,jk", np.ones((4, 5), np.complex64), np.ones((5, 6), np.complex64))
+    for buffer in timing.draw_operands(plan.problem).buffers:
+        assert buffer.real.min() >= 1
+        assert buffer.imag.min() >= 1

@@ -46,12 +46,20 @@ def draw_operands(problem: Problem, seed: int = 0) -> DrawnOperands:
 def _drawn(
     generator: np.random.Generator, array: OperandType, size_bytes: int
 ) -> np.ndarray[Any, Any]:
-    """Numbers between 1 and 2: none is slow because it is tiny, and no sum overflows."""
+    """Numbers, and parts of complex ones, between 1 and 2: none is slow because it is tiny, and no
+    sum overflows."""
     assert array.data_type is not None
     dtype = array.data_type.numpy_dtype()
     count = -(-size_bytes // dtype.itemsize)
     block = (1 + generator.random(min(count, 1 << 16))).astype(dtype)
+    if array.data_type.is_complex:
+        block.imag = 1 + generator.random(len(block))
     return np.resize(block, count)
+
+
+def run_once(program: Program, addresses: Sequence[int], threads: int) -> None:
+    """Run a program on operands at these addresses."""
+    compile_program(program, threads=threads).run_addresses(tuple(addresses))
 
 
 def seconds_of(program: Program, addresses: Sequence[int], threads: int) -> float:

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from teir import __version__
 from teir.errors import TeirError
 from teir.ir.nodes import Program
 from teir.pipeline.machine_speeds import measured_speeds, tuning_records
 from teir.pipeline.problem import Problem
-from teir.pipeline.timing import draw_operands, seconds_of
+from teir.pipeline.timing import draw_operands, run_once, seconds_of
 from teir.pipeline.tuning_records import (
     FORMAT,
     ProblemKey,
@@ -71,16 +73,22 @@ def is_kept(record: TuningRecord) -> bool:
 
 
 def _measurements(tunable: Tunable) -> Iterator[Measured]:
-    speeds = measured_speeds().speeds
+    """Programs of other bits than the default one are left out: of complex numbers the two products
+    of an imaginary part change places where a kernel's lanes run along the other factor."""
+    speeds, make = measured_speeds().speeds, _within(tunable)
     operands = draw_operands(tunable.problem)
+    result = operands.buffers[-1].view(np.uint8)
+    run_once(make(()).program, operands.addresses, tunable.machine.threads)
+    wanted = result.copy()
 
     def expected(program: Program) -> float:
         return predict(program, tunable.machine, speeds).seconds
 
-    def seconds(program: Program) -> float:
-        return seconds_of(program, operands.addresses, tunable.machine.threads)
+    def seconds(program: Program) -> float | None:
+        taken = seconds_of(program, operands.addresses, tunable.machine.threads)
+        return taken if np.array_equal(result, wanted) else None
 
-    yield from measured_candidates(_within(tunable), expected, seconds)
+    yield from measured_candidates(make, expected, seconds)
 
 
 def _within(tunable: Tunable) -> Callable[[Choices], TreeProgram]:

@@ -1,7 +1,8 @@
 """What the dense search decides about one matrix-like step, as a value.
 
 A choice fixes loops, packing and stores; it never fixes the order of a sum, which is the order of
-`ProductShape.k` whatever is chosen. So all choices of a step give the same bits.
+`ProductShape.k` whatever is chosen. So all choices of a step give the same bits, but for imaginary
+parts of complex numbers where kernels take the factors the other way round.
 """
 
 from __future__ import annotations

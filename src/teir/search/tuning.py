@@ -3,7 +3,8 @@
 The decisions of the matrix-like steps are changed one by one: of all programs that differ from the
 best one so far in one decision, the model picks a few, which are measured; as long as one of them
 is faster, the next round starts from it. Programs that come out equal are tried once. All of them
-compute the same bits, for no decision touches the order of a sum.
+compute the same bits, for no decision touches the order of a sum; who measures leaves out those of
+complex numbers that do not.
 """
 
 from __future__ import annotations
@@ -56,22 +57,29 @@ MOST_MEASURED = 1 + _ROUNDS * _PER_ROUND
 def measured_candidates(
     make: Callable[[Choices], TreeProgram],
     predict: Callable[[Program], float],
-    measure: Callable[[Program], float],
+    measure: Callable[[Program], float | None],
 ) -> Iterator[Measured]:
     """The default program first, then what may be faster, as soon as each is measured.
 
-    ``make`` makes the program of some choices, ``predict`` and ``measure`` give seconds of a run.
+    ``make`` makes the program of some choices, ``predict`` and ``measure`` give seconds of a run;
+    ``measure`` gives None for a program that must not take the place of the default one.
     """
     default = make(())
     start = default_choices(default)
-    best = _measured(Candidate(start, default, predict(default.program)), measure)
+    seconds = measure(default.program)
+    if seconds is None:
+        return
+    best = Measured(Candidate(start, default, predict(default.program)), seconds)
     yield best
     seen = [default.program]
     for _ in range(_ROUNDS):
         round_best = best
         for candidate in _round(best.candidate, make, predict, seen):
             seen.append(candidate.tree.program)
-            one = _measured(candidate, measure)
+            seconds = measure(candidate.tree.program)
+            if seconds is None:
+                continue
+            one = Measured(candidate, seconds)
             yield one
             if one.seconds < round_best.seconds:
                 round_best = one
@@ -84,10 +92,6 @@ def best_of(measured: list[Measured]) -> Measured:
     """The fastest; the first one, the default, unless another is faster by more than noise."""
     fastest = min(measured, key=lambda one: one.seconds)
     return fastest if fastest.seconds <= _GAIN * measured[0].seconds else measured[0]
-
-
-def _measured(candidate: Candidate, measure: Callable[[Program], float]) -> Measured:
-    return Measured(candidate, measure(candidate.tree.program))
 
 
 def _round(
