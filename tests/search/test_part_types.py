@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, of_shapes, shapes_of
+from search.planned import USUAL, of_shapes, shapes_of
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import Program
 from teir.search.tree import TreeOptions, contraction_program
 
 NARROW = (DataType.BF16, DataType.FP16)
-TINY = replace(USUAL, l1_bytes=256, l2_bytes=1024)
 LARGE = dict.fromkeys("abcdef", 40)
 
 
-def program_of(text: str, extents: dict[str, int], data_type: DataType, machine=USUAL) -> Program:
+def program_of(text: str, extents: dict[str, int], data_type: DataType) -> Program:
     """The program of two or three operands, the first two of which meet first."""
     contraction = of_shapes(text, shapes_of(text, extents), data_type)
     path = ((0, 1),) * (len(contraction.inputs) - 1)
-    program = contraction_program(contraction, path, machine, TreeOptions(rearrange=False)).program
+    program = contraction_program(contraction, path, USUAL, TreeOptions(rearrange=False)).program
     assert check(program).ok
     return program
 
@@ -66,14 +64,3 @@ def test_products_that_meet_matrices_of_bf16_are_rounded(data_type, extent, kept
 def test_matrices_that_meet_a_sum_need_no_rounding() -> None:
     program = program_of("ab,bc,cde->ad", LARGE, DataType.BF16)
     assert set(parts_of(program)) == {DataType.FP32}
-
-
-@pytest.mark.parametrize("data_type", NARROW)
-@pytest.mark.parametrize("machine", [USUAL, TINY, replace(TINY, threads=2, threaded_work=64)])
-@pytest.mark.parametrize(
-    "text", ["bfe,fd->bfe", "ab,cd->ac", "bca,cda->dc", "abc,abd->ab", "abd,bc->ac", "aeb,ebd->ea"]
-)
-def test_factors_of_two_types_mean_what_numpy_computes(text, machine, data_type) -> None:
-    extents = {"a": 17, "b": 19, "c": 5, "d": 3, "e": 16, "f": 9}
-    program = program_of(text, extents, data_type, machine)
-    assert_exact(program, text, extents, data_type, 3)
