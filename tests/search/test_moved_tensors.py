@@ -257,3 +257,11 @@ def test_tiles_of_products_are_not_a_few_results(rows: int, tile: set[int]) -> N
     extent = {axis.name: axis.extent for axis in program.axes}
     assert {extent[name] for name in (*product.m, *product.n)} == tile
     assert_exact(program, text, extents, DataType.FP32, 4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_factors_are_laid_as_results_lie_by_any_number_of_threads(threads: int) -> None:
+    extents = {"a": 7, "b": 87, "c": 16, "d": 36, "e": 3}
+    program = planned("ead,edcb->beadc", extents, replace(USUAL, threads=threads)).program
+    assert [tensor.name for tensor in program.scratch] == ["in1_turned"]
+    assert_exact(program, "ead,edcb->beadc", extents, DataType.FP32, 1)

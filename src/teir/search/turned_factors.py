@@ -32,9 +32,8 @@ from teir.search.sweeps import SHORTEST_ROW_BYTES
 from teir.target import LINE_BYTES
 
 _FEWEST_READS = 4
-"""Uses of an element of a factor, for every thread, from which moving it costs little beside them:
-the others read what one of them has moved. Of a dot, whose blocks are turned where they are fewer.
-"""
+"""Uses of an element of a factor from which moving it costs little beside them. Of a dot, whose
+blocks are turned where they are fewer."""
 _SHORT_ROW_BYTES = 16
 """Rows that one vector holds several of: joined, they need what they meet as they lie."""
 _FEWEST_LANES = 3
@@ -46,7 +45,7 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
     if len(step.inputs) != 2 or not step.axes or not starts_where_it_moves(step):
         return None
     if not step.reductions:
-        return _turned_factors(emission, step, machine)
+        return _turned_factors(emission, step)
     small, large = sorted(step.inputs, key=lambda one: elements_of(one, step))
     free = axes_of(step.output, step)
     if not all(axis.stride(large.name) for axis in free):
@@ -102,7 +101,7 @@ def _are_swept_across(step: Step, large: Tensor, small: Tensor) -> bool:
     return run_bytes(adjacent, rows, large) >= SHORTEST_ROW_BYTES
 
 
-def _turned_factors(emission: Emission, step: Step, machine: Machine) -> InParts | None:
+def _turned_factors(emission: Emission, step: Step) -> InParts | None:
     """The factors of an outer product that carry its lanes as the output lies."""
     out = step.output
     nearest, results = nearest_of(step.axes, out), extent_of(step.axes)
@@ -115,7 +114,7 @@ def _turned_factors(emission: Emission, step: Step, machine: Machine) -> InParts
         if is_adjacent(nearest, tensor) and not _is_cut(nearest, run, out):
             continue
         is_long = nearest.extent >= _FEWEST_LANES or run >= LINE_BYTES
-        if is_long and _FEWEST_READS * machine.threads * extent_of(axes) <= results:
+        if is_long and _FEWEST_READS * extent_of(axes) <= results:
             moved.append(moved_to(emission, tensor, "turned", outermost_first(axes, out)))
     return in_parts(step, step.axes, moved) if moved else None
 
