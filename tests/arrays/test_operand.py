@@ -112,6 +112,32 @@ def test_masked_arrays_are_refused_and_other_subclasses_taken() -> None:
     assert bind_operand("x", np.zeros(4, np.float32).view(np.recarray), DataType.FP32, True)
 
 
+class Lying(np.ndarray):
+    """What it says of itself is not so."""
+
+    nbytes = shape = strides = property(lambda _: 1 << 40)
+    flags = property(lambda _: np.zeros(1 << 10).flags)
+
+    def view(self, *wanted: Any) -> Any:
+        del wanted
+        return self
+
+
+def test_what_a_subclass_says_of_its_memory_is_not_believed() -> None:
+    lying = np.ndarray.view(np.zeros(4, np.float32), Lying)
+    bound = bind_operand("x", lying, DataType.FP32, True)
+    assert (bound.before_bytes, bound.after_bytes) == (0, 16)
+    assert type(bound.owner) is np.ndarray
+    assert refusal(np.ndarray.view(np.zeros((4, 4), np.float32)[:, ::2], Lying)) == "TEIR503"
+
+
+def test_a_class_that_calls_itself_an_array_of_numpy_is_refused() -> None:
+    class Posing:
+        __class__ = np.ndarray
+
+    assert refusal(Posing()) == "TEIR502"
+
+
 @pytest.mark.parametrize("value", [bytearray(16), memoryview(bytearray(16)), array.array("f", [0])])
 def test_the_buffer_protocol(value: Any) -> None:
     bound = bind_operand("x", value, DataType.FP32, True)

@@ -17,7 +17,7 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.numpy_fields import address_of
+from teir.arrays.numpy_fields import address_of, plain_view
 from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType, data_type_of
 from teir.errors import Rule, refuse
@@ -102,7 +102,7 @@ def view_array(name: str, value: Any) -> ArrayView:
         return _torch_view(name, value)
     if isinstance(value, np.ndarray):
         if type(value) is np.memmap:
-            return _numpy_view(name, value.view(np.ndarray), Kind.NUMPY, value)
+            return _numpy_view(name, plain_view(value), Kind.NUMPY, value)
         _refuse_subclass(name, value)
     if isinstance(value, (int, float, complex, np.generic, list, tuple)):
         return _numpy_view(name, _converted(name, value), Kind.NUMBER, value)

@@ -36,6 +36,14 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def plain_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same elements as exactly an array of NumPy.
+
+    Asked of NumPy: a subclass may answer anything where it is asked for a view, its bytes or shape.
+    """
+    return np.ndarray.view(array, np.ndarray)
+
+
 def _reads_fields() -> bool:
     if sys.implementation.name != "cpython":
         return False

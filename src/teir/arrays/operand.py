@@ -18,7 +18,7 @@ from typing import Any, Never
 import numpy as np
 
 from teir.arrays.integers import as_integer
-from teir.arrays.numpy_fields import address_of
+from teir.arrays.numpy_fields import address_of, plain_view
 from teir.arrays.torch_plain import is_tensor, not_plain
 from teir.dtypes import DataType
 from teir.errors import Rule, refuse
@@ -177,7 +177,7 @@ def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray):
         refuse(PLAIN_VALUES, name, "an array without a mask", "a masked array", "pass .filled(...)")
     if isinstance(value, np.ndarray):
-        return value.view(np.ndarray)
+        return _view(name, value, plain_view)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
         return _view(name, value, np.asarray)
     if hasattr(value, "__dlpack__"):
