@@ -159,6 +159,17 @@ def test_the_array_interface() -> None:
     assert refusal(Broken()) == "TEIR502"
 
 
+PROTOCOLS = ("__array_interface__", "__array_struct__", "__dlpack__", "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_protocol_that_raises_when_it_is_looked_for(protocol: str) -> None:
+    def closed(_: object) -> None:
+        raise RuntimeError("the file is closed")
+
+    assert refusal(type("Closed", (), {protocol: property(closed)})()) == "TEIR502"
+
+
 def test_dlpack() -> None:
     values = np.arange(4, dtype=np.float32)
 

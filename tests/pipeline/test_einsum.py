@@ -798,6 +798,16 @@ def test_a_broken_producer_is_a_finding() -> None:
             raise BufferError("the capsule is closed")
 
     assert code_of(lambda: teir.einsum("ij->ji", Closed(integers(2, 2), (1, 0)))) == "TEIR621"
+    assert code_of(lambda: teir.einsum("ij->ji", Producer(integers(2, 2), ()))) == "TEIR621"
+
+
+@pytest.mark.parametrize("protocol", ["__array_interface__", "__dlpack__", "__array__"])
+def test_a_protocol_that_raises_when_it_is_looked_for(protocol: str) -> None:
+    def closed(_: object) -> None:
+        raise RuntimeError("the file is closed")
+
+    value = type("Closed", (), {protocol: property(closed)})()
+    assert code_of(lambda: teir.einsum("ij->ji", value)) == "TEIR621"
 
 
 def test_array_interface_and_memory_maps(tmp_path: object) -> None:

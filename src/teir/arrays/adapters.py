@@ -209,22 +209,26 @@ _TORCH_TYPES = {
 def _other_view(name: str, value: Any) -> ArrayView:
     if value is None:
         refuse(ARRAY, name, "an array", "None")
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
+    if _offers(name, value, "__array_interface__") or _offers(name, value, "__array_struct__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.OTHER, value)
-    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        device = _protocol(name, value, lambda one: one.__dlpack_device__())
-        if int(device[0]) != _DLPACK_CPU:
-            refuse(ON_CPU, name, "an array in CPU memory", f"DLPack device type {int(device[0])}")
+    if _offers(name, value, "__dlpack__") and _offers(name, value, "__dlpack_device__"):
+        device = _protocol(name, value, lambda one: int(one.__dlpack_device__()[0]))
+        if device != _DLPACK_CPU:
+            refuse(ON_CPU, name, "an array in CPU memory", f"DLPack device type {device}")
         array = _protocol(name, value, np.from_dlpack)
         return _numpy_view(name, array, Kind.OTHER, value)
-    if hasattr(value, "__cuda_array_interface__"):
+    if _offers(name, value, "__cuda_array_interface__"):
         refuse(ON_CPU, name, "an array in CPU memory", "an array in GPU memory")
-    if hasattr(value, "__array__"):
+    if _offers(name, value, "__array__"):
         array = _protocol(name, value, np.asarray)
         return _numpy_view(name, array, Kind.NUMBER, value)
     found = f"a value of type {type(value).__name__}"
     return refuse(ARRAY, name, "an array", found, "pass numpy.asarray(value)")
+
+
+def _offers(name: str, value: Any, protocol: str) -> bool:
+    return bool(_protocol(name, value, lambda one: hasattr(one, protocol)))
 
 
 def _protocol(name: str, value: Any, ask: Any) -> Any:

@@ -178,12 +178,12 @@ def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
         refuse(PLAIN_VALUES, name, "an array without a mask", "a masked array", "pass .filled(...)")
     if isinstance(value, np.ndarray):
         return _view(name, value, plain_view)
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
+    if _offers(name, value, "__array_interface__") or _offers(name, value, "__array_struct__"):
         return _view(name, value, np.asarray)
-    if hasattr(value, "__dlpack__"):
+    if _offers(name, value, "__dlpack__"):
         _require_cpu(name, value)
         return _view(name, value, np.from_dlpack)
-    if hasattr(value, "__cuda_array_interface__"):
+    if _offers(name, value, "__cuda_array_interface__"):
         refuse(DEVICE, name, "an array in CPU memory", "an array in GPU memory")
     try:
         view = memoryview(value)
@@ -196,6 +196,18 @@ def _as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
             _in_memory(value),
         )
     return _view(name, view, np.asarray)
+
+
+def _offers(name: str, value: Any, protocol: str) -> bool:
+    try:
+        return hasattr(value, protocol)
+    except Exception as error:  # third-party protocol code may raise anything
+        refuse(
+            KIND,
+            name,
+            f"an array whose {protocol} can be asked",
+            f"{type(value).__name__}: {error}",
+        )
 
 
 def _view(
