@@ -356,3 +356,16 @@ def test_threads_are_looked_at_whatever_runs() -> None:
 def test_a_timeout_that_is_no_number(timeout: object) -> None:
     with pytest.raises(teir.TeirError, match="TEIR707"):
         teir.run(teir.loads('teir 1 "x"'), {}, timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [10**400, -(10**400), 10**5000], ids=["long", "less", "longer"])
+def test_a_timeout_that_no_float_holds(timeout: int) -> None:
+    with pytest.raises(teir.TeirError, match="TEIR707"):
+        teir.run(teir.loads('teir 1 "x"'), {}, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "timeout", [10**300, 1e300, float("inf")], ids=["long", "float", "endless"]
+)
+def test_a_timeout_beyond_every_clock(timeout: float) -> None:
+    teir.run(teir.loads('teir 1 "x"'), {}, timeout=timeout)

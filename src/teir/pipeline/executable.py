@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import isnan
 from operator import attrgetter
+from sys import float_info
 from typing import Any, Literal, assert_never, overload
 
 import msgspec
@@ -329,6 +330,8 @@ def thread_count(threads: int | None) -> int:
 
 def _require_seconds(timeout: float) -> None:
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if is_number and abs(timeout) > float_info.max and not isinstance(timeout, float):
+        refuse(TIMEOUT_RULE, "timeout", "a number of seconds", "an integer that no float holds")
     if not is_number or isnan(timeout):
         refuse(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
 

@@ -157,3 +157,15 @@ def test_nobody_returns_while_the_run_writes(raised: type[BaseException]) -> Non
         assert ended == [True]
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("timeout", [-(10**300), -float("inf")], ids=["long", "endless"])
+def test_a_time_that_was_over_before(timeout: float) -> None:
+    cancel = ctypes.c_int64(0)
+
+    def until_stopped() -> None:
+        while not cancel.value:
+            time.sleep(0.001)
+
+    with pytest.raises(RunTimeoutError):
+        run_watched(until_stopped, cancel, timeout)

@@ -40,13 +40,18 @@ def run_watched(call: Callable[[], None], cancel: ctypes.c_int64, timeout: float
 
     try:
         threading.Thread(target=run, daemon=True).start()
-        in_time = ended.wait(timeout)
+        in_time = ended.wait(None if timeout is None else _seconds(timeout))
     except BaseException:
         _stop(cancel, claim, ended)
         raise
     if not in_time:
         _stop(cancel, claim, ended)
         raise RunTimeoutError((_timeout_finding(timeout),))
+
+
+def _seconds(timeout: float) -> float:
+    """As many as can be waited for: more, or no end of them, are centuries too."""
+    return max(0, min(timeout, threading.TIMEOUT_MAX))
 
 
 def _stop(cancel: ctypes.c_int64, claim: threading.Lock, ended: threading.Event) -> None:
