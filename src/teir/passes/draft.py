@@ -5,7 +5,7 @@ Passes rewrite lists of siblings. What nothing refers to any more is dropped by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -141,9 +141,12 @@ class Draft:
         invoked = {node.primitive for node in nodes if isinstance(node, InvocationNode)}
         used = {node.axis for node in nodes if isinstance(node, IterationNode)}
         used.update(axis for name in invoked for axis in self.primitives[name].axes)
+        known = replace(program, roots=roots, scratch=scratch).tensor_table().keys()
         return replace(
             program,
-            axes=tuple(axis for name, axis in self.axes.items() if name in used),
+            axes=tuple(
+                _without_others(self.axes[name], known) for name in self.axes if name in used
+            ),
             primitives=tuple(item for name, item in self.primitives.items() if name in invoked),
             roots=roots,
             scratch=scratch,
@@ -182,6 +185,23 @@ class Draft:
             for node in below(nodes)
             if isinstance(node, InvocationNode)
         )
+
+
+def _without_others(axis: Axis, known: Set[str]) -> Axis:
+    """The axis without what it says of tensors that went with the loop that owned them."""
+    named = {*axis.strides, *axis.offsets}
+    named.update(name for segment in axis.segments for name in segment.by_position)
+    if named <= known:
+        return axis
+    return replace(
+        axis,
+        strides=Bytes({name: step for name, step in axis.strides.items() if name in known}),
+        offsets=Bytes({name: start for name, start in axis.offsets.items() if name in known}),
+        segments=tuple(
+            replace(one, by_position=tuple(name for name in one.by_position if name in known))
+            for one in axis.segments
+        ),
+    )
 
 
 def below(nodes: Sequence[Node]) -> Iterator[Node]:
