@@ -115,3 +115,47 @@ def test_a_batch_of_small_products_becomes_one() -> None:
     assert assert_keeps_meaning(promote_batch, program, 3, 1)
     large = parse_program(text.replace("axis k = 4", "axis k = 4000"))
     assert promote_batch(large) is large
+
+
+MET = """teir 1 "elements met twice"
+tensor out: FP32
+axis b = 3
+axis i = 1024: out {i}
+axis j = 1024: out {j}
+primitive touch = {primitive}
+{nodes}
+"""
+
+
+@pytest.mark.parametrize("nodes", ["do: touch", "sequential n over b\n  do: touch"])
+@pytest.mark.parametrize(
+    "primitive", ["Zero(out; M=[i], N=[j])", "ReLU(out -> out; M=[i], N=[j])"], ids=["zero", "relu"]
+)
+@pytest.mark.parametrize(
+    ("i", "j", "is_shared"), [(4, 4, False), (4, 4092, False), (4, 4096, True)]
+)
+def test_leaves_are_shared_where_no_element_is_met_twice(
+    nodes: str, primitive: str, i: int, j: int, is_shared: bool
+) -> None:
+    program = parse_program(MET.format(primitive=primitive, nodes=nodes, i=i, j=j))
+    assert check(program).ok
+    after = parallelise(program, FOUR)
+    assert check(after).ok
+    assert bool(parallel_extents(after)) == is_shared
+
+
+def test_a_leaf_behind_slices_is_shared() -> None:
+    text = product(4, 5, 100_001) + "copied: copy\n"
+    tail = (
+        "axis all = 1048576: out 0, far 4, near 4\n"
+        "primitive copy = Copy(near -> far; M=[all], N=[])\n"
+    )
+    lines = text.splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if line.startswith("axis"))
+    lines[at:at] = ["tensor near: FP32\n", "tensor far: FP32\n"]
+    at = next(n for n, line in enumerate(lines) if line.startswith("primitive"))
+    program = identify_primitives(parse_program("".join(lines[:at]) + tail + "".join(lines[at:])))
+    after = parallelise(program, FOUR)
+    assert check(after).ok
+    assert after.scratch
+    assert len(parallel_extents(after)) == 2

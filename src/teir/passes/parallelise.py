@@ -70,7 +70,7 @@ def _shared(
         elif isinstance(item, Group):
             changed += _shared_group(draft, facts, item, path, scratch)
         elif isinstance(item, InvocationNode):
-            changed += _shared_leaf(draft, facts, item)
+            changed += _shared_leaf(draft, facts, item, path)
         else:
             changed.append(_shared_loop(draft, facts, item, path, scratch))
     return tuple(changed)
@@ -177,7 +177,7 @@ def _longest(draft: Draft, axes: tuple[str, ...]) -> str | None:
     return max(axes, key=lambda name: draft.axes[name].extent, default=None)
 
 
-def _shared_leaf(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
+def _shared_leaf(draft: Draft, facts: Facts, leaf: InvocationNode, path: Path) -> Siblings:
     """An element-wise leaf in parts along its longest axis."""
     primitive = draft.primitives[leaf.primitive]
     moving = [name for name in primitive.axes if draft.axes[name].strides[primitive.output]]
@@ -186,7 +186,9 @@ def _shared_leaf(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
         return (leaf,)
     if set(moving) != set(primitive.axes) or draft.axes[axis].extent < facts.threads:
         return (leaf,)
-    return _grid(draft, (leaf,), [(axis, facts.threads, _RUN)])
+    shared = _grid(draft, (leaf,), [(axis, facts.threads, _RUN)])
+    loops = [node for node in shared if isinstance(node, IterationNode)]
+    return shared if all(has_no_race(draft, loop, path) for loop in loops) else (leaf,)
 
 
 def _grid(
