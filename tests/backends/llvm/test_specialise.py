@@ -254,3 +254,28 @@ def test_code_is_kept_on_disk_for_its_program_only(tmp_path: Path) -> None:
         text = texts[1] if other.generator == "g" else texts[0]
         with pytest.raises(AssertionError, match="not taken from disk"):
             other.program(symbols, text, never)
+
+
+NEVER_TRUE = """teir 1 "never true"
+tensor P: I32
+tensor C: I32
+tensor B: FP32
+tensor out: FP32
+axis i = 4: P 4, out 4
+axis j = 4: C 4, B 4; segment pos P crd C by_position [B]
+primitive zero = Zero(out; M=[], N=[])
+primitive sum = Contraction(B -> out; M=[], N=[], K=[])
+parallel ni over i
+  z: zero
+  sequential nj over j if first(i) and last(i)
+    v: sum
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shares_are_taken_by_bounds_that_nothing_else_reads(threads: int) -> None:
+    executable = teir.compile(teir.loads(NEVER_TRUE), threads=threads, form=teir.Form.SPECIALISED)
+    bounds, columns = np.arange(5, dtype=np.int32), np.arange(4, dtype=np.int32)
+    out = np.full(4, 7, np.float32)
+    executable.run({"P": bounds, "C": columns, "B": np.ones(4, np.float32), "out": out})
+    assert not out.any()

@@ -126,6 +126,8 @@ class _Functions:
                     below |= {node.pos.slot, node.bounds.slot}
                 if isinstance(node, BlockLoop):
                     below |= {node.pos.slot}
+                if isinstance(node, Grid) and node.balance is not None:
+                    below |= {node.balance.pos.slot}
                 self._used[id(node)] = below
             slots |= self._used[id(node)]
         return slots
