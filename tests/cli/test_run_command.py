@@ -178,3 +178,18 @@ def test_results_have_the_shape_the_axes_give(axes: str, shape: tuple[int, ...])
     )
     elements = shape[0] * (shape[1] if len(shape) > 1 else 1)
     assert dense_shape(program, "out", elements) == shape
+
+
+def test_results_have_no_more_axes_than_arrays_can_have(teir: Teir, tmp_path: Path) -> None:
+    names = [f"i{place}" for place in range(100)]
+    steps = {"i7": 8, "i98": 4}
+    axes = [
+        f"axis {name} = {2 if name in steps else 1}: out {steps.get(name, 4)}" for name in names
+    ]
+    path = tmp_path / "many.teir"
+    head = 'teir 1 "many"\ntensor out: FP32\n' + "\n".join(axes)
+    path.write_text(f"{head}\nprimitive zero = Zero(out; M=[{', '.join(names)}], N=[])\nz: zero\n")
+    for option in ((), ("--reference",)):
+        done = teir("run", path, *option)
+        assert done.code == 0
+        assert "2×2" in done.out

@@ -527,3 +527,47 @@ def test_scratch_takes_room_for_its_bytes_only() -> None:
     out = np.zeros(3)
     evaluate(program, {"in0": np.arange(3.0), "out": out})
     assert out.tolist() == [0, 1, 2]
+
+
+MANY = tuple(f"i{place}" for place in range(100))
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (Operation.ZERO, [0, 0, 0, 0]),
+        (Operation.COPY, [-2, -1, 0, 1]),
+        (Operation.RELU, [0, 0, 0, 1]),
+        (Operation.CONTRACTION, [8, 10, 12, 14]),
+    ],
+)
+@pytest.mark.parametrize("lanes", [False, True])
+def test_tiles_of_more_axes_than_arrays_have(
+    operation: Operation, expected: list[float], lanes: bool
+) -> None:
+    sums = operation is Operation.CONTRACTION
+    steps = {"i7": 8, "i98": 4}
+    free = tuple(
+        axis(name, 2 if name in steps else 1, {"a": steps.get(name, 4), "out": steps.get(name, 4)})
+        for name in MANY
+    )
+    summed = tuple(axis(f"k{name}", 2 if name == "i5" else 1, {"a": 0}) for name in MANY)
+    leaf = Primitive(
+        name="leaf",
+        operation=operation,
+        inputs=() if operation is Operation.ZERO else ("a",),
+        output="out",
+        m=MANY,
+        k=tuple(one.name for one in summed) if sums else (),
+        metadata=(("lanes", "2"),) if sums and lanes else (),
+    )
+    program = Program(
+        name="many axes",
+        tensors=tuple(Tensor(name=name, data_type=DataType.FP32) for name in ("a", "out")),
+        axes=(*free, *summed) if sums else free,
+        primitives=(leaf,),
+        roots=(InvocationNode(name="do", primitive="leaf"),),
+    )
+    out = np.full(4, 12, np.float32)
+    evaluate(program, {"a": np.arange(-2, 2, dtype=np.float32), "out": out})
+    assert out.tolist() == expected

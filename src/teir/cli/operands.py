@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from teir.arrays.numpy_fields import MOST_AXES
 from teir.arrays.operand import Operand
 from teir.cli.rules import ARRAY_FILE, EVERY_OPERAND, MEMORY, OPERAND_OPTION, OUTPUT_FILE
 from teir.dtypes import DataType
@@ -87,7 +88,10 @@ def draw_numbers(generator: np.random.Generator, count: int, data_type: DataType
 
 
 def dense_shape(program: Program, tensor: str, elements: int) -> tuple[int, ...]:
-    """The row-major shape the axes give ``tensor``, else one dimension of ``elements``."""
+    """The row-major shape the axes give ``tensor``, else one dimension of ``elements``.
+
+    Axes of one index are left out where there are more than arrays can have.
+    """
     width = program.tensor_table()[tensor].data_type.width
     table = program.axis_table()
     used = [node.axis for path, _ in program.invocations() for node in path]
@@ -100,6 +104,8 @@ def dense_shape(program: Program, tensor: str, elements: int) -> tuple[int, ...]
             return (elements,)
         step *= axis.extent
     shape = tuple(axis.extent for axis in ordered)
+    if len(shape) > MOST_AXES:
+        shape = tuple(extent for extent in shape if extent > 1)
     return shape if step == elements * width and shape else (elements,)
 
 

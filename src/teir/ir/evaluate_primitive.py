@@ -21,9 +21,11 @@ from teir.ir.tile_memory import StoredTile, TensorMemory
 class Leaf:
     """A primitive with the tiles of its operands: what all its invocations have in common.
 
-    A tile's axes with stride 0 on the output come last, in their order: a Contraction sums over
-    them, every other primitive writes the same value again. ``loops`` are the axes that the tiles
-    leave out, because elements written along them share bytes: then their order matters.
+    Axes of one index are left out: arrays have 64 axes at most. A tile's axes with stride 0 on the
+    output come last, in their order, the last one whatever its extent, for lanes are counted along
+    it: a Contraction sums over them, every other primitive writes the same value again. ``loops``
+    are the axes that the tiles leave out, because elements written along them share bytes: then
+    their order matters.
     """
 
     primitive: Primitive
@@ -84,8 +86,9 @@ def leaf_of(
     """The tiles of ``primitive`` in ``memory``."""
     consumed = [axes[name] for name in primitive.axes]
     output = primitive.output
-    free = [axis for axis in consumed if axis.strides[output] != 0]
+    free = [axis for axis in consumed if axis.strides[output] != 0 and axis.extent > 1]
     reduced = [axis for axis in consumed if axis.strides[output] == 0]
+    reduced = [axis for axis in reduced[:-1] if axis.extent > 1] + reduced[-1:]
     loops: tuple[Axis, ...] = ()
     if primitive.operation is not Operation.ZERO and _overlap(memory[output], output, free):
         loops, free = tuple(free), []
