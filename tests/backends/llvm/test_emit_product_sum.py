@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import msgspec
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from backends.llvm.kernel_calls import (
     small_integers,
     strided,
 )
+from teir.backends.llvm.compile_ir import compile_object, module_text
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import GemmBlock, ProductSum
@@ -189,3 +193,22 @@ def test_one_input_is_not_a_product_so_tf32_keeps_all_bits(isa: Isa) -> None:
     addresses = (numbers.ctypes.data, out.ctypes.data)
     Compiled([kernel], isa).call(kernel, (5, 1, 1, 0, 4, 4, 0, 0), addresses)
     np.testing.assert_array_equal(out, numbers)
+
+
+@pytest.mark.parametrize("isa", HERE)
+@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32, DataType.BF16])
+def test_products_of_many_inputs_are_exact_and_stay_inside(isa: Isa, data_type: DataType) -> None:
+    accesses = (UNIT, STRIDED, BROADCAST) * 50 + (UNIT,)
+    kernel = product_sum(data_type, data_type, isa, accesses)
+    compiled = compiled_once([kernel], isa)
+    for m, k, batch in ((1, 2, 1), (2 * kernel.lanes + 1, 2, 2)):
+        for edge in Edge:
+            check(compiled, kernel, m, k, batch, 1, edge)
+
+
+def test_the_time_to_compile_does_not_grow_with_the_square_of_the_inputs() -> None:
+    kernel = product_sum(DataType.FP32, DataType.FP32, HERE[-1], (STRIDED,) * 1000 + (UNIT,))
+    text = module_text([emit_kernel(kernel, HERE[-1])], HERE[-1])
+    begin = process_time()
+    compile_object(text, HERE[-1], (f"{kernel_symbol(kernel, HERE[-1])}_node",))
+    assert process_time() - begin < 5

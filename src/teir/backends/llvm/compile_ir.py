@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _X86 = ("x86_64", "AMD64")
 _ARM = ("aarch64", "arm64")
 _SYMBOL_TABLE = "teir_symbols"
+_MOST_POINTERS = 128
+"""Operands of a kernel up to which its code is worth the time: registers hold far fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +211,7 @@ def _prepare(
     text: str, isa: Isa, symbols: tuple[str, ...], *, public: tuple[str, ...], fold: bool
 ) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     binding = _llvm()
-    machine = _target_machine(isa)
+    machine = _target_machine(isa, _effort(text))
     module = binding.parse_assembly(with_symbol_table(text, symbols))
     module.verify()
     for function in module.functions:
@@ -228,14 +230,19 @@ def _prepare(
     return module, machine
 
 
-def _target_machine(isa: Isa) -> llvm.TargetMachine:
+def _effort(text: str) -> int:
+    """How hard LLVM tries. Where a loop moves many pointers its time grows with their square."""
+    return 0 if f"%operand{_MOST_POINTERS}" in text else 2
+
+
+def _target_machine(isa: Isa, effort: int = 2) -> llvm.TargetMachine:
     binding = _llvm()
     wanted = machine_for(isa)
     target = binding.Target.from_triple(wanted.triple)
     return target.create_target_machine(
         cpu=wanted.cpu,
         features=wanted.features,
-        opt=2,
+        opt=effort,
         reloc="pic",
         codemodel="small",
     )
