@@ -62,6 +62,11 @@ class DataType(Enum):
         return self in (DataType.C64, DataType.C128)
 
     @property
+    def is_narrow(self) -> bool:
+        """True for a type that is stored in fewer bytes than it is summed in."""
+        return self.accumulator.width > self.width
+
+    @property
     def unit_roundoff(self) -> float:
         """Largest relative error of one rounding to the stored type (round to nearest)."""
         match self:

@@ -16,7 +16,7 @@ import msgspec
 from teir import __version__
 from teir.dtypes import DataType
 from teir.pipeline.machine_speeds import tuning_records
-from teir.pipeline.tuning_records import MachineKey, Merged, is_better
+from teir.pipeline.tuning_records import MachineKey, Merged, merged
 from teir.runtime.record_folder import RecordFolder
 from teir.runtime.runtime import current
 from teir.search.sparse.statement import Statement
@@ -98,18 +98,7 @@ class SparseRecords:
 
     def merge(self, records: Iterable[SparseRecord]) -> Merged:
         """Keep the records that are better than what is known."""
-        merged = Merged()
-        present = {(one.problem, one.machine): one for one in self.all()}
-        for record in records:
-            key = (record.problem, record.machine)
-            if not is_better(record, present.get(key)):
-                continue
-            if self.keep(record):
-                present[key] = record
-                merged += Merged(kept=1)
-            else:
-                merged += Merged(unwritten=1)
-        return merged
+        return merged(records, self.all(), lambda one: (one.problem, one.machine), self.keep)
 
 
 def sparse_records() -> SparseRecords:

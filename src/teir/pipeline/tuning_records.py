@@ -8,9 +8,9 @@ are left aside with a note; a file that is imported is refused instead.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import fields
@@ -197,18 +197,9 @@ class TuningRecords:
 
     def merge(self, records: Iterable[TuningRecord]) -> Merged:
         """Keep the records that are better than what is known."""
-        merged = Merged()
-        present = {record_name(one.problem, one.machine): one for one in self.all()}
-        for record in records:
-            name = record_name(record.problem, record.machine)
-            if not is_better(record, present.get(name)):
-                continue
-            if self.keep(record):
-                present[name] = record
-                merged += Merged(kept=1)
-            else:
-                merged += Merged(unwritten=1)
-        return merged
+        return merged(
+            records, self.all(), lambda one: record_name(one.problem, one.machine), self.keep
+        )
 
 
 class Measured(Protocol):
@@ -219,6 +210,9 @@ class Measured(Protocol):
 
     @property
     def seconds(self) -> float: ...
+
+
+_Record = TypeVar("_Record", bound=Measured)
 
 
 def is_better(record: Measured, other: Measured | None) -> bool:
@@ -232,6 +226,26 @@ def is_better(record: Measured, other: Measured | None) -> bool:
     if record.version != other.version:
         return record.version == __version__
     return record.seconds < other.seconds
+
+
+def merged(
+    records: Iterable[_Record],
+    known: Iterable[_Record],
+    key: Callable[[_Record], Hashable],
+    keep: Callable[[_Record], bool],
+) -> Merged:
+    """Keeps the records that are better than those known of the same ``key``."""
+    result = Merged()
+    present = {key(one): one for one in known}
+    for record in records:
+        if not is_better(record, present.get(key(record))):
+            continue
+        if keep(record):
+            present[key(record)] = record
+            result += Merged(kept=1)
+        else:
+            result += Merged(unwritten=1)
+    return result
 
 
 _NAME = "record-"

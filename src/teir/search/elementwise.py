@@ -18,7 +18,7 @@ from teir.passes.parallelise import shared_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
-from teir.search.permutations import is_cells, is_large, is_permutation, parts_of
+from teir.search.permutations import is_cells, is_large, is_permutation, shared_parts
 from teir.search.shape import extent_of, some
 from teir.search.step import Span, Step
 from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
@@ -124,7 +124,7 @@ def _emit_permutation(
     axes = _ordered(step.axes, step.output)
     if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
         return leaf(Roles(m=axes))
-    shared, part = parts_of(axes, step, machine.threads)
+    shared, part = shared_parts(axes, step, machine.threads)
     rest = tuple(axis for axis in axes if axis is not shared)
     body = Body()
     for piece in cut(shared, part):

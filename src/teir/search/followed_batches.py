@@ -17,6 +17,7 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.choice import Sharing
 from teir.search.machine import Machine
+from teir.search.packing import follow
 from teir.search.shape import ProductShape, extent_of
 from teir.search.sharing import shares_batch, sharing_of
 from teir.search.step import Span, is_adjacent
@@ -56,7 +57,7 @@ def followed_batches(shape: ProductShape, machine: Machine) -> FollowedBatches |
     None where those are few, or much else meets A. Threads take blocks of batches in turns.
     """
     kind, m = shape.a.data_type, shape.m
-    if not machine.has_far_third_cache or m is None or shape.m_outer:
+    if not machine.has_far_third_cache or not shape.c or m is None or shape.m_outer:
         return None
     if kind.accumulator is not kind or shape.out.data_type is not kind:
         return None
@@ -84,7 +85,7 @@ def _behind(m: Span, shape: ProductShape, room: int) -> FollowedBatches | None:
     inside: tuple[Span, ...] = ()
     last = m
     for axis in sorted(shape.c, key=lambda axis: axis.stride(name)):
-        if axis.stride(name) != last.extent * last.stride(name):
+        if not follow(axis, last, name):
             break
         if axis.extent > room:
             return FollowedBatches(axis, even_block(axis.extent, max(1, room)), inside)

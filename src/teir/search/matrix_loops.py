@@ -34,8 +34,7 @@ def emit_contraction(
             parallel=True,
         )
     reductions = reductions_of(shape, choice.depth)
-    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
-    if is_narrow and not reductions.is_one_block:
+    if shape.out.data_type.is_narrow and not reductions.is_one_block:
         return _through_wide_output(emission, shape, machine, choice)
     turns = turns_columns(shape, machine)
     blocks = ProductBlocks(emission, shape, choice, machine.writes_lines, turns)

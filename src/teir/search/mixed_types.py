@@ -17,7 +17,6 @@ from teir.passes.extents import even_block
 from teir.search.emission import Emission
 from teir.search.in_parts import InParts, Moved, in_parts
 from teir.search.machine import Machine
-from teir.search.part_types import is_narrow
 from teir.search.pieces import Pieces
 from teir.search.shape import dense, outermost_first
 from teir.search.step import Span, Step, elements_of, is_adjacent
@@ -69,7 +68,7 @@ def _are_matrices(step: Step) -> bool:
 
 
 def _narrow(step: Step) -> list[Tensor]:
-    return [one for one in (*step.inputs, step.output) if is_narrow(one.data_type)]
+    return [one for one in (*step.inputs, step.output) if one.data_type.is_narrow]
 
 
 def _moved(emission: Emission, tensor: Tensor, step: Step) -> Moved:

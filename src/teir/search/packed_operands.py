@@ -58,16 +58,16 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     walk = _walked(shape.a, shape.m, k, shape.columns)
     if walk.apart != walk.width and walk.readers >= _FEWEST_READERS:
         is_read_often = walk.readers >= USUAL.readers
-        side = shape.rows if is_read_often else _rows_in_a_row(shape.m, shape)
+        side = shape.rows if is_read_often else rows_in_a_row(shape.m, shape)
         walk = msgspec.structs.replace(walk, side=side)
     if packs_lanes(walk, machine.l1_bytes, USUAL):
         return True
     # Rows that follow one another are packed as one, however few each has.
-    walk = msgspec.structs.replace(walk, side=max(walk.side, _rows_in_a_row(shape.m, shape)))
+    walk = msgspec.structs.replace(walk, side=max(walk.side, rows_in_a_row(shape.m, shape)))
     return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
 
 
-def _rows_in_a_row(m: Span, shape: ProductShape) -> int:
+def rows_in_a_row(m: Span, shape: ProductShape) -> int:
     """Rows from one row of ``m`` on that lie next to each other in the result."""
     out, rows = shape.out.name, m.extent
     for axis in reversed(shape.m_outer):

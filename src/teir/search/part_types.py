@@ -35,15 +35,10 @@ def part_types(nodes: Iterable[Arranged], contraction: Contraction) -> dict[int,
     return types
 
 
-def is_narrow(data_type: DataType) -> bool:
-    """True for a type that is stored in fewer bytes than it is summed in."""
-    return data_type.accumulator.width > data_type.width
-
-
 def _part_type(part: Arranged, node: Arranged, own: DataType, contraction: Contraction) -> DataType:
     """The type of a part of ``node``, whose result is of type ``own``."""
     compute = contraction.compute
-    if not is_narrow(compute) or isinstance(_source(part), Given):
+    if not compute.is_narrow or isinstance(_source(part), Given):
         return compute
     if _is_copy(node):
         return own

@@ -60,7 +60,7 @@ def is_cells(step: Step) -> bool:
     return has_short_sides([axis.extent for axis in step.axes], first.extent, last.extent)
 
 
-def parts_of(axes: Sequence[Span], step: Step, threads: int) -> tuple[Span, int]:
+def shared_parts(axes: Sequence[Span], step: Step, threads: int) -> tuple[Span, int]:
     """The axis of a permutation that threads share, and how many of its indices one part takes.
 
     The first of ``axes`` that has many parts, or equal ones; before all others one whose parts do

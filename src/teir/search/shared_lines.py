@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from teir.search.choice import Choice, Order
 from teir.search.machine import Machine
+from teir.search.packed_operands import rows_in_a_row
 from teir.search.shape import ProductShape
 
 _MOST_RUN_BYTES = 512
@@ -50,11 +51,6 @@ def _share_lines(shape: ProductShape) -> bool:
     out = shape.out.name
     if shape.m is None:
         return False
-    last = shape.m
-    for axis in reversed(shape.m_outer):
-        if axis.stride(out) != last.extent * last.stride(out):
-            break
-        last = axis
-    run_bytes = last.extent * last.stride(out)
+    run_bytes = rows_in_a_row(shape.m, shape) * shape.m.stride(out)
     is_short = run_bytes <= _MOST_RUN_BYTES
     return is_short and any(axis.stride(out) == run_bytes for axis in shape.n_outer)

@@ -53,8 +53,7 @@ def is_short(shape: ProductShape, machine: Machine) -> bool:
 
 def makes_short_sums(shape: ProductShape) -> bool:
     """Not of types narrower than their sums: only kernels of whole ones write past the caches."""
-    is_narrow = shape.out.data_type.accumulator.width > shape.out.data_type.width
-    return not is_narrow and extent_of(shape.k) <= SHORT_DEPTH
+    return not shape.out.data_type.is_narrow and extent_of(shape.k) <= SHORT_DEPTH
 
 
 def is_far(shape: ProductShape, machine: Machine) -> bool:

@@ -70,7 +70,7 @@ def turned_product(
     emission: Emission, step: Step, shape: ProductShape, machine: Machine
 ) -> TurnedProduct | None:
     """The step with the lanes along B; None where A carries them as well."""
-    out, width = shape.out, shape.out.data_type.width
+    out = shape.out
     if shape.c or shape.n is None or shape.m is None:
         return None
     columns, lanes = shape.columns, machine.lanes(out.data_type.accumulator.width)
@@ -81,7 +81,7 @@ def turned_product(
     if is_half and machine.multiplies_whole and size <= _NEAR * machine.l2_bytes:
         return None
     results = shape.rows * columns
-    if out.data_type.accumulator.width > width:
+    if out.data_type.is_narrow:
         results *= _ROUNDED
     is_narrow = columns < _FEWEST_VECTORS * lanes
     least = (_NARROW_GAIN if is_narrow else _GAIN) * results
