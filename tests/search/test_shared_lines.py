@@ -1,4 +1,4 @@
-"""Short rows that share lines of a large output with columns are written together."""
+"""Rows that share lines of a large output with columns or with the next tile are written together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ TWO = replace(FAR, threads=2)
         (TEXT, {}, TWO, True),
         (TEXT, {"a": 64, "b": 60}, FAR, True),
         (TEXT, {"a": 65, "b": 60}, FAR, False),
-        ("kba,kcd->cdba", {}, FAR, False),
+        ("kab,kcd->cdba", {}, FAR, True),
+        ("kab,kcd->cdba", {}, USUAL, False),
+        ("kab,kcd->cdba", {}, TWO, True),
+        ("kab,kcd->cdba", {"b": 150, "c": 1863}, FAR, False),
+        ("kab,kcd->cdba", {"k": 33}, FAR, False),
+        ("ka,kcd->cda", {"a": 1521}, FAR, True),
+        ("ka,kcd->cda", {"a": 511, "c": 1863}, FAR, False),
         (TEXT, {"c": 12, "d": 11, "b": 9000}, FAR, False),
         (TEXT, {"b": 4000}, FAR, False),
         (TEXT, {"c": 20, "b": 50}, FAR, False),
@@ -34,7 +40,13 @@ TWO = replace(FAR, threads=2)
         "two threads",
         "longer rows",
         "long rows",
-        "no columns between",
+        "tiles share lines",
+        "tiles share lines where the third cache is near",
+        "tiles share lines on two threads",
+        "few rows follow one another",
+        "many products",
+        "rows of one axis",
+        "short rows of one axis",
         "one block of columns",
         "lines that leave the second cache",
         "a near output",
@@ -54,6 +66,11 @@ def test_blocks_of_columns_are_outside() -> None:
     assert [loop[0] for loop in loops_of(program)] == ["c", "b", "d", "b", "d"]
 
 
+def test_blocks_of_columns_are_outside_where_tiles_share_lines() -> None:
+    program = planned("kab,kcd->cdba", EXTENTS, FAR, DataType.FP64).program
+    assert [loop[0] for loop in loops_of(program)] == ["c", "b", "b"]
+
+
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64, DataType.C64])
 @pytest.mark.parametrize("machine", [FAR, TWO], ids=["one thread", "two threads"])
 def test_what_it_computes(data_type: DataType, machine: Machine) -> None:
@@ -61,3 +78,11 @@ def test_what_it_computes(data_type: DataType, machine: Machine) -> None:
     near = replace(machine, l2_bytes=64 << 10)
     assert choice_of(TEXT, extents, near, data_type).order is Order.LINES
     assert_exact(planned(TEXT, extents, near, data_type).program, TEXT, extents, data_type, 1)
+
+
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64, DataType.C64])
+@pytest.mark.parametrize("machine", [FAR, TWO], ids=["one thread", "two threads"])
+def test_what_it_computes_where_tiles_share_lines(data_type: DataType, machine: Machine) -> None:
+    text, extents = "kab,kcd->dcba", {"k": 5, "a": 3, "b": 353, "c": 101, "d": 7}
+    assert choice_of(text, extents, machine, data_type).order is Order.LINES
+    assert_exact(planned(text, extents, machine, data_type).program, text, extents, data_type, 1)
