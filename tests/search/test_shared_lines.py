@@ -1,4 +1,4 @@
-"""Rows that share lines of a large output with columns or with the next tile are written together."""
+"""Rows share lines of a large output with columns or the next tile, and are written together."""
 
 from __future__ import annotations
 

@@ -23,14 +23,23 @@ def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool
 @pytest.mark.parametrize(
     ("text", "rows", "columns", "depth", "machine", "expected"),
     [
-        ("bak,kd->dba", 700, 7, 9, FAR, True),
-        ("bak,kd->dba", 700, 7, 9, NEAR, False),
-        ("bak,kd->dba", 700, 7, 9, replace(FAR, threads=2), False),
+        ("bak,kd->dba", 560, 9, 13, FAR, True),
+        ("bak,kd->dba", 560, 9, 12, FAR, False),
+        ("bak,kd->dba", 560, 9, 13, NEAR, False),
+        ("bak,kd->dba", 560, 9, 13, replace(FAR, threads=2), False),
         ("bak,kd->dba", 200, 40, 4, FAR, False),
-        ("bak,kd->dba", 700, 260, 9, FAR, False),
-        ("kba,kd->dab", 700, 7, 9, FAR, False),
+        ("bak,kd->dba", 600, 260, 13, FAR, False),
+        ("kba,kd->dab", 560, 9, 13, FAR, False),
     ],
-    ids=["large", "near third cache", "two threads", "small", "many columns", "lines of others"],
+    ids=[
+        "large",
+        "few products",
+        "near third cache",
+        "two threads",
+        "small",
+        "many columns",
+        "lines of others",
+    ],
 )
 def test_when_rows_go_in_panels(
     text: str, rows: int, columns: int, depth: int, machine: Machine, expected: bool
@@ -40,7 +49,7 @@ def test_when_rows_go_in_panels(
 
 
 def test_what_it_computes() -> None:
-    text, extents = "bak,kd->dba", {"a": 57, "b": 680, "d": 7, "k": 9}
+    text, extents = "bak,kd->dba", {"a": 57, "b": 600, "d": 9, "k": 13}
     assert goes_in_panels(text, extents, FAR)
     program = planned(text, extents, FAR, DataType.FP64).program
     assert_exact(program, text, extents, DataType.FP64, 1)

@@ -36,36 +36,34 @@ _FEWEST_ROW_BYTES = 4096
 _MOST_PRODUCTS = 32
 """Per result where tiles share lines: packed rows are read again for every block of columns."""
 _COLUMNS_TOGETHER = 24
-"""Columns of a block where tiles share lines: 6 took up to 2.8 times as long, 48 1 to 4 % longer."""
+"""Columns of a block where tiles share lines: 6 took up to 2.8 times as long, 48 1 to 4 % more."""
 
 
-def ordered_by_lines(choice: Choice, shape: ProductShape, machine: Machine) -> Choice | None:
-    """The choice with blocks of columns outside the loops that fill their lines; None where the
-    tiles of rows leave few lines to one another or to columns."""
-    if shape.n is None:
+def lines_of_tiles(choice: Choice, shape: ProductShape, machine: Machine) -> Choice | None:
+    """The choice with blocks of columns outside the loops over tiles of rows; None where the tiles
+    share few lines."""
+    if shape.n is None or not _tiles_share_lines(shape, machine):
         return None
-    if _tiles_share_lines(shape, machine):
-        return _by_lines(choice, min(shape.n.extent, _COLUMNS_TOGETHER))
-    return _with_columns_between(choice, shape, machine)
+    return _by_lines(choice, min(shape.n.extent, _COLUMNS_TOGETHER))
 
 
-def _by_lines(choice: Choice, columns: int) -> Choice:
-    return replace(
-        choice, order=Order.LINES, column_block=columns, streams=False, prefetches_out=False
-    )
-
-
-def _with_columns_between(choice: Choice, shape: ProductShape, machine: Machine) -> Choice | None:
-    """None where all columns are one block, rows are long, no columns lie between them, or lines
-    of a few columns leave the second cache."""
-    assert shape.n is not None
-    if choice.column_block >= shape.n.extent or not _share_lines(shape):
+def lines_of_columns(choice: Choice, shape: ProductShape, machine: Machine) -> Choice | None:
+    """The choice with blocks of columns outside the loops that fill their lines; None where all
+    columns are one block, rows are long, no columns lie between them, or lines of a few columns
+    leave the second cache."""
+    if shape.n is None or choice.column_block >= shape.n.extent or not _share_lines(shape):
         return None
     column_bytes = shape.n.stride(shape.out.name)
     room = _MOST_PARTS * machine.l2_bytes // (_PARTS * column_bytes)
     if room < _FEWEST_COLUMNS:
         return None
     return _by_lines(choice, min(choice.column_block, room))
+
+
+def _by_lines(choice: Choice, columns: int) -> Choice:
+    return replace(
+        choice, order=Order.LINES, column_block=columns, streams=False, prefetches_out=False
+    )
 
 
 def _tiles_share_lines(shape: ProductShape, machine: Machine) -> bool:

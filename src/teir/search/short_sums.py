@@ -10,7 +10,7 @@ from teir.search.chosen_blocks import joined_panel, tile_columns, written_panel
 from teir.search.machine import BEYOND_L2, Machine
 from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.shape import ProductShape, extent_of
-from teir.search.shared_lines import ordered_by_lines
+from teir.search.shared_lines import lines_of_columns, lines_of_tiles
 from teir.search.sharing import sharing_of
 from teir.search.step import is_adjacent
 
@@ -25,6 +25,10 @@ _LARGE_PART = 4
 for every tile, or from beyond it."""
 _PANEL_COLUMNS = 256
 """Columns that a panel of rows meets before the next one is packed; with more nothing is gained."""
+
+_FEW_PRODUCTS = 12
+"""Per result up to which rows packed whole, and read again for every block of columns, cost less
+than lines that tiles share. Golden Cove: 0.83 of the time up to 12 products, 1.3 from 23 on."""
 
 
 def is_short(shape: ProductShape, machine: Machine) -> bool:
@@ -64,13 +68,19 @@ def is_far(shape: ProductShape, machine: Machine) -> bool:
 
 def near_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     """Both operands packed, the rows a panel at a time where they are large; loops follow the
-    lines of the output where short rows share them with columns."""
+    lines of the output where rows share them with columns or with the next tile."""
     choice = short_choice(shape, depth, machine)
-    by_lines = ordered_by_lines(choice, shape, machine)
-    if by_lines is not None:
+    if (by_lines := lines_of_columns(choice, shape, machine)) is not None:
         return by_lines
+    panels = _in_panels(choice, shape, machine)
+    if panels is not None and extent_of(shape.k) > _FEW_PRODUCTS:
+        return panels
+    return lines_of_tiles(choice, shape, machine) or panels or choice
+
+
+def _in_panels(choice: Choice, shape: ProductShape, machine: Machine) -> Choice | None:
     if choice.sharing is not Sharing.NONE or not _goes_in_panels(shape, machine):
-        return choice
+        return None
     return replace(choice, packed_a=Packing.BLOCKS, order=Order.ROWS, row_block=choice.panel)
 
 
