@@ -11,6 +11,7 @@ from teir.search.choice import Order, Packing
 from teir.search.machine import Machine
 
 NEAR = replace(FAR, l3_bytes=16 << 20)
+SHARED = replace(FAR, threads=2, threaded_work=1)
 
 
 def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool:
@@ -23,13 +24,13 @@ def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool
 @pytest.mark.parametrize(
     ("text", "rows", "columns", "depth", "machine", "expected"),
     [
-        ("bak,kd->dba", 560, 9, 13, FAR, True),
-        ("bak,kd->dba", 560, 9, 12, FAR, False),
-        ("bak,kd->dba", 560, 9, 13, NEAR, False),
-        ("bak,kd->dba", 560, 9, 13, replace(FAR, threads=2), False),
+        ("bak,kd->dba", 300, 100, 13, FAR, True),
+        ("bak,kd->dba", 300, 100, 12, FAR, False),
+        ("bak,kd->dba", 300, 100, 13, NEAR, False),
+        ("bak,kd->dba", 300, 100, 13, SHARED, False),
         ("bak,kd->dba", 200, 40, 4, FAR, False),
         ("bak,kd->dba", 600, 260, 13, FAR, False),
-        ("kba,kd->dab", 560, 9, 13, FAR, False),
+        ("kba,kd->dab", 300, 100, 13, FAR, False),
     ],
     ids=[
         "large",
@@ -49,7 +50,7 @@ def test_when_rows_go_in_panels(
 
 
 def test_what_it_computes() -> None:
-    text, extents = "bak,kd->dba", {"a": 57, "b": 600, "d": 9, "k": 13}
+    text, extents = "bak,kd->dba", {"a": 57, "b": 150, "d": 90, "k": 13}
     assert goes_in_panels(text, extents, FAR)
     program = planned(text, extents, FAR, DataType.FP64).program
     assert_exact(program, text, extents, DataType.FP64, 1)
