@@ -11,7 +11,6 @@ from teir.search.choice import Order, Packing
 from teir.search.machine import Machine
 
 NEAR = replace(FAR, l3_bytes=16 << 20)
-SHARED = replace(FAR, threads=2, threaded_work=1)
 
 
 def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool:
@@ -27,7 +26,6 @@ def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool
         ("bak,kd->dba", 300, 100, 13, FAR, True),
         ("bak,kd->dba", 300, 100, 12, FAR, False),
         ("bak,kd->dba", 300, 100, 13, NEAR, False),
-        ("bak,kd->dba", 300, 100, 13, SHARED, False),
         ("bak,kd->dba", 200, 40, 4, FAR, False),
         ("bak,kd->dba", 600, 260, 13, FAR, False),
         ("kba,kd->dab", 300, 100, 13, FAR, False),
@@ -36,7 +34,6 @@ def goes_in_panels(text: str, extents: dict[str, int], machine: Machine) -> bool
         "large",
         "few products",
         "near third cache",
-        "two threads",
         "small",
         "many columns",
         "lines of others",
