@@ -62,6 +62,18 @@ def test_a_long_sum_is_shared_by_slices() -> None:
     assert_keeps_meaning(lambda known: parallelise(known, small), tile(2, 3, 2050), 3, 1)
 
 
+def test_what_cannot_be_cut_stays_the_same_object() -> None:
+    program = tile(1, 2, 3)
+    assert parallelise(program, replace(ONE, threads=7, threaded_work=1)) is program
+    text = (
+        'teir 1 "turn"\ntensor in0: FP32\ntensor out: FP32\n'
+        "axis a = 4: in0 4, out 16\naxis b = 4: in0 16, out 4\n"
+        "primitive c = Copy(in0 -> out; M=[a, b], N=[])\nc: c\n"
+    )
+    copy = parse_program(text)
+    assert block_caches(copy, replace(ONE, l1_bytes=64)) is copy
+
+
 @pytest.mark.parametrize(
     ("extent", "threads", "granule", "block"),
     [(1600, 2, 16, 400), (1009, 2, 1, 126), (7, 4, 16, 1), (24, 2, 12, 12)],

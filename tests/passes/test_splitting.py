@@ -106,6 +106,20 @@ def test_branches_are_not_shorter_than_the_minimum_where_that_is_possible(
     assert assert_keeps_meaning(lambda known: split_axes(known, largest, smallest), program, 3, 1)
 
 
+@pytest.mark.parametrize("adjacent", ["k", "m"])
+@pytest.mark.parametrize(("extent", "walked"), [(3, [2, 1]), (5, [2, 2, 1])])
+def test_short_primes_do_not_collapse(adjacent: str, extent: int, walked: list[int]) -> None:
+    extents = {"m": 1, "n": 1, "k": 1} | {adjacent: extent}
+    program = parse_program(product(*extents.values(), order=adjacent, finish=False))
+    assert loops(split_axes(program, 2)) == walked
+
+
+def test_blocks_of_one_index_are_made_once() -> None:
+    once = split_axes(parse_program(product(5, 3, 2)), 1)
+    assert loops(once) == [5, 1, 3, 1, 2, 1]
+    assert split_axes(once, 1) is once
+
+
 def test_a_split_sum_keeps_first_and_last_in_their_branches() -> None:
     program = parse_program(product(3, 2, 11))
     after = split_axes(program, 4)

@@ -245,11 +245,14 @@ def _blocked_copy(draft: Draft, facts: Facts, leaf: InvocationNode) -> Siblings:
     if 2 * tile_bytes <= facts.l1_bytes or tile_bytes >= WHOLE_PERMUTATION_BYTES:
         return (leaf,)
     side = max(4, min(TURNING_SIDE, facts.l1_bytes // 1024))
+    extents = (draft.axes[near].extent, draft.axes[across].extent)
+    height, width = (even_block(extent, side, min(side, _LANES)) for extent in extents)
+    if (height, width) == extents:
+        return (leaf,)
     nodes: Siblings = ()
-    for row in cut(draft, near, even_block(draft.axes[near].extent, side, min(side, _LANES))):
+    for row in cut(draft, near, height):
         inner: Siblings = ()
-        block = even_block(draft.axes[across].extent, side, min(side, _LANES))
-        for column in cut(draft, across, block):
+        for column in cut(draft, across, width):
             axes = {near: row.inside, across: column.inside}
             tile = with_axes(draft, leaf, axes, ())
             inner += looped(draft, column.blocks, (tile,), Policy.SEQUENTIAL)

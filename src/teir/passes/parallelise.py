@@ -200,6 +200,8 @@ def _grid(
     (axis, threads, granule), *rest = cuts
     nodes: Siblings = ()
     block = shared_block(draft.axes[axis].extent, threads, granule)
+    if block == draft.axes[axis].extent:
+        return _grid(draft, leaves, rest)
     for piece in cut(draft, axis, block):
         part = tuple(with_axes(draft, leaf, {axis: piece.inside}, ()) for leaf in leaves)
         nodes += looped(draft, piece.blocks, _grid(draft, part, rest), Policy.PARALLEL)

@@ -90,7 +90,7 @@ def _block(extent: int, role: Role, largest: int, smallest: int) -> int:
         return exact[1]
     even = even_block(extent, largest, min(largest, granule_of(role)))
     left = extent % even
-    if even >= smallest and (left == 0 or left >= smallest):
+    if even >= max(smallest, min(2, largest)) and (left == 0 or left >= smallest):
         return even
     return uneven_block(extent, role, largest, smallest) or even
 
@@ -114,7 +114,7 @@ def _distributed(
 def _split_loop(draft: Draft, node: IterationNode, largest: int, smallest: int) -> Siblings:
     axis = draft.axes[node.axis]
     block = _block(axis.extent, _role_of_loop(draft, node), largest, smallest)
-    if block == axis.extent or axis.is_sparse:
+    if block == axis.extent or axis.is_sparse or (block == 1 and _has_single_steps(draft, node)):
         return (node,)
     if axis.extent % block and owns_scratch((node,)):
         return (node,)
@@ -124,6 +124,15 @@ def _split_loop(draft: Draft, node: IterationNode, largest: int, smallest: int) 
         for branch in _branch(draft, node, piece, number == 0, number == len(pieces) - 1):
             branches += _blocks_split(draft, branch, largest, smallest)
     return branches
+
+
+def _has_single_steps(draft: Draft, node: IterationNode) -> bool:
+    """True where the loop walks blocks of one index already."""
+    child = node.children[0]
+    if len(node.children) > 1 or not isinstance(child, IterationNode):
+        return False
+    inside, blocks = draft.axes[child.axis], draft.axes[node.axis]
+    return inside.extent == 1 and inside.strides == blocks.strides
 
 
 def _blocks_split(draft: Draft, node: Node, largest: int, smallest: int) -> Siblings:
