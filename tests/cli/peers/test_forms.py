@@ -27,6 +27,8 @@ EXPRESSIONS = (
     "ab,b->a",
     "acd,bdce->eabd",
 )
+FACTORS = ("a,b,c,d->abcd", "ab,b,ca->bca")
+"""Products of more than two factors that sum nothing."""
 
 
 def _case(einsum: str, turned: bool = False) -> Case:
@@ -47,7 +49,7 @@ def _case(einsum: str, turned: bool = False) -> Case:
 @pytest.mark.parametrize("turned", [False, True])
 def test_every_form_is_right(peer: str, turned: bool) -> None:
     timed = 0
-    for einsum in (*EXPRESSIONS, "abcd->cadb"):
+    for einsum in (*EXPRESSIONS, *FACTORS, "abcd->cadb"):
         case = _case(einsum, turned)
         for data_type in (DataType.FP32, DataType.FP64):
             operands = draw(case, data_type, offset_bytes=16)

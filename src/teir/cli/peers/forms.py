@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from teir.cli.peers.case import Case
 from teir.cli.peers.matrix_form import MatrixProduct, factors, matrix_product
 from teir.cli.peers.operands import Array, Operands
@@ -69,11 +71,20 @@ def _matrix_call(
 def elementwise_forms(
     case: Case, operands: Operands, convert: Convert, multiply: Callable[..., Any]
 ) -> Iterator[Form]:
-    """Broadcast products, where no index is summed."""
+    """Broadcast products, where no index is summed.
+
+    The first of more than two factors has the shape of the result: not every library broadcasts
+    into ``out``.
+    """
     try:
-        first, second, *others = map(convert, factors(case, operands.inputs))
+        views = factors(case, operands.inputs)
     except ValueError:
         return
+    if len(views) < 2:
+        return
+    if len(views) > 2:
+        views = (_repeated(views[0], operands.out.shape), *views[1:])
+    first, second, *others = map(convert, views)
     out = convert(operands.out)
 
     def call() -> None:
@@ -82,3 +93,9 @@ def elementwise_forms(
             multiply(out, other, out=out)
 
     yield "multiply", call
+
+
+def _repeated(array: Array, shape: tuple[int, ...]) -> Array:
+    """A view with the shape that the array broadcasts to."""
+    strides = np.broadcast_to(array, shape).strides
+    return np.lib.stride_tricks.as_strided(array, shape, strides)
