@@ -61,10 +61,10 @@ def is_covered(read: Region, written: Sequence[Region], width: int, budget: Budg
     near = [box for box in written if box.begin <= high and box.end >= low]
     if not near:
         return False
-    joined = _joined(near)
-    if any(_contains(read, box) for box in joined):
+    boxes = joined(near)
+    if any(_contains(read, box) for box in boxes):
         return True
-    begins, ends = _union([run for box in joined for run in _runs(box, width, budget)])
+    begins, ends = _union([run for box in boxes for run in _runs(box, width, budget)])
     for begin, end in _runs(read, width, budget):
         position = bisect_right(begins, begin) - 1
         if position < 0 or ends[position] < end:
@@ -96,23 +96,23 @@ def _contains(read: Region, box: Region) -> bool:
     return True
 
 
-def _joined(boxes: list[Region]) -> list[Region]:
+def joined(boxes: Iterable[Region]) -> list[Region]:
     """The same elements in fewer boxes: each is joined to the one before it where they fit.
 
     Repeated while it helps: four quarters first make two halves.
     """
-    joined = sorted(boxes)
+    fewer = sorted(boxes)
     for _ in range(_PASSES):
-        before, joined = joined, []
+        before, fewer = fewer, []
         for box in before:
-            both = _join(joined[-1], box) if joined else None
+            both = _join(fewer[-1], box) if fewer else None
             if both is None:
-                joined.append(box)
+                fewer.append(box)
             else:
-                joined[-1] = both
-        if len(joined) == len(before):
+                fewer[-1] = both
+        if len(fewer) == len(before):
             break
-    return joined
+    return fewer
 
 
 def _join(first: Region, second: Region) -> Region | None:
