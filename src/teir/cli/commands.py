@@ -82,6 +82,10 @@ for _name, _command, _summary in (
 app.add_typer(cuda, short_help="Compile programs for Hopper GPUs, and tune them on one.")
 
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing gives where a disk or a limit is full, or the output is gone or only read."""
+
+
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. KeyboardInterrupt is the caller's."""
     try:
@@ -95,7 +99,7 @@ def run_command(arguments: Sequence[str]) -> int:
         complain("not enough memory for operands of these sizes")
         return ExitCode.UNUSABLE
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in _UNWRITABLE:
             raise
         drop_output()
         complain(f"the output cannot be written: {error.strerror}")

@@ -5,6 +5,7 @@ Tables are drawn by rich on a terminal and are plain aligned columns everywhere 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -20,9 +21,12 @@ BROKEN_PIPE = 141
 
 
 def say(text: str = "") -> None:
-    """One or more lines of the result. Ends the command quietly when nobody reads them."""
+    """One or more lines of the result. Ends the command quietly when nobody reads them.
+
+    Characters that the output's encoding lacks are written as Python's escapes.
+    """
     try:
-        print(text, flush=True)
+        print(_encodable(text), flush=True)
     except BrokenPipeError:
         drop_output()
         raise SystemExit(BROKEN_PIPE) from None
@@ -34,14 +38,37 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _encodable(text: str) -> str:
+    """The text as the standard output can write it: a locale or a file name may not be UTF-8."""
+    encoding = _encoding()
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
 def complain(text: str) -> None:
-    """One or more lines about what went wrong."""
-    print(text, file=sys.stderr)
+    """One or more lines about what went wrong; nothing where they cannot be written."""
+    # Python has no standard error where the descriptor is closed, and would print to the output.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
 
 def say_json(value: Json) -> None:
     """The whole result as one JSON document."""
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    say_json_text(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say_json_text(document: str) -> None:
+    """A JSON document, escaped where the output's encoding lacks one of its characters."""
+    try:
+        document.encode(_encoding())
+    except UnicodeEncodeError:
+        escaped = (one if one.isascii() else json.dumps(one)[1:-1] for one in document)
+        document = "".join(escaped)
+    say(document)
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -89,7 +116,7 @@ def _say_rich_table(
     for name, aligned in zip(header, right, strict=True):
         table.add_column(name, justify="right" if aligned else "left", overflow="fold")
     for row in cells:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(_encodable(cell), style=_STYLES.get(cell, "")) for cell in row))
     Console().print(table)
 
 

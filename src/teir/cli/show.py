@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from teir.cli.console import say
+from teir.cli.console import say, say_json_text
 from teir.cli.options import ProgramFile
 from teir.cli.rules import OUTPUT_FILE
 from teir.errors import refuse
@@ -52,12 +52,13 @@ def show(
     if as_json:
         from teir.ir.records import dumps_records
 
-        say(dumps_records(program).decode().rstrip("\n"))
+        say_json_text(dumps_records(program).decode().rstrip("\n"))
     if svg is not None:
         from teir.cli.figure import draw_program
 
         _write(svg, draw_program(program))
-        say(f"drew {svg}")
+        if not as_json:
+            say(f"drew {svg}")
     if not (tables or loops or as_json or svg is not None):
         say(print_program(program).text.rstrip("\n"))
 

@@ -125,7 +125,7 @@ def _record(
 @contextmanager
 def progress_bar(title: str) -> Iterator[Tell]:
     """A bar on standard error while programs are measured; nothing where that is no terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

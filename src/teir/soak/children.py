@@ -171,8 +171,8 @@ class _Child:
     def _start(self) -> None:
         self.pipe, results = os.pipe()
         orders, self._orders = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None where a descriptor is closed
+            stream.flush()
         self._process = os.fork()
         if self._process == 0:
             os.close(self.pipe)
