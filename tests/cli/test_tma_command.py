@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,21 @@ def test_unusable_input(teir: Teir, tmp_path: Path) -> None:
     assert teir("tma", path).code == 2
     path.write_text('{"programs": []}')
     assert teir("tma", path).code == 1
+
+
+def test_a_file_and_draws_are_one_document(teir: Teir, tmp_path: Path) -> None:
+    wrong = {**CASE, "expect": {"valid": False}}
+    done = teir("tma", written(tmp_path, wrong), "--draws", "3", "--json")
+    assert done.code == 1
+    document = done.json()
+    assert [case["id"] for case in document["cases"]] == ["one"]
+    assert document["wrong"] == []
+
+
+def test_pipes_and_devices_are_not_waited_for(teir: Teir, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        done = teir("tma", path)
+        assert done.code == 2
+        assert f"TEIR100 at {path}: expected a regular file" in done.err

@@ -11,8 +11,8 @@ from teir.cli.console import Json, finding_json, say, say_json, say_table
 from teir.cli.options import JsonFlag, SeedOption
 from teir.cli.rules import ExitCode
 from teir.errors import Finding, TeirError, refuse
-from teir.ir.limits import INPUT_BYTES
-from teir.ir.reading_rules import INPUT_SIZE, READABLE_FILE
+from teir.ir.load import read_file
+from teir.ir.reading_rules import READABLE_FILE
 from teir.ir.records import decode_object
 from teir.tma.answer import Record, expectation_of, refused_schedule
 from teir.tma.case_form import case_list, transfer_of
@@ -54,51 +54,47 @@ def tma(
     """
     if file is None and not draws:
         refuse(READABLE_FILE, "CASES.json", "a case file, or --draws", "neither")
+    document: dict[str, Json] = {}
+    is_right = True
     if file is not None:
-        _answer_file(file, findings, as_json)
+        is_right = _answer_file(file, findings, document if as_json else None)
     if draws:
-        _compare_draws(draws, seed, as_json)
-
-
-def _answer_file(file: Path, findings: bool, as_json: bool) -> None:
-    cases = case_list(decode_object(_read(file)))
-    answers = [_answer(case, f"$.cases[{at}]", findings) for at, case in enumerate(cases)]
+        is_right &= _compare_draws(draws, seed, document if as_json else None)
     if as_json:
-        listed: list[Json] = list(answers)
-        say_json({"cases": listed})
-    else:
-        _say_answers(cases, answers)
-    if any(_differs(case, answer) for case, answer in zip(cases, answers, strict=True)):
+        say_json(document)
+    if not is_right:
         raise typer.Exit(ExitCode.FINDINGS)
 
 
-def _compare_draws(draws: int, seed: int, as_json: bool) -> None:
+def _answer_file(file: Path, findings: bool, document: dict[str, Json] | None) -> bool:
+    """Say the answers, or put them into the document; False where a case expects another."""
+    cases = case_list(decode_object(read_file(str(file))))
+    answers = [_answer(case, f"$.cases[{at}]", findings) for at, case in enumerate(cases)]
+    if document is None:
+        _say_answers(cases, answers)
+    else:
+        document["cases"] = list(answers)
+    return not any(_differs(case, answer) for case, answer in zip(cases, answers, strict=True))
+
+
+def _compare_draws(draws: int, seed: int, document: dict[str, Json] | None) -> bool:
+    """Say what was compared, or put it into the document; False where something differs."""
     measured = measure_soundness(draws, seed)
     wrong = [f"{reason}:\n{print_transfer(transfer)}" for transfer, reason in measured.wrong]
     classes = {kind.value: count for kind, count in measured.classes}
-    if as_json:
-        listed: list[Json] = list(wrong)
-        say_json({"compared": measured.compared, "elements": measured.elements, "wrong": listed})
-    else:
+    if document is None:
         for line in wrong:
             say(line)
         say(f"{measured.compared} of {measured.drawn} drawn schedules have a tensor map")
         say(f"{measured.elements} elements compared, {len(wrong)} disagreements")
         say("strong correctness: " + ", ".join(f"{n} {kind}" for kind, n in classes.items()))
-    if wrong:
-        raise typer.Exit(ExitCode.FINDINGS)
-
-
-def _read(file: Path) -> bytes:
-    try:
-        size = file.stat().st_size
-        if size > INPUT_BYTES.largest:
-            expected = f"at most {INPUT_BYTES.largest} bytes"
-            refuse(INPUT_SIZE, str(file), expected, f"{size} bytes")
-        return file.read_bytes()
-    except OSError as error:
-        found = error.strerror or str(error)
-        refuse(READABLE_FILE, str(file), "a readable file", found)
+    else:
+        document |= {
+            "compared": measured.compared,
+            "elements": measured.elements,
+            "wrong": list(wrong),
+        }
+    return not wrong
 
 
 def _answer(case: object, path: str, with_findings: bool) -> dict[str, Any]:
