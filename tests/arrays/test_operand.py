@@ -219,3 +219,8 @@ def test_torch_tensors() -> None:
 
 def test_every_rule_has_its_own_code() -> None:
     assert len({rule.code for rule in OPERAND_RULES}) == len(OPERAND_RULES)
+
+
+@pytest.mark.parametrize("base", [np.zeros((2, 2)), np.zeros(0), np.zeros(1, "V8"), 0.0, None, -1])
+def test_a_base_that_is_no_count_is_refused(base: Any) -> None:
+    assert refusal(Operand(np.zeros(4, np.float32), base)) == "TEIR508"

@@ -403,3 +403,15 @@ def test_a_pickle_is_looked_at() -> None:
     level = dataclasses.replace(stored[1], crd=np.array([1, 10**6], np.int32))
     with pytest.raises(TeirError, match="TEIR673"):
         restore(shape, fmt, (None, level), values, blocks)
+
+
+def test_tensors_that_are_no_plain_numbers_are_no_values() -> None:
+    torch = pytest.importorskip("torch")
+    held = Sparse.from_coo([[0], [1]], [1.0], (2, 2))
+    lazy = torch.ones(1, dtype=torch.complex128).conj()
+    for values in (torch.ones(1).requires_grad_(), lazy):
+        code, text = code_and_text(lambda values=values: held.with_values(values))
+        assert code == "TEIR675"
+        assert "instead" in text
+    code, _ = code_and_text(lambda: Sparse.from_coo(torch.ones(2, 1).requires_grad_(), [1], (2, 2)))
+    assert code == "TEIR670"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,3 +50,10 @@ def test_plans_within_a_limit_are_explained(limit: int) -> None:
 def test_results_of_numpy_have_no_strides() -> None:
     plan = teir.plan("ab,bc->ac", np.ones((20, 15), np.int64), np.ones((15, 3), np.int64))
     assert "out: int64 of shape (20, 3)\n" in plan.explain()
+
+
+def test_a_form_that_is_none_is_refused(plan: Plan) -> None:
+    wrong: Any = "table"
+    for call in (plan.llvm, plan.assembly):
+        with pytest.raises(teir.TeirError, match="TEIR708 at form"):
+            call(wrong)

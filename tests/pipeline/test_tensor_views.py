@@ -134,3 +134,28 @@ def test_tensors_whose_columns_change_their_order_in_place_are_sorted() -> None:
         assert teir.einsum("ij,j->i", matrix, x).tolist() == [21]
         for part in (matrix.col_indices(), matrix.values()):
             part.copy_(part.flip(0))
+
+
+def test_types_that_numpy_does_not_know_are_refused() -> None:
+    narrow = torch.ones(3).to(torch.float8_e4m3fn)
+    matrix = torch.ones(2, 3)
+    for call in (
+        lambda: teir.einsum("A[i] = B[i,j] * C[j]", matrix, narrow),
+        lambda: teir.einsum("A[i] = B[i,j] * C[j]", matrix, torch.ones(3), out=narrow[:2]),
+        lambda: teir.einsum("ij,j->i", rows(), narrow),
+    ):
+        with pytest.raises(teir.TeirError, match="TEIR622"):
+            call()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_are_refused_by_numbered_axes() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for call in (lambda: teir.transpose(nested), lambda: teir.tensordot(nested, nested)):
+        with pytest.raises(teir.TeirError, match="a nested tensor"):
+            call()
+
+
+def test_a_tensor_is_no_type() -> None:
+    with pytest.raises(teir.TeirError, match="a data type"):
+        teir.einsum("i->i", np.ones(3), dtype=torch.ones(3))

@@ -150,7 +150,7 @@ def bind_operand(name: str, value: Any, data_type: DataType, writable: bool) -> 
     if writable and not is_writable:
         _refuse_read_only(name, "a read-only array")
     size_bytes = value.nbytes
-    if base_bytes != 0 or type(base_bytes) is not int:
+    if type(base_bytes) is not int or base_bytes != 0:
         base_bytes = _require_base(name, base_bytes, size_bytes)
     return BoundOperand(
         name=name,

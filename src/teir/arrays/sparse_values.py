@@ -21,10 +21,13 @@ def is_long(dtype: np.dtype[Any]) -> bool:
 
 
 def array_of(rule: Rule, name: str, given: Any) -> Array:
-    """As NumPy reads it. Raises TeirError where that is no array, as of rows of several lengths."""
+    """As NumPy reads it. Raises TeirError where that is no array, as of rows of several lengths.
+
+    Tensors that record gradients or are conjugated lazily raise a RuntimeError, which says so.
+    """
     try:
         return np.asarray(given)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         refuse(rule, name, "an array, or what NumPy makes one of", str(error))
 
 

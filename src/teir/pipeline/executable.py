@@ -336,9 +336,14 @@ def _require_seconds(timeout: float) -> None:
         refuse(TIMEOUT_RULE, "timeout", "a number of seconds", repr(timeout))
 
 
-def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
+def require_form(form: object) -> None:
+    """Refuse what is no form of native code. Raises TeirError (TEIR708)."""
     if not isinstance(form, Form):
         refuse(KNOWN_FORM, "form", "a teir.Form", repr(form))
+
+
+def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
+    require_form(form)
     match form:
         case Form.TABLE:
             return bind_instant

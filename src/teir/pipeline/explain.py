@@ -13,7 +13,7 @@ from teir.ir.printing import print_program
 from teir.lower.kernel_program import Call, KernelNode
 from teir.lower.kernels import Kernel
 from teir.lower.parameters import contraction_parameters
-from teir.pipeline.executable import Executable, Form
+from teir.pipeline.executable import Executable, Form, require_form
 from teir.pipeline.explain_choice import explain_choice, explain_time
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.plan import Plan
@@ -87,7 +87,11 @@ def _operand_text(operand: OperandType) -> str:
 
 
 def plan_llvm(executable: Executable, form: Form) -> str:
-    """The LLVM IR of one form of the program, as LLVM prints it after inlining."""
+    """The LLVM IR of one form of the program, as LLVM prints it after inlining.
+
+    Raises TeirError (TEIR708).
+    """
+    require_form(form)
     match form:
         case Form.SPECIALISED:
             native = executable.native
@@ -100,7 +104,8 @@ def plan_llvm(executable: Executable, form: Form) -> str:
 
 
 def plan_assembly(executable: Executable, form: Form) -> str:
-    """The assembly text of one form of the program."""
+    """The assembly text of one form of the program. Raises TeirError (TEIR708)."""
+    require_form(form)
     match form:
         case Form.SPECIALISED:
             native = executable.native

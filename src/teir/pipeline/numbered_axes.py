@@ -71,8 +71,11 @@ def transpose(
 
 
 def _shape(name: str, array: Any) -> Sequence[int]:
-    shape = getattr(array, "shape", None)
-    return view_array(name, array).shape if shape is None else tuple(shape)
+    try:
+        shape = getattr(array, "shape", None)
+    except RuntimeError:  # nested tensors of PyTorch have none, and are refused
+        shape = None
+    return shape if isinstance(shape, tuple) else view_array(name, array).shape
 
 
 def _require_equal_extents(left: Sequence[int], right: Sequence[int]) -> None:

@@ -144,7 +144,7 @@ def asked_type(dtype: Any) -> DataType | np.dtype[Any]:
         return DataType[name.upper()]
     try:
         asked = np.dtype(name if str(dtype).startswith("torch.") else dtype)
-    except TypeError:
+    except (TypeError, ValueError):  # the second of objects that have a dtype, such as tensors
         raise _type_refusal("a data type", repr(dtype)) from None
     data_type = data_type_of(asked)
     if data_type is not None and not data_type.is_index:

@@ -43,8 +43,9 @@ def in_tensors(
     if any(view is None for view in views):
         return compute(operands, out)
     is_plain = isinstance(out, torch.Tensor) and _is_dense(out) and _is_plain(out)
+    view = _dense_view(out) if is_plain else None
     try:
-        made = compute(views, torch_values(out) if is_plain else out)
+        made = compute(views, out if view is None else view)
     except TeirError:
         if not any(isinstance(view, Sparse) for view in views):
             raise
@@ -70,11 +71,19 @@ def _view(tensor: Any) -> Any:
         return None
     match str(tensor.layout):
         case "torch.strided":
-            return torch_values(tensor)
+            return _dense_view(tensor)
         case "torch.sparse_csr":
             return _rows(tensor)
         case _:
             return None
+
+
+def _dense_view(tensor: Any) -> Any:
+    """As an array; None of a type that NumPy does not know, which is refused later."""
+    try:
+        return torch_values(tensor)
+    except TypeError:
+        return None
 
 
 def _is_plain(tensor: Any) -> bool:
