@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from cli.command_line import PRODUCT, Teir
+
+soak = import_module("teir.cli.soak")  # the package's name is the command
 
 SPARSE = ("A[i,l] = B[i,j] * C[j,l]", "--format", "B:ds")
 
@@ -97,6 +100,25 @@ def test_a_folder_of_figures_is_made_before_any_is_measured(
     done = teir("soak", "--programs", "1", option, product)
     assert done.code == 2
     assert f"TEIR807 at {product}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [
+        ("capstone", ("--audit", "1")),
+        ("pytest", ("--catalogue", "--tests", ".")),
+        ("pytest-cov", ("--coverage", "--tests", ".")),
+    ],
+)
+def test_figures_name_the_package_they_lack(
+    teir: Teir, monkeypatch: pytest.MonkeyPatch, module: str, options: tuple[str, ...]
+) -> None:
+    lacking = module.replace("-", "_")
+    found = soak.find_spec
+    monkeypatch.setattr(soak, "find_spec", lambda name: None if name == lacking else found(name))
+    done = teir("soak", *options)
+    assert done.code == 2
+    assert f"needs {module} installed" in " ".join(done.err.replace("│", " ").split())
 
 
 def test_figures_that_need_the_tests_name_the_option(teir: Teir) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -99,6 +100,9 @@ def soak(
     if tests is None and campaign.needs_tests:
         needed = "this figure needs the directory of the tests"
         raise typer.BadParameter(needed, param_hint="'--tests'")
+    _require_installed("--audit", "capstone", bool(campaign.audit))
+    _require_installed("--tests", "pytest", campaign.needs_tests)
+    _require_installed("--coverage", "pytest_cov", campaign.coverage)
     for folder in (kept, out):
         if folder is not None:
             _make_folder(folder)
@@ -116,6 +120,13 @@ def soak(
         say(figures_table(figures, machine).rstrip())
     if not all(figure.ok for figure in figures):
         raise typer.Exit(ExitCode.FINDINGS)
+
+
+def _require_installed(option: str, module: str, is_needed: bool) -> None:
+    """Packages that the tests need are not installed with this one."""
+    if is_needed and find_spec(module) is None:
+        needed = f"this figure needs {module.replace('_', '-')} installed"
+        raise typer.BadParameter(needed, param_hint=f"'{option}'")
 
 
 def _make_folder(path: Path) -> None:
