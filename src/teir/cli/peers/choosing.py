@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,8 +45,10 @@ def measure_contenders(
     """
     right = _is_right(ours, operands, settings.data_type)
     contenders = {OURS: Chosen(call=ours if right else None, form=our_form if right else WRONG)}
-    for peer in settings.peers:
-        contenders[peer] = choose_form(peer, case, settings, operands)
+    chosen = {
+        peer: choose_form(peer, case, settings, operands) for peer in _forking_first(settings.peers)
+    }
+    contenders |= {peer: chosen[peer] for peer in settings.peers}
     randomise(operands, settings.data_type)
     calls = {name: one.call for name, one in contenders.items() if one.call is not None}
     forms = {name: one.form for name, one in contenders.items()}
@@ -58,6 +61,11 @@ def measure_contenders(
         settings.offset_bytes,
     )
     return rounds, forms
+
+
+def _forking_first(peers: Sequence[str]) -> list[str]:
+    """Threads that OpenMP has started in another peer's call would hang the processes it forks."""
+    return sorted(peers, key=lambda peer: peer != "etops tuned")
 
 
 def choose_form(peer: str, case: Case, settings: Settings, operands: Operands) -> Chosen:
