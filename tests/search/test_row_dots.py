@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from search.planned import USUAL, assert_alike, assert_exact, planned
 from teir.dtypes import DataType
-from teir.ir.nodes import Program
+from teir.ir.nodes import Policy, Program
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import DotRows
 from teir.lower.lower import lower
@@ -56,3 +56,27 @@ def test_bits_do_not_depend_on_the_caches() -> None:
     machines = (USUAL, replace(USUAL, l1_bytes=49152, l2_bytes=2 << 20, l3_bytes=105 << 20))
     programs = [planned(TEXT, extents, one, DataType.FP64).program for one in machines]
     assert_alike(programs, TEXT, extents, 5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "are_dots"),
+    [(3, 6, 689, True), (6, 3, 96, True), (3, 6, 95, False), (8, 8, 689, False)],
+)
+def test_batches_of_few_long_rows_are_dots(
+    rows: int, columns: int, depth: int, are_dots: bool
+) -> None:
+    text, extents = "dac,bdc->dab", {"d": 38, "a": rows, "b": columns, "c": depth}
+    program = planned(text, extents, USUAL, DataType.FP32).program
+    assert (DotRows in kinds(program)) == are_dots
+    if are_dots:
+        assert_exact(program, text, extents, DataType.FP32, depth)
+
+
+def test_threads_share_batches_of_dots() -> None:
+    text, extents = "gdak,dbgk->abgd", {"g": 5, "d": 8, "a": 3, "b": 5, "k": 400}
+    two = replace(USUAL, threads=2, threaded_work=1)
+    programs = [planned(text, extents, one, DataType.FP64).program for one in (USUAL, two)]
+    assert any(
+        node.policy is Policy.PARALLEL for path, _ in programs[1].invocations() for node in path
+    )
+    assert_alike(programs, text, extents, 5)

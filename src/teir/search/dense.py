@@ -154,7 +154,7 @@ def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) 
     if shape.n is None and is_sweep(shape):
         return emit_sweep(emission, shape, machine)
     if are_row_dots(shape):
-        return emit_row_dots(emission, shape)
+        return emit_row_dots(emission, shape, machine)
     dots = few_dots_of(shape)
     return None if dots is None else emit_few_dots(emission, dots, machine)
 
