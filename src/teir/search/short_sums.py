@@ -32,8 +32,8 @@ _FEW_PRODUCTS = 12
 than lines that tiles share. Golden Cove: 0.83 of the time up to 12 products, 1.3 from 23 on."""
 
 _MOST_IN_BATCHES, _FEWEST_BYTES_IN_BATCHES, _FEWEST_COLUMNS_IN_BATCHES = 48, 1536, 32
-"""Products per result, bytes of rows that follow one another, and columns, in batches: beyond them 0.9 to 1.8 of the
-time."""
+"""Products per result, bytes of rows that follow one another, and columns, in batches: beyond them
+0.9 to 1.8 of the time."""
 
 
 def is_short(shape: ProductShape, machine: Machine) -> bool:
@@ -63,8 +63,8 @@ def is_short(shape: ProductShape, machine: Machine) -> bool:
 def _gains_in_batches(shape: ProductShape, machine: Machine) -> bool:
     """True for long rows and many columns of every batch where the third cache is far.
 
-    Measured on Golden Cove, drawn ones, one thread and two: FP64 0.61 to 0.64 of the time in the mean
-    (0.15 to 1.24), FP32 0.49 to 0.53 (0.15 to 1.15).
+    Measured on Golden Cove, drawn ones, one thread and two: FP64 0.61 to 0.64 of the time in the
+    mean (0.15 to 1.24), FP32 0.49 to 0.53 (0.15 to 1.15).
     """
     if not machine.has_far_third_cache or extent_of(shape.k) > _MOST_IN_BATCHES:
         return False
