@@ -155,6 +155,19 @@ def test_few_columns_are_turned_whole_where_vectors_are_quick(
     assert kernel.columns == whole
 
 
+@pytest.mark.parametrize(
+    ("columns", "apart", "whole"),
+    [(8, 20, 0), (8, 15, 8), (16, 8, 0), (10, 13, 10), (10, 103, 0), (7, 200, 7)],
+    ids=["squares", "near", "lines", "parts of squares", "far", "rows of less than a square"],
+)
+def test_rows_apart_that_hold_squares_are_turned_in_squares(
+    columns: int, apart: int, whole: int
+) -> None:
+    kernel = turned_panels(Isa.AMX, columns, 64, panels=1, apart=apart).kernel
+    assert isinstance(kernel, TransposeCopy)
+    assert kernel.columns == whole
+
+
 def test_few_columns_of_a_large_copy_go_through_no_tile() -> None:
     """3 MB and more: squares of other permutations are put together in tiles."""
     kernel = turned_panels(Isa.AMX, 6, 1536, panels=200).kernel
