@@ -1,4 +1,4 @@
-"""Columns that share lines with other batches alone are packed where the third cache is far."""
+"""Columns that share lines, or pages, with others alone are packed where the third cache is far."""
 
 from __future__ import annotations
 
@@ -36,3 +36,32 @@ def test_what_it_computes() -> None:
     extents = EXTENTS | {"f": 8}
     program = planned(TEXT, extents, FAR, DataType.FP64).program
     assert_exact(program, TEXT, extents, DataType.FP64, 1)
+
+
+PAGES = "ak,ckb->bca"
+SIDES = {"a": 37, "k": 40, "c": 60, "b": 640}
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "machine", "expected"),
+    [
+        (PAGES, {}, FAR, Packing.WHOLE),
+        (PAGES, {}, NEAR, Packing.NONE),
+        (PAGES, {"c": 25}, FAR, Packing.NONE),
+        (PAGES, {"b": 255}, FAR, Packing.NONE),
+        (PAGES, {"k": 31}, FAR, Packing.NONE),
+        ("ak,bkc->bca", {}, FAR, Packing.NONE),
+    ],
+    ids=["pages", "near third cache", "few pages", "short steps", "short sums", "inner columns"],
+)
+def test_when_pages_are_packed(
+    text: str, changed: dict[str, int], machine: Machine, expected: Packing
+) -> None:
+    choice = choice_of(text, SIDES | changed, machine, DataType.C128)
+    assert choice.packed_b is expected
+
+
+def test_what_packed_pages_compute() -> None:
+    extents = SIDES | {"a": 5, "c": 33, "b": 513}
+    program = planned(PAGES, extents, FAR, DataType.FP64).program
+    assert_exact(program, PAGES, extents, DataType.FP64, 1)
