@@ -30,7 +30,6 @@ _MOST_PARTS, _PARTS = 3, 4
 """Parts of the second cache, of so many, that lines of a block of columns take at most."""
 _FEWEST_COLUMNS = 4
 """Of a block: 8 at least, or 2, took longer in the mean."""
-
 _FEWEST_ROW_BYTES = 4096
 """Of the rows that follow one another, where tiles share lines: 1.5 times as long with fewer."""
 _MOST_PRODUCTS = 32
@@ -73,12 +72,17 @@ def _tiles_share_lines(shape: ProductShape, machine: Machine) -> bool:
     and 0.82 (FP32, 0.5 to 1.24); of several 0.80 (0.47 to 1.3) and 0.66 (0.24 to 1.14). From 33
     products on 0.6 to 1.75, nothing in the mean.
     """
-    if not machine.has_far_third_cache or shape.m is None:
+    if not machine.has_far_third_cache or extent_of(shape.k) > _MOST_PRODUCTS:
         return False
-    if extent_of(shape.k) > _MOST_PRODUCTS:
-        return False
-    run_bytes = rows_in_a_row(shape.m, shape) * shape.m.stride(shape.out.name)
-    return run_bytes >= _FEWEST_ROW_BYTES
+    return row_run_bytes(shape) >= _FEWEST_ROW_BYTES
+
+
+def row_run_bytes(shape: ProductShape) -> int:
+    """Bytes of the rows that lie next to each other in the result; 0 where none do."""
+    width = shape.out.data_type.width
+    if shape.m is None or shape.m.stride(shape.out.name) != width:
+        return 0
+    return rows_in_a_row(shape.m, shape) * width
 
 
 def _share_lines(shape: ProductShape) -> bool:

@@ -8,10 +8,9 @@ from teir.search.asked_results import waits_for_lines
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.chosen_blocks import joined_panel, tile_columns, written_panel
 from teir.search.machine import BEYOND_L2, Machine
-from teir.search.packed_operands import rows_in_a_row
 from teir.search.pair_panels import fills_pairs, pair_tile
 from teir.search.shape import ProductShape, extent_of
-from teir.search.shared_lines import lines_of_columns, lines_of_tiles
+from teir.search.shared_lines import lines_of_columns, lines_of_tiles, row_run_bytes
 from teir.search.sharing import sharing_of
 from teir.search.step import is_adjacent
 
@@ -26,11 +25,9 @@ _LARGE_PART = 4
 for every tile, or from beyond it."""
 _PANEL_COLUMNS = 256
 """Columns that a panel of rows meets before the next one is packed; with more nothing is gained."""
-
 _FEW_PRODUCTS = 12
 """Per result up to which rows packed whole, and read again for every block of columns, cost less
 than lines that tiles share. Golden Cove: 0.83 of the time up to 12 products, 1.3 from 23 on."""
-
 _MOST_IN_BATCHES, _FEWEST_BYTES_IN_BATCHES, _FEWEST_COLUMNS_IN_BATCHES = 48, 1536, 32
 """Products per result, bytes of rows that follow one another, and columns, in batches: beyond them
 0.9 to 1.8 of the time."""
@@ -68,9 +65,8 @@ def _gains_in_batches(shape: ProductShape, machine: Machine) -> bool:
     """
     if not machine.has_far_third_cache or extent_of(shape.k) > _MOST_IN_BATCHES:
         return False
-    assert shape.m is not None
-    run_bytes = rows_in_a_row(shape.m, shape) * shape.m.stride(shape.out.name)
-    return run_bytes >= _FEWEST_BYTES_IN_BATCHES and shape.columns >= _FEWEST_COLUMNS_IN_BATCHES
+    is_long = row_run_bytes(shape) >= _FEWEST_BYTES_IN_BATCHES
+    return is_long and shape.columns >= _FEWEST_COLUMNS_IN_BATCHES
 
 
 def makes_short_sums(shape: ProductShape) -> bool:
