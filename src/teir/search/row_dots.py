@@ -20,7 +20,8 @@ from teir.search.dots import ROW_LANES_BYTES, lane_count
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
-from teir.search.shape import ProductShape, extent_of, outermost_first, some
+from teir.search.shape import ProductShape, outermost_first, some
+from teir.search.sharing import is_worth_sharing
 from teir.search.step import Span
 
 _MOST_DOTS = {DataType.FP32: 56, DataType.FP64: 40}
@@ -53,10 +54,10 @@ def are_row_dots(shape: ProductShape) -> bool:
 
 def emit_row_dots(emission: Emission, shape: ProductShape, machine: Machine) -> Body:
     """The nodes of a step that `are_row_dots` recognised."""
-    work = shape.rows * shape.columns * extent_of((*shape.c, *shape.k))
-    is_shared = machine.threads > 1 and work >= machine.threaded_work
     batches = outermost_first(shape.c, _larger(shape))
-    return emission.loops(batches, partial(_dots, emission, shape), parallel=is_shared)
+    return emission.loops(
+        batches, partial(_dots, emission, shape), is_worth_sharing(shape, machine)
+    )
 
 
 def _dots(emission: Emission, shape: ProductShape) -> Body:

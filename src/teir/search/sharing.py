@@ -13,7 +13,7 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
 
     Threads that share rows pack their own: cores that are far from each other exchange nothing.
     """
-    if not _is_worth_sharing(shape, machine) or shares_batch(shape, machine):
+    if not is_worth_sharing(shape, machine) or shares_batch(shape, machine):
         return Sharing.NONE
     panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
     columns = shape.columns // FEWEST_COLUMNS
@@ -24,10 +24,11 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
 
 def shares_batch(shape: ProductShape, machine: Machine) -> bool:
     """True where the batch axes alone give every thread something to do."""
-    return _is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
+    return is_worth_sharing(shape, machine) and extent_of(shape.c) >= machine.threads
 
 
-def _is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+def is_worth_sharing(shape: ProductShape, machine: Machine) -> bool:
+    """True for several threads and enough products."""
     if machine.threads == 1:
         return False
     work = shape.rows * shape.columns * extent_of(shape.k) * extent_of(shape.c)
