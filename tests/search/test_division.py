@@ -1,16 +1,17 @@
-"""Each thread does an equal part of a matrix-like step alone, where one axis divides."""
+"""Each thread does an equal part of a matrix-like step alone; what is left follows."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, planned
+from search.planned import USUAL, assert_alike, assert_exact, planned
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import IterationNode, Policy
 from teir.search.choice import Packing, Sharing
-from teir.search.default_choice import default_choice
+from teir.search.default_choice import default_choice, parts_of
+from teir.search.division import every_division
 from teir.search.tree import TreeProgram
 
 SIZES = {"p": 12, "q": 24, "r": 12, "s": 5, "t": 106, "u": 10}
@@ -47,13 +48,55 @@ def test_every_thread_packs_the_rows_of_its_part() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "threads"),
-    [({"r": 11, "p": 11, "q": 23}, 2), ({}, 5), ({"p": 7, "q": 7, "r": 1, "s": 7}, 3)],
-    ids=["odd", "five", "small"],
+    [({"q": 5}, 5), ({"p": 7, "q": 7, "r": 1, "s": 7}, 3)],
+    ids=["five", "small"],
 )
-def test_what_does_not_divide_is_shared_otherwise(changed: dict[str, int], threads: int) -> None:
+def test_what_would_leave_much_is_shared_otherwise(changed: dict[str, int], threads: int) -> None:
     program = program_of(TEXT, SIZES | changed, threads, 2**10)
     assert sharing(program) not in (Sharing.PARTS, Sharing.NONE)
     assert check(program.program).ok
+
+
+def test_what_is_left_follows_the_parts() -> None:
+    extents = {"a": 41, "b": 2047, "k": 16}
+    machine = replace(USUAL, threads=2, threaded_work=1)
+    program = planned("ak,bk->ba", extents, machine, DataType.FP64)
+    assert sharing(program) is Sharing.PARTS
+    walks = {axis.name: axis.extent for axis in program.program.axes}
+    shared = [
+        walks[node.axis]
+        for node in program.program.roots
+        if isinstance(node, IterationNode) and node.policy is Policy.PARALLEL
+    ]
+    assert shared == [2]
+    assert any(walks[one] == 1023 for one in walks)
+    assert len(program.program.roots) > 1
+    assert_exact(program.program, "ak,bk->ba", extents, DataType.FP64, 1)
+
+
+def test_an_axis_is_cut_whose_parts_share_few_lines() -> None:
+    """The rows divide, but 75 x 23 lines would hold the ends of both parts."""
+    extents = {"a": 16, "b": 75, "c": 23, "k": 14}
+    machine = replace(USUAL, threads=2, threaded_work=1)
+    (step,) = planned("cka,bk->bca", extents, machine, DataType.FP64).matrix_steps
+    division = parts_of(step.shape, machine)
+    assert division is not None
+    assert [axis.extent for axis in division.loops] == [2]
+    assert division.edges == 1
+    assert division.part.columns == 37
+    assert [rest.columns for rest in division.rests] == [1]
+
+
+def test_rows_and_columns_may_both_leave_some() -> None:
+    extents = {"a": 101, "b": 97, "k": 64}
+    machine = replace(USUAL, threads=4, threaded_work=1)
+    (step,) = planned("ka,kb->ba", extents, machine, DataType.FP64).matrix_steps
+    found = [one for one in every_division(step.shape, machine) if len(one.rests) == 2]
+    assert found
+    for one in found:
+        parts = one.part.rows * one.part.columns * machine.threads
+        left = sum(rest.rows * rest.columns for rest in one.rests)
+        assert parts + left == 101 * 97
 
 
 def test_rows_and_columns_are_divided_where_neither_side_has_parts_enough() -> None:

@@ -1,15 +1,19 @@
 """Parts of one matrix-like step, one for every thread, which packs what its own part reads.
 
     parallel over parts of the rows, parallel over parts of the columns { the step on one part }
+    the step on the rows that are left, if any; the step on the columns that are left
 
 Threads that pack together read lines the others have written, which come by way of the third cache,
 and wait for each other at every block; blocks of rows that are few come out uneven. Equal parts
 have nothing of this. What several parts read is packed by each.
+
+Parts of an axis that others lie around in the output end within its lines, many times: two threads
+write such a line in turns. Another axis is cut instead, even where some of it is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import structs
@@ -17,7 +21,7 @@ from msgspec import structs
 from teir.passes.cache_blocks import FEWEST_COLUMNS
 from teir.search.machine import Machine
 from teir.search.packing import follow
-from teir.search.shape import ProductShape, some
+from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
 
 _PACKED = 24
@@ -25,14 +29,23 @@ _READ = 4
 """Products of a vector in whose time one of an operand is packed, or read where it lies."""
 _MOST_COST = 1.25
 """How much longer all parts together may take than the step on one thread."""
+_EDGE = 1000
+"""Products of a vector in whose time two threads both write a line. Measured on Golden Cove, drawn
+ones on two threads: 0.72 of one thread's time in the mean where edges are free, 0.57 at this price,
+which may be half or four times that."""
 _FEWEST_VECTORS = 1.5
 
 
 class Division(msgspec.Struct, frozen=True, gc=False):
-    """The loops over the parts, which the threads share, and the step on one part."""
+    """The loops over the parts, which the threads share, the step on one part, and on what is left.
+
+    ``edges``: lines of the output that two parts may meet in.
+    """
 
     loops: tuple[Span, ...]
     part: ProductShape
+    rests: tuple[ProductShape, ...]
+    edges: int
 
 
 class Packs(msgspec.Struct, frozen=True, gc=False):
@@ -46,57 +59,92 @@ def division_of(shape: ProductShape, machine: Machine, packs: Packs) -> Division
     """The cheapest division into as many equal parts as there are threads; None for none."""
     most = _MOST_COST * _cost(shape, packs, machine)
     found = [
-        (cost, one)
-        for one in _divisions(shape, machine)
-        if (cost := machine.threads * _cost(one.part, packs, machine)) <= most
+        (cost + _EDGE * one.edges / extent_of(shape.k), one)
+        for one in every_division(shape, machine)
+        if (cost := _cost_of_all(one, packs, machine)) <= most
     ]
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
-def _divisions(shape: ProductShape, machine: Machine) -> Iterator[Division]:
+def _cost_of_all(one: Division, packs: Packs, machine: Machine) -> float:
+    """The time of all threads: while one does what is left the others wait."""
+    left = sum(_cost(rest, packs, machine) for rest in one.rests)
+    return machine.threads * (_cost(one.part, packs, machine) + left)
+
+
+def every_division(shape: ProductShape, machine: Machine) -> Iterator[Division]:
     """All ways to divide the rows and the columns, parts of the rows first."""
     threads = machine.threads
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     for across in range(1, threads + 1):
         if threads % across:
             continue
-        rows = _cut((*shape.m_outer, *some(shape.m)), threads // across)
-        columns = _cut((*shape.n_outer, *some(shape.n)), across)
-        if rows is None or columns is None:
-            continue
-        part = structs.replace(
-            shape,
-            m_outer=rows.inside[:-1],
-            m=rows.inside[-1] if rows.inside else None,
-            n_outer=columns.inside[:-1],
-            n=columns.inside[-1] if columns.inside else None,
-        )
-        if rows.loop and part.rows < _FEWEST_VECTORS * lanes:
-            continue
-        if columns.loop and part.columns < FEWEST_COLUMNS:
-            continue
-        yield Division((*rows.loop, *columns.loop), part)
+        for rows in _cuts((*shape.m_outer, *some(shape.m)), threads // across, shape):
+            for columns in _cuts((*shape.n_outer, *some(shape.n)), across, shape):
+                one = _divided(shape, rows, columns)
+                if rows.loop and one.part.rows < _FEWEST_VECTORS * lanes:
+                    continue
+                if columns.loop and one.part.columns < FEWEST_COLUMNS:
+                    continue
+                yield one
 
 
 class _Cut(msgspec.Struct, frozen=True, gc=False):
-    """The loop over the parts of a side, if there are several, and the axes of one part."""
+    """The loop over the parts of a side, if there are several, and the axes of one part, of all
+    parts, and of what is left; ``edges`` as in `Division`."""
 
     loop: tuple[Span, ...]
-    inside: tuple[Span, ...]
+    part: tuple[Span, ...]
+    parts: tuple[Span, ...]
+    rest: tuple[Span, ...]
+    edges: int
 
 
-def _cut(axes: Sequence[Span], parts: int) -> _Cut | None:
-    """The outermost axis that divides in parts; None where no axis does."""
+def _divided(shape: ProductShape, rows: _Cut, columns: _Cut) -> Division:
+    rests: tuple[ProductShape, ...] = ()
+    if rows.rest:
+        rests = (_with_rows(shape, rows.rest),)
+    if columns.rest:
+        rests = (*rests, _with_columns(_with_rows(shape, rows.parts), columns.rest))
+    part = _with_columns(_with_rows(shape, rows.part), columns.part)
+    return Division((*rows.loop, *columns.loop), part, rests, rows.edges + columns.edges)
+
+
+def _with_rows(shape: ProductShape, axes: tuple[Span, ...]) -> ProductShape:
+    return structs.replace(shape, m_outer=axes[:-1], m=axes[-1] if axes else None)
+
+
+def _with_columns(shape: ProductShape, axes: tuple[Span, ...]) -> ProductShape:
+    return structs.replace(shape, n_outer=axes[:-1], n=axes[-1] if axes else None)
+
+
+def _cuts(axes: tuple[Span, ...], parts: int, shape: ProductShape) -> Iterator[_Cut]:
+    """The side with each axis cut in equal parts; as it is for one part."""
     if parts == 1:
-        return _Cut((), tuple(axes))
+        yield _Cut((), axes, axes, (), 0)
+        return
     for place, axis in enumerate(axes):
-        if axis.extent % parts:
+        size, left = divmod(axis.extent, parts)
+        if size == 0:
             continue
-        loop, inside = axis.split(axis.extent // parts)
-        is_needed = inside.extent > 1 or len(axes) == 1
-        kept = (inside,) if is_needed else ()
-        return _Cut((loop,), (*axes[:place], *kept, *axes[place + 1 :]))
-    return None
+        before, after = axes[:place], axes[place + 1 :]
+        loop, inside = axis.split(size)
+        is_needed = size > 1 or len(axes) == 1
+        rest = (*before, axis.rest(parts * size), *after) if left else ()
+        yield _Cut(
+            (loop,),
+            (*before, *((inside,) if is_needed else ()), *after),
+            (*before, Span(axis.label, parts * size, axis.strides, axis.offsets), *after),
+            rest,
+            (parts - 1) * _places_outside(axis, shape),
+        )
+
+
+def _places_outside(axis: Span, shape: ProductShape) -> int:
+    """How often the output walks over ``axis``: the points of the axes with longer steps."""
+    out = shape.out.name
+    free = (*shape.c, *shape.m_outer, *some(shape.m), *shape.n_outer, *some(shape.n))
+    return extent_of([one for one in free if one.stride(out) > axis.stride(out)])
 
 
 def _cost(shape: ProductShape, packs: Packs, machine: Machine) -> float:

@@ -10,6 +10,7 @@ from teir.ir.nodes import Tensor
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Sharing
 from teir.search.default_choice import parts_of
+from teir.search.division import Division
 from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.followed_batches import FollowedBatches, followed_batches
@@ -27,12 +28,7 @@ def emit_contraction(
     """The nodes of a matrix-like step; a narrow output summed in parts is summed in FP32."""
     division = parts_of(shape, machine) if choice.sharing is Sharing.PARTS else None
     if division is not None:
-        alone, own = replace(machine, threads=1), replace(choice, sharing=Sharing.NONE)
-        return emission.loops(
-            division.loops,
-            lambda: emit_contraction(emission, division.part, alone, own),
-            parallel=True,
-        )
+        return _emit_division(emission, division, machine, choice)
     reductions = reductions_of(shape, choice.depth)
     if shape.out.data_type.is_narrow and not reductions.is_one_block:
         return _through_wide_output(emission, shape, machine, choice)
@@ -47,6 +43,21 @@ def emit_contraction(
         lambda: _emit_followed(blocks, reductions, followed, is_shared),
         is_shared,
     )
+
+
+def _emit_division(
+    emission: Emission, division: Division, machine: Machine, choice: Choice
+) -> Body:
+    """The nodes of the parts, then of what they leave."""
+    alone, own = replace(machine, threads=1), replace(choice, sharing=Sharing.NONE)
+    body = emission.loops(
+        division.loops,
+        lambda: emit_contraction(emission, division.part, alone, own),
+        parallel=True,
+    )
+    for rest in division.rests:
+        body += emit_contraction(emission, rest, alone, own)
+    return body
 
 
 def _emit_followed(
