@@ -1,4 +1,4 @@
-"""Short sums of few rows are formed where their operands lie: packed columns would be read once."""
+"""Short sums of few rows are formed where their operands lie: packed columns are read seldom."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ def test_columns_of_one_panel_stay_where_they_are(rows: int) -> None:
     assert packs(columns, 2, rows, FAR) is False
 
 
-def test_columns_of_more_panels_are_packed() -> None:
-    assert packs(20_000, 3, 64, FAR)
-    assert packs(10_000, 3, 200, FAR)
+def test_columns_of_few_panels_stay_where_their_sums_lie_together() -> None:
+    assert not packs(20_000, 3, 64, FAR)
+    assert not packs(10_000, 3, 200, FAR)
+    assert packs(4_000, 3, 600, FAR)
+    turned = choice_of("in,ij->nj", {"n": 10_000, "i": 3, "j": 200}, FAR, DataType.FP32)
+    assert turned.packed_b is Packing.WHOLE
+
+
+def test_elsewhere_columns_of_more_panels_are_packed() -> None:
+    assert packs(40_000, 3, 64, USUAL)
 
 
 @pytest.mark.parametrize(("rows", "packed"), [(13, False), (15, False), (16, True), (48, True)])
