@@ -278,3 +278,37 @@ def test_parts_of_lines_are_written_through_the_caches(following: int, is_stream
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
     assert copied(nodes, axes, 4)
+
+
+def test_columns_leave_an_axis_to_short_rows() -> None:
+    """``bdaec->cdeab``: e follows the columns c, and the rows a and b, which are 96 bytes."""
+    axes = axes_of((418, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, False, ROOM, Isa.AMX)
+    assert nodes is not None
+    for call in calls_below(nodes):
+        assert prod(call.arguments[0:3]) == 4 * 6 * 13
+    assert copied(nodes, axes, 4)
+
+
+def test_columns_that_would_be_few_keep_the_axis() -> None:
+    axes = axes_of((3, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, False, ROOM, Isa.AMX)
+    assert nodes is not None
+    for call in calls_below(nodes):
+        assert prod(call.arguments[0:3]) == 4 * 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "isa", "is_streamed"),
+    [(64, Isa.AMX, False), (80, Isa.AMX, True), (64, Isa.AVX512, True)],
+)
+def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed) -> None:
+    """Each row of a tile lies elsewhere in the output."""
+    axes = axes_of((40, 16, 100, rows), (3, 1, 2, 0), 0, 4)
+    axes = [axes[0], axes[2], axes[3]]
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    assert nodes is not None
+    assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}

@@ -53,25 +53,35 @@ def test_where_few_rows_are_followed_more_are_squares() -> None:
 @pytest.mark.parametrize(
     ("text", "extents", "shared"),
     [
-        ("cbad->cdab", {"a": 265, "b": 408, "c": 6, "d": 23}, "a"),
+        ("cbad->cdab", {"a": 265, "b": 408, "c": 6, "d": 23}, "c"),
+        ("bca->cba", {"a": 17, "b": 646, "c": 274}, "b"),
+        ("badc->dacb", {"a": 27, "b": 246, "c": 7, "d": 93}, "a"),
+        ("bcaed->eabdc", {"a": 49, "b": 92, "c": 4, "d": 4, "e": 77}, "a"),
         ("cdbae->ebcda", {"a": 58, "b": 7, "c": 4, "d": 464, "e": 19}, "cd"),
         ("abc->cba", {"a": 9, "b": 400, "c": 300}, "b"),
         ("ij->ji", {"i": 4096, "j": 256}, "i"),
     ],
-    ids=["rows", "joined rows", "a third axis", "long parts"],
+    ids=[
+        "batches",
+        "equal parts",
+        "long pieces of both",
+        "long pieces of the input",
+        "joined rows",
+        "a third axis",
+        "long parts",
+    ],
 )
-def test_threads_share_what_is_adjacent_in_neither_or_in_long_parts(
+def test_threads_share_what_lies_in_long_pieces(
     text: str, extents: dict[str, int], shared: str
 ) -> None:
     program = planned(text, extents, replace(USUAL, threads=2)).program
-    (loop,) = (node for node in program.nodes() if isinstance(node, IterationNode))
-    assert loop.policy is Policy.PARALLEL
-    assert loop.axis == shared
+    loops = [node for node in program.nodes() if isinstance(node, IterationNode)]
+    assert [loop.axis for loop in loops if loop.policy is Policy.PARALLEL] == [shared]
 
 
 def test_parts_of_a_permutation_make_all_of_it() -> None:
     extents = {"a": 9, "b": 40, "c": 6, "d": 23}
     machine = replace(USUAL, threads=2, threaded_work=1000)
-    for text in ("cbad->cdab", "dcba->bcad", "abcd->dcba"):
+    for text in ("cbad->cdab", "dcba->bcad", "abcd->dcba", "acdb->cdba"):
         program = planned(text, extents, machine).program
         assert_exact(program, text, extents, DataType.FP32, 4)

@@ -25,13 +25,13 @@ def permuted(text: str, extents: dict[str, int], machine: Machine, data_type: Da
 
 
 def streams(text: str, extents: dict[str, int], machine: Machine, data_type: DataType) -> bool:
-    """True where all leaves of the program write past the caches; there are a block for each
-    thread then, and at most what is left."""
+    """True where the program writes past the caches: a block for each thread then, while what is
+    left, if anything, is small."""
     program = permuted(text, extents, machine, data_type)
     found = [memory_hints(primitive).streams for primitive in program.primitives]
     assert len(found) <= 1 + (machine.threads > 1) or not any(found)
-    assert all(found) == any(found)
-    return all(found)
+    assert found[0] == any(found)
+    return found[0]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_every_thread_takes_a_block_of_long_sides(extents: dict[str, int]) -> No
     machine = replace(TILES, threads=2, l2_bytes=1 << 14)
     program = permuted("ij->ji", extents, machine, DataType.FP32)
     loops = [node for node in program.nodes() if isinstance(node, IterationNode)]
-    assert [program.axis_table()[one.axis].extent for one in loops] == [2]
-    assert all(one.policy is Policy.PARALLEL for one in loops)
+    shared = [one for one in loops if one.policy is Policy.PARALLEL]
+    assert [program.axis_table()[one.axis].extent for one in shared] == [2]
     assert_exact(program, "ij->ji", extents, DataType.FP32, 2)
 
 

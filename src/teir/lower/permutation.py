@@ -47,6 +47,8 @@ _CALL_ELEMENTS = 1 << 22
 """Elements after which a call ends, so that a run can be stopped."""
 _MOST_STREAMED_ELEMENTS = STREAMED_ROWS * STREAMED_COLUMNS
 """Of the rows and columns of one call that are read as streams, at most."""
+_FEWEST_LINES = 5
+"""Lines of rows that go past the caches, each of a column elsewhere."""
 _FEWEST_STREAMED_ROWS = 16
 """Fewer rows read side by side than a kernel does would cost most of what streams gain."""
 
@@ -176,12 +178,15 @@ class _Lowering:
                 assert_never(self.kernel)
 
     def writes_lines(self, rows: int, group: int) -> bool:
-        """False where what follows one another in the output may hold no whole line.
+        """False where what follows one another in the output may hold no whole line, or few.
 
         Parts of lines past the caches each wait for theirs: `fxcd->cxdf` of 5 x 264 x 680 x 2
-        took 4.3 times as long (Golden Cove).
+        took 4.3 times as long (Golden Cove), rows of up to 256 bytes 1.4 times in the mean.
         """
-        return group == 1 or rows * group * self.kernel.element_bytes >= 2 * LINE_BYTES
+        row_bytes = rows * group * self.kernel.element_bytes
+        if group == 1:
+            return not self.isa.follows_few_rows or row_bytes >= _FEWEST_LINES * LINE_BYTES
+        return row_bytes >= 2 * LINE_BYTES
 
     def run_columns(self, columns: int, aim: int) -> int:
         """Columns of a tile of runs; where pieces are long, few are copied twice at the end."""

@@ -14,7 +14,13 @@ from teir.lower.axes import TileAxis
 from teir.lower.copy_kernels import MOST_PERMUTED
 from teir.lower.permutation_aims import aims_of
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
-from teir.passes.long_sides import STREAM_ROW_BYTES, grown_sides, long_sides, turned_sides
+from teir.passes.long_sides import (
+    STREAM_ROW_BYTES,
+    balanced_sides,
+    grown_sides,
+    long_sides,
+    turned_sides,
+)
 from teir.target import LINE_BYTES, Isa
 
 _ROW_BYTES = 1024
@@ -51,11 +57,11 @@ def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
     if sides is None:
         return None
     upwards, along = sides
-    is_dense = _follow_one_another(upwards[0], along[0], width)
-    row_bytes = 0 if is_dense else _ROW_BYTES
-    column_bytes = aims_of(isa).dense_column_bytes if is_dense else _COLUMNS_BYTES
-    aims = (row_bytes // width, column_bytes // width)
-    return _grown(upwards, along, 1, (aims,), is_dense)
+    if _follow_one_another(upwards[0], along[0], width):
+        aims = (0, aims_of(isa).dense_column_bytes // width)
+        return _parts(upwards, *grown_sides(upwards, along, (aims,)), 1, True)
+    aims = (_ROW_BYTES // width, _COLUMNS_BYTES // width)
+    return _parts(upwards, *balanced_sides(upwards, along, aims), 1, False)
 
 
 def streamed_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
@@ -79,7 +85,7 @@ def running_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
     if run_bytes > _LONGEST_RUN_BYTES:
         return None
     aims = (aims_of(isa).run_tile_bytes // run_bytes, _COLUMNS_BYTES // run_bytes)
-    return _grown(upwards, along, run.extent, (aims,), False)
+    return _parts(upwards, *grown_sides(upwards, along, (aims,)), run.extent, False)
 
 
 def _streamed_run_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
@@ -92,7 +98,7 @@ def _streamed_run_parts(axes: Sequence[TileAxis], width: int) -> Parts | None:
     if run_bytes < LINE_BYTES:
         return None
     aims = (STREAM_ROW_BYTES // run_bytes, _STREAM_RUN_COLUMNS_BYTES // run_bytes)
-    return _grown(upwards, along, run.extent, (aims,), False)
+    return _parts(upwards, *grown_sides(upwards, along, (aims,)), run.extent, False)
 
 
 def _running_sides(
@@ -109,21 +115,6 @@ def _running_sides(
         return None
     columns = along[1:] if along[1].strides[0] == run_bytes else [TileAxis(1, (0, 0))]
     return run, upwards[1:], columns
-
-
-def _grown(
-    upwards: Sequence[TileAxis],
-    along: Sequence[TileAxis],
-    run: int,
-    stages: Sequence[tuple[int, int]],
-    is_dense: bool,
-) -> Parts:
-    """Rows from the first axis of ``upwards`` on, columns from the first of ``along``, in turn.
-
-    Both grow up to the aims of the first stage, then up to those of the next.
-    """
-    rows, columns = grown_sides(upwards, along, stages)
-    return _parts(upwards, rows, columns, run, is_dense)
 
 
 def _parts(

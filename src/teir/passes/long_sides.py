@@ -9,7 +9,7 @@ goes on with the axis that follows where it ends, in turn, until it is as long a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Protocol, TypeVar
 
@@ -19,6 +19,10 @@ STREAM_COLUMNS_BYTES = 1024
 """Shorter pieces of the input do not come as streams."""
 SIDE_AXES = 3
 """Axes of one side at most."""
+_FEWEST_COLUMNS = 4
+"""Columns that still fill squares."""
+_ROW_WEIGHT, _SOON_LONG = 8, 4
+"""How much more short rows cost than short columns, which are long at this part of their aim."""
 _STREAM_WIDTHS = (4, 8, 16)
 """Elements of which four to sixteen make a line."""
 
@@ -80,6 +84,55 @@ def grown_sides(
             if more is None and other is None:
                 break
     return rows, columns
+
+
+def balanced_sides(
+    upwards: Sequence[SomeAxis], along: Sequence[SomeAxis], aims: tuple[int, int]
+) -> tuple[list[SomeAxis], list[SomeAxis]]:
+    """Rows and columns as `grown_sides` in one stage, unless columns take what short rows need.
+
+        in[b, d, a, e, c] -> out[c, d, e, a, b], extents 4 x 88 x 6 x 13 x 418
+        in turn: rows b and a (24 elements), columns c and e; here: rows b, a and e, columns c
+
+    Measured on Golden Cove, drawn ones whose rows become twice as long: 0.13 to 0.82 of the time.
+    """
+    rows, columns = grown_sides(upwards, along, (aims,))
+    if length_of(rows) >= aims[0]:
+        return rows, columns
+    fewest = 2 * length_of(rows)
+    others = (
+        sides
+        for sides in _ways_to_grow([upwards[0]], [along[0]], upwards, along, aims)
+        if length_of(sides[0]) >= fewest and length_of(sides[1]) >= _FEWEST_COLUMNS
+    )
+    found = [(rows, columns), *others]
+    return min(found, key=lambda sides: _cost_of_pieces(sides[0], sides[1], aims))
+
+
+def _cost_of_pieces(
+    rows: Sequence[StridedAxis], columns: Sequence[StridedAxis], aims: tuple[int, int]
+) -> float:
+    """Short pieces of the output cost more than those of the input, which are long sooner."""
+    row, column = length_of(rows), _SOON_LONG * length_of(columns)
+    return _ROW_WEIGHT * aims[0] / min(row, aims[0]) + aims[1] / min(column, aims[1])
+
+
+def _ways_to_grow(
+    rows: list[SomeAxis],
+    columns: list[SomeAxis],
+    upwards: Sequence[SomeAxis],
+    along: Sequence[SomeAxis],
+    aims: tuple[int, int],
+) -> Iterator[tuple[list[SomeAxis], list[SomeAxis]]]:
+    """What rows and columns end as, whichever of them takes the next axis."""
+    more = _following(rows, columns, upwards, 1, aims[0])
+    other = _following(columns, rows, along, 0, aims[1])
+    if more is None and other is None:
+        yield rows, columns
+    if more is not None:
+        yield from _ways_to_grow([*rows, more], columns, upwards, along, aims)
+    if other is not None:
+        yield from _ways_to_grow(rows, [*columns, other], upwards, along, aims)
 
 
 def length_of(side: Sequence[StridedAxis]) -> int:

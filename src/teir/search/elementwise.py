@@ -18,11 +18,12 @@ from teir.passes.parallelise import shared_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import cut
-from teir.search.permutations import is_cells, is_large, is_permutation, shared_parts
+from teir.search.permutations import is_cells, is_large, is_permutation
 from teir.search.shape import extent_of, some
-from teir.search.step import Span, Step
+from teir.search.shared_permutations import Shared, shared_parts
+from teir.search.step import Span, Step, normalise
 from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
-from teir.search.streamed_copies import is_streamed, shared_axis
+from teir.search.streamed_copies import is_streamed, shared_blocks
 from teir.search.thin_copies import is_thin
 from teir.search.two_turns import emit_two_turns, two_turns_of
 from teir.target import LINE_BYTES
@@ -56,9 +57,9 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
         leaf = _copying(emission, step, streams=True)
         if not is_shared:
             return leaf(Roles(m=_ordered(step.axes, target)))
-        blocks = shared_axis(step, machine.threads)
+        blocks = shared_blocks(step, machine.threads)
         if blocks is not None:
-            return _streamed_blocks(emission, step, machine, blocks, leaf)
+            return _shared_tiles(emission, step, machine, blocks, leaf)
     in_one_tile = permutes and is_large(step, machine)
     turns = two_turns_of(step) if permutes and not in_one_tile else None
     if turns is not None:
@@ -85,22 +86,6 @@ def _copying(emission: Emission, step: Step, *, streams: bool) -> Callable[[Role
     return leaf
 
 
-def _streamed_blocks(
-    emission: Emission,
-    step: Step,
-    machine: Machine,
-    shared: Span,
-    leaf: Callable[[Roles], Body],
-) -> Body:
-    """One block of an axis for each thread: sides of smaller ones would be short."""
-    rest = tuple(axis for axis in step.axes if axis is not shared)
-    body = Body()
-    for piece in cut(shared, shared.extent // machine.threads):
-        roles = Roles(m=_ordered((*some(piece.tile), *rest), step.output))
-        body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
-    return body
-
-
 def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
     """A permutation in pieces of its long side, shared among the threads."""
     longest = max(step.axes, key=lambda axis: axis.extent)
@@ -120,17 +105,38 @@ def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
 def _emit_permutation(
     emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body]
 ) -> Body:
-    """One tile of all axes, which the lowering cuts; blocks of one axis where threads share it."""
+    """One tile of all axes, which the lowering cuts; of a part where threads share an axis."""
     axes = _ordered(step.axes, step.output)
     if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
         return leaf(Roles(m=axes))
-    shared, part = shared_parts(axes, step, machine.threads)
-    rest = tuple(axis for axis in axes if axis is not shared)
-    body = Body()
-    for piece in cut(shared, part):
-        roles = Roles(m=(*some(piece.tile), *rest))
-        body += emission.loops(piece.loops, partial(leaf, roles), parallel=True)
-    return body
+    return _shared_tiles(emission, step, machine, shared_parts(step, machine.threads), leaf)
+
+
+def _shared_tiles(
+    emission: Emission,
+    step: Step,
+    machine: Machine,
+    shared: Shared,
+    leaf: Callable[[Roles], Body],
+) -> Body:
+    """One tile of all axes for each part; what is left is copied as if it were alone."""
+    rest = tuple(axis for axis in step.axes if axis is not shared.axis)
+    loop, inside = shared.axis.split(shared.part)
+    tile = Roles(m=_ordered((*rest, *_longer_than_one(inside)), step.output))
+    body = emission.loops((loop,), partial(leaf, tile), parallel=True)
+    done = loop.extent * shared.part
+    if done == shared.axis.extent:
+        return body
+    left = shared.axis.rest(done)
+    place = Span(left.label, 1, {}, left.offsets)
+    inside = Span(left.label, left.extent, left.strides, {})
+    last = normalise(replace(step, axes=(*rest, *_longer_than_one(inside))))
+    alone = replace(machine, threads=1)
+    return body + emission.loops((place,), lambda: emit_copy(emission, last, alone), False)
+
+
+def _longer_than_one(axis: Span) -> tuple[Span, ...]:
+    return (axis,) if axis.extent > 1 else ()
 
 
 def emit_product(emission: Emission, step: Step, machine: Machine) -> Body:
@@ -314,9 +320,14 @@ def _square(
     leaf: Callable[[Roles], Body],
     is_parallel: bool,
 ) -> Body:
-    """Tiles of a transposition: blocks of both axes, those across outermost."""
+    """Tiles of a transposition: blocks of both axes, those across outermost.
+
+    Threads share the outer blocks, or the inner ones where all of ``across`` is one block.
+    """
     body = Body()
-    for row in cut(across, even_block(across.extent, rows, _GRANULE)):
+    block = even_block(across.extent, rows, _GRANULE)
+    shares_columns = is_parallel and block >= across.extent
+    for row in cut(across, block):
 
         def row_tiles(row_tile: Span | None = row.tile) -> Body:
             inner = Body()
@@ -324,7 +335,7 @@ def _square(
             for column in cut(along, even_block(along.extent, columns, _GRANULE)):
                 assert column.tile is not None
                 roles = Roles(m=(row_tile,), n=(column.tile,))
-                inner += emission.loops(column.loops, partial(leaf, roles), False)
+                inner += emission.loops(column.loops, partial(leaf, roles), shares_columns)
             return inner
 
         body += emission.loops(row.loops, row_tiles, is_parallel)

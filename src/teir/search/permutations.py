@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from teir.passes.parallelise import CHUNKS, shared_block
 from teir.passes.short_sides import has_short_sides
 from teir.search.machine import SAME_PLACE_BYTES, Machine
 from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.step import Step
 
 _LARGE_BYTES, _FAR_BYTES, _FAR_OF_FEW_ROWS_BYTES = 3 << 20, 8 << 20, 16 << 20
 """Permutations from the first on may be one tile, which the lowering cuts, and from the second, or
@@ -17,11 +14,6 @@ Measured on Zen 4: 0.25 to 1.5 of the time there, 0.6 in the mean; on Golden Cov
 for what they store to: 0.42 to 1.02, 0.63 in the mean, up to 8 where squares are not full."""
 _LONG_SIDE = 12
 """Elements that fill squares."""
-_RUN = 16
-"""Indices of a part of an axis, at least: sides of fewer are copied otherwise."""
-_LONG_PART_BYTES = 512
-"""Bytes of what is adjacent that a thread takes in one piece without loss. Pieces of 36 to 128
-bytes made two threads take 1.4 to 5 times as long as parts of other axes, and than one thread."""
 
 
 def is_permutation(step: Step) -> bool:
@@ -58,27 +50,3 @@ def is_cells(step: Step) -> bool:
     """True for the many short axes that the lowering copies cell by cell."""
     first, last = (outermost_first(step.axes, side)[-1] for side in (step.inputs[0], step.output))
     return has_short_sides([axis.extent for axis in step.axes], first.extent, last.extent)
-
-
-def shared_parts(axes: Sequence[Span], step: Step, threads: int) -> tuple[Span, int]:
-    """The axis of a permutation that threads share, and how many of its indices one part takes.
-
-    The first of ``axes`` that has many parts, or equal ones; before all others one whose parts do
-    not cut short pieces out of what is adjacent, since those read, or write, lines again.
-    """
-
-    def part(axis: Span) -> int:
-        return shared_block(axis.extent, threads, _RUN)
-
-    def cuts_lines(axis: Span) -> bool:
-        is_short = part(axis) * step.output.data_type.width < _LONG_PART_BYTES
-        return is_short and any(is_adjacent(axis, one) for one in (*step.inputs, step.output))
-
-    for some_axes in ([axis for axis in axes if not cuts_lines(axis)], axes):
-        many = next((axis for axis in some_axes if axis.extent >= CHUNKS * threads), None)
-        equal = next((axis for axis in some_axes if axis.extent % threads == 0), None)
-        shared = many or equal
-        if shared is not None:
-            return shared, part(shared)
-    longest = max(axes, key=lambda axis: axis.extent)
-    return longest, part(longest)

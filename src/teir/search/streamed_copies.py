@@ -15,6 +15,7 @@ import msgspec
 from teir.passes.long_sides import long_sides
 from teir.search.machine import Machine
 from teir.search.shape import extent_of
+from teir.search.shared_permutations import Shared
 from teir.search.step import Span, Step
 from teir.target import LINE_BYTES
 
@@ -55,7 +56,7 @@ def is_streamed(step: Step, machine: Machine) -> bool:
     return _has_long_sides(step, step.axes)
 
 
-def shared_axis(step: Step, threads: int) -> Span | None:
+def shared_blocks(step: Step, threads: int) -> Shared | None:
     """The axis of which every thread takes one block, each of long sides; None where none is left.
 
     The farthest in the result that serves, so that threads write apart.
@@ -63,9 +64,10 @@ def shared_axis(step: Step, threads: int) -> Span | None:
     for axis in sorted(step.axes, key=lambda one: one.stride(step.output.name), reverse=True):
         if axis.extent < threads:
             continue
-        _, block = axis.split(axis.extent // threads)
+        shared = Shared(axis, axis.extent // threads)
+        _, block = axis.split(shared.part)
         if _has_long_sides(step, [block if one is axis else one for one in step.axes]):
-            return axis
+            return shared
     return None
 
 
