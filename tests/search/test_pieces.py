@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from search.planned import (
+    FAR,
     USUAL,
     assert_alike,
     assert_means_it,
@@ -109,3 +110,22 @@ def test_a_large_operand_is_not_copied_by_every_piece() -> None:
 
 def test_results_of_one_index_are_not_cut() -> None:
     assert pieces_for("k,k->", {"k": 4000}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "extents"),
+    [
+        ("abec,ed->dcba", {"a": 6, "b": 45, "c": 47, "d": 8, "e": 119}),
+        ("adb,cd->bca", {"a": 8, "b": 421, "c": 3, "d": 101}),
+    ],
+    ids=["of every line", "of few lines"],
+)
+def test_a_part_of_few_lines_remains(text: str, extents: dict[str, int]) -> None:
+    """Three c would remain of the first, 24 bytes of rows of 376; borders between b cost less."""
+    program = planned(text, extents, replace(FAR, threads=2), DataType.FP64).program
+    shared = [
+        node.axis
+        for node in program.nodes()
+        if isinstance(node, IterationNode) and node.policy is Policy.PARALLEL
+    ]
+    assert shared == ["b"]

@@ -11,7 +11,7 @@ from search.planned import USUAL, of_shapes
 from search.test_dense import run
 from strategies.contractions import draw_terms
 from teir.dtypes import DataType
-from teir.ir.nodes import Program
+from teir.ir.nodes import IterationNode, Policy, Program
 from teir.search.tree import contraction_program
 
 TWO = replace(USUAL, threads=2)
@@ -23,6 +23,8 @@ SHAPES = (
     ("ki->i", {"i": 4, "k": 9007}),
     ("ka,kb->ba", {"a": 2, "b": 7, "k": 8257}),
     ("alk,lk->a", {"a": 4, "l": 2, "k": 8500}),
+    ("alk,klb->ab", {"a": 3, "b": 5, "l": 21, "k": 400}),
+    ("lka,kl->a", {"a": 6, "l": 90, "k": 95}),
 )
 TYPES = (DataType.FP32, DataType.FP64, DataType.C64)
 
@@ -55,6 +57,8 @@ def is_sliced(program: Program) -> bool:
         ("ik,k->i", ((4, 10**6), (10**6,))),
         ("ki,k->i", ((20_000, 1000), (20_000,))),
         ("ki->i", ((10**5, 16),)),
+        ("acd,dcb->ab", ((16, 63, 313), (313, 63, 54))),
+        ("cda,bdc->ab", ((116, 570, 7), (20, 570, 116))),
     ],
 )
 def test_long_sums_of_few_results_are_sliced(
@@ -72,6 +76,8 @@ def test_long_sums_of_few_results_are_sliced(
         ("ik,k->i", ((2000, 10_000), (10_000,))),
         ("ki,k->i", ((10_000, 20_000), (10_000,))),
         ("bki,bkj->bij", ((8, 10_000, 4), (8, 10_000, 4))),
+        ("acd,dcb->ab", ((80, 63, 313), (313, 63, 54))),
+        ("acd,dcb->ab", ((16, 23, 313), (313, 23, 54))),
     ],
 )
 def test_rows_columns_or_batches_are_shared_where_there_are_enough(
@@ -90,3 +96,14 @@ def test_bits_do_not_depend_on_the_threads_where_they_must_not() -> None:
     np.testing.assert_array_equal(once, twice)
     exact = a.astype(np.float64).T @ b
     np.testing.assert_allclose(once, exact, atol=1e-2)
+
+
+def test_a_short_axis_is_cut_so_that_little_remains() -> None:
+    program = program_of("acd,dcb->ab", (16, 63, 313), (313, 63, 54))
+    shared = [
+        node
+        for node in program.nodes()
+        if isinstance(node, IterationNode) and node.policy is Policy.PARALLEL
+    ]
+    extents = {axis.name: axis.extent for axis in program.axes}
+    assert [extents[node.axis] for node in shared] == [2]

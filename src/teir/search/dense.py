@@ -37,7 +37,7 @@ from teir.search.pieces import are_near, emit_pieces, pieces_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
-from teir.search.shared_sums import emit_shared_sum, shared_axis
+from teir.search.shared_sums import emit_shared_sum, shared_sum
 from teir.search.step import Step, normalise
 from teir.search.stepped_operands import on_dense_copies, stepped_inputs, stepped_pieces
 from teir.search.summed_twice import emit_summed_twice, near_sums_of
@@ -89,9 +89,9 @@ def emit_step(
             return emit_pieces(emission, step, pieces, machine, emit)
         dense = on_dense_copies(emission, step, stepped)
         return _emit_moved(emission, step, dense, machine, inner, emit)
-    axis = shared_axis(step, machine)
-    if axis is not None:
-        return emit_shared_sum(emission, step, axis, machine, emit)
+    shared = shared_sum(step, machine)
+    if shared is not None:
+        return emit_shared_sum(emission, step, shared, machine, emit)
     if not _has_rows_and_columns(step):
         near = near_sums_of(step, machine)
         if near:

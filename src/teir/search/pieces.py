@@ -29,9 +29,12 @@ _MOVED = 20
 """Products in whose time an element is copied or read from afar."""
 _REST = 0.04
 """Of the time of the step, for making it once more on what remains."""
-_BORDER = 24_000
+_BORDER, _FAR_BORDER = 24_000, 6_000
 """Products in whose time two cores write on either side of a border between pieces of the result:
-what one asks for ahead is the other's. Measured on Zen 4, borders 1 to 13 KB apart: 0.1 us."""
+what one asks for ahead is the other's. Measured on Zen 4, borders 1 to 13 KB apart: 0.1 us; and
+where the third cache is far on Golden Cove, 0.4 to 4 KB apart: 0.03 us."""
+_LINE_AGAIN = 1.2
+"""Of the time of the step, times the part of its lines that what remains takes parts of."""
 _SHORT_BYTES, _SHORT = 8 * LINE_BYTES, 0.1
 """Of the time of the step, where pieces meet in a tensor so many bytes from each other, and again
 where within its lines: times the part that the tensor has of all elements."""
@@ -53,7 +56,7 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
     out = step.output.name
     sizes = _elements(step)
     found = [
-        (_cost(step, sizes, axis, count, machine.threads), -axis.stride(out), count, axis)
+        (_cost(step, sizes, axis, count, machine), -axis.stride(out), count, axis)
         for axis in step.axes
         if axis.stride(out)
         for count in _counts(axis.extent, machine.threads)
@@ -117,24 +120,38 @@ def _longest(extent: int, count: int, threads: int) -> int:
     return -(-count // threads) * size + left
 
 
-def _cost(step: Step, sizes: tuple[int, ...], axis: Span, count: int, threads: int) -> float:
+def _cost(step: Step, sizes: tuple[int, ...], axis: Span, count: int, machine: Machine) -> float:
     """The time of pieces of which there are ``count``, as a part of the time of one thread.
 
     ``sizes``: the elements of the inputs, then of the output.
     """
-    size, each = axis.extent // count, -(-count // threads)
-    reaches = [size * axis.stride(tensor.name) for tensor in (*step.inputs, step.output)]
+    threads = machine.threads
+    (size, left), each = divmod(axis.extent, count), -(-count // threads)
+    strides = [axis.stride(tensor.name) for tensor in (*step.inputs, step.output)]
+    reaches = [size * stride for stride in strides]
     elements = sum(sizes)
     whole = _MOVED * elements + extent_of(step.axes)
     # Pieces that meet within a line read all lines, and write some of each other's.
     again = sum(n for n, reach in zip(sizes, reaches, strict=True) if reach < LINE_BYTES)
     copied = _MOVED * again / whole
     cost = _longest(axis.extent, count, threads) / axis.extent * (1 - copied) + each * copied
-    if axis.extent % count:
-        cost += copied + _REST
+    if left:
+        cost += copied + _REST + _LINE_AGAIN * _lines_again(sizes, strides, axis.extent, left)
     borders = sizes[-1] * step.output.data_type.width / reaches[-1]
     met = sum(n * _meeting(reach) for n, reach in zip(sizes, reaches, strict=True))
-    return cost + _BORDER * borders / whole + met / elements
+    border = _FAR_BORDER if machine.has_far_third_cache else _BORDER
+    return cost + border * borders / whole + met / elements
+
+
+def _lines_again(sizes: tuple[int, ...], strides: list[int], extent: int, left: int) -> float:
+    """The part of all lines that ``left`` indices of ``extent`` meet where they take a part of
+    each: those of a tensor lie in two."""
+    again = (
+        size * min(1.0, 2 * LINE_BYTES / (extent * stride))
+        for size, stride in zip(sizes, strides, strict=True)
+        if 0 < stride * left < LINE_BYTES
+    )
+    return sum(again) / sum(sizes)
 
 
 def _meeting(reach_bytes: int) -> float:

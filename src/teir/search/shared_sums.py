@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
@@ -35,28 +36,66 @@ _ADDING = 16
 """How many times smaller all slices of the output together are than the operands."""
 _REUSE = 16
 """Products per byte of the operands up to which reading them is a large part of the work."""
+_MOST_RESULTS = 4096
+"""Results, at most, of sums that are long together only: parts of more of them serve as well."""
 _ROW_BYTES = 16 << 10
 """Bytes of a row from which its parts are read as fast as the whole."""
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
 
 
-def shared_axis(step: Step, machine: Machine) -> Span | None:
-    """The reduction whose slices the threads share; None where rows or columns serve better."""
+class SharedSum(msgspec.Struct, frozen=True, gc=False):
+    """The reduction whose slices the threads share, and the indices of one slice."""
+
+    axis: Span
+    size: int
+
+
+def shared_sum(step: Step, machine: Machine) -> SharedSum | None:
+    """The slices that the threads share; None where rows or columns serve better."""
     out = step.output
     if machine.threads == 1 or extent_of(step.axes) < machine.threaded_work:
         return None
     if out.data_type in (DataType.BF16, DataType.FP16) or any(one.offsets for one in step.axes):
         return None
-    axis = max(step.reductions, key=lambda one: one.extent, default=None)
-    if axis is None or axis.extent < _SHORTEST * _slices(machine):
+    shared = _sliced(step, machine)
+    if shared is None:
         return None
     free = [one for one in step.axes if one.stride(out.name)]
     if not free or _has_rows_enough(step, free, machine):
         return None
     read = sum(_bytes_of(tensor, step.axes) for tensor in step.inputs)
     adds_little = _ADDING * _slices(machine) * _bytes_of(out, free) <= read
-    return axis if adds_little and extent_of(step.axes) <= _REUSE * read else None
+    return shared if adds_little and extent_of(step.axes) <= _REUSE * read else None
+
+
+def _sliced(step: Step, machine: Machine) -> SharedSum | None:
+    """Slices of the longest reduction, or of the outermost one of many that are long together."""
+    reductions = step.reductions
+    if extent_of(reductions) < _SHORTEST * _slices(machine):
+        return None
+    longest = max(reductions, key=lambda one: one.extent)
+    if longest.extent >= _SHORTEST * _slices(machine):
+        return SharedSum(longest, longest.extent // _slices(machine) // _GRANULE * _GRANULE)
+    (first, *_) = step.inputs
+    results = extent_of([one for one in step.axes if one.stride(step.output.name)])
+    if results > _MOST_RESULTS:
+        return None
+    outermost = max(reductions, key=lambda one: one.stride(first.name))
+    if outermost.extent < machine.threads:
+        return None
+    counts = range(machine.threads, min(outermost.extent, _slices(machine)) + 1)
+    size = min(
+        (outermost.extent // count for count in counts),
+        key=lambda size: _waits(outermost.extent, size, machine.threads),
+    )
+    return SharedSum(outermost, size)
+
+
+def _waits(extent: int, size: int, threads: int) -> int:
+    """Indices of the slices of one thread, and of what remains, which all wait for."""
+    count, left = divmod(extent, size)
+    return -(-count // threads) * size + left
 
 
 def _slices(machine: Machine) -> int:
@@ -79,9 +118,10 @@ def _has_rows_enough(step: Step, free: Sequence[Span], machine: Machine) -> bool
 
 
 def emit_shared_sum(
-    emission: Emission, step: Step, axis: Span, machine: Machine, emit: EmitStep
+    emission: Emission, step: Step, shared: SharedSum, machine: Machine, emit: EmitStep
 ) -> Body:
-    """The nodes of a step whose reduction ``axis`` the threads share; ``emit`` forms one slice."""
+    """The nodes of a step whose slices the threads share; ``emit`` forms one."""
+    axis, size = shared.axis, shared.size
     out = step.output
     parts = Tensor(name=emission.name(f"{out.name}_slices"), data_type=out.data_type)
     room = out.data_type.width
@@ -91,14 +131,13 @@ def emit_shared_sum(
         inside.append(one.on(parts.name, room))
         room *= one.extent
     room = in_lines(room)
-    size = axis.extent // _slices(machine) // _GRANULE * _GRANULE
     count, left = divmod(axis.extent, size)
     others = [one for one in step.reductions if one is not axis]
     alone = replace(machine, threads=1)
 
     def slice_of(tile: Span) -> Body:
         axes = (*(_without(one, out.name) for one in inside), *others, tile)
-        return emit(emission, Step(step.inputs, parts, axes), alone)
+        return emit(emission, normalise(Step(step.inputs, parts, axes)), alone)
 
     slices, tile = axis.split(size)
     body = emission.loops((slices.on(parts.name, room),), partial(slice_of, tile), parallel=True)
