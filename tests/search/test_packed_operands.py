@@ -1,11 +1,11 @@
-"""Columns that share lines, or pages, with others alone are packed where the third cache is far."""
+"""What operands are copied for where the third cache is far: lines met again, many readers."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
 
-from search.planned import FAR, assert_exact, choice_of, planned
+from search.planned import FAR, USUAL, assert_exact, choice_of, planned
 from teir.dtypes import DataType
 from teir.search.choice import Packing
 from teir.search.machine import Machine
@@ -65,3 +65,24 @@ def test_what_packed_pages_compute() -> None:
     extents = SIDES | {"a": 5, "c": 33, "b": 513}
     program = planned(PAGES, extents, FAR, DataType.FP64).program
     assert_exact(program, PAGES, extents, DataType.FP64, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "data_type", "machine", "packs"),
+    [
+        ("mlk,klr->rm", 6, DataType.FP64, FAR, False),
+        ("mlk,klr->rm", 6, DataType.FP32, FAR, True),
+        ("mlk,klr->rm", 6, DataType.FP64, USUAL, True),
+        ("kml,klr->rm", 6, DataType.FP64, FAR, False),
+        ("mkl,klr->rm", 5, DataType.FP64, replace(FAR, threads=2), False),
+    ],
+    ids=["few", "FP32", "near third cache", "other sums", "two threads"],
+)
+def test_few_columns_meet_rows_that_lie_along_the_sum_in_place(
+    text: str, columns: int, data_type: DataType, machine: Machine, *, packs: bool
+) -> None:
+    extents = {"m": 300, "l": 24, "k": 81, "r": columns}
+    choice = choice_of(text, extents, machine, data_type)
+    assert (choice.packed_a is not Packing.NONE) == packs
+    small = extents | {"m": 37, "k": 19}
+    assert_exact(planned(text, small, machine, data_type).program, text, small, data_type, 1)
