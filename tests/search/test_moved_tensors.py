@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, assert_means_it, planned, stated
+from search.planned import FAR, USUAL, assert_exact, assert_means_it, planned, stated
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import Operation, Program
 from teir.pipeline.operand_types import contiguous
+from teir.search.machine import Machine
 from teir.search.tree import contraction_program
 
 NARROW_BATCHES = {
@@ -201,6 +202,27 @@ def test_rows_that_would_be_gathered_again_and_again_are_laid_first(
     (moved,) = moved_names(planned(text, extents, USUAL).program)
     assert moved in ("in0_turned", "in1_turned")
     assert_means_it(text, extents, machine, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "data_type", "machine", "is_moved"),
+    [
+        ("ad,dcb->bac", {}, DataType.FP32, FAR, True),
+        ("ad,dcb->bac", {}, DataType.FP64, FAR, True),
+        ("ad,dcb->bac", {"d": 7}, DataType.FP32, FAR, False),
+        ("ad,dcb->bac", {"c": 7}, DataType.FP64, FAR, False),
+        ("ad,dcb->abc", {}, DataType.FP32, FAR, False),
+        ("ad,dcb->bac", {}, DataType.FP32, USUAL, False),
+    ],
+    ids=["FP32", "FP64", "short sums", "longer rows", "rows that follow", "near third cache"],
+)
+def test_results_in_rows_of_some_elements_are_moved(
+    text: str, changed: dict[str, int], data_type: DataType, machine: Machine, *, is_moved: bool
+) -> None:
+    extents = {"a": 46, "b": 461, "c": 2, "d": 37} | changed
+    program = planned(text, extents, machine, data_type).program
+    assert (moved_names(program) == {"out_turned"}) == is_moved
+    assert_exact(program, text, extents, data_type, 1)
 
 
 @pytest.mark.parametrize("text", IN_PLACE)
