@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, assert_exact, planned
+from search.planned import FAR, USUAL, assert_alike, assert_exact, planned
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import IterationNode, Policy
@@ -122,3 +122,14 @@ def test_parts_are_the_whole_and_sum_alike(
     sizes = dict(zip("pqrstu", extents, strict=True))
     programs = [program_of(text, sizes, count).program for count in (1, threads)]
     assert_alike(programs, text, sizes, sum(extents) + threads)
+
+
+def test_nothing_is_left_that_takes_a_part_of_every_line() -> None:
+    """48 bytes of each of 8040 rows of 1488 bytes would be left."""
+    extents = {"a": 23, "b": 6, "c": 31, "d": 20, "e": 402}
+    machine = replace(FAR, threads=2)
+    (step,) = planned("aed,edcb->cab", extents, FAR, DataType.FP64).matrix_steps
+    assert any(one.again == 6 * 8040 for one in every_division(step.shape, machine))
+    assert parts_of(step.shape, machine) is None
+    near = replace(machine, l2_bytes=64 << 20, l3_bytes=256 << 20)
+    assert not any(one.again for one in every_division(step.shape, near))

@@ -23,6 +23,7 @@ from teir.search.machine import Machine
 from teir.search.packing import follow
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span
+from teir.target import LINE_BYTES
 
 _PACKED = 24
 _READ = 4
@@ -33,19 +34,25 @@ _EDGE = 1000
 """Products of a vector in whose time two threads both write a line. Measured on Golden Cove, drawn
 ones on two threads: 0.72 of one thread's time in the mean where edges are free, 0.57 at this price,
 which may be half or four times that."""
+_AGAIN = 30
+"""Products of a vector in whose time an element comes that is left in a part of a line:
+`aed,edcb->cab` with 31 ``c`` took 2.0 of one thread's time, shared otherwise 0.7; from 62 on others
+lost."""
 _FEWEST_VECTORS = 1.5
 
 
 class Division(msgspec.Struct, frozen=True, gc=False):
     """The loops over the parts, which the threads share, the step on one part, and on what is left.
 
-    ``edges``: lines of the output that two parts may meet in.
+    ``edges``: lines of the output that two parts may meet in; ``again``: elements of far operands
+    that are left in parts of lines.
     """
 
     loops: tuple[Span, ...]
     part: ProductShape
     rests: tuple[ProductShape, ...]
     edges: int
+    again: int
 
 
 class Packs(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +76,7 @@ def division_of(shape: ProductShape, machine: Machine, packs: Packs) -> Division
 def _cost_of_all(one: Division, packs: Packs, machine: Machine) -> float:
     """The time of all threads: while one does what is left the others wait."""
     left = sum(_cost(rest, packs, machine) for rest in one.rests)
+    left += _AGAIN * one.again / extent_of(one.part.k)
     return machine.threads * (_cost(one.part, packs, machine) + left)
 
 
@@ -79,8 +87,8 @@ def every_division(shape: ProductShape, machine: Machine) -> Iterator[Division]:
     for across in range(1, threads + 1):
         if threads % across:
             continue
-        for rows in _cuts((*shape.m_outer, *some(shape.m)), threads // across, shape):
-            for columns in _cuts((*shape.n_outer, *some(shape.n)), across, shape):
+        for rows in _cuts((*shape.m_outer, *some(shape.m)), threads // across, shape, machine):
+            for columns in _cuts((*shape.n_outer, *some(shape.n)), across, shape, machine):
                 one = _divided(shape, rows, columns)
                 if rows.loop and one.part.rows < _FEWEST_VECTORS * lanes:
                     continue
@@ -91,13 +99,14 @@ def every_division(shape: ProductShape, machine: Machine) -> Iterator[Division]:
 
 class _Cut(msgspec.Struct, frozen=True, gc=False):
     """The loop over the parts of a side, if there are several, and the axes of one part, of all
-    parts, and of what is left; ``edges`` as in `Division`."""
+    parts, and of what is left; ``edges`` and ``again`` as in `Division`."""
 
     loop: tuple[Span, ...]
     part: tuple[Span, ...]
     parts: tuple[Span, ...]
     rest: tuple[Span, ...]
     edges: int
+    again: int
 
 
 def _divided(shape: ProductShape, rows: _Cut, columns: _Cut) -> Division:
@@ -107,7 +116,8 @@ def _divided(shape: ProductShape, rows: _Cut, columns: _Cut) -> Division:
     if columns.rest:
         rests = (*rests, _with_columns(_with_rows(shape, rows.parts), columns.rest))
     part = _with_columns(_with_rows(shape, rows.part), columns.part)
-    return Division((*rows.loop, *columns.loop), part, rests, rows.edges + columns.edges)
+    loops, edges = (*rows.loop, *columns.loop), rows.edges + columns.edges
+    return Division(loops, part, rests, edges, rows.again + columns.again)
 
 
 def _with_rows(shape: ProductShape, axes: tuple[Span, ...]) -> ProductShape:
@@ -118,18 +128,21 @@ def _with_columns(shape: ProductShape, axes: tuple[Span, ...]) -> ProductShape:
     return structs.replace(shape, n_outer=axes[:-1], n=axes[-1] if axes else None)
 
 
-def _cuts(axes: tuple[Span, ...], parts: int, shape: ProductShape) -> Iterator[_Cut]:
+def _cuts(
+    axes: tuple[Span, ...], parts: int, shape: ProductShape, machine: Machine
+) -> Iterator[_Cut]:
     """The side with each axis cut in equal parts; as it is for one part."""
     if parts == 1:
-        yield _Cut((), axes, axes, (), 0)
+        yield _Cut((), axes, axes, (), 0, 0)
         return
     for place, axis in enumerate(axes):
-        size, left = divmod(axis.extent, parts)
+        size = axis.extent // parts
         if size == 0:
             continue
         before, after = axes[:place], axes[place + 1 :]
         loop, inside = axis.split(size)
         is_needed = size > 1 or len(axes) == 1
+        left = axis.extent % parts
         rest = (*before, axis.rest(parts * size), *after) if left else ()
         yield _Cut(
             (loop,),
@@ -137,6 +150,7 @@ def _cuts(axes: tuple[Span, ...], parts: int, shape: ProductShape) -> Iterator[_
             (*before, Span(axis.label, parts * size, axis.strides, axis.offsets), *after),
             rest,
             (parts - 1) * _places_outside(axis, shape),
+            _left_in_lines(axis, left, shape, machine),
         )
 
 
@@ -145,6 +159,19 @@ def _places_outside(axis: Span, shape: ProductShape) -> int:
     out = shape.out.name
     free = (*shape.c, *shape.m_outer, *some(shape.m), *shape.n_outer, *some(shape.n))
     return extent_of([one for one in free if one.stride(out) > axis.stride(out)])
+
+
+def _left_in_lines(axis: Span, left: int, shape: ProductShape, machine: Machine) -> int:
+    """Elements in ``left`` of an axis, of operands that the second cache loses, if these are parts
+    of lines."""
+    axes = (*shape.c, *shape.m_outer, *some(shape.m), *shape.n_outer, *some(shape.n), *shape.k)
+    elements = 0
+    for tensor in (shape.a, shape.b):
+        points = extent_of([one for one in axes if one.stride(tensor.name)])
+        is_far = points * tensor.data_type.width > machine.l2_bytes
+        if is_far and 0 < left * axis.stride(tensor.name) < LINE_BYTES:
+            elements += points // axis.extent * left
+    return elements
 
 
 def _cost(shape: ProductShape, packs: Packs, machine: Machine) -> float:
