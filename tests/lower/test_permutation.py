@@ -14,6 +14,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import TileAxis, fuse_any_order
 from teir.lower.copy_kernels import (
+    MOST_PERMUTED,
     PermuteCopy,
     RunCopy,
     StreamCopy,
@@ -312,3 +313,41 @@ def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed
     nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
+
+
+@pytest.mark.parametrize("isa", [Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.NEON])
+@pytest.mark.parametrize(
+    ("extents", "order", "width"),
+    [
+        ((5, 58, 26, 119, 8), (0, 3, 2, 4, 1), 2),
+        ((6, 4, 2177, 2, 1627, 23), (0, 2, 5, 1, 3, 4), 2),
+        ((8, 52, 5, 30, 2232, 7), (0, 4, 2, 1, 5, 3), 1),
+    ],
+)
+def test_calls_of_short_runs_fit_their_tables(extents, order, width, isa) -> None:
+    axes = axes_of(extents, order, 0, width)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, width, True, ROOM, isa)
+    for call in calls_below(nodes or ()):
+        assert prod(call.arguments[0:3]) <= MOST_PERMUTED
+        assert prod(call.arguments[6:9]) <= MOST_PERMUTED
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_no_call_has_more_rows_or_columns_than_its_tables(data: st.DataObject) -> None:
+    """Runs of some elements, which input and output share, along axes of many kinds of lengths."""
+    count = data.draw(st.integers(3, 6))
+    lengths = st.sampled_from((2, 3, 5, 8, 26, 119, 700, 2300))
+    extents = (data.draw(st.integers(1, 9)), *(data.draw(lengths) for _ in range(count)))
+    order = (0, *(1 + place for place in data.draw(st.permutations(range(count)))))
+    width = data.draw(st.sampled_from((1, 2, 4, 8, 16)))
+    isa = data.draw(st.sampled_from((Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.NEON)))
+    axes = axes_of(extents, order, 0, width)
+    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
+    nodes = lower_permutation(axes, operands, width, data.draw(st.booleans()), ROOM, isa)
+    for call in calls_below(nodes or ()):
+        streams = isinstance(call.kernel, StreamCopy | StreamRuns)
+        most = (STREAMED_ROWS, STREAMED_COLUMNS) if streams else (MOST_PERMUTED, MOST_PERMUTED)
+        assert prod(call.arguments[0:3]) <= most[0]
+        assert prod(call.arguments[6:9]) <= most[1]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact, planned
+from search.planned import USUAL, assert_exact, planned, step_of
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, IterationNode, Policy, Program
+from teir.search.shared_permutations import shared_parts
 
 SQUARES = {
     "cba->acb": {"a": 100, "b": 300, "c": 30},
@@ -85,3 +86,8 @@ def test_parts_of_a_permutation_make_all_of_it() -> None:
     for text in ("cbad->cdab", "dcba->bcad", "abcd->dcba", "acdb->cdba"):
         program = planned(text, extents, machine).program
         assert_exact(program, text, extents, DataType.FP32, 4)
+
+
+def test_many_threads_share_an_axis_of_fewer_indices() -> None:
+    shared = shared_parts(step_of("cbad->cdab", {"a": 9, "b": 13, "c": 15, "d": 11}), 16)
+    assert (shared.axis.extent, shared.part) == (15, 1)

@@ -84,7 +84,9 @@ def running_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
     run_bytes = run.extent * width
     if run_bytes > _LONGEST_RUN_BYTES:
         return None
-    aims = (aims_of(isa).run_tile_bytes // run_bytes, _COLUMNS_BYTES // run_bytes)
+    # A side of as many runs as one call takes grows no further: only its last axis is cut.
+    most_rows = min(MOST_PERMUTED, aims_of(isa).run_tile_bytes // run_bytes)
+    aims = (most_rows, min(MOST_PERMUTED, _COLUMNS_BYTES // run_bytes))
     return _parts(upwards, *grown_sides(upwards, along, (aims,)), run.extent, False)
 
 

@@ -18,7 +18,10 @@ class Piece:
 
 
 def cut(axes: tuple[TileAxis, ...], unit: int, least: int, most: int) -> tuple[Piece, ...]:
-    """Pieces of at most ``most`` indices, and at least ``least``, by steps of ``unit``."""
+    """Pieces of at most ``most`` indices, and at least ``least``, by steps of ``unit``.
+
+    The last axis is cut: the others together have at most ``most`` indices.
+    """
     below, top = prod(axis.extent for axis in axes[:-1]), axes[-1]
     none = (0,) * len(top.strides)
     if below * top.extent <= most:

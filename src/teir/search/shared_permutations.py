@@ -41,7 +41,7 @@ def _part(axis: Span, step: Step, threads: int) -> int:
     """Indices of the parts that end soonest, the fewest parts of equals."""
     granule = _RUN if any(is_adjacent(axis, one) for one in _tensors(step)) else 1
     best = axis.extent
-    for count in range(threads, CHUNKS * threads + 1):
+    for count in range(min(threads, axis.extent), CHUNKS * threads + 1):
         part = axis.extent // count
         if part > granule:
             part -= part % granule
