@@ -56,3 +56,9 @@ def test_fused_axes_keep_their_offsets() -> None:
     outer = Span("i", 3, {"in0": 16}, {"in0": -32})
     (axis,) = fuse([outer, Span("j", 4, {"in0": 4}, {"in0": -12})])
     assert axis.offsets == {"in0": -44}
+
+
+def test_the_rest_of_an_axis_begins_where_a_loop_of_one_turn_goes() -> None:
+    place, rest = Span("i", 9, {"in0": 16, "out": 4}, {"in0": 32}).rest_in_loop(8)
+    assert (place.extent, place.strides, place.offsets) == (1, {}, {"in0": 160, "out": 32})
+    assert (rest.extent, rest.strides, rest.offsets) == (1, {"in0": 16, "out": 4}, {})

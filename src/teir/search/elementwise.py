@@ -127,10 +127,8 @@ def _shared_tiles(
     done = loop.extent * shared.part
     if done == shared.axis.extent:
         return body
-    left = shared.axis.rest(done)
-    place = Span(left.label, 1, {}, left.offsets)
-    inside = Span(left.label, left.extent, left.strides, {})
-    last = normalise(replace(step, axes=(*rest, *_longer_than_one(inside))))
+    place, left = shared.axis.rest_in_loop(done)
+    last = normalise(replace(step, axes=(*rest, *_longer_than_one(left))))
     alone = replace(machine, threads=1)
     return body + emission.loops((place,), lambda: emit_copy(emission, last, alone), False)
 

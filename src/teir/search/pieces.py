@@ -97,9 +97,7 @@ def emit_pieces(
     left = axis.extent % size
     if not left:
         return body
-    # A loop of one turn goes to where the rest begins: one index of it is no axis of a step.
-    place = Span(axis.label, 1, {}, axis.rest(axis.extent - left).offsets)
-    rest = Span(axis.label, left, axis.strides, {})
+    place, rest = axis.rest_in_loop(axis.extent - left)
     return body + emission.loops((place,), lambda: made(rest), parallel=False)
 
 

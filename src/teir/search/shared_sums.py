@@ -142,9 +142,8 @@ def emit_shared_sum(
     slices, tile = axis.split(size)
     body = emission.loops((slices.on(parts.name, room),), partial(slice_of, tile), parallel=True)
     if left:
-        rest = axis.rest(count * size)
-        place = Span(axis.label, 1, {}, {**rest.offsets, parts.name: count * room})
-        last = Span(axis.label, left, axis.strides, {})
+        place, last = axis.rest_in_loop(count * size)
+        place = Span(place.label, 1, {}, {**place.offsets, parts.name: count * room})
         body += emission.loops((place,), partial(slice_of, last), parallel=False)
     across = Span("slice", count + (left > 0), {parts.name: room}, {})
     added = Step((parts,), out, (*(_only(one, parts, out) for one in inside), across))

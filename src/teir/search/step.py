@@ -52,6 +52,13 @@ class Span(msgspec.Struct, frozen=True, gc=False):
             offsets[tensor] = offsets.get(tensor, 0) + stride * start
         return Span(self.label, self.extent - start, self.strides, offsets)
 
+    def rest_in_loop(self, start: int) -> tuple[Span, Span]:
+        """A loop of one turn to where `rest` begins, and the walk from there: one index of it alone
+        would be no axis of a step, and where it begins would be lost."""
+        rest = self.rest(start)
+        place = Span(self.label, 1, {}, rest.offsets)
+        return place, Span(self.label, rest.extent, self.strides, {})
+
     def on(self, tensor: str, stride: int) -> Span:
         """The same axis, moving ``tensor`` too."""
         return Span(self.label, self.extent, {**self.strides, tensor: stride}, self.offsets)
