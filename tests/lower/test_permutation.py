@@ -30,6 +30,7 @@ from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.target import Isa
 
 ROOM = Address(slot=2, offset_bytes=0)
+OPERANDS = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
 TYPES = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.C128)
 
 
@@ -86,10 +87,9 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, str
     order = list(range(len(extents)))
     random.shuffle(order)
     axes = axes_of(extents, order, gap, data_type.width)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     moving = fuse_any_order(axes)
     width = data_type.width
-    nodes = lower_permutation(moving, operands, width, stream, ROOM, isa)
+    nodes = lower_permutation(moving, OPERANDS, width, stream, ROOM, isa)
     if nodes is None:
         return
     assert copied(nodes, axes, width)
@@ -102,8 +102,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
     width = data_type.width
     for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
-        operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-        nodes = lower_permutation(axes, operands, width, True, ROOM, isa)
+        nodes = lower_permutation(axes, OPERANDS, width, True, ROOM, isa)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             if isinstance(kernel, StreamCopy):
@@ -141,8 +140,7 @@ def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa:
 )
 def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
     axes = axes_of((3464, 3464), (1, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, False, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, isa)
     assert nodes is not None
     pieces = [4 * call.arguments[19] for call in calls_below(nodes)]
     assert all(least <= piece <= most for piece in pieces)
@@ -151,11 +149,10 @@ def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, mos
 @pytest.mark.parametrize(("isa", "megabytes"), [(Isa.AVX512, 8), (Isa.AMX, 6)])
 def test_outputs_go_past_the_caches_from_a_size_on(isa: Isa, megabytes: int) -> None:
     axes = axes_of((1200, 1250), (1, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     types = (DataType.FP32, DataType.FP32)
     for output_bytes in (0, (megabytes << 20) - 4, megabytes << 20):
         nodes = lower_elementwise(
-            Operation.COPY, axes, operands, types, isa, output_bytes, room=ROOM
+            Operation.COPY, axes, OPERANDS, types, isa, output_bytes, room=ROOM
         )
         streams = {
             isinstance(call.kernel, StreamCopy) or call.arguments[21] == 1
@@ -177,9 +174,8 @@ def test_outputs_go_past_the_caches_from_a_size_on(isa: Isa, megabytes: int) -> 
 )
 def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_streamed) -> None:
     axes = axes_of(extents, (1, 0), 0, data_type.width)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     for stream in (False, True):
-        nodes = lower_permutation(axes, operands, data_type.width, stream, ROOM, isa)
+        nodes = lower_permutation(axes, OPERANDS, data_type.width, stream, ROOM, isa)
         kinds = {isinstance(call.kernel, StreamCopy) for call in calls_below(nodes)}
         assert kinds == {is_streamed and stream}
         assert copied(nodes, axes, data_type.width)
@@ -197,8 +193,7 @@ def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_s
 )
 def test_runs_of_a_line_are_read_as_streams(run, data_type, isa, is_streamed) -> None:
     axes = axes_of((run, 24, 13, 7), (0, 2, 3, 1), 0, data_type.width)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, data_type.width, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, data_type.width, True, ROOM, isa)
     kinds = {isinstance(call.kernel, StreamRuns) for call in calls_below(nodes or ())}
     assert kinds == ({True} if is_streamed else {False})
     assert copied(nodes, axes, data_type.width)
@@ -207,8 +202,7 @@ def test_runs_of_a_line_are_read_as_streams(run, data_type, isa, is_streamed) ->
 @pytest.mark.parametrize("extents", [(1 << 20, 300, 40), (64, 70000, 9), (64, 9, 70000)])
 def test_calls_that_stream_runs_end(extents: tuple[int, ...]) -> None:
     axes = axes_of(extents, (0, 2, 1), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX)
     calls = list(calls_below(nodes))
     assert calls
     for call in calls:
@@ -221,8 +215,7 @@ def test_calls_that_stream_runs_end(extents: tuple[int, ...]) -> None:
 
 def test_an_axis_goes_to_the_side_that_is_short() -> None:
     axes = axes_of((232, 37, 1416), (2, 1, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX)
     assert nodes is not None
     for call in calls_below(nodes):
         assert isinstance(call.kernel, StreamCopy)
@@ -232,8 +225,7 @@ def test_an_axis_goes_to_the_side_that_is_short() -> None:
 @pytest.mark.parametrize(("isa", "is_joined"), [(Isa.AVX512, False), (Isa.AMX, True)])
 def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joined) -> None:
     axes = axes_of((64, 57, 64, 52), (2, 0, 3, 1), 0, 8)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 8, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 8, True, ROOM, isa)
     assert nodes is not None
     for call in calls_below(nodes):
         assert call.arguments[20] == (64 if is_joined else call.arguments[19])
@@ -243,8 +235,7 @@ def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joi
 @pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX2, 12), (Isa.AMX, 24)])
 def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
     axes = axes_of((10, 24, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa)
     assert nodes is not None
     assert {call.arguments[19] for call in calls_below(nodes)} == {columns}
 
@@ -260,10 +251,9 @@ def calls_below(nodes):
 @pytest.mark.parametrize("streams", [False, True])
 def test_smaller_tiles_are_permuted_where_the_output_goes_past_the_caches(streams: bool) -> None:
     axes = axes_of((16, 32, 64), (2, 1, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
     types = (DataType.FP32, DataType.FP32)
     nodes = lower_elementwise(
-        Operation.COPY, axes, operands, types, Isa.AVX512, room=ROOM, streams=streams
+        Operation.COPY, axes, OPERANDS, types, Isa.AVX512, room=ROOM, streams=streams
     )
     permuted = [call.kernel for call in calls_below(nodes)]
     assert all(isinstance(kernel, PermuteCopy) == streams for kernel in permuted)
@@ -274,8 +264,7 @@ def test_smaller_tiles_are_permuted_where_the_output_goes_past_the_caches(stream
 def test_parts_of_lines_are_written_through_the_caches(following: int, is_streamed: bool) -> None:
     """Five rows and so many columns follow one another in the output, then another place does."""
     axes = axes_of((following, 40, 16, 5), (3, 0, 2, 1), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, Isa.AVX512)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512)
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
     assert copied(nodes, axes, 4)
@@ -284,8 +273,7 @@ def test_parts_of_lines_are_written_through_the_caches(following: int, is_stream
 def test_columns_leave_an_axis_to_short_rows() -> None:
     """``bdaec->cdeab``: e follows the columns c, and the rows a and b, which are 96 bytes."""
     axes = axes_of((418, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, False, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX)
     assert nodes is not None
     for call in calls_below(nodes):
         assert prod(call.arguments[0:3]) == 4 * 6 * 13
@@ -294,8 +282,7 @@ def test_columns_leave_an_axis_to_short_rows() -> None:
 
 def test_columns_that_would_be_few_keep_the_axis() -> None:
     axes = axes_of((3, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, False, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX)
     assert nodes is not None
     for call in calls_below(nodes):
         assert prod(call.arguments[0:3]) == 4 * 6
@@ -309,8 +296,7 @@ def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed
     """Each row of a tile lies elsewhere in the output."""
     axes = axes_of((40, 16, 100, rows), (3, 1, 2, 0), 0, 4)
     axes = [axes[0], axes[2], axes[3]]
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, 4, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa)
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
 
@@ -326,8 +312,7 @@ def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed
 )
 def test_calls_of_short_runs_fit_their_tables(extents, order, width, isa) -> None:
     axes = axes_of(extents, order, 0, width)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, width, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, width, True, ROOM, isa)
     for call in calls_below(nodes or ()):
         assert prod(call.arguments[0:3]) <= MOST_PERMUTED
         assert prod(call.arguments[6:9]) <= MOST_PERMUTED
@@ -344,8 +329,7 @@ def test_no_call_has_more_rows_or_columns_than_its_tables(data: st.DataObject) -
     width = data.draw(st.sampled_from((1, 2, 4, 8, 16)))
     isa = data.draw(st.sampled_from((Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.NEON)))
     axes = axes_of(extents, order, 0, width)
-    operands = (Address(slot=0, offset_bytes=0), Address(slot=1, offset_bytes=0))
-    nodes = lower_permutation(axes, operands, width, data.draw(st.booleans()), ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, width, data.draw(st.booleans()), ROOM, isa)
     for call in calls_below(nodes or ()):
         streams = isinstance(call.kernel, StreamCopy | StreamRuns)
         most = (STREAMED_ROWS, STREAMED_COLUMNS) if streams else (MOST_PERMUTED, MOST_PERMUTED)

@@ -223,6 +223,10 @@ def shared_block(extent: int, threads: int, granule: int) -> int:
             break
         if block == 0:
             break
-        rounds = -(-(extent // block) // threads)
-        best = min(best, (rounds * block + extent % block, block))
+        best = min(best, (waited_for(extent, block, threads), block))
     return best[1]
+
+
+def waited_for(extent: int, block: int, threads: int) -> int:
+    """Indices until all blocks are done: those of one thread's blocks, then what remains."""
+    return -(-(extent // block) // threads) * block + extent % block

@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from teir.ir.nodes import Tensor
-from teir.passes.parallelise import CHUNKS
+from teir.passes.parallelise import CHUNKS, waited_for
 from teir.search.step import Span, Step, is_adjacent
 
 _PIECE_BYTES = 512
@@ -45,20 +45,15 @@ def _part(axis: Span, step: Step, threads: int) -> int:
         part = axis.extent // count
         if part > granule:
             part -= part % granule
-        if part and _rounds(axis.extent, part, threads) < _rounds(axis.extent, best, threads):
+        if part and waited_for(axis.extent, part, threads) < waited_for(axis.extent, best, threads):
             best = part
     return best
-
-
-def _rounds(extent: int, part: int, threads: int) -> int:
-    """Indices that the last thread waits for: those of its parts, and those that are left."""
-    return -(-(extent // part) // threads) * part + extent % part
 
 
 def _cost(shared: Shared, step: Step, threads: int) -> float:
     extent = shared.axis.extent
     piece_bytes = min(shared.part * shared.axis.stride(one.name) for one in _tensors(step))
-    waits = _rounds(extent, shared.part, threads) / extent
+    waits = waited_for(extent, shared.part, threads) / extent
     return waits * (1 + _PIECE_BYTES / piece_bytes)
 
 

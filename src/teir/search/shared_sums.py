@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
-from teir.passes.parallelise import CHUNKS
+from teir.passes.parallelise import CHUNKS, waited_for
 from teir.search.dots import dots_of
 from teir.search.elementwise import emit_sum
 from teir.search.emission import Body, Emission
@@ -87,15 +87,9 @@ def _sliced(step: Step, machine: Machine) -> SharedSum | None:
     counts = range(machine.threads, min(outermost.extent, _slices(machine)) + 1)
     size = min(
         (outermost.extent // count for count in counts),
-        key=lambda size: _waits(outermost.extent, size, machine.threads),
+        key=lambda size: waited_for(outermost.extent, size, machine.threads),
     )
     return SharedSum(outermost, size)
-
-
-def _waits(extent: int, size: int, threads: int) -> int:
-    """Indices of the slices of one thread, and of what remains, which all wait for."""
-    count, left = divmod(extent, size)
-    return -(-count // threads) * size + left
 
 
 def _slices(machine: Machine) -> int:
