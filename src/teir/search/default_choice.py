@@ -18,6 +18,7 @@ from teir.search.chosen_blocks import (
     written_panel,
 )
 from teir.search.division import Division, Packs, division_of
+from teir.search.few_columns import few_columns_choice
 from teir.search.followed_rows import followed_depth
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
 from teir.search.machine import Machine
@@ -87,6 +88,9 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         return replace(alone, sharing=Sharing.PARTS)
     depth = _depth(shape, machine)
     k = reductions_of(shape, depth).block
+    few = few_columns_choice(shape, depth, machine)
+    if few is not None:
+        return few
     if is_short(shape, machine):
         return rows_in_place(shape, depth, machine) or near_choice(shape, depth, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
