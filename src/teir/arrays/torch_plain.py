@@ -9,7 +9,10 @@ derivative that would be lost without a word.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 
 def is_tensor(value: Any) -> bool:
@@ -18,9 +21,29 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
+    """The memory of plain tensors as arrays of NumPy; None where one is no such tensor, or has a
+    type that NumPy has no name for."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    for value in values:
+        if type(value) is not torch.Tensor or not_plain(value) is not None:
+            return None
+    try:
+        return [value.numpy() for value in values]
+    except (RuntimeError, TypeError):
+        return None
+
+
+def as_tensor(result: Any) -> Any:
+    """An array of NumPy, or one number, as a tensor that shares its memory."""
+    return sys.modules["torch"].from_numpy(np.asarray(result))
+
+
 def not_plain(tensor: Any) -> tuple[str, str | None] | None:
     """What it is instead, and what to pass; None for a plain tensor."""
-    if str(tensor.layout) != "torch.strided":
+    if tensor.layout is not sys.modules["torch"].strided:
         return "a sparse tensor", "pass .to_dense()"
     missing = _missing_memory(tensor)
     if missing is not None:

@@ -8,13 +8,14 @@ threads. A call that was seen before is one look-up and one native call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from teir.arrays.adapters import view_array
 from teir.arrays.integers import as_integer
+from teir.arrays.torch_plain import as_arrays, as_tensor
 from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
@@ -54,6 +55,9 @@ SHAPES = Rule(
 )
 
 _ndarray = np.ndarray
+_COUNTS = (type(None), int)
+_TYPES = (str, type, np.dtype, DataType)
+"""Values of keywords that calls are kept by. True, which equals 1, is no count."""
 
 
 def einsum(
@@ -98,46 +102,31 @@ def einsum(
     if type(overlap) is not str or overlap != "refuse":
         operands = read_apart(operands, out, overlap)
         (subscripts,) = read_apart((subscripts,), out, overlap)
-    is_usual = dtype is None and threads is None and memory_limit is None and tune is False
-    is_usual = is_usual and type(deterministic) is str and deterministic == "runs"
-    is_usual = is_usual and type(optimize) is str and optimize == "auto" and out_levels is None
-    if is_usual and type(subscripts) is str:
-        kept = kept_plans()
-        latest = kept.latest.get(subscripts)
-        if latest is not None:
-            result = latest.call_known(operands, out)
-            if result is not NotImplemented:
-                return result
-        key: list[Any] = [subscripts]
-        for operand in operands:
-            if type(operand) is not _ndarray:
-                break
-            key += (operand.dtype, operand.shape, operand.strides)
+    asked: Hashable = None
+    arrays: Sequence[Any] = operands
+    signature: tuple[Any, ...] | None = None
+    if tune is False and out_levels is None:
+        is_usual = dtype is None and threads is None and memory_limit is None
+        is_usual = is_usual and type(deterministic) is str and deterministic == "runs"
+        is_usual = is_usual and type(optimize) is str and optimize == "auto"
+        if type(subscripts) is str:
+            asked = subscripts
+        elif not isinstance(subscripts, (str, bytes)):
+            asked, arrays = _sublists((subscripts, *operands))
+        if not is_usual and asked is not None:
+            makes_result = out is None
+            asked = _asked(
+                asked, makes_result, dtype, threads, optimize, memory_limit, deterministic
+            )
+    if asked is not None:
+        if arrays and type(arrays[0]) is not _ndarray:
+            result, signature = _tensors_again(asked, arrays, out)
         else:
-            signature = tuple(key)
-            plan = kept.plans.get(signature)
-            if plan is None and is_index_notation(subscripts):
-                asked = (subscripts, None, None, deterministic)
-                result = sparse_calls().run(asked, operands, out)
-                if result is not NotImplemented:
-                    return result
-                return _sparse(
-                    subscripts, operands, out, None, None, None, False, Determinism.RUNS, None
-                )
-            if plan is None:
-                plan, views = first_plan(parse_expression(subscripts), operands)
-                kept.keep(signature, plan)
-                return run_planned(
-                    plan, views, None if out is None else view_out(plan.problem, out)
-                )
-            if not plan.is_callable:
-                plan = callable_plan(plan)
-                kept.keep(signature, plan)
-            if plan is latest:
-                return plan.call_declined(operands, out)
-            if plan.known is not None:
-                kept.try_first(signature, plan)
-            return plan.call_planned(operands, out)
+            result, signature = _again(asked, arrays, out)
+        if result is not NotImplemented:
+            return result
+        if signature is not None and asked is subscripts:
+            return _first(signature, operands, out)
     mode = checked_determinism(deterministic)
     is_text = out_levels is None or type(out_levels) is str
     if is_text and dtype is None and tune is False and type(subscripts) is str:
@@ -163,7 +152,94 @@ def einsum(
         makes_result=out is None,
     )
     plan, views = plan_arrays(parsed, arrays, wishes)
+    if signature is not None:
+        kept_plans().keep(signature, plan)
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
+
+
+def _again(asked: Hashable, arrays: Sequence[Any], out: Any) -> tuple[Any, tuple[Any, ...] | None]:
+    """The result of a call seen before, or NotImplemented; and what arrays of NumPy are kept by."""
+    kept = kept_plans()
+    latest = kept.latest.get(asked)
+    if latest is not None:
+        result = latest.call_known(arrays, out)
+        if result is not NotImplemented:
+            return result, None
+    key: list[Any] = [asked]
+    for array in arrays:
+        if type(array) is not _ndarray:
+            return NotImplemented, None
+        key += (array.dtype, array.shape, array.strides)
+    signature = tuple(key)
+    plan = kept.plans.get(signature)
+    if plan is None:
+        return NotImplemented, signature
+    if not plan.is_callable:
+        plan = callable_plan(plan)
+        kept.keep(signature, plan)
+    if plan is latest:
+        return plan.call_declined(arrays, out), signature
+    if plan.known is not None:
+        kept.try_first(signature, plan)
+    return plan.call_planned(arrays, out), signature
+
+
+def _tensors_again(
+    asked: Hashable, tensors: Sequence[Any], out: Any
+) -> tuple[Any, tuple[Any, ...] | None]:
+    """As `_again`, of plain tensors of PyTorch, whose memory is that of arrays."""
+    arrays = as_arrays(tensors if out is None else (*tensors, out))
+    if arrays is None:
+        return NotImplemented, None
+    count = len(tensors)
+    target = None if out is None else arrays[count]
+    result, signature = _again(("tensors", asked), arrays[:count], target)
+    if result is NotImplemented or out is not None:
+        return (NotImplemented if result is NotImplemented else out), signature
+    return as_tensor(result), signature
+
+
+def _asked(
+    asked: Hashable,
+    makes_result: bool,
+    dtype: Any,
+    threads: Any,
+    optimize: Any,
+    memory_limit: Any,
+    deterministic: Any,
+) -> Hashable:
+    """What a call with these keywords is kept by; None where one of them is no plain value."""
+    if any(type(count) not in _COUNTS for count in (threads, memory_limit)):
+        return None
+    if type(optimize) not in (str, bool) or type(deterministic) is not str:
+        return None
+    if dtype is not None and not isinstance(dtype, _TYPES):
+        return None
+    return (asked, makes_result, dtype, threads, optimize, memory_limit, deterministic)
+
+
+def _sublists(arguments: tuple[Any, ...]) -> tuple[Hashable, Sequence[Any]]:
+    """What a call in the sublist form is kept by, and its arrays; None where a list is none."""
+    count = len(arguments) // 2 * 2
+    lists = (*arguments[1:count:2], *arguments[count:])
+    if any(type(one) is not list or any(type(item) is not int for item in one) for one in lists):
+        return None, ()
+    return (len(arguments) > count, *map(tuple, lists)), arguments[:count:2]
+
+
+def _first(signature: tuple[Any, ...], operands: Sequence[Any], out: Any) -> Any:
+    """A call of usual wishes with arrays that none came with before."""
+    subscripts = signature[0]
+    subscripts = subscripts if type(subscripts) is str else subscripts[1]
+    if is_index_notation(subscripts):
+        result = sparse_calls().run((subscripts, None, None, "runs"), operands, out)
+        if result is not NotImplemented:
+            return result
+        runs = Determinism.RUNS
+        return _sparse(subscripts, operands, out, None, None, None, False, runs, None)
+    plan, views = first_plan(parse_expression(subscripts), operands)
+    kept_plans().keep(signature, plan)
+    return run_planned(plan, views, None if out is None else view_out(plan.problem, out))
 
 
 @overload

@@ -11,6 +11,7 @@ import numpy as np
 
 from teir.arrays.adapters import ArrayView, view_array
 from teir.arrays.numpy_fields import address_of
+from teir.arrays.torch_plain import as_arrays, as_tensor, is_tensor
 from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.call_checks import require_apart, require_planned, view_out
@@ -97,14 +98,10 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
         direct = self.direct
         if out is not None or direct is None:
             return self._call_indirect(operands, out)
-        planned = self.problem.out
-        try:
-            result = np.empty(planned.shape, planned.dtype)
-        except MemoryError:
-            raise no_room(planned) from None
+        result = _new_result(self)
         addresses = [address_of(operand) for operand in operands]
         direct((*addresses, address_of(result)))
-        return result if planned.shape else result[()]
+        return result if result.shape else result[()]
 
     def _call_indirect(self, operands: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
         indirect = self.indirect
@@ -186,7 +183,30 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def call_plan(plan: Plan, *operands: Any, out: Any = None, overlap: str = "refuse") -> Any:
     """A call of ``plan`` that its native call does not serve."""
+    if operands and is_tensor(operands[0]) and type(overlap) is str and overlap == "refuse":
+        result = _on_tensors(plan, operands, out)
+        if result is not NotImplemented:
+            return result
     return run_plan(plan, read_apart(operands, out, overlap), out)
+
+
+def _on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
+    """By native code on the memory of plain tensors; NotImplemented where that declines."""
+    arrays = None if plan.entry is None else as_arrays(tensors if out is None else (*tensors, out))
+    if arrays is None:
+        return NotImplemented
+    target = _new_result(plan) if out is None else arrays.pop()
+    if plan.call_known(arrays, target) is NotImplemented:
+        return NotImplemented
+    return as_tensor(target) if out is None else out
+
+
+def _new_result(plan: Plan) -> np.ndarray[Any, Any]:
+    planned = plan.problem.out
+    try:
+        return np.empty(planned.shape, planned.dtype)
+    except MemoryError:
+        raise no_room(planned) from None
 
 
 def run_plan(plan: Plan, operands: Sequence[Any], out: Any) -> Any:

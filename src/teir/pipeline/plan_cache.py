@@ -24,8 +24,9 @@ class PlanCache:
     """
 
     plans: dict[Hashable, Plan] = field(default_factory=dict)
-    latest: dict[str, Plan] = field(default_factory=dict)
-    """By expression, a kept plan whose native call is tried before a key is formed."""
+    latest: dict[Hashable, Plan] = field(default_factory=dict)
+    """By expression, with the keywords of a call that had some, a kept plan whose native call is
+    tried before a key is formed."""
     _keys_of: dict[int, int] = field(default_factory=dict)
     _bytes: int = 0
     _turns: Turns = field(default_factory=Turns)

@@ -1,0 +1,176 @@
+"""Calls with keywords, sublists or tensors are kept too: a call seen before plans nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teir
+from teir.errors import TeirError
+from teir.pipeline import einsum as module
+from teir.pipeline import plan as plan_module
+
+A = np.arange(12.0).reshape(3, 4)
+B = np.arange(20.0).reshape(4, 5)
+KEYWORDS: tuple[dict[str, Any], ...] = (
+    {"threads": 1},
+    {"threads": 2},
+    {"dtype": "float32"},
+    {"dtype": np.float64},
+    {"dtype": np.dtype("float32")},
+    {"dtype": teir.DataType.FP64, "threads": 1},
+    {"optimize": False},
+    {"deterministic": "threads"},
+    {"memory_limit": 1 << 30},
+)
+
+
+def plans_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan(*_: Any) -> Any:
+        raise AssertionError("a call seen before")
+
+    for name in ("plan_arrays", "first_plan", "parse_expression"):
+        monkeypatch.setattr(module, name, plan)
+
+
+def called(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a call gives, the first time and the fourth, which plans nothing."""
+    first = call()
+    call(), call()
+    plans_nothing(monkeypatch)
+    again = call()
+    assert type(again) is type(first)
+    np.testing.assert_array_equal(np.asarray(again), np.asarray(first))
+    return again
+
+
+@pytest.mark.parametrize("keywords", KEYWORDS, ids=str)
+def test_calls_with_keywords(keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    result = called(lambda: teir.einsum("ij,jk->ik", A, B, **keywords), monkeypatch)
+    np.testing.assert_array_equal(result, A @ B)
+
+
+@pytest.mark.parametrize("keywords", KEYWORDS[:2] + KEYWORDS[-1:], ids=str)
+def test_calls_with_keywords_and_a_result(
+    keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = np.zeros((3, 5))
+    result = called(lambda: teir.einsum("ij,jk->ik", A, B, out=out, **keywords), monkeypatch)
+    assert result is out
+    np.testing.assert_array_equal(out, A @ B)
+
+
+@pytest.mark.parametrize("ends", [([0, 2],), ()])
+def test_calls_with_sublists(ends: tuple[list[int], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    call = lambda: teir.einsum(A, [0, 1], B, [1, 2], *ends)  # noqa: E731
+    np.testing.assert_array_equal(called(call, monkeypatch), A @ B)
+
+
+def test_sublists_are_told_apart() -> None:
+    for _ in range(4):
+        np.testing.assert_array_equal(teir.einsum(A, [0, 1], B, [1, 2], [2, 0]), (A @ B).T)
+        np.testing.assert_array_equal(teir.einsum(A, [0, 1], B, [1, 2], [0, 2]), A @ B)
+        np.testing.assert_array_equal(teir.einsum(A, [0, 1], [0]), A.sum(axis=1))
+        np.testing.assert_array_equal(teir.einsum(A, [0, 1]), A)
+
+
+@pytest.mark.parametrize("wrong", [{"threads": True}, {"threads": 0}, {"dtype": "float31"}])
+def test_wrong_keywords_are_refused_every_time(wrong: dict[str, Any]) -> None:
+    for _ in range(3):
+        teir.einsum("ij,jk->ik", A, B, threads=1)
+        with pytest.raises(TeirError):
+            teir.einsum("ij,jk->ik", A, B, **wrong)
+
+
+def test_types_that_keywords_ask_for_are_told_apart() -> None:
+    for _ in range(4):
+        for name in ("float32", "float64", "complex64"):
+            assert teir.einsum("ij,jk->ik", A, B, dtype=name).dtype == name
+
+
+def test_limits_are_kept_by_what_they_count() -> None:
+    """The result counts where the call allocates it."""
+    big, out = np.ones((64, 64)), np.empty((64, 64))
+    limit = 64 * 64 * 8 - 1
+    for _ in range(3):
+        teir.einsum("ij,jk->ik", big, big, out=out, memory_limit=limit)
+        with pytest.raises(TeirError):
+            teir.einsum("ij,jk->ik", big, big, memory_limit=limit)
+
+
+class TestTensors:
+    torch = pytest.importorskip("torch")
+
+    def operands(self) -> tuple[Any, Any]:
+        return self.torch.from_numpy(A.copy()), self.torch.from_numpy(B.copy())
+
+    @pytest.mark.parametrize("keywords", [{}, {"threads": 1}], ids=str)
+    def test_calls_plan_nothing(
+        self, keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        a, b = self.operands()
+        result = called(lambda: teir.einsum("ij,jk->ik", a, b, **keywords), monkeypatch)
+        assert isinstance(result, self.torch.Tensor)
+        np.testing.assert_array_equal(np.asarray(result), A @ B)
+
+    def test_results_are_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        (a, b), out = self.operands(), self.torch.zeros(3, 5, dtype=self.torch.float64)
+        assert called(lambda: teir.einsum("ij,jk->ik", a, b, out=out), monkeypatch) is out
+        np.testing.assert_array_equal(np.asarray(out), A @ B)
+
+    def test_single_results_are_tensors(self) -> None:
+        a, _ = self.operands()
+        for _ in range(4):
+            result = teir.einsum("ij,ij->", a, a)
+            assert isinstance(result, self.torch.Tensor)
+            assert float(result) == (A * A).sum()
+
+    def test_plans_are_called_with_tensors(self) -> None:
+        (a, b), out = self.operands(), self.torch.zeros(3, 5, dtype=self.torch.float64)
+        plan = teir.plan("ij,jk->ik", A, B)
+        for _ in range(3):
+            np.testing.assert_array_equal(np.asarray(plan(a, b)), A @ B)
+            assert isinstance(plan(a, b), self.torch.Tensor)
+            assert plan(a, b, out=out) is out
+        np.testing.assert_array_equal(np.asarray(out), A @ B)
+
+    def test_called_plans_look_at_no_view(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        a, b = self.operands()
+        plan = teir.plan("ij,jk->ik", a, b)
+        monkeypatch.setattr(plan_module, "view_array", None)
+        np.testing.assert_array_equal(np.asarray(plan(a, b)), A @ B)
+
+    def test_what_is_no_plain_tensor_is_refused_every_time(self) -> None:
+        torch = self.torch
+        a, b = self.operands()
+        freed = a.clone()
+        freed.untyped_storage().resize_(0)
+        plan = teir.plan("ij,jk->ik", A, B)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(a, a)
+            wrong = (dual, a.clone().requires_grad_(), freed)
+            for _ in range(3):
+                teir.einsum("ij,jk->ik", a, b)
+                for one in wrong:
+                    with pytest.raises(TeirError):
+                        teir.einsum("ij,jk->ik", one, b)
+                    with pytest.raises(TeirError):
+                        plan(one, b)
+        lazy = torch.ones(3, 4, dtype=torch.complex128).conj()
+        for _ in range(3):
+            teir.einsum("ij,ij->ij", lazy.resolve_conj(), lazy.resolve_conj())
+            with pytest.raises(TeirError):
+                teir.einsum("ij,ij->ij", lazy, lazy)
+
+    def test_overlaps_are_refused_every_time(self) -> None:
+        a = self.torch.ones(4, 4, dtype=self.torch.float64)
+        plan = teir.plan("ij,jk->ik", np.ones((4, 4)), np.ones((4, 4)))
+        for _ in range(3):
+            with pytest.raises(TeirError):
+                teir.einsum("ij,jk->ik", a, a, out=a)
+            with pytest.raises(TeirError):
+                plan(a, a, out=a)
+            teir.einsum("ij,jk->ik", a, a)
