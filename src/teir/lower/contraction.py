@@ -14,6 +14,7 @@ from teir.lower.pair_blocks import lower_pair_blocks, pair_axes, rest_of_rows
 from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
 from teir.lower.row_sweeps import lower_row_sweeps, sweep_axes
+from teir.lower.sites import lower_sites, tile_sites
 from teir.lower.slots import ScratchRoom
 from teir.lower.widened_tiles import lower_widened, widens
 from teir.target import Isa
@@ -66,6 +67,9 @@ def lower_contraction(
     lanes = lane_axes(tile) if has_shared else None
     if lanes is not None:
         return lower_lane_blocks(tile, lanes, isa)
+    sites = tile_sites(tile, isa)
+    if sites is not None:
+        return lower_sites(tile, sites, isa)
     batch = batch_axes(tile, isa)
     if batch is not None:
         return lower_batch_blocks(tile, batch, isa)

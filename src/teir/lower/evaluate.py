@@ -31,6 +31,7 @@ from teir.lower.copy_kernels import (
 )
 from teir.lower.evaluate_memory import Bytes, Memory
 from teir.lower.evaluate_parts import fibre_parts
+from teir.lower.evaluate_sites import site_product
 from teir.lower.kernel_program import (
     BlockLoop,
     Call,
@@ -61,6 +62,7 @@ from teir.lower.kernels import (
     RowSweep,
     TileProduct,
 )
+from teir.lower.site_kernels import SiteProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     WalkedDots,
@@ -237,6 +239,8 @@ class _Machine:
                 tiles.batch_block(self.memory, call.kernel, call)
             case LaneBlock():
                 tiles.lane_block(self.memory, call.kernel, call)
+            case SiteProduct():
+                site_product(self.memory, call.kernel, call)
             case Elementwise():
                 tiles.elementwise(self.memory, call.kernel, call)
             case WalkedSum():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import assert_never
 
 from teir.dtypes import DataType
@@ -36,6 +37,7 @@ from teir.lower.kernels import (
     RowSweep,
     TileProduct,
 )
+from teir.lower.site_kernels import SiteProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     WalkedDots,
@@ -55,7 +57,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _register_block(kernel)
         case ProductSum() | DotRows() | JoinedDots() | RowSweep() | Elementwise():
             return _row_kernel(kernel)
-        case BatchBlock() | LaneBlock():
+        case BatchBlock() | LaneBlock() | SiteProduct():
             return _batch_kernel(kernel)
         case TransposeCopy() | JoinedTranspose() | ShortTranspose() | SteppedCopy():
             return _copy(kernel)
@@ -164,7 +166,7 @@ def _dots_at_once(kernel: DotRows) -> str:
     return str(kernel.rows) if kernel.columns == 1 else f"{kernel.rows}×{kernel.columns}"
 
 
-def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
+def _batch_kernel(kernel: BatchBlock | LaneBlock | SiteProduct) -> str:
     match kernel:
         case BatchBlock():
             return (
@@ -176,6 +178,13 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock) -> str:
             return (
                 f"LaneBlock {kernel.in_type.value} {kernel.rows}×{kernel.columns} "
                 f"({kernel.lanes} lanes)"
+            )
+        case SiteProduct():
+            columns, sums = prod(kernel.outer_columns), prod(kernel.outer_sums)
+            return (
+                f"SiteProduct {kernel.data_type.value} {columns * kernel.c_elements} from "
+                f"{sums * kernel.a_elements} ({kernel.sites} sites in {kernel.lanes} lanes, "
+                f"{sums * len(kernel.products())} products each)"
             )
         case _:
             assert_never(kernel)

@@ -19,6 +19,7 @@ from teir.ir.nodes import Operation
 from teir.lower.access import Access
 from teir.lower.asking_kernels import BeginAsking, BringLines
 from teir.lower.copy_kernels import RowCopy, TurningCopy
+from teir.lower.site_kernels import SiteProduct
 from teir.lower.walked_kernels import WalkedKernel
 
 PAIR_ROWS = 16
@@ -375,6 +376,7 @@ Kernel = (
     | DotRows
     | JoinedDots
     | LaneBlock
+    | SiteProduct
     | BatchBlock
     | RowSweep
     | Elementwise

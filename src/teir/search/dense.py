@@ -38,6 +38,7 @@ from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_sum
+from teir.search.sites import emit_sites, sites_along
 from teir.search.step import Step, normalise
 from teir.search.stepped_operands import on_dense_copies, stepped_inputs, stepped_pieces
 from teir.search.summed_twice import emit_summed_twice, near_sums_of
@@ -149,6 +150,9 @@ def _emit_moved(
 
 def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) -> Body | None:
     """The nodes of a product of a kind that has kernels of its own; None for all others."""
+    sites = sites_along(shape, machine)
+    if sites is not None:
+        return emit_sites(emission, sites, shape, machine)
     if shape.c and is_small_batch(shape):
         return emit_small_batch(emission, shape, machine)
     if shape.n is None and is_sweep(shape):

@@ -30,6 +30,7 @@ from teir.soak.copy_programs import (
 )
 from teir.soak.dot_programs import dots_joined, dots_of_blocks, dots_of_columns
 from teir.soak.pair_programs import pairs_of_rows, pairs_of_runs
+from teir.soak.site_programs import sites_apart, sites_in_a_row, sites_with_outer_sums
 from teir.target import ARRAY_START_BYTES
 
 _REAL = (DataType.FP32, DataType.FP64)
@@ -79,6 +80,13 @@ def _all() -> Iterator[Special]:
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
+    for kind in (*_REAL, *_COMPLEX):
+        for site, accumulates in product((2, 3), (False, True)):
+            start = "from what is there" if accumulates else "from zero"
+            title = f"sites of {site} in a row {start}"
+            yield _special(title, kind, sites_in_a_row, site, accumulates)
+        yield _special("sites with outer sums", kind, sites_with_outer_sums)
+        yield _special("sites apart", kind, sites_apart)
     for kind in _COMPLEX:
         for reductions in (1, 3):
             yield _special(f"rows in parts, {reductions} reductions", kind, _parts, reductions)

@@ -35,6 +35,7 @@ from teir.backends.llvm.emit_short_transpose import (
     SHORT_TRANSPOSE_ARGUMENTS,
     emit_short_transpose_body,
 )
+from teir.backends.llvm.emit_site_product import emit_site_product_body, site_product_arguments
 from teir.backends.llvm.emit_stepped_copy import STEPPED_COPY_ARGUMENTS, emit_stepped_copy_body
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
@@ -93,6 +94,7 @@ from teir.lower.kernels import (
     RowSweep,
     TileProduct,
 )
+from teir.lower.site_kernels import SiteProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     WalkedDots,
@@ -114,6 +116,8 @@ def kernel_operands(kernel: Kernel) -> int:
         case GemmBlock():
             return 3 + kernel.asks
         case PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep():
+            return 3
+        case SiteProduct():
             return 3
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
             return 3
@@ -168,6 +172,8 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return JOINED_DOTS_ARGUMENTS
         case LaneBlock():
             return LANE_BLOCK_ARGUMENTS
+        case SiteProduct():
+            return site_product_arguments(kernel)
         case BatchBlock():
             return BATCH_BLOCK_ARGUMENTS
         case RowSweep():
@@ -306,6 +312,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_joined_dots_body(kernel, isa, _operand_names(kernel)).text()
         case LaneBlock():
             return emit_lane_block_body(kernel, isa).text()
+        case SiteProduct():
+            return emit_site_product_body(kernel, isa).text()
         case BatchBlock():
             return emit_batch_block_body(kernel, isa).text()
         case RowSweep():

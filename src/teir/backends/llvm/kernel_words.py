@@ -33,6 +33,7 @@ from teir.lower.kernels import (
     RowSweep,
     TileProduct,
 )
+from teir.lower.site_kernels import SiteProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     Follows,
@@ -99,6 +100,8 @@ def kernel_words(kernel: Kernel) -> str:
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             loops = "_loop" if kernel.one_loop else ""
             return f"lanewise_{types}_{kernel.rows}x{kernel.columns}_lanes{kernel.lanes}{loops}"
+        case SiteProduct():
+            return _site_product_words(kernel)
         case BatchBlock():
             return _batch_block_words(kernel)
         case RowSweep():
@@ -262,3 +265,16 @@ def _dot_rows_words(kernel: DotRows) -> str:
     shape = f"{kernel.rows}x{kernel.chains}_lanes{kernel.lanes}_k{kernel.reductions}"
     shape += f"_columns{kernel.columns}" if kernel.columns > 1 else ""
     return f"dots_{types}_{shape}_{access}_{_ACCESS_LETTER[kernel.out_access]}"
+
+
+def _site_product_words(kernel: SiteProduct) -> str:
+    axes = "_".join(
+        f"{letter}{axis.extent}.{axis.a_step}.{axis.c_step}"
+        for letter, part in zip("mnk", (kernel.rows, kernel.columns, kernel.sums), strict=True)
+        for axis in part
+    )
+    outer = "_".join(
+        "x".join(map(str, extents)) or "1" for extents in (kernel.outer_columns, kernel.outer_sums)
+    )
+    lanes = f"{kernel.sites}in{kernel.lanes}"
+    return f"sites_{kernel.data_type.value}_{lanes}_{axes}_outer{outer}".lower()

@@ -1,0 +1,302 @@
+"""Small matrices along sites of adjacent elements: sums of permuted vectors.
+
+factors: for every product of every column, what it multiplies each lane by
+for every row of sites
+  for every vector of sites: load A, permute, multiply-add for every product; store C
+  the sites left, and all where whole vectors would write over others: vectors in part
+
+A vector that sites do not fill is stored whole: what it writes behind them the next one writes
+again. The product of complex numbers is one of (re, im) and one of (im, re), with signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
+from teir.backends.llvm.emit_numbers import numbers_per_element
+from teir.backends.llvm.emit_products import Arithmetic, multiply_add
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
+from teir.lower.access import Access
+from teir.lower.site_kernels import BLOCK_LOOPS, SiteProduct
+from teir.target import Isa
+
+
+def site_product_arguments(kernel: SiteProduct) -> tuple[str, ...]:
+    """The names of the arguments of `SiteProduct`."""
+    outer_sums = (
+        f"{operand}_outer_sum{number}"
+        for number in range(len(kernel.outer_sums))
+        for operand in "ab"
+    )
+    outer_columns = (
+        f"{operand}_outer_column{number}"
+        for number in range(len(kernel.outer_columns))
+        for operand in "bc"
+    )
+    columns = (f"b_column{number}" for number in range(len(kernel.columns)))
+    sums = (f"b_sum{number}" for number in range(len(kernel.sums)))
+    counted = ("count", "a_site", "c_site")
+    blocks = (
+        f"{word}{number}"
+        for number in range(BLOCK_LOOPS)
+        for word in ("blocks", "a_block", "c_block")
+    )
+    return (*counted, *blocks, "accumulate", *outer_sums, *outer_columns, *columns, *sums)
+
+
+def emit_site_product_body(kernel: SiteProduct, isa: Isa) -> FunctionText:
+    """The body of the function for operands %A, %B, %C and the arguments of `SiteProduct`."""
+    text = FunctionText()
+    text.label("entry")
+    numbers = kernel.lanes * numbers_per_element(kernel.data_type)
+    kind = Arithmetic(isa, kernel.data_type, numbers)
+    terms = _terms(text, kernel, kind)
+    sums_at = _offsets(text, kernel.outer_sums, "%a_outer_sum")
+    columns_at = _offsets(text, kernel.outer_columns, "%c_outer_column")
+    _Body(text, kernel, kind, terms, sums_at, columns_at).rows()
+    text.effect("ret void")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One product of every lane: the numbers of A's vector it takes, and, by outer column and
+    outer sum, what it multiplies them by."""
+
+    taken: tuple[int, ...]
+    factors: tuple[tuple[str, ...], ...]
+
+
+def _terms(text: FunctionText, kernel: SiteProduct, kind: Arithmetic) -> tuple[_Term, ...]:
+    """The products of a sum in order; two for each of complex numbers."""
+    parts = numbers_per_element(kernel.data_type)
+    columns_at = _offsets(text, [axis.extent for axis in kernel.columns], "%b_column")
+    sums_at = _offsets(text, [axis.extent for axis in kernel.sums], "%b_sum")
+    outer_columns = _offsets(text, kernel.outer_columns, "%b_outer_column")
+    outer_sums = _offsets(text, kernel.outer_sums, "%b_outer_sum")
+    lanes = _lanes(kernel)
+    terms = []
+    for along_sum, behind in zip(sums_at, kernel.products(), strict=True):
+        starts = [
+            [shift_pointer(text, shift_pointer(text, along, column), total) for total in outer_sums]
+            for along in (shift_pointer(text, "%B", along_sum),)
+            for column in outer_columns
+        ]
+        for part in range(parts):
+            taken = tuple(
+                (place + behind) * parts + (number ^ part)
+                for place, _ in lanes
+                for number in range(parts)
+            )
+            places = [column for _, column in lanes]
+            factors = tuple(
+                tuple(_factors(text, kind, start, columns_at, places, part) for start in row)
+                for row in starts
+            )
+            terms.append(_Term(taken, factors))
+    return tuple(terms)
+
+
+def _lanes(kernel: SiteProduct) -> tuple[tuple[int, int], ...]:
+    """Of every lane of C where its factors begin in the vector of A, and its column; lanes without
+    a result do as the first one does."""
+    lanes = [(0, 0)] * kernel.lanes
+    for site in range(kernel.sites):
+        for one in kernel.results():
+            place = site * kernel.a_elements + one.a_place
+            lanes[site * kernel.c_elements + one.c_place] = (place, one.column)
+    return tuple(lanes)
+
+
+def _factors(
+    text: FunctionText,
+    kind: Arithmetic,
+    start: str,
+    columns_at: Sequence[str | int],
+    lanes: Sequence[int],
+    part: int,
+) -> str:
+    """The numbers of the columns at ``start`` in the lanes that want them: of complex ones the real
+    parts, or the imaginary parts with their signs."""
+    element, width = kind.element, 8 if kind.element == "double" else 4
+    singles = []
+    for offset in columns_at:
+        place = shift_pointer(text, shift_pointer(text, start, offset), part * width)
+        singles.append(text.value(f"load {element}, ptr {place}, align 1"))
+    if part:
+        singles = [text.value(f"fneg {element} {one}") for one in singles] + singles
+    count = len(singles)
+    known = "poison"
+    for number, one in enumerate(singles):
+        known = text.value(
+            f"insertelement {vector(element, count)} {known}, {element} {one}, i64 {number}"
+        )
+    parts = numbers_per_element(kind.data_type)
+    signed = len(columns_at) if part else 0
+    picked = [column + number * signed for column in lanes for number in range(parts)]
+    return shuffle(text, element, count, known, "poison", picked)
+
+
+def _multiples(text: FunctionText, stride: str, count: int) -> tuple[str | int, ...]:
+    """0, stride, 2 stride, ..."""
+    return (0, *(text.value(f"mul i64 {stride}, {number}") for number in range(1, count)))
+
+
+def _offsets(text: FunctionText, extents: Sequence[int], stride: str) -> list[str | int]:
+    """How far all indices of axes lie from the first, the last one fastest."""
+    offsets: list[str | int] = [0]
+    for number, extent in enumerate(extents):
+        steps = _multiples(text, f"{stride}{number}", extent)
+        offsets = [_sum(text, start, step) for start in offsets for step in steps]
+    return offsets
+
+
+def _sum(text: FunctionText, left: str | int, right: str | int) -> str | int:
+    if left == 0 or right == 0:
+        return right if left == 0 else left
+    return text.value(f"add i64 {left}, {right}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body while it is written."""
+
+    text: FunctionText
+    kernel: SiteProduct
+    kind: Arithmetic
+    terms: tuple[_Term, ...]
+    sums_at: Sequence[str | int]
+    columns_at: Sequence[str | int]
+
+    def rows(self) -> None:
+        """All rows of sites."""
+        text = self.text
+        counts = text.value("icmp ne i64 %accumulate, 0")
+        whole, left = self._passes(counts)
+
+        def walk(level: int, places: Values) -> None:
+            if not level:
+                self._parts_of_vectors(left, self._whole_vectors(whole, places, counts), counts)
+                return
+            number = level - 1
+
+            def turn(now: Values) -> Values:
+                walk(number, now)
+                return [
+                    shift_pointer(text, place, f"%{name}_block{number}")
+                    for name, place in zip("ac", now, strict=True)
+                ]
+
+            carried = [Carried("ptr", place) for place in places]
+            emit_loop(text, f"block{number}", f"%blocks{number}", 1, carried, turn)
+
+        walk(BLOCK_LOOPS, ["%A", "%C"])
+
+    def _passes(self, counts: str) -> tuple[str, str]:
+        """How many vectors of a row are moved whole, and the sites behind them."""
+        text, kernel = self.text, self.kernel
+        if kernel.is_whole:
+            passes = text.value(f"udiv i64 %count, {kernel.sites}")
+        else:
+            # Whole vectors reach this far: no element behind a row is read or written.
+            reach = -(-kernel.lanes // min(kernel.a_elements, kernel.c_elements))
+            over = text.value(f"sub i64 %count, {reach - kernel.sites}")
+            some = text.value(f"call i64 @llvm.smax.i64(i64 {over}, i64 0)")
+            full = text.value(f"udiv i64 {some}, {kernel.sites}")
+            is_plain = text.value(f"xor i1 {counts}, true")
+            are_joined = [self._follow(name) for name in "ac"]
+            for one in are_joined:
+                is_plain = text.value(f"and i1 {is_plain}, {one}")
+            passes = text.value(f"select i1 {is_plain}, i64 {full}, i64 0")
+        taken = text.value(f"mul i64 {passes}, {kernel.sites}")
+        return passes, text.value(f"sub i64 %count, {taken}")
+
+    def _follow(self, operand: str) -> str:
+        """Whether one vector's sites follow those of the one before."""
+        kernel = self.kernel
+        elements = kernel.a_elements if operand == "a" else kernel.c_elements
+        size = kernel.sites * elements * kernel.data_type.width
+        return self.text.value(f"icmp eq i64 %{operand}_site, {size}")
+
+    def _whole_vectors(self, passes: str, places: Values, counts: str) -> Values:
+        """The vectors moved whole, each of A loaded before the one before is stored.
+
+        A load waits for an earlier store to the same place of another page, until that is known to
+        be another one: results so lie beside factors wherever both begin a few elements apart.
+        """
+        text = self.text
+        lanes = Lanes(self.kernel.data_type, self.kernel.lanes)
+
+        def vectors(left: str, now: Values) -> tuple[str, Values]:
+            a, c, *loaded = now
+            is_last = text.value(f"icmp eq i64 {left}, 1")
+            a_then, c_then = self._moved([a, c])
+            readable = text.value(f"select i1 {is_last}, ptr {a}, ptr {a_then}")
+            following = self._loaded(readable, lanes)
+            self._finish("whole", loaded, c, lanes, counts)
+            return "1", [a_then, c_then, *following]
+
+        def run() -> Values:
+            first = self._loaded(places[0], lanes)
+            carried = [Carried("ptr", place) for place in places]
+            carried += [Carried(self.kind.kind, one) for one in first]
+            return emit_strides(text, "vectors", passes, carried, vectors)[:2]
+
+        some = text.value(f"icmp sgt i64 {passes}, 0")
+        return emit_when(text, "some", some, [Carried("ptr", place) for place in places], run)
+
+    def _parts_of_vectors(self, left: str, places: Values, counts: str) -> None:
+        text, kernel = self.text, self.kernel
+
+        def part(remaining: str, now: Values) -> tuple[str, Values]:
+            taken = text.value(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {kernel.sites})")
+            moves = (
+                self._existing(taken, kernel.a_elements),
+                self._existing(taken, kernel.c_elements),
+            )
+            self._finish("part", self._loaded(now[0], moves[0]), now[1], moves[1], counts)
+            return taken, self._moved(now)
+
+        carried = [Carried("ptr", place) for place in places]
+        emit_strides(text, "parts", left, carried, part)
+
+    def _existing(self, sites: str, elements: int) -> Lanes:
+        text, kernel = self.text, self.kernel
+        existing = text.value(f"mul i64 {sites}, {elements}")
+        return lanes_in_memory(
+            text, self.kind.isa, kernel.data_type, kernel.lanes, Access.UNIT, "0", existing
+        )
+
+    def _moved(self, places: Values) -> Values:
+        """The places of the next vector's sites."""
+        return [
+            shift_pointer(self.text, place, f"%{name}_site")
+            for name, place in zip("ac", places, strict=True)
+        ]
+
+    def _loaded(self, a: str, lanes: Lanes) -> Values:
+        """A vector of A for every outer product."""
+        text = self.text
+        return [load(text, lanes, shift_pointer(text, a, offset)) for offset in self.sums_at]
+
+    def _finish(self, label: str, loaded: Values, c: str, lanes: Lanes, counts: str) -> None:
+        """Form and store one vector of sites of every outer column."""
+        text, kind = self.text, self.kind
+        targets = [shift_pointer(text, c, offset) for offset in self.columns_at]
+        zeros = [Carried(kind.kind, "zeroinitializer") for _ in targets]
+
+        def load_c() -> Values:
+            return [load(text, lanes, at) for at in targets]
+
+        sums = emit_when(text, label, counts, zeros, load_c)
+        for number, numbers in enumerate(loaded):
+            for term in self.terms:
+                taken = shuffle(text, kind.element, kind.count, numbers, "poison", term.taken)
+                for column, factors in enumerate(term.factors):
+                    factor = factors[number]
+                    sums[column] = multiply_add(text, kind, taken, factor, sums[column])
+        for at, total in zip(targets, sums, strict=True):
+            store(text, lanes, at, total)

@@ -1,0 +1,71 @@
+"""Which axes of a product form sites, by numbers alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from teir.passes.sites import Part, Walk, sites_of
+
+LANES = 16
+
+
+def gate(qubit: int, qubits: int, width: int = 4) -> tuple[list[Walk], list[Walk], list[Walk]]:
+    """Rows, columns and sums of a gate on one of so many qubits."""
+    inner = 2 ** (qubits - qubit - 1)
+    rows = [Walk(2**qubit, 2 * inner * width, 2 * inner * width), Walk(inner, width, width)]
+    columns, sums = [Walk(2, 0, inner * width)], [Walk(2, inner * width, 0)]
+    return [axis for axis in rows if axis.extent > 1], columns, sums
+
+
+@pytest.mark.parametrize(("from_last", "count"), [(0, 8), (1, 4), (2, 2), (3, 1)])
+def test_one_of_the_last_qubits_makes_sites(from_last: int, count: int) -> None:
+    sites = sites_of(*gate(15 - from_last, 16), 4, LANES)
+    assert sites is not None
+    assert sites.count == count
+    assert sites.a_elements == sites.c_elements == 2 << from_last
+    assert (sites.columns, sites.sums) == ((Part(0, 2),), (Part(0, 2),))
+    assert sites.outer_columns == sites.outer_sums == ()
+
+
+@pytest.mark.parametrize("from_last", [4, 5, 9])
+def test_rows_of_whole_vectors_are_left_to_register_blocks(from_last: int) -> None:
+    assert sites_of(*gate(15 - from_last, 16), 4, LANES) is None
+
+
+def test_half_of_a_matrix_lies_in_other_vectors() -> None:
+    rows = [Walk(1 << 12, 64 * 4, 64 * 4), Walk(4, 4, 4)]
+    sites = sites_of(rows, [Walk(8, 0, 16)], [Walk(4, 16, 0)], 4, LANES)
+    assert sites is not None
+    assert (sites.count, sites.row) == (1, 0)
+    assert (sites.columns, sites.outer_columns) == ((Part(0, 4),), (Part(0, 2, 4),))
+    assert (sites.sums, sites.outer_sums) == ((Part(0, 4),), ())
+
+
+def test_points_of_three_coordinates_make_sites() -> None:
+    rows, columns, sums = [Walk(1000, 12, 12)], [Walk(3, 0, 4)], [Walk(3, 4, 0)]
+    sites = sites_of(rows, columns, sums, 4, LANES)
+    assert sites is not None
+    assert (sites.count, sites.a_elements, sites.c_elements) == (5, 3, 3)
+
+
+def test_rows_turned_inside_a_site_are_one() -> None:
+    """A[s, i, j] B[a, i] -> C[s, j, a]."""
+    rows = [Walk(1000, 36, 36), Walk(3, 4, 12)]
+    sites = sites_of(rows, [Walk(3, 0, 4)], [Walk(3, 12, 0)], 4, LANES)
+    assert sites is not None
+    assert (sites.rows, sites.count) == ((1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sums"),
+    [
+        ([Walk(3, 12, 12)], [Walk(3, 0, 4)], [Walk(3, 4, 0)]),
+        ([Walk(4, 16, 16)], [Walk(4, 0, 4), Walk(32, 0, 64)], [Walk(4, 4, 0)]),
+        ([Walk(1000, 28, 28)], [Walk(7, 0, 4)], [Walk(7, 4, 0)]),
+        ([Walk(1000, 16, 12)], [Walk(3, 0, 4)], [Walk(3, 4, 0)]),
+        ([Walk(1000, 64, 4)], [Walk(16, 0, 4000)], [Walk(16, 4, 0)]),
+    ],
+    ids=["few", "the matrix itself", "many products", "a gap", "rows adjacent in C alone"],
+)
+def test_others_make_none(rows: list[Walk], columns: list[Walk], sums: list[Walk]) -> None:
+    assert sites_of(rows, columns, sums, 4, LANES) is None
