@@ -16,7 +16,7 @@ def packs(columns: int, depth: int, rows: int, machine: Machine) -> bool:
     return choice.packed_b is not Packing.NONE
 
 
-@pytest.mark.parametrize("rows", [2, 4, 7, 13, 16, 31, 63])
+@pytest.mark.parametrize("rows", [5, 7, 13, 16, 31, 63])
 def test_columns_of_one_panel_stay_where_they_are(rows: int) -> None:
     columns = (4 << 20) // (4 * rows)
     assert packs(columns, 2, rows, FAR) is False
