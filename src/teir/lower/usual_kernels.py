@@ -17,6 +17,7 @@ from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
 from teir.lower.short_turns import SHORT_NEAR_SIDES
+from teir.lower.usual_sites import site_programs
 from teir.lower.usual_walks import walked_programs
 from teir.target import Isa
 
@@ -46,6 +47,7 @@ def usual_kernels(isa: Isa, data_types: Iterable[DataType]) -> frozenset[Kernel]
             *_joined_runs(isa, data_type),
             *_few_turned(isa, data_type),
             *_picked(isa, data_type),
+            *site_programs(isa, data_type),
             *walked_programs(data_type),
         ):
             kernels.update(count_calls(lower(program, isa).roots))
