@@ -69,6 +69,45 @@ def test_calls_with_sublists(ends: tuple[list[int], ...], monkeypatch: pytest.Mo
     np.testing.assert_array_equal(called(call, monkeypatch), A @ B)
 
 
+@pytest.mark.parametrize(
+    "path", [[(0, 1), (0, 1)], ((1, 2), (0, 1)), ["einsum_path", (0, 2), (0, 1)]]
+)
+def test_calls_with_a_path(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = np.arange(10.0).reshape(5, 2)
+    call = lambda: teir.einsum("ij,jk,kl->il", A, B, c, optimize=path)  # noqa: E731
+    np.testing.assert_array_equal(called(call, monkeypatch), A @ B @ c)
+
+
+def test_calls_with_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    cotengra = pytest.importorskip("cotengra")
+    terms, sizes = (("i", "j"), ("j", "k"), ("k", "l")), {"i": 3, "j": 4, "k": 5, "l": 2}
+    tree = cotengra.ContractionTree.from_path(terms, ("i", "l"), sizes, path=[(0, 1), (0, 1)])
+    c = np.arange(10.0).reshape(5, 2)
+    call = lambda: teir.einsum("ij,jk,kl->il", A, B, c, optimize=tree)  # noqa: E731
+    np.testing.assert_array_equal(called(call, monkeypatch), A @ B @ c)
+
+
+def test_wrong_paths_are_refused_every_time() -> None:
+    c = np.ones((5, 2))
+    for _ in range(3):
+        teir.einsum("ij,jk,kl->il", A, B, c, optimize=[(0, 1), (0, 1)])
+        for wrong in ([(0, 1)], [(0.0, 1.0), (0, 1)], [(0, 3), (0, 1)]):
+            with pytest.raises(TeirError):
+                teir.einsum("ij,jk,kl->il", A, B, c, optimize=wrong)
+
+
+def test_path_finders_are_asked_every_time() -> None:
+    asked = []
+
+    def find(*_: Any) -> list[tuple[int, int]]:
+        asked.append(1)
+        return [(0, 1), (0, 1)]
+
+    for _ in range(3):
+        teir.einsum("ij,jk,kl->il", A, B, np.ones((5, 2)), optimize=find)
+    assert len(asked) == 3
+
+
 def test_sublists_are_told_apart() -> None:
     for _ in range(4):
         np.testing.assert_array_equal(teir.einsum(A, [0, 1], B, [1, 2], [2, 0]), (A @ B).T)

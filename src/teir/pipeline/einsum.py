@@ -47,6 +47,7 @@ from teir.pipeline.sparse_einsum import require_no_path, sparse_calls, sparse_ei
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
 from teir.pipeline.switches import checked_tune
+from teir.search.path import path_value
 
 SHAPES = Rule(
     code="TEIR616",
@@ -211,7 +212,9 @@ def _asked(
     """What a call with these keywords is kept by; None where one of them is no plain value."""
     if any(type(count) not in _COUNTS for count in (threads, memory_limit)):
         return None
-    if type(optimize) not in (str, bool) or type(deterministic) is not str:
+    if type(optimize) not in (str, bool):
+        optimize = path_value(optimize)
+    if optimize is None or type(deterministic) is not str:
         return None
     if dtype is not None and not isinstance(dtype, _TYPES):
         return None

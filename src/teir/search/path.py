@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 from numbers import Integral
 from typing import Any
@@ -51,6 +51,22 @@ def find_path(
     if callable(optimize):
         return _called(optimize, inputs, output, extents)
     return _checked(optimize, count)
+
+
+def path_value(optimize: Any) -> Hashable | None:
+    """What a call with this path, or this tree as it is now, is told from others by; None for path
+    finders, which may find another one the next time."""
+    if hasattr(optimize, "get_path"):
+        sliced = getattr(optimize, "sliced_inds", None) or {}
+        if any(getattr(one, "project", None) is not None for one in dict(sliced).values()):
+            return None
+        terms = tuple(map(tuple, getattr(optimize, "inputs", ())))
+        return path_value(optimize.get_path()), terms, tuple(sliced)
+    if type(optimize) not in (list, tuple):
+        return None
+    steps = tuple(tuple(step) if type(step) in (list, tuple) else step for step in optimize)
+    places = (place for step in steps for place in (step if type(step) is tuple else (step,)))
+    return steps if all(type(place) in (int, str) for place in places) else None
 
 
 def require_path_choice(optimize: object, count: int) -> None:
