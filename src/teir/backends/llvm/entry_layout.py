@@ -44,7 +44,9 @@ PYTHON_FUNCTIONS = (
 
 OPERANDS_BYTES = 64
 OPERAND_BYTES = 72
-MOST_OPERANDS = 16
+MOST_OPERANDS = 256
+"""More than tensor networks of a call have: what an entry point looks at of each is on the stack,
+20 KB of it."""
 WRITABLE_FLAG = 1
 
 VIEW_BYTES = 80
