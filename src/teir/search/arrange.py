@@ -25,7 +25,7 @@ from teir.search.contraction import Contraction, dense_strides
 from teir.search.machine import Machine
 from teir.search.meetings import Given, Meeting, Part, meetings_below
 from teir.search.step import Span, Step
-from teir.search.step_cost import least_cycles, step_cycles
+from teir.search.step_cost import least_cycles, small_cycles, step_cycles
 
 _ORDERS = 4
 """Orders tried for one result, its usual one apart."""
@@ -34,6 +34,9 @@ _LARGEST = 100
 _WORTH = 1 << 20
 """Products below which a tree runs in less time than choosing its layouts takes."""
 
+_SMALL = 1 << 12
+"""Products of a meeting that takes as long in any layout. Networks of 30 to 100 tensors are planned
+in half the time, and run in 0.7 to 1.0 of it, as the model is not made for so few products."""
 _GAIN = 0.03
 """The share of the cycles another layout must save: the model is no more exact than that."""
 
@@ -134,10 +137,18 @@ class _Layouts:
         key = (walks, order, is_root)
         own = self.known.get(key)
         if own is None:
-            own = step_cycles(_step(parts, strides, self.contraction), self.machine)
+            own = self._cycles(parts, strides)
             self.known[key] = own
         cycles = sum(part.cycles for part in parts) + own
         return _Choice(cycles, Arranged(tuple(part.part for part in parts), order), strides)
+
+    def _cycles(self, parts: tuple[_Choice, ...], strides: Mapping[str, int]) -> float:
+        """Of the meeting alone; the model is not asked of one so small that any layout will do."""
+        extents = self.contraction.extents
+        products = prod(extents[index] for index in {i for part in parts for i in part.order})
+        if products <= _SMALL:
+            return small_cycles(products)
+        return step_cycles(_step(parts, strides, self.contraction), self.machine)
 
     def cheapest(
         self, pairs: Iterable[tuple[_Choice, _Choice]], order: Order, is_root: bool

@@ -47,6 +47,11 @@ def least_cycles(products: int, compute: DataType, machine: Machine) -> float:
     return products / (_UNITS * machine.lanes(compute.accumulator.width))
 
 
+def small_cycles(products: int) -> float:
+    """What a step of few products takes in any layout."""
+    return _CALL + products
+
+
 def far_cycles(size_bytes: int) -> float:
     """What so many bytes take that no near cache holds."""
     return size_bytes / _FAR
