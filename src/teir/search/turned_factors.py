@@ -27,6 +27,7 @@ from teir.search.joined_dots import FEWEST_SHORT_ROWS, are_joined
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import extent_of, outermost_first
+from teir.search.spread_factors import spread_factor
 from teir.search.step import Span, Step, elements_of, is_adjacent
 from teir.search.sweeps import SHORTEST_ROW_BYTES
 from teir.target import LINE_BYTES
@@ -45,7 +46,7 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
     if len(step.inputs) != 2 or not step.axes or not starts_where_it_moves(step):
         return None
     if not step.reductions:
-        return _turned_factors(emission, step)
+        return _turned_factors(emission, step) or spread_factor(emission, step)
     small, large = sorted(step.inputs, key=lambda one: elements_of(one, step))
     free = axes_of(step.output, step)
     if not all(axis.stride(large.name) for axis in free):
