@@ -7,7 +7,7 @@ from dataclasses import replace as as_changed
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL
+from search.planned import USUAL, planned
 from teir.dtypes import DataType
 from teir.ir.load import loads
 from teir.ir.nodes import Program
@@ -164,3 +164,12 @@ def test_tile_registers_have_a_peak_of_their_own() -> None:
     assert by_tiles.memory_seconds == usual.memory_seconds
     plain = product(256, 256, 512, "BF16")
     assert predict(plain, tiles, speeds) == predict(plain, USUAL, SPEEDS)
+
+
+@pytest.mark.parametrize("inner", [1, 2, 4])
+def test_sites_are_one_call_bound_by_what_they_move(inner: int) -> None:
+    extents = {"a": 2, "b": 2, "c": 1 << 18, "d": inner}
+    program = planned("ab,cbd->cad", extents, USUAL).program
+    found = predict(program, USUAL, assumed_speeds(64, 32 << 20))
+    assert found.call_seconds < 1e-7
+    assert found.arithmetic_seconds < found.seconds

@@ -23,6 +23,7 @@ from teir.ir.lanes import lanes_of
 from teir.ir.nodes import Axis, Operation, Program
 from teir.ir.subnormals import flushes_subnormals
 from teir.search.machine import Machine, Speeds
+from teir.search.model_sites import sites_of_leaf, sites_seconds
 from teir.search.traffic import Leaf, fetched_bytes, footprint, leaves_of, memory_bytes
 
 _CHAINS = 10
@@ -118,6 +119,9 @@ def _kernel_time(leaf: Leaf, machine: Machine, speeds: Speeds) -> tuple[float, f
     if speeds.tile_flops_per_second is not None and _is_by_tiles(leaf, machine):
         return _tile_time(leaf, speeds.tile_flops_per_second)
     peak = speeds.flops_per_second(data_type)
+    sites = sites_of_leaf(leaf, machine)
+    if sites is not None:
+        return sites_seconds(leaf, sites, machine, peak), leaf.trips * _CALL
     products = leaf.trips * prod(axis.extent for axis in leaf.tile)
     flops = 2 * products * (4 if data_type.is_complex else 1)
     lanes = machine.lanes(data_type.accumulator.width)
