@@ -149,3 +149,9 @@ def test_dense_products_in_index_notation_are_tuned_by_their_subscripts(teir: Te
     assert done.code == 2
     assert done.err.startswith("TEIR814 at EXPRESSION: expected a product with more than one")
     assert "tune dense products as einsums" in done.err
+
+
+@pytest.mark.parametrize("name", ["FP32", "float32", "complex64", "BFloat16"])
+def test_types_have_the_names_of_numpy_too(teir: Teir, name: str) -> None:
+    done = teir("einsum", "ab,bc->ac", *SIZES, "--dtype", name)
+    assert done.code == 0

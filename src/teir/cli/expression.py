@@ -151,11 +151,17 @@ def _expression_job(
 
 
 def data_type_named(name: str) -> DataType:
-    """The floating-point type of that name, in any case. Raises TeirError (TEIR806)."""
+    """The floating-point type of that name, ours or NumPy's, in any case.
+
+    Raises TeirError (TEIR806).
+    """
     known = {one.value: one for one in DataType if not one.is_index}
-    if name.upper() not in known:
+    names = known | {
+        one.numpy_dtype().name.upper(): one for one in known.values() if one is not DataType.TF32
+    }
+    if name.upper() not in names:
         refuse(DATA_TYPE_NAME, "--dtype", " or ".join(known), repr(name))
-    return known[name.upper()]
+    return names[name.upper()]
 
 
 def parse_sizes(sizes: Sequence[str]) -> dict[str, int]:

@@ -31,7 +31,7 @@ SIZES = Rule(
 )
 DATA_TYPE_NAME = Rule(
     code="TEIR806",
-    sentence="--dtype is one of FP64, FP32, TF32, BF16, FP16, C64, C128.",
+    sentence="--dtype is one of FP64, FP32, TF32, BF16, FP16, C64, C128, or NumPy's name of one.",
     source=_SOURCE,
 )
 OUTPUT_FILE = Rule(
