@@ -155,6 +155,16 @@ class TestTensors:
         assert isinstance(result, self.torch.Tensor)
         np.testing.assert_array_equal(np.asarray(result), A @ B)
 
+    @pytest.mark.parametrize("name", ["bfloat16", "float16", "complex64", "int64"])
+    def test_types(self, name: str) -> None:
+        a, b = (one.to(getattr(self.torch, name)) for one in self.operands())
+        plan = teir.plan("ij,jk->ik", a, b)
+        for _ in range(4):
+            for result in (teir.einsum("ij,jk->ik", a, b), plan(a, b)):
+                assert result.dtype is a.dtype
+                expected = self.torch.einsum("ij,jk->ik", a, b)
+                assert self.torch.equal(result, expected)
+
     def test_results_are_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
         (a, b), out = self.operands(), self.torch.zeros(3, 5, dtype=self.torch.float64)
         assert called(lambda: teir.einsum("ij,jk->ik", a, b, out=out), monkeypatch) is out

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from teir.dtypes import DataType
+
 
 def is_tensor(value: Any) -> bool:
     """True for a tensor of PyTorch, which nobody imports for it."""
@@ -31,14 +33,23 @@ def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
         if type(value) is not torch.Tensor or not_plain(value) is not None:
             return None
     try:
-        return [value.numpy() for value in values]
+        return [_as_array(value, torch) for value in values]
     except (RuntimeError, TypeError):
         return None
 
 
+def _as_array(tensor: Any, torch: Any) -> np.ndarray[Any, Any]:
+    if tensor.dtype is not torch.bfloat16:
+        return tensor.numpy()  # type: ignore[no-any-return]
+    return tensor.view(torch.int16).numpy().view(DataType.BF16.numpy_dtype())  # type: ignore[no-any-return]
+
+
 def as_tensor(result: Any) -> Any:
     """An array of NumPy, or one number, as a tensor that shares its memory."""
-    return sys.modules["torch"].from_numpy(np.asarray(result))
+    torch, array = sys.modules["torch"], np.asarray(result)
+    if array.dtype.kind != "V":  # NumPy's letter for types it does not know
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def not_plain(tensor: Any) -> tuple[str, str | None] | None:
