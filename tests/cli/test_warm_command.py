@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.command_line import Teir
+from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.dtypes import DataType
 from teir.lower import usual_kernels
 from teir.lower.copy_kernels import (
@@ -40,6 +41,15 @@ def test_usual_kernels_cover_blocks_element_wise_work_and_transposes(
     rows = {one.pieces for one in kernels if isinstance(one, RowCopy)}
     assert rows == set(range(1, MOST_PIECES + 1))
     assert kernels == usual_kernels.usual_kernels(isa, [DataType.FP32])
+
+
+@pytest.mark.parametrize("data_type", [one for one in DataType if not one.is_index], ids=str)
+def test_there_is_code_for_all_usual_kernels(
+    data_type: DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usual_kernels, "COLUMNS", range(6, 7))
+    for kernel in usual_kernels.usual_kernels(Isa.AVX512, [data_type]):
+        assert kernel_symbol(kernel, Isa.AVX512) in emit_kernel(kernel, Isa.AVX512)
 
 
 def test_what_is_compiled_is_told_and_kept(teir: Teir, monkeypatch: pytest.MonkeyPatch) -> None:

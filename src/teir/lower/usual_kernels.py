@@ -24,7 +24,6 @@ from teir.target import Isa
 DEPTH = NARROW_DEPTH
 """The contracted extent of the products: long enough for all kernels but those of short sums."""
 COLUMNS = range(1, 33)
-_UNARY = (Operation.COPY, Operation.RELU)
 _BINARY = (
     Operation.ADD,
     Operation.SUB,
@@ -83,8 +82,9 @@ def _tiles(data_type: DataType) -> Iterator[Program]:
     not."""
     width = data_type.width
     operations: dict[Operation, tuple[str, ...]] = {Operation.ZERO: ()}
-    operations |= dict.fromkeys(_UNARY, ("in0",))
+    operations[Operation.COPY] = ("in0",)
     if not data_type.is_complex:
+        operations[Operation.RELU] = ("in0",)
         operations |= dict.fromkeys(_BINARY, ("in0", "in1"))
     layouts = ((80, False), (80, True), (81, True))
     for (operation, inputs), (extent, turned) in product(operations.items(), layouts):
