@@ -21,6 +21,8 @@ _MOST_OUTER, _MOST_COLUMNS = 2, 8
 _MOST_PRODUCTS = 4
 """Products of a sum where a site has no rows of its own. Measured on Golden Cove: 0.4 to 1.1 of the
 time of register blocks, which turn such rows; longer sums took up to 3.9 times as long."""
+_FEWEST_LANES = 4
+"""Of a vector: sites of two lanes took as long as register blocks, and up to 1.6 times."""
 _FEWEST_VECTORS, _FEWEST_OF_A_COLUMN = 4, 4
 """Vectors of a product, and rows for every column: else the matrix might pass for the rows."""
 _LONG_RUN = 32
@@ -103,6 +105,8 @@ def sites_of(
 ) -> Sites | None:
     """The sites of elements of ``width`` bytes that vectors of ``lanes`` hold; None where there are
     none, or too few, or too much of the matrix lies outside of one."""
+    if lanes < _FEWEST_LANES:
+        return None
     in_a = [(axis.extent, axis.a_bytes) for axis in sums]
     in_c = [(axis.extent, axis.c_bytes) for axis in columns]
     inside: list[int] = []
