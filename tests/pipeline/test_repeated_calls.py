@@ -223,3 +223,90 @@ class TestTensors:
             with pytest.raises(TeirError):
                 plan(a, a, out=a)
             teir.einsum("ij,jk->ik", a, a)
+
+    def test_tensors_stay_as_they_were(self) -> None:
+        """Their storage may be resized as before, and so may that of results."""
+        torch = self.torch
+        (a, b), out = self.operands(), torch.zeros(3, 5, dtype=torch.float64)
+        a, b = a.clone(), b.clone()
+        plan = teir.plan("ij,jk->ik", a, b)
+        for _ in range(3):
+            results = [teir.einsum("ij,jk->ik", a, b), plan(a, b)]
+            teir.einsum("ij,jk->ik", a, b, out=out)
+            assert all(one.untyped_storage().resizable() for one in (a, b, out, *results))
+
+    def test_modes_are_heeded_every_time(self) -> None:
+        from torch._subclasses import FakeTensorMode
+
+        torch = self.torch
+        (a, b), out = self.operands(), torch.zeros(3, 5, dtype=torch.float64)
+        for _ in range(3):
+            teir.einsum("ij,jk->ik", a, b, out=out)
+            teir.einsum("ij,jk->ik", a, b)
+        out.zero_()
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            teir.einsum("ij,jk->ik", a, b, out=out)
+            with pytest.raises(TeirError):
+                teir.einsum("ij,jk->ik", a, b)
+        np.testing.assert_array_equal(out.numpy(), A @ B)
+        with torch.device("meta"):
+            assert teir.einsum("ij,jk->ik", a, b).device.type == "cpu"
+
+    def test_calls_inside_of_compiled_functions(self) -> None:
+        torch = self.torch
+        a, b = self.operands()
+        plan = teir.plan("ij,jk->ik", A, B)
+        for call in (lambda x, y: teir.einsum("ij,jk->ik", 2 * x, y), lambda x, y: plan(2 * x, y)):
+            compiled = torch.compile(call, backend="eager")
+            for _ in range(3):
+                np.testing.assert_array_equal(np.asarray(compiled(a, b)), 2 * A @ B)
+
+
+@pytest.mark.parametrize("text", ["ij->ij", "ij->ji", "ii->i"])
+@pytest.mark.parametrize("dtype", ["int64", "float64", int])
+def test_single_operands_are_converted_every_time(text: str, dtype: Any) -> None:
+    a = np.arange(16, dtype="i4").reshape(4, 4)
+    for _ in range(4):
+        result = teir.einsum(text, a, dtype=dtype)
+        assert result.dtype == np.dtype(dtype)
+        assert not np.shares_memory(result, a)
+        np.testing.assert_array_equal(result, np.einsum(text, a))
+
+
+class Tree:
+    """A tree that says what it likes."""
+
+    def __init__(self, path: Any, inputs: Any = ()) -> None:
+        self.path, self.inputs, self.sliced_inds = path, inputs, {}
+
+    def get_path(self) -> Any:
+        return self.path
+
+
+def test_trees_are_told_apart_by_their_paths() -> None:
+    c = np.ones((5, 2))
+    for _ in range(3):
+        teir.einsum("ij,jk,kl->il", A, B, c, optimize=Tree(np.array([[0, 1], [0, 1]])))
+        for wrong in (np.array([[0, 3], [0, 1]]), np.array([[0, 1]]), [(0, 1)]):
+            with pytest.raises(TeirError):
+                teir.einsum("ij,jk,kl->il", A, B, c, optimize=Tree(wrong))
+        teir.einsum("ij,jk,kl->il", A, B, c, optimize=Tree([(0, 1), (0, 1)], inputs=None))
+        teir.einsum("ij->i", A, optimize=Tree([]))
+        with pytest.raises(TeirError):
+            teir.einsum("ij->i", A, optimize=[[], [], []])
+
+
+def test_types_with_their_own_equality_are_asked_every_time() -> None:
+    class Odd(type):
+        def __eq__(cls, other: object) -> bool:
+            return other == "float32"
+
+        def __hash__(cls) -> int:
+            return hash("float32")
+
+    class Wide(metaclass=Odd):
+        dtype = np.dtype("float64")
+
+    for _ in range(3):
+        teir.einsum("ij,jk->ik", A, B, dtype="float32")
+        assert teir.einsum("ij,jk->ik", A, B, dtype=Wide).dtype == np.float64

@@ -17,7 +17,7 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.numpy_fields import address_of, plain_view
+from teir.arrays.numpy_fields import address_of, array_at, plain_view
 from teir.arrays.torch_plain import not_plain
 from teir.dtypes import DataType, data_type_of
 from teir.errors import Rule, refuse
@@ -245,23 +245,8 @@ def memory_of(view: ArrayView) -> np.ndarray[Any, Any]:
     """
     if view.array is not None:
         return view.array
-    interface = {
-        "version": 3,
-        "data": (view.address, not view.writable),
-        "shape": view.shape,
-        "strides": view.strides_bytes,
-        "typestr": view.dtype.str,
-    }
-    return np.asarray(_Memory(interface)).view(view.dtype)
-
-
-class _Memory:
-    """Memory that NumPy is told about."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
+    place = (view.address, view.shape, view.strides_bytes, view.dtype)
+    return array_at(*place, is_writable=view.writable)
 
 
 def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
@@ -274,7 +259,7 @@ def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
     torch = sys.modules["torch"]
     type_name = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
     try:
-        return torch.empty(shape, dtype=getattr(torch, type_name))
+        return torch.empty(shape, dtype=getattr(torch, type_name), device="cpu")
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
 

@@ -75,3 +75,30 @@ def _reads_fields() -> bool:
 
 READS_FIELDS = _reads_fields()
 """True where this NumPy's arrays hold their fields where its binary interface says."""
+
+
+def array_at(
+    address: int,
+    shape: tuple[int, ...],
+    strides_bytes: tuple[int, ...],
+    dtype: np.dtype[Any],
+    is_writable: bool,
+) -> np.ndarray[Any, Any]:
+    """Memory as an array of NumPy, while its owner lives."""
+    interface = {
+        "version": 3,
+        "data": (address, not is_writable),
+        "shape": shape,
+        "strides": strides_bytes,
+        "typestr": dtype.str,
+    }
+    return np.asarray(_Memory(interface)).view(dtype)
+
+
+class _Memory:
+    """Memory that NumPy is told about."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface

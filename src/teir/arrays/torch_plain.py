@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from teir.arrays.numpy_fields import array_at
 from teir.dtypes import DataType
 
 
@@ -29,27 +31,33 @@ def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
     torch = sys.modules.get("torch")
     if torch is None:
         return None
+    found = []
     for value in values:
         if type(value) is not torch.Tensor or not_plain(value) is not None:
             return None
+        dtype = _dtype_named(str(value.dtype))
+        if dtype is None:
+            return None
+        found.append(_as_array(value, dtype))
+    return found
+
+
+def _as_array(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """By its address: ``tensor.numpy()`` fixes the size of its storage for good, and goes through
+    whatever mode of PyTorch is on."""
+    strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
+    return array_at(tensor.data_ptr(), tuple(tensor.shape), strides, dtype, is_writable=True)
+
+
+@cache
+def _dtype_named(name: str) -> np.dtype[Any] | None:
+    """NumPy's type of a type of PyTorch."""
+    if name == "torch.bfloat16":
+        return DataType.BF16.numpy_dtype()
     try:
-        return [_as_array(value, torch) for value in values]
-    except (RuntimeError, TypeError):
+        return np.dtype(name.removeprefix("torch."))
+    except TypeError:
         return None
-
-
-def _as_array(tensor: Any, torch: Any) -> np.ndarray[Any, Any]:
-    if tensor.dtype is not torch.bfloat16:
-        return tensor.numpy()  # type: ignore[no-any-return]
-    return tensor.view(torch.int16).numpy().view(DataType.BF16.numpy_dtype())  # type: ignore[no-any-return]
-
-
-def as_tensor(result: Any) -> Any:
-    """An array of NumPy, or one number, as a tensor that shares its memory."""
-    torch, array = sys.modules["torch"], np.asarray(result)
-    if array.dtype.kind != "V":  # NumPy's letter for types it does not know
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def not_plain(tensor: Any) -> tuple[str, str | None] | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from teir.arrays.adapters import view_array
 from teir.arrays.integers import as_integer
-from teir.arrays.torch_plain import as_arrays, as_tensor
+from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
@@ -34,7 +34,7 @@ from teir.pipeline.operand_types import (
     stored_type,
 )
 from teir.pipeline.operands_apart import read_apart
-from teir.pipeline.plan import Plan, run_planned, run_views
+from teir.pipeline.plan import Plan, call_on_tensors, run_planned, run_views
 from teir.pipeline.planning import (
     Wishes,
     callable_plan,
@@ -57,7 +57,7 @@ SHAPES = Rule(
 
 _ndarray = np.ndarray
 _COUNTS = (type(None), int)
-_TYPES = (str, type, np.dtype, DataType)
+_TYPES = (str, type, DataType)
 """Values of keywords that calls are kept by. True, which equals 1, is no count."""
 
 
@@ -189,15 +189,20 @@ def _tensors_again(
     asked: Hashable, tensors: Sequence[Any], out: Any
 ) -> tuple[Any, tuple[Any, ...] | None]:
     """As `_again`, of plain tensors of PyTorch, whose memory is that of arrays."""
-    arrays = as_arrays(tensors if out is None else (*tensors, out))
+    arrays = as_arrays(tensors)
     if arrays is None:
         return NotImplemented, None
-    count = len(tensors)
-    target = None if out is None else arrays[count]
-    result, signature = _again(("tensors", asked), arrays[:count], target)
-    if result is NotImplemented or out is not None:
-        return (NotImplemented if result is NotImplemented else out), signature
-    return as_tensor(result), signature
+    key: list[Any] = [("tensors", asked)]
+    for array in arrays:
+        key += (array.dtype, array.shape, array.strides)
+    kept, signature = kept_plans(), tuple(key)
+    plan = kept.plans.get(signature)
+    if plan is None:
+        return NotImplemented, signature
+    if not plan.is_callable:
+        plan = callable_plan(plan)
+        kept.keep(signature, plan)
+    return call_on_tensors(plan, arrays, out), None
 
 
 def _asked(
@@ -216,7 +221,7 @@ def _asked(
         optimize = path_value(optimize)
     if optimize is None or type(deterministic) is not str:
         return None
-    if dtype is not None and not isinstance(dtype, _TYPES):
+    if not (dtype is None or type(dtype) in _TYPES or isinstance(dtype, np.dtype)):
         return None
     return (asked, makes_result, dtype, threads, optimize, memory_limit, deterministic)
 

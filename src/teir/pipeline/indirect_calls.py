@@ -34,8 +34,8 @@ def numpy_call(problem: Problem) -> Indirect | None:
     terms = ["".join(letters[index] for index in one) for one in (*einsum.inputs, einsum.output)]
     text = f"{','.join(terms[:-1])}->{terms[-1]}"
     is_same = all(operand.dtype == dtype for operand in problem.operands)
-    if is_same and len(terms) == 2 and set(terms[0]) == set(terms[1]):
-        return partial(_moved, text)
+    if len(terms) == 2 and set(terms[0]) == set(terms[1]):
+        return partial(_moved, text, dtype)
     if is_same and terms[0] == terms[1] == terms[-1] and len(set(terms[0])) == len(terms[0]):
         return _multiplied
     return partial(_product, text) if is_same else partial(_converted, text, dtype)
@@ -51,9 +51,9 @@ def call_on_copies(problem: Problem, known: Callable[..., Any]) -> Indirect:
     return partial(_on_copies, known, tuple(wanted))
 
 
-def _moved(text: str, operands: Sequence[Array]) -> Any:
-    """NumPy gives a view of an operand that is not summed."""
-    return np.einsum(text, *operands).copy()
+def _moved(text: str, dtype: np.dtype[Any], operands: Sequence[Array]) -> Any:
+    """NumPy gives a view of an operand that is not summed, whatever type is asked for."""
+    return np.einsum(text, *operands).astype(dtype, "C")
 
 
 def _multiplied(operands: Sequence[Array]) -> Any:
@@ -66,7 +66,6 @@ def _product(text: str, operands: Sequence[Array]) -> Any:
 
 
 def _converted(text: str, dtype: np.dtype[Any], operands: Sequence[Array]) -> Any:
-    # An operand of another type than the result is never viewed.
     return _in_order(np.einsum(text, *operands, dtype=dtype, casting="unsafe"))
 
 

@@ -9,9 +9,9 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.adapters import ArrayView, view_array
+from teir.arrays.adapters import ArrayView, Kind, new_array, view_array
 from teir.arrays.numpy_fields import address_of
-from teir.arrays.torch_plain import as_arrays, as_tensor, is_tensor
+from teir.arrays.torch_plain import as_arrays, is_tensor
 from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.call_checks import require_apart, require_planned, view_out
@@ -184,21 +184,28 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def call_plan(plan: Plan, *operands: Any, out: Any = None, overlap: str = "refuse") -> Any:
     """A call of ``plan`` that its native call does not serve."""
     if operands and is_tensor(operands[0]) and type(overlap) is str and overlap == "refuse":
-        result = _on_tensors(plan, operands, out)
+        arrays = as_arrays(operands)
+        result = NotImplemented if arrays is None else call_on_tensors(plan, arrays, out)
         if result is not NotImplemented:
             return result
     return run_plan(plan, read_apart(operands, out, overlap), out)
 
 
-def _on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
-    """By native code on the memory of plain tensors; NotImplemented where that declines."""
-    arrays = None if plan.entry is None else as_arrays(tensors if out is None else (*tensors, out))
-    if arrays is None:
+def call_on_tensors(plan: Plan, arrays: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+    """By native code on the memory of plain tensors, the result a tensor; NotImplemented where that
+    declines, or a new tensor is no plain one."""
+    planned = plan.problem.out
+    if plan.entry is None or planned.data_type is None:
         return NotImplemented
-    target = _new_result(plan) if out is None else arrays.pop()
-    if plan.call_known(arrays, target) is NotImplemented:
+    if out is None:
+        try:
+            out = new_array(Kind.TORCH, planned.shape, planned.data_type)
+        except MemoryError:
+            raise no_room(planned) from None
+    target = as_arrays((out,))
+    if target is None or plan.call_known(arrays, target[0]) is NotImplemented:
         return NotImplemented
-    return as_tensor(target) if out is None else out
+    return out
 
 
 def _new_result(plan: Plan) -> np.ndarray[Any, Any]:

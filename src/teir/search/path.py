@@ -55,16 +55,27 @@ def find_path(
 
 def path_value(optimize: Any) -> Hashable | None:
     """What a call with this path, or this tree as it is now, is told from others by; None for path
-    finders, which may find another one the next time."""
-    if hasattr(optimize, "get_path"):
+    finders, which may find another one the next time, and for what may be refused."""
+    if not hasattr(optimize, "get_path"):
+        return _steps_value(optimize)
+    try:
+        steps = _steps_value(optimize.get_path())
         sliced = getattr(optimize, "sliced_inds", None) or {}
-        if any(getattr(one, "project", None) is not None for one in dict(sliced).values()):
+        if any(getattr(one, "project", None) is not None for one in sliced.values()):
             return None
         terms = tuple(map(tuple, getattr(optimize, "inputs", ())))
-        return path_value(optimize.get_path()), terms, tuple(sliced)
-    if type(optimize) not in (list, tuple):
+        # In a tuple of its own: no path has such a step.
+        value = ((steps, terms, tuple(sliced)),)
+        hash(value)
+    except Exception:  # the tree's own code, which the call itself comes to, if it does
         return None
-    steps = tuple(tuple(step) if type(step) in (list, tuple) else step for step in optimize)
+    return None if steps is None else value
+
+
+def _steps_value(path: Any) -> Hashable | None:
+    if type(path) not in (list, tuple):
+        return None
+    steps = tuple(tuple(step) if type(step) in (list, tuple) else step for step in path)
     places = (place for step in steps for place in (step if type(step) is tuple else (step,)))
     return steps if all(type(place) in (int, str) for place in places) else None
 

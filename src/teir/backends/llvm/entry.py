@@ -174,9 +174,20 @@ def function_of(
     As its module it holds everything its code points to: ``owners`` and the definition.
     """
     _, new_function, _ = runtime.current().once("python constructors", _constructors)
-    kept = (definition, owners)
+    kept = _Module(__name__, (definition, owners))
     function: Callable[..., Any] = new_function(ctypes.addressof(definition), its_self, kept)
     return function
+
+
+class _Module(str):
+    """The name of a function's module, which tools ask for, and with it what its code points to."""
+
+    owners: tuple[Any, ...]
+
+    def __new__(cls, name: str, owners: tuple[Any, ...]) -> _Module:
+        module = super().__new__(cls, name)
+        module.owners = owners
+        return module
 
 
 def entry_record(entry: Callable[..., Any]) -> int:
