@@ -206,6 +206,10 @@ _TORCH_TYPES = {
 }
 
 
+_TORCH_NAMES = {data_type: name for name, data_type in _TORCH_TYPES.items()}
+_TORCH_NAMES |= {DataType.TF32: "float32", DataType.I32: "int32", DataType.I64: "int64"}
+
+
 def _other_view(name: str, value: Any) -> ArrayView:
     if value is None:
         refuse(ARRAY, name, "an array", "None")
@@ -257,9 +261,8 @@ def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
     if kind is not Kind.TORCH:
         return np.empty(shape, data_type.numpy_dtype())
     torch = sys.modules["torch"]
-    type_name = "bfloat16" if data_type is DataType.BF16 else str(data_type.numpy_dtype())
     try:
-        return torch.empty(shape, dtype=getattr(torch, type_name), device="cpu")
+        return torch.empty(shape, dtype=getattr(torch, _TORCH_NAMES[data_type]), device="cpu")
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
 

@@ -92,7 +92,8 @@ def array_at(
         "strides": strides_bytes,
         "typestr": dtype.str,
     }
-    return np.asarray(_Memory(interface)).view(dtype)
+    array = np.asarray(_Memory(interface))
+    return array.view(dtype) if dtype.kind == "V" else array
 
 
 class _Memory:
