@@ -9,7 +9,9 @@ from teir.dtypes import DataType
 from teir.ir.evaluate import evaluate
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
+from teir.lower import sites
 from teir.lower.calls import calls_of
+from teir.lower.estimate import estimate_seconds
 from teir.lower.evaluate import evaluate_kernels
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import GemmBlock
@@ -34,11 +36,7 @@ def bytes_of(program: Program, tensor: str) -> int:
     return sum((axis.extent - 1) * axis.strides[tensor] for axis in axes) + width
 
 
-@pytest.mark.parametrize("isa", [Isa.AVX512, Isa.AVX2, Isa.NEON])
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("text", TEXTS)
-def test_calls_mean_what_the_program_means(text: str, kind: DataType, isa: Isa) -> None:
-    program = parse_program(TEXTS[text](kind))
+def assert_means_it(program: Program, kind: DataType, isa: Isa) -> None:
     draw, width = np.random.default_rng(3), kind.width
     start = {
         name: draw.integers(-3, 4, bytes_of(program, name) // width).astype(kind.numpy_dtype())
@@ -49,6 +47,36 @@ def test_calls_mean_what_the_program_means(text: str, kind: DataType, isa: Isa) 
     evaluate_kernels(lower(program, isa), actual, {})
     for name, one in expected.items():
         np.testing.assert_array_equal(actual[name], one)
+
+
+@pytest.mark.parametrize("isa", [Isa.AVX512, Isa.AVX2, Isa.NEON])
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("text", TEXTS)
+def test_calls_mean_what_the_program_means(text: str, kind: DataType, isa: Isa) -> None:
+    assert_means_it(parse_program(TEXTS[text](kind)), kind, isa)
+
+
+@pytest.mark.parametrize("most", [1, 40, 300, 1000])
+@pytest.mark.parametrize("text", TEXTS)
+def test_calls_end_before_long(text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing interrupts a call: a longer one is cut, its rows first."""
+    monkeypatch.setattr(sites, "_LONGEST_CALL", most)
+    program = parse_program(TEXTS[text](DataType.FP32))
+    assert len(calls_of(lower(program, Isa.AVX512).roots)) >= 1
+    assert_means_it(program, DataType.FP32, Isa.AVX512)
+    for call, _ in calls_of(lower(program, Isa.AVX512).roots):
+        assert isinstance(call.kernel, SiteProduct)
+        results = call.arguments[0] * call.arguments[3] * call.arguments[6] * call.kernel.c_elements
+        assert results <= max(most, call.kernel.sites * call.kernel.c_elements)
+
+
+def test_all_rows_are_counted_as_time() -> None:
+    short, long = (
+        parse_program(TEXTS["in a row"](DataType.FP32).replace("axis r = 3", f"axis r = {rows}"))
+        for rows in (3, 3000)
+    )
+    seconds = [estimate_seconds(calls_of(lower(one, Isa.AVX512).roots)) for one in (short, long)]
+    assert seconds[1] > 20 * seconds[0]
 
 
 @pytest.mark.parametrize("text", TEXTS)

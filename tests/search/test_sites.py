@@ -81,3 +81,12 @@ def test_native_gates_are_exact(shape: tuple[int, ...], data_type: str, threads:
     out = np.full(shape, 9, data_type)
     teir.einsum(TWO, gate, state, out=out, threads=threads)
     np.testing.assert_array_equal(out, np.einsum(TWO, gate, state))
+
+
+def test_sums_keep_the_order_they_have_elsewhere() -> None:
+    """Products are added as in every other program of the contraction, whatever a vector holds."""
+    text = "DBdb,abcdefg->aBcDefg"
+    extents = dict.fromkeys("abcdefgBD", 2)
+    machines = [replace(USUAL, vector_bytes=size) for size in (64, 32, 16)]
+    programs = [planned(text, extents, machine, DataType.FP64).program for machine in machines]
+    assert_alike(programs, text, extents, 7)

@@ -130,7 +130,7 @@ def _steps(call: Call) -> float:
             lanes, depth = call.arguments[0], prod(call.arguments[1:10:3])
             return kernel.rows * kernel.columns * (1 + lanes / kernel.lanes) * (2 + depth)
         case SiteProduct():
-            vectors = (1 + call.arguments[0] / kernel.sites) * call.arguments[3]
+            vectors = (1 + call.arguments[0] / kernel.sites) * call.arguments[3] * call.arguments[6]
             products = prod(kernel.outer_sums) * len(kernel.products())
             return prod(kernel.outer_columns) * (4 + vectors) * (1 + products)
         case BringLines():

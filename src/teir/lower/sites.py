@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from teir.dtypes import DataType
-from teir.lower.axes import STILL, TileAxis, wrap_in_loops
+from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
-from teir.lower.kernel_program import Call, KernelNode
+from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
 from teir.passes.sites import MOST_FACTORS, Part, Sites, Walk, sites_of
 from teir.target import Isa
 
 _TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
+_LONGEST_CALL = 1 << 26
+"""Products of one call, which nothing can interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,9 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
             return None
         walks = (_walks(rows), _walks(columns), _walks(sums))
         sites = sites_of(*walks, tile.in_type.width, lanes)
-        if sites is not None and _keeps_order(sites):
+        if sites is not None and sites.keeps_order:
             return TileSites(wide, rows, columns, sums, sites)
     return None
-
-
-def _keeps_order(sites: Sites) -> bool:
-    """True where the sums outside of a site come first, as the kernel adds them."""
-    outer = [part.number for part in sites.outer_sums]
-    return not outer or all(part.number >= outer[-1] for part in sites.sums)
 
 
 def _from(axis: TileAxis, wide: int) -> TileAxis:
@@ -73,40 +70,104 @@ def _walks(axes: Iterable[TileAxis]) -> list[Walk]:
     return [Walk(axis.extent, axis.strides[0], axis.strides[2]) for axis in axes]
 
 
+class _Matrix(NamedTuple):
+    """The axes of the small matrix, inside of a site and outside."""
+
+    columns: list[TileAxis]
+    sums: list[TileAxis]
+    outer_columns: list[TileAxis]
+    outer_sums: list[TileAxis]
+
+    def words(self, from_zero: bool) -> tuple[int, ...]:
+        """The arguments of a `SiteProduct` behind those of rows."""
+        return (
+            int(not from_zero),
+            *(stride for axis in self.outer_sums for stride in axis.strides[:2]),
+            *(stride for axis in self.outer_columns for stride in axis.strides[1:]),
+            *(axis.strides[1] for axis in (*self.columns, *self.sums)),
+        )
+
+
 def lower_sites(tile: ContractionTile, found: TileSites, isa: Isa) -> tuple[KernelNode, ...]:
-    """Loops around one `SiteProduct` call."""
-    sites, width = found.sites, tile.in_type.width
-    row = found.rows[sites.row]
-    columns, sums = _parts(found.columns, sites.columns), _parts(found.sums, sites.sums)
-    outer_columns = _parts(found.columns, sites.outer_columns)
-    outer_sums = _parts(found.sums, sites.outer_sums)
+    """Loops around `SiteProduct` calls, as few as end before long."""
+    sites = found.sites
+    matrix = _Matrix(
+        _parts(found.columns, sites.columns),
+        _parts(found.sums, sites.sums),
+        _parts(found.columns, sites.outer_columns),
+        _parts(found.sums, sites.outer_sums),
+    )
+    kernel = _kernel(tile, found, matrix, isa)
     outer_rows = [found.rows[number] for number in sites.outer_rows]
     outer_rows.sort(key=lambda axis: axis.strides[2])
-    blocks = (outer_rows + [STILL] * BLOCK_LOOPS)[:BLOCK_LOOPS]
-    kernel = SiteProduct(
-        data_type=tile.in_type,
-        lanes=full_lanes(isa, tile.in_type, tile.out_type),
-        sites=sites.count,
-        rows=_inside([found.rows[number] for number in sites.rows], width),
-        columns=_inside(columns, width),
-        sums=_inside(sums, width),
-        outer_columns=tuple(axis.extent for axis in outer_columns),
-        outer_sums=tuple(axis.extent for axis in outer_sums),
-    )
-    arguments = (
-        row.extent,
-        row.strides[0] * sites.count,
-        row.strides[2] * sites.count,
-        *(word for axis in blocks for word in (axis.extent, axis.strides[0], axis.strides[2])),
-        int(not tile.from_zero),
-        *(stride for axis in outer_sums for stride in axis.strides[:2]),
-        *(stride for axis in outer_columns for stride in axis.strides[1:]),
-        *(axis.strides[1] for axis in (*columns, *sums)),
-    )
     a, b, c = tile.operands
     operands = (b, a, c) if found.wide else (a, b, c)
-    call = Call(kernel=kernel, operands=operands, arguments=arguments)
-    return wrap_in_loops(outer_rows[: BLOCK_LOOPS - 1 : -1], operands, (call,))
+    words = matrix.words(tile.from_zero)
+    walked, most = _walked_at_once([found.rows[sites.row], *outer_rows], kernel)
+    *inner, last = walked
+    whole, left = divmod(last.extent, most)
+    nodes: tuple[KernelNode, ...] = (_call(kernel, [*inner, _of(last, most)], words, operands),)
+    if whole > 1:
+        nodes = wrap_in_loops((blocks_of(last, whole, most),), operands, nodes)
+    if left:
+        starts = [stride * most * whole for stride in last.strides]
+        rest = tuple(
+            Address(slot=address.slot, offset_bytes=address.offset_bytes + start)
+            for address, start in zip(operands, starts, strict=True)
+        )
+        nodes += (_call(kernel, [*inner, _of(last, left)], words, rest),)
+    return wrap_in_loops(outer_rows[len(walked) - 1 :][::-1], operands, nodes)
+
+
+def _kernel(tile: ContractionTile, found: TileSites, matrix: _Matrix, isa: Isa) -> SiteProduct:
+    width = tile.in_type.width
+    return SiteProduct(
+        data_type=tile.in_type,
+        lanes=full_lanes(isa, tile.in_type, tile.out_type),
+        sites=found.sites.count,
+        rows=_inside([found.rows[number] for number in found.sites.rows], width),
+        columns=_inside(matrix.columns, width),
+        sums=_inside(matrix.sums, width),
+        outer_columns=tuple(axis.extent for axis in matrix.outer_columns),
+        outer_sums=tuple(axis.extent for axis in matrix.outer_sums),
+    )
+
+
+def _call(
+    kernel: SiteProduct,
+    walked: Sequence[TileAxis],
+    words: tuple[int, ...],
+    operands: tuple[Address, ...],
+) -> Call:
+    """Of the row and the blocks ``walked``."""
+    row, *blocks = (*walked, *[STILL] * BLOCK_LOOPS)[: 1 + BLOCK_LOOPS]
+    arguments = (
+        row.extent,
+        row.strides[0] * kernel.sites,
+        row.strides[2] * kernel.sites,
+        *(word for axis in blocks for word in (axis.extent, axis.strides[0], axis.strides[2])),
+        *words,
+    )
+    return Call(kernel=kernel, operands=operands, arguments=arguments)
+
+
+def _walked_at_once(
+    rows: Sequence[TileAxis], kernel: SiteProduct
+) -> tuple[Sequence[TileAxis], int]:
+    """The axes that one call walks, and how many indices of the last of them."""
+    results = kernel.c_elements * prod(kernel.outer_columns)
+    room = _LONGEST_CALL // (results * len(kernel.products()) * prod(kernel.outer_sums))
+    for number, axis in enumerate(rows[: 1 + BLOCK_LOOPS]):
+        if axis.extent > room:
+            step = 1 if number else kernel.sites
+            return rows[: number + 1], min(axis.extent, max(step, room // step * step))
+        room //= axis.extent
+    walked = rows[: 1 + BLOCK_LOOPS]
+    return walked, walked[-1].extent
+
+
+def _of(axis: TileAxis, extent: int) -> TileAxis:
+    return TileAxis(extent, axis.strides)
 
 
 def _parts(axes: Sequence[TileAxis], parts: Iterable[Part]) -> list[TileAxis]:

@@ -65,6 +65,12 @@ class Sites(msgspec.Struct, frozen=True, gc=False):
     a_elements: int
     c_elements: int
 
+    @property
+    def keeps_order(self) -> bool:
+        """True where the sums outside of a site come first, as they are added."""
+        outer = [part.number for part in self.outer_sums]
+        return not outer or all(part.number >= outer[-1] for part in self.sums)
+
 
 class _Side(msgspec.Struct, frozen=True, gc=False):
     """What a site takes of one tensor: parts of axes that only this one has, the elements of all,

@@ -21,7 +21,7 @@ from teir.passes.parallelise import CHUNKS
 from teir.passes.sites import MOST_FACTORS, Walk, sites_of
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.packing import Piece, cut
+from teir.search.packing import Piece, all_follow, cut
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.sharing import is_worth_sharing
 from teir.search.step import Span
@@ -64,11 +64,12 @@ def _of(
     machine: Machine,
 ) -> SiteStep | None:
     out, width = shape.out, shape.out.data_type.width
-    along_rows, along_columns, along_sums = (
-        _walks(axes, wide, out) for axes in (rows, columns, shape.k)
-    )
+    # As wherever sums that follow each other in the large operand are made one.
+    in_wide = outermost_first(shape.k, wide)
+    k = in_wide if all_follow(in_wide, wide.name) else shape.k
+    along_rows, along_columns, along_sums = (_walks(axes, wide, out) for axes in (rows, columns, k))
     sites = sites_of(along_rows, along_columns, along_sums, width, machine.lanes(width))
-    if sites is None:
+    if sites is None or not sites.keeps_order:
         return None
     outer = [rows[number] for number in sites.outer_rows]
     inner = [rows[number] for number in sites.rows]
@@ -80,7 +81,7 @@ def _of(
         rows[sites.row],
         outermost_first(inner, out),
         outermost_first(columns, out),
-        outermost_first(shape.k, wide),
+        k,
     )
 
 
