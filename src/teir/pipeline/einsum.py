@@ -15,7 +15,6 @@ import numpy as np
 
 from teir.arrays.adapters import view_array
 from teir.arrays.integers import as_integer
-from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
@@ -24,6 +23,12 @@ from teir.expr.parsing import parse_expression, parse_sublists
 from teir.pipeline.call_checks import view_out
 from teir.pipeline.determinism import Determinism, checked_determinism
 from teir.pipeline.executable import thread_count
+from teir.pipeline.kept_calls import (
+    call_in_sublists,
+    call_with_keywords,
+    called_again,
+    called_on_tensors,
+)
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.operand_types import (
     OperandType,
@@ -34,7 +39,7 @@ from teir.pipeline.operand_types import (
     stored_type,
 )
 from teir.pipeline.operands_apart import read_apart
-from teir.pipeline.plan import Plan, call_on_tensors, run_planned, run_views
+from teir.pipeline.plan import Plan, run_planned, run_views
 from teir.pipeline.planning import (
     Wishes,
     callable_plan,
@@ -47,7 +52,6 @@ from teir.pipeline.sparse_einsum import require_no_path, sparse_calls, sparse_ei
 from teir.pipeline.sparse_einsum import takes as takes_sparse
 from teir.pipeline.sparse_plan import SparsePlan
 from teir.pipeline.switches import checked_tune
-from teir.search.path import path_value
 
 SHAPES = Rule(
     code="TEIR616",
@@ -56,9 +60,6 @@ SHAPES = Rule(
 )
 
 _ndarray = np.ndarray
-_COUNTS = (type(None), int)
-_TYPES = (str, type, DataType)
-"""Values of keywords that calls are kept by. True, which equals 1, is no count."""
 
 
 def einsum(
@@ -113,17 +114,17 @@ def einsum(
         if type(subscripts) is str:
             asked = subscripts
         elif not isinstance(subscripts, (str, bytes)):
-            asked, arrays = _sublists((subscripts, *operands))
+            asked, arrays = call_in_sublists((subscripts, *operands))
         if not is_usual and asked is not None:
             makes_result = out is None
-            asked = _asked(
+            asked = call_with_keywords(
                 asked, makes_result, dtype, threads, optimize, memory_limit, deterministic
             )
     if asked is not None:
         if arrays and type(arrays[0]) is not _ndarray:
-            result, signature = _tensors_again(asked, arrays, out)
+            result, signature = called_on_tensors(asked, arrays, out)
         else:
-            result, signature = _again(asked, arrays, out)
+            result, signature = called_again(asked, arrays, out)
         if result is not NotImplemented:
             return result
         if signature is not None and asked is subscripts:
@@ -156,83 +157,6 @@ def einsum(
     if signature is not None:
         kept_plans().keep(signature, plan)
     return run_views(plan, views, None if out is None else view_out(plan.problem, out))
-
-
-def _again(asked: Hashable, arrays: Sequence[Any], out: Any) -> tuple[Any, tuple[Any, ...] | None]:
-    """The result of a call seen before, or NotImplemented; and what arrays of NumPy are kept by."""
-    kept = kept_plans()
-    latest = kept.latest.get(asked)
-    if latest is not None:
-        result = latest.call_known(arrays, out)
-        if result is not NotImplemented:
-            return result, None
-    key: list[Any] = [asked]
-    for array in arrays:
-        if type(array) is not _ndarray:
-            return NotImplemented, None
-        key += (array.dtype, array.shape, array.strides)
-    signature = tuple(key)
-    plan = kept.plans.get(signature)
-    if plan is None:
-        return NotImplemented, signature
-    if not plan.is_callable:
-        plan = callable_plan(plan)
-        kept.keep(signature, plan)
-    if plan is latest:
-        return plan.call_declined(arrays, out), signature
-    if plan.known is not None:
-        kept.try_first(signature, plan)
-    return plan.call_planned(arrays, out), signature
-
-
-def _tensors_again(
-    asked: Hashable, tensors: Sequence[Any], out: Any
-) -> tuple[Any, tuple[Any, ...] | None]:
-    """As `_again`, of plain tensors of PyTorch, whose memory is that of arrays."""
-    arrays = as_arrays(tensors)
-    if arrays is None:
-        return NotImplemented, None
-    key: list[Any] = [("tensors", asked)]
-    for array in arrays:
-        key += (array.dtype, array.shape, array.strides)
-    kept, signature = kept_plans(), tuple(key)
-    plan = kept.plans.get(signature)
-    if plan is None:
-        return NotImplemented, signature
-    if not plan.is_callable:
-        plan = callable_plan(plan)
-        kept.keep(signature, plan)
-    return call_on_tensors(plan, arrays, out), None
-
-
-def _asked(
-    asked: Hashable,
-    makes_result: bool,
-    dtype: Any,
-    threads: Any,
-    optimize: Any,
-    memory_limit: Any,
-    deterministic: Any,
-) -> Hashable:
-    """What a call with these keywords is kept by; None where one of them is no plain value."""
-    if any(type(count) not in _COUNTS for count in (threads, memory_limit)):
-        return None
-    if type(optimize) not in (str, bool):
-        optimize = path_value(optimize)
-    if optimize is None or type(deterministic) is not str:
-        return None
-    if not (dtype is None or type(dtype) in _TYPES or isinstance(dtype, np.dtype)):
-        return None
-    return (asked, makes_result, dtype, threads, optimize, memory_limit, deterministic)
-
-
-def _sublists(arguments: tuple[Any, ...]) -> tuple[Hashable, Sequence[Any]]:
-    """What a call in the sublist form is kept by, and its arrays; None where a list is none."""
-    count = len(arguments) // 2 * 2
-    lists = (*arguments[1:count:2], *arguments[count:])
-    if any(type(one) is not list or any(type(item) is not int for item in one) for one in lists):
-        return None, ()
-    return (len(arguments) > count, *map(tuple, lists)), arguments[:count:2]
 
 
 def _first(signature: tuple[Any, ...], operands: Sequence[Any], out: Any) -> Any:
