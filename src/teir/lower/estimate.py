@@ -106,7 +106,7 @@ def _steps(call: Call) -> float:
             blocks = call.arguments[-1] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + depth * batch * outer)
         case PairBlock():
-            pairs = (call.arguments[0] + 1) // 2 * prod(call.arguments[3:9:3])
+            pairs = (call.arguments[0] + 1) // 2 * call.arguments[3]
             return call.arguments[-3] * kernel.vectors * kernel.columns * (2 + pairs)
         case PartCopy():
             return 2 * kernel.vectors * prod(call.arguments[:5:2])
@@ -130,7 +130,7 @@ def _steps(call: Call) -> float:
             lanes, depth = call.arguments[0], prod(call.arguments[1:10:3])
             return kernel.rows * kernel.columns * (1 + lanes / kernel.lanes) * (2 + depth)
         case SiteProduct():
-            vectors = (1 + call.arguments[0] / kernel.sites) * call.arguments[3] * call.arguments[6]
+            vectors = (1 + call.arguments[0] / kernel.sites) * prod(call.arguments[3:9:3])
             products = prod(kernel.outer_sums) * len(kernel.products())
             return prod(kernel.outer_columns) * (4 + vectors) * (1 + products)
         case BringLines():
