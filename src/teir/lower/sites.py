@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from teir.dtypes import DataType
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
-from teir.passes.sites import MOST_FACTORS, Part, Sites, Walk, sites_of
+from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Part, Sites, Walk, sites_of
 from teir.target import Isa
 
-_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
 _LONGEST_CALL = 1 << 26
 """Products of one call, which nothing can interrupt."""
 
@@ -41,7 +39,11 @@ class TileSites:
 
 def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
     """The sites of a tile, of either input; None where another kernel serves."""
-    if len(tile.operands) != 3 or tile.in_type not in _TYPES or tile.out_type is not tile.in_type:
+    if (
+        len(tile.operands) != 3
+        or tile.in_type not in SITE_TYPES
+        or tile.out_type is not tile.in_type
+    ):
         return None
     if prod(axis.extent for axis in tile.reductions) > MOST_FACTORS:
         return None

@@ -21,6 +21,7 @@ from teir.dtypes import DataType
 from teir.lower.kernel_program import Call, KernelNode, Loop, Step
 from teir.lower.kernels import Elementwise, TileProduct
 from teir.lower.tile_products import settled
+from teir.passes.extents import largest_divisor
 
 _LONGEST_CALL = 1 << 29
 """Products of one call, which nothing can interrupt: half a millisecond of those by tiles."""
@@ -42,7 +43,7 @@ def tiles_of_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     if taken is None or not all(_changes_own_results(other, call, taken[1][1]) for other in others):
         return None
     at, strides = taken
-    size = _largest_part(loop.extent, _LONGEST_CALL // _products(call))
+    size = largest_divisor(loop.extent, _LONGEST_CALL // _products(call))
     if size == 1 or (others and size < loop.extent):
         return None
     outer = _outer_axis(call, at, size, strides)
@@ -185,8 +186,3 @@ def _result_axes(call: Call) -> tuple[tuple[int, int], ...]:
 
 def _products(call: Call) -> int:
     return prod(call.arguments[at] for at in (0, 1, 2, 5, 8, _ROWS_AT, _COLUMNS_AT))
-
-
-def _largest_part(extent: int, most: int) -> int:
-    """The largest number up to ``most`` that divides ``extent``."""
-    return next(size for size in range(min(extent, max(1, most)), 0, -1) if extent % size == 0)

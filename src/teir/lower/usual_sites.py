@@ -10,18 +10,18 @@ from itertools import product
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
+from teir.passes.sites import SITE_TYPES
 from teir.target import Isa
 
 _ROWS = 1024
 """Sites, more than enough for vectors of any length."""
 _APART = 64
 """Rows between two qubits of which one lies in other vectors."""
-_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
 
 
 def site_programs(isa: Isa, data_type: DataType) -> Iterator[Program]:
     """Gates on one and two of the last qubits, and points of two to four coordinates."""
-    if data_type not in _TYPES:
+    if data_type not in SITE_TYPES:
         return
     width = data_type.width
     inner = [1 << power for power in range((isa.vector_bytes // width).bit_length())]

@@ -63,6 +63,11 @@ def even_block(extent: int, largest: int, granule: int = 1) -> int:
     return max(granule, min(-(-even // granule), largest // granule) * granule)
 
 
+def largest_divisor(extent: int, most: int) -> int:
+    """The largest divisor of an extent up to ``most``, 1 at least."""
+    return next(size for size in range(min(extent, max(1, most)), 0, -1) if extent % size == 0)
+
+
 def uneven_block(extent: int, role: Role, largest: int, smallest: int) -> int | None:
     """A block of ``smallest`` to ``largest`` indices that leaves none or at least ``smallest``.
 

@@ -14,6 +14,11 @@ from math import prod
 
 import msgspec
 
+from teir.dtypes import DataType
+from teir.passes.extents import largest_divisor
+
+SITE_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
+"""Of the factors and the results alike."""
 MOST_FACTORS = 32
 """Factors of the matrix that vectors hold: in registers, or in the first cache."""
 _MOST_OUTER, _MOST_COLUMNS = 2, 8
@@ -89,8 +94,7 @@ class _Side(msgspec.Struct, frozen=True, gc=False):
             if number is None:
                 break
             extent = axes[number][0]
-            most = min(extent, lanes // elements)
-            fits = max(size for size in range(1, most + 1) if not extent % size)
+            fits = largest_divisor(extent, lanes // elements)
             is_cut = fits < extent
             elements *= fits
             parts += (Part(number, fits),) if fits > 1 else ()

@@ -28,6 +28,7 @@ from teir.pipeline.kept_calls import (
     call_with_keywords,
     called_again,
     called_on_tensors,
+    kept_plan,
 )
 from teir.pipeline.memory import checked_limit
 from teir.pipeline.operand_types import (
@@ -42,7 +43,6 @@ from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.plan import Plan, run_planned, run_views
 from teir.pipeline.planning import (
     Wishes,
-    callable_plan,
     first_plan,
     kept_plans,
     plan_arrays,
@@ -257,12 +257,7 @@ def _made_by_einsum(subscripts: Any, operands: Sequence[Any]) -> Plan | None:
     if type(subscripts) is not str or any(type(one) is not _ndarray for one in operands):
         return None
     parts = [part for one in operands for part in (one.dtype, one.shape, one.strides)]
-    kept, signature = kept_plans(), (subscripts, *parts)
-    plan = kept.plans.get(signature)
-    if plan is not None and not plan.is_callable:
-        plan = callable_plan(plan)
-        kept.keep(signature, plan)
-    return plan
+    return kept_plan((subscripts, *parts))
 
 
 def _sparse(

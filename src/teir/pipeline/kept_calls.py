@@ -13,7 +13,7 @@ import numpy as np
 
 from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
-from teir.pipeline.plan import call_on_tensors
+from teir.pipeline.plan import Plan, call_on_tensors
 from teir.pipeline.planning import callable_plan, kept_plans
 from teir.search.path import path_value
 
@@ -21,6 +21,17 @@ _ndarray = np.ndarray
 _COUNTS = (type(None), int)
 _TYPES = (str, type, DataType)
 """Values of keywords that calls are kept by. True, which equals 1, is no count."""
+
+
+def kept_plan(signature: tuple[Any, ...]) -> Plan | None:
+    """The plan kept by ``signature``, made callable; None where there is none."""
+    kept = kept_plans()
+    plan = kept.plans.get(signature)
+    if plan is None or plan.is_callable:
+        return plan
+    plan = callable_plan(plan)
+    kept.keep(signature, plan)
+    return plan
 
 
 def called_again(
@@ -39,12 +50,9 @@ def called_again(
             return NotImplemented, None
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept.plans.get(signature)
+    plan = kept_plan(signature)
     if plan is None:
         return NotImplemented, signature
-    if not plan.is_callable:
-        plan = callable_plan(plan)
-        kept.keep(signature, plan)
     if plan is latest:
         return plan.call_declined(arrays, out), signature
     if plan.known is not None:
@@ -62,13 +70,10 @@ def called_on_tensors(
     key: list[Any] = [("tensors", asked)]
     for array in arrays:
         key += (array.dtype, array.shape, array.strides)
-    kept, signature = kept_plans(), tuple(key)
-    plan = kept.plans.get(signature)
+    signature = tuple(key)
+    plan = kept_plan(signature)
     if plan is None:
         return NotImplemented, signature
-    if not plan.is_callable:
-        plan = callable_plan(plan)
-        kept.keep(signature, plan)
     return call_on_tensors(plan, arrays, out), None
 
 

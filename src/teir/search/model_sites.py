@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from teir.ir.nodes import Axis, Operation
-from teir.passes.sites import Sites, Walk, sites_of
+from teir.passes.sites import SITE_TYPES, Sites, Walk, sites_of
 from teir.search.machine import Machine
 from teir.search.traffic import Leaf
 
@@ -18,7 +18,7 @@ def sites_of_leaf(leaf: Leaf, machine: Machine) -> Sites | None:
     """The sites that a Contraction forms; None where another kernel serves."""
     primitive = leaf.primitive
     types = [leaf.types[name] for name in (*primitive.inputs, primitive.output)]
-    is_alike = len(types) == 3 and len(set(types)) == 1 and not types[0].is_narrow
+    is_alike = len(types) == 3 and len(set(types)) == 1 and types[0] in SITE_TYPES
     if primitive.operation is not Operation.CONTRACTION or not is_alike:
         return None
     width = types[0].width

@@ -14,19 +14,16 @@ from functools import partial
 
 import msgspec
 
-from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
-from teir.passes.sites import MOST_FACTORS, Walk, sites_of
+from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Walk, sites_of
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, all_follow, cut
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.sharing import is_worth_sharing
 from teir.search.step import Span
-
-_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
 
 
 class SiteStep(msgspec.Struct, frozen=True, gc=False):
@@ -46,7 +43,7 @@ class SiteStep(msgspec.Struct, frozen=True, gc=False):
 def sites_along(shape: ProductShape, machine: Machine) -> SiteStep | None:
     """The product along sites of one operand; None for all others."""
     kind = shape.out.data_type
-    if shape.c or kind not in _TYPES or extent_of(shape.k) > MOST_FACTORS:
+    if shape.c or kind not in SITE_TYPES or extent_of(shape.k) > MOST_FACTORS:
         return None
     if not shape.a.data_type is shape.b.data_type is kind:
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teir.ir.nodes import Tensor
+from teir.passes.extents import largest_divisor
 from teir.search.emission import Emission
 from teir.search.in_parts import InParts, in_parts, moved_to, starts_where_it_moves
 from teir.search.shape import extent_of, outermost_first
@@ -41,7 +42,7 @@ def spread_factor(emission: Emission, step: Step) -> InParts | None:
     following = lying[len(run) : len(run) + 1]
     if size < _LONG_ROW_BYTES and following:
         (axis,) = following
-        part = _part(axis.extent, _AIM_BYTES // size)
+        part = largest_divisor(axis.extent, _AIM_BYTES // size)
         if part > 1 and part < axis.extent:
             outer, inner = axis.split(part)
             axes = [one for one in axes if one is not axis] + [outer, inner]
@@ -62,8 +63,3 @@ def _lying(step: Step, large: Tensor) -> list[Span]:
         found.append(axis)
         end, end_of_large = end * axis.extent, end_of_large * axis.extent
     return found
-
-
-def _part(extent: int, most: int) -> int:
-    """The largest divisor of an extent up to ``most``."""
-    return max(size for size in range(1, max(1, min(extent, most)) + 1) if not extent % size)

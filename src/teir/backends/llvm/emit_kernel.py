@@ -115,9 +115,7 @@ def kernel_operands(kernel: Kernel) -> int:
     match kernel:
         case GemmBlock():
             return 3 + kernel.asks
-        case PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep():
-            return 3
-        case SiteProduct():
+        case PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep() | SiteProduct():
             return 3
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
             return 3

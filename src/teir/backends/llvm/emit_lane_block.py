@@ -21,7 +21,7 @@ from teir.backends.llvm.emit_numbers import (
     widen,
 )
 from teir.backends.llvm.emit_products import Arithmetic, add_product, as_factor, as_scale
-from teir.backends.llvm.emit_text import FunctionText, ask_to_store, shift_pointer
+from teir.backends.llvm.emit_text import FunctionText, ask_to_store, multiples, shift_pointer
 from teir.lower.access import Access
 from teir.lower.kernels import LaneBlock
 from teir.target import Isa
@@ -46,10 +46,10 @@ def emit_lane_block_body(kernel: LaneBlock, isa: Isa) -> FunctionText:
         text,
         kernel,
         isa,
-        _multiples(text, "%a_row", kernel.rows),
-        _multiples(text, "%b_column", kernel.columns),
-        _multiples(text, "%c_row", kernel.rows),
-        _multiples(text, "%c_column", kernel.columns),
+        multiples(text, "%a_row", kernel.rows),
+        multiples(text, "%b_column", kernel.columns),
+        multiples(text, "%c_row", kernel.rows),
+        multiples(text, "%c_column", kernel.columns),
     )
     text.effect("br label %loop")
     types = (kernel.in_type, kernel.in_type, kernel.out_type)
@@ -62,13 +62,6 @@ def emit_lane_block_body(kernel: LaneBlock, isa: Isa) -> FunctionText:
     text.label("exit")
     text.effect("ret void")
     return text
-
-
-def _multiples(text: FunctionText, stride: str, count: int) -> tuple[str | int, ...]:
-    """0, stride, 2 stride, ..."""
-    if count == 1:
-        return (0,)
-    return (0, stride, *(text.value(f"mul i64 {stride}, {n}") for n in range(2, count)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
 from teir.backends.llvm.emit_numbers import numbers_per_element
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, vector
+from teir.backends.llvm.emit_text import FunctionText, multiples, shift_pointer, shuffle, vector
 from teir.lower.access import Access
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteProduct
 from teir.target import Isa
@@ -140,16 +140,11 @@ def _factors(
     return shuffle(text, element, count, known, "poison", picked)
 
 
-def _multiples(text: FunctionText, stride: str, count: int) -> tuple[str | int, ...]:
-    """0, stride, 2 stride, ..."""
-    return (0, *(text.value(f"mul i64 {stride}, {number}") for number in range(1, count)))
-
-
 def _offsets(text: FunctionText, extents: Sequence[int], stride: str) -> list[str | int]:
     """How far all indices of axes lie from the first, the last one fastest."""
     offsets: list[str | int] = [0]
     for number, extent in enumerate(extents):
-        steps = _multiples(text, f"{stride}{number}", extent)
+        steps = multiples(text, f"{stride}{number}", extent)
         offsets = [_sum(text, start, step) for start in offsets for step in steps]
     return offsets
 

@@ -75,6 +75,13 @@ def shift_pointer(text: FunctionText, pointer: str, offset_bytes: str | int) -> 
     return text.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
 
 
+def multiples(text: FunctionText, stride: str, count: int) -> tuple[str | int, ...]:
+    """0, stride, 2 stride, ..."""
+    if count == 1:
+        return (0,)
+    return (0, stride, *(text.value(f"mul i64 {stride}, {n}") for n in range(2, count)))
+
+
 class Cache(Enum):
     """Where a line that is asked for shall lie (the locality of `llvm.prefetch`)."""
 
