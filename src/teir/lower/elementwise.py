@@ -98,7 +98,7 @@ def _lower_moved(
         cells = lower_cells(moving, operands, width, room)
         if cells is not None:
             return cells
-    stepped = lower_stepped(moving, operands, width, isa, follows_input)
+    stepped = lower_stepped(moving, operands, width, isa, follows_input, may_turn=True)
     if stepped is not None:
         return stepped
     tile_bytes = width
@@ -116,7 +116,10 @@ def _lower_moved(
         permutation = lower_permutation(moving, operands, width, streams, room, isa)
         if permutation is not None:
             return permutation
-    return lower_turned(turned, moving, operands, width, isa, brings, follows_input)
+    nodes = lower_turned(turned, moving, operands, width, isa, brings, follows_input)
+    if nodes is not None:
+        return nodes
+    return lower_stepped(moving, operands, width, isa, follows_input, may_turn=False)
 
 
 def _call(

@@ -20,13 +20,16 @@ def lower_stepped(
     width: int,
     isa: Isa,
     follows_input: bool,
+    may_turn: bool,
 ) -> tuple[KernelNode, ...] | None:
     """Loops around a `SteppedCopy`; None where the elements of a row are not a few apart, or some
-    axis is adjacent on the input.
+    axis is adjacent on the input which a kernel that turns may take (``may_turn``).
 
     ``follows_input`` as `lower_elementwise` has it.
     """
-    if not isa.has_masks or width > WIDEST_BYTES or adjacent(axes, 0, width) is not None:
+    if not isa.has_masks or width > WIDEST_BYTES:
+        return None
+    if may_turn and adjacent(axes, 0, width) is not None:
         return None
     row = adjacent(axes, 1, width)
     if row is None or row.extent < FEWEST_IN_A_ROW or row.strides[0] >= LINE_BYTES:

@@ -22,7 +22,8 @@ from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.emission import Body, Emission, Roles
-from teir.search.packing import Packed, Piece, cut, pack_a, pack_b
+from teir.search.packed_rows import pack_a
+from teir.search.packing import Packed, Piece, cut, pack_b
 from teir.search.reductions import Reductions
 from teir.search.shape import ProductShape, extent_of, some
 from teir.search.step import Span

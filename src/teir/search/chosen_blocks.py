@@ -10,7 +10,7 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.choice import Sharing
 from teir.search.machine import Machine
-from teir.search.packing import rows_together
+from teir.search.packed_rows import rows_together
 from teir.search.panel_rows import panel_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span

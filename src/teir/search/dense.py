@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from teir.passes.parallelise import CHUNKS
+from teir.search.alternating import alternating_result
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.choice import Choice
 from teir.search.default_choice import default_choice
@@ -80,6 +81,7 @@ def emit_step(
         whole=emit,
         laid=partial(emit, lays=False) if lays else None,
         turned=partial(emit, turns=False) if turns else None,
+        tried=partial(emit_step, lays=lays, turns=False),
     )
     if is_mixed(step):
         return _emit_mixed(emission, step, machine, inner, emit)
@@ -114,11 +116,12 @@ def emit_step(
 
 class _Inner(NamedTuple):
     """Who makes a piece of the step; a step with an operand laid otherwise, and one whose result
-    is moved; None where that was done, or must not be."""
+    is moved; None where that was done, or must not be. ``tried`` makes what is compared only."""
 
     whole: EmitStep
     laid: EmitStep | None
     turned: EmitStep | None
+    tried: EmitStep
 
 
 def _emit_mixed(
@@ -177,6 +180,8 @@ def _emit_matrix(
         return _emit_tile(emission, step, tile, machine, inner)
     if inner.turned is not None and may_be_turned(shape, machine):
         result = turned_result(emission, step, machine)
+        if result is None:
+            result = alternating_result(emission, step, machine, inner.tried)
         if result is not None:
             return _emit_moved(emission, step, result, machine, inner, inner.turned)
     if inner.laid is not None:

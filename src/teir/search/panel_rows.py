@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from teir.dtypes import DataType
 from teir.search.machine import Machine
-from teir.search.packing import follow
 from teir.search.pair_panels import PAIR_PANEL, are_short_pairs, pair_panel, pair_runs
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
@@ -48,9 +49,9 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     rows = 1 if shape.m is None else shape.m.extent
     if shape.m is not None:
-        count = _rows_of_panel(shape, machine)
+        run, count = _rows_of_panel(shape, machine)
         if count > 1:
-            return count * rows
+            return count * run.rows
     if are_tiles(shape, machine) and machine.threads == 1:
         return tile_panel(rows)
     if are_short_pairs(shape, machine) and rows >= PAIR_PANEL:
@@ -84,26 +85,60 @@ def suit_three_vectors(shape: ProductShape, machine: Machine) -> bool:
     )
 
 
-def _rows_of_panel(shape: ProductShape, machine: Machine) -> int:
-    """Rows of the outer axis that make a panel with the fewest vectors; 1 for none."""
+class _Run(msgspec.Struct, frozen=True, gc=False):
+    """``outer`` times ``rows`` that follow one another in the output, ``around`` times."""
+
+    rows: int
+    outer: int
+    around: int
+
+
+def _runs(shape: ProductShape, most: int) -> list[_Run]:
+    """What panels are cut from, each axis of outer rows whole in the next; ``most`` rows fit one.
+
+    The first is the innermost axis, whatever fits.
+    """
     assert shape.m is not None
-    if not shape.m_outer or not follow(shape.m_outer[-1], shape.m, shape.out.name):
-        return 1
+    rows, step_bytes = shape.m.extent, shape.m.stride(shape.out.name)
+    around = extent_of(shape.m_outer)
+    runs: list[_Run] = []
+    for axis in reversed(shape.m_outer):
+        if axis.stride(shape.out.name) != rows * step_bytes or (runs and 2 * rows > most):
+            break
+        around //= axis.extent
+        runs.append(_Run(rows, axis.extent, around))
+        rows *= axis.extent
+    return runs
+
+
+def _rows_of_panel(shape: ProductShape, machine: Machine) -> tuple[_Run, int]:
+    """What a panel is cut from, and how many of its outer rows make one with the fewest vectors; 1
+    for none."""
+    assert shape.m is not None
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    rows, outer = shape.m.extent, shape.m_outer[-1].extent
+    longest = _LONGEST_PANEL * lanes
+    runs = _runs(shape, longest)
+    if not runs:
+        return _Run(shape.m.extent, 1, 1), 1
+    first = runs[0]
     if are_tiles(shape, machine) and machine.threads == 1:
-        return tile_rows(rows, outer)
-    if are_short_pairs(shape, machine) and pair_runs(rows, outer) > 1:
-        return pair_runs(rows, outer)
-    most = min(outer, max(1, _LONGEST_PANEL * lanes // rows))
+        return first, tile_rows(first.rows, first.outer)
+    if are_short_pairs(shape, machine) and pair_runs(first.rows, first.outer) > 1:
+        return first, pair_runs(first.rows, first.outer)
 
     are_parts = _are_parts(shape, machine)
 
-    def worth(count: int) -> tuple[float, bool, int]:
-        vectors = _vectors(outer, rows, count, lanes, are_parts)
-        return vectors, count * rows < 3 * lanes, count
+    def worth(panel: tuple[_Run, int]) -> tuple[float, bool, int]:
+        run, count = panel
+        vectors = run.around * _vectors(run.outer, run.rows, count, lanes, are_parts)
+        return vectors, count * run.rows < 3 * lanes, count * run.rows
 
-    return min(range(1, most + 1), key=worth)
+    panels = [
+        (run, count)
+        for run in runs
+        for count in range(1, min(run.outer, max(1, longest // run.rows)) + 1)
+    ]
+    return min(panels, key=worth)
 
 
 def _are_parts(shape: ProductShape, machine: Machine) -> bool:
@@ -136,37 +171,39 @@ def gains_by_following(shape: ProductShape, machine: Machine) -> bool:
     Low panels of BF16 wait for the factors of B, which cost a column the same at any height.
     """
     assert shape.m is not None
-    count = _rows_of_panel(shape, machine)
+    run, count = _rows_of_panel(shape, machine)
     if count == 1:
         return False
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
-    outer, rows = shape.m_outer[-1].extent, shape.m.extent
+    rows = shape.m.extent
+    outer = run.outer * run.rows // rows
     are_parts = _are_parts(shape, machine)
     before = _vectors(outer, rows, 1, lanes, are_parts)
-    after = _vectors(outer, rows, count, lanes, are_parts)
+    after = _vectors(run.outer, run.rows, count, lanes, are_parts)
     cost = outer * (_RUN_COST + _MOVE_COST * rows)
     if shape.a.data_type is not DataType.BF16:
         products: float = (before - after) * shape.columns
         if rows <= _LOW_VECTORS * lanes:
             products += _SAVED_BY_HEIGHT * before * shape.columns
-        return products + _saved_by_long_runs(shape, machine, count) > cost
-    saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * rows, lanes)
+        runs_less = outer - -(-run.outer // count)
+        return products + _saved_by_long_runs(shape, machine, runs_less) > cost
+    saved = before * _pair_cost(rows, lanes) - after * _pair_cost(count * run.rows, lanes)
     return saved * shape.columns > 2 * cost
 
 
-def _saved_by_long_runs(shape: ProductShape, machine: Machine, count: int) -> float:
-    """What a product saves per step of the sum where ``count`` rows make one run of the output.
+def _saved_by_long_runs(shape: ProductShape, machine: Machine, runs_less: int) -> float:
+    """What a product saves per step of the sum where so many runs of the output less are written.
 
     Only of outputs that leave the caches, and of runs of a few lines.
     """
     assert shape.m is not None
-    outer, rows = shape.m_outer[-1].extent, shape.m.extent
+    rows = shape.m.extent
     width = shape.out.data_type.width
     depth = extent_of(shape.k)
     is_far = shape.rows * shape.columns * extent_of(shape.c) * width >= _FAR * machine.l2_bytes
     if not is_far or rows * width > _SHORT_RUN_BYTES or depth > _MOST_DEPTH:
         return 0.0
-    return (outer - -(-outer // count)) * shape.columns * _RUN_OF_OUTPUT / depth
+    return runs_less * shape.columns * _RUN_OF_OUTPUT / depth
 
 
 def _pair_cost(rows: int, lanes: int) -> float:
