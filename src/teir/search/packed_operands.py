@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import msgspec
 
@@ -48,6 +49,9 @@ _MOST_WHOLE_BYTES, _PART_OF_A_LINE = 64 << 20, 32
 _MANY_PAGES, _FEWEST_OF_PAGES = 1024, 32
 """Pages of B that one outer column meets, half of what a Golden Cove core keeps the addresses of;
 and products of a sum, shorter ones of which took 0.8 to 2.4 of the time on two threads."""
+_FEW_SETS_APART, _PANELS_OF_FEW_SETS = 512, 4
+"""Bytes between all elements of B that leave it few sets of a cache, and panels that meet it.
+"""
 _MANY = 640
 """Rows and columns from which moving an operand once more costs little."""
 
@@ -114,6 +118,8 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
         return True
     if _takes_lines_again(shape, k, machine) or _takes_pages_again(shape, k, machine):
         return True
+    if _crowds_sets(shape, k, machine):
+        return True
     return packs_columns(_walked(shape.b, shape.n, k, shape.rows), machine.l1_bytes, USUAL)
 
 
@@ -131,9 +137,8 @@ def _takes_lines_again(shape: ProductShape, k: Sequence[Span], machine: Machine)
     assert shape.n is not None
     apart = min(axis.stride(b.name) for axis in (shape.n, *shape.n_outer, *k))
     lines_bytes = shape.columns * depth * min(apart, LINE_BYTES)
-    panel = machine.panel_rows(b.data_type.accumulator.width)
-    panels = extent_of(shape.m_outer) * -(-shape.m.extent // panel)
-    return apart > b.data_type.width and 2 * lines_bytes >= machine.l2_bytes and panels >= 2
+    is_apart = apart > b.data_type.width and 2 * lines_bytes >= machine.l2_bytes
+    return is_apart and _panels(shape, machine) >= 2
 
 
 def _takes_pages_again(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
@@ -151,6 +156,27 @@ def _takes_pages_again(shape: ProductShape, k: Sequence[Span], machine: Machine)
         return False
     far = [axis for axis in steps if axis.stride(shape.b.name) >= PAGE_BYTES]
     return extent_of(far) >= _MANY_PAGES
+
+
+def _crowds_sets(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+    """True where all columns and sums of B lie in so few sets of the first cache that it loses
+    lines before the next panel of rows meets them, as strides of powers of two do.
+    """
+    assert shape.n is not None
+    steps = (shape.n, *k)
+    apart = gcd(PAGE_BYTES, *(axis.stride(shape.b.name) for axis in steps))
+    if apart < _FEW_SETS_APART or _panels(shape, machine) < _PANELS_OF_FEW_SETS:
+        return False
+    ways = machine.l1_bytes // PAGE_BYTES
+    return extent_of(steps) > PAGE_BYTES // apart * ways
+
+
+def _panels(shape: ProductShape, machine: Machine) -> int:
+    """Panels of rows that meet B."""
+    if shape.m is None:
+        return 1
+    panel = machine.panel_rows(shape.b.data_type.accumulator.width)
+    return extent_of(shape.m_outer) * -(-shape.m.extent // panel)
 
 
 def has_many(shape: ProductShape) -> bool:
