@@ -18,7 +18,7 @@ from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
-from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Part, Sites, Walk, sites_of
+from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Part, Sites, Walk, may_have_sites, sites_of
 from teir.target import Isa
 
 _LONGEST_CALL = 1 << 26
@@ -45,10 +45,15 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         or tile.out_type is not tile.in_type
     ):
         return None
-    if prod(axis.extent for axis in tile.reductions) > MOST_FACTORS:
+    products = 1
+    for axis in tile.reductions:
+        products *= axis.extent
+    if products > MOST_FACTORS:
         return None
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     for wide in (0, 1):
+        if not may_have_sites(*_sides(tile, wide), products, lanes):
+            continue
         free = [_from(axis, wide) for axis in tile.free]
         rows = tuple(axis for axis in free if axis.strides[0])
         columns = tuple(axis for axis in free if not axis.strides[0])
@@ -60,6 +65,17 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         if sites is not None and sites.keeps_order:
             return TileSites(wide, rows, columns, sums, sites)
     return None
+
+
+def _sides(tile: ContractionTile, wide: int) -> tuple[int, int]:
+    """The rows, along which this input moves, and the columns."""
+    rows = columns = 1
+    for axis in tile.free:
+        if axis.strides[wide]:
+            rows *= axis.extent
+        else:
+            columns *= axis.extent
+    return rows, columns
 
 
 def _from(axis: TileAxis, wide: int) -> TileAxis:

@@ -110,6 +110,14 @@ def _next(axes: Sequence[tuple[int, int]], stride: int) -> int | None:
     return next((number for number, axis in enumerate(axes) if axis[1] == stride), None)
 
 
+def may_have_sites(rows: int, columns: int, sums: int, lanes: int) -> bool:
+    """False where `sites_of` finds none, however so many rows, columns and products of a sum lie:
+    a vector holds no more columns than it has lanes, and what lies outside of a site is small."""
+    if lanes < _FEWEST_LANES or rows < _FEWEST_OF_A_COLUMN * columns:
+        return False
+    return columns <= _MOST_COLUMNS * lanes and columns * sums <= MOST_FACTORS * lanes
+
+
 def sites_of(
     rows: Sequence[Walk], columns: Sequence[Walk], sums: Sequence[Walk], width: int, lanes: int
 ) -> Sites | None:

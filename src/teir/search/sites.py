@@ -17,7 +17,7 @@ import msgspec
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
-from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Walk, sites_of
+from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Walk, may_have_sites, sites_of
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, all_follow, cut
@@ -43,13 +43,20 @@ class SiteStep(msgspec.Struct, frozen=True, gc=False):
 def sites_along(shape: ProductShape, machine: Machine) -> SiteStep | None:
     """The product along sites of one operand; None for all others."""
     kind = shape.out.data_type
-    if shape.c or kind not in SITE_TYPES or extent_of(shape.k) > MOST_FACTORS:
+    if shape.c or kind not in SITE_TYPES:
         return None
     if not shape.a.data_type is shape.b.data_type is kind:
         return None
+    products = extent_of(shape.k)
+    if products > MOST_FACTORS:
+        return None
+    found, lanes = None, machine.lanes(kind.width)
     rows, columns = (*shape.m_outer, *some(shape.m)), (*shape.n_outer, *some(shape.n))
-    found = _of(shape, shape.a, shape.b, rows, columns, machine)
-    return found or _of(shape, shape.b, shape.a, columns, rows, machine)
+    if may_have_sites(shape.rows, shape.columns, products, lanes):
+        found = _of(shape, shape.a, shape.b, rows, columns, lanes)
+    if found is None and may_have_sites(shape.columns, shape.rows, products, lanes):
+        found = _of(shape, shape.b, shape.a, columns, rows, lanes)
+    return found
 
 
 def _of(
@@ -58,14 +65,14 @@ def _of(
     matrix: Tensor,
     rows: Sequence[Span],
     columns: Sequence[Span],
-    machine: Machine,
+    lanes: int,
 ) -> SiteStep | None:
     out, width = shape.out, shape.out.data_type.width
     # As wherever sums that follow each other in the large operand are made one.
     in_wide = outermost_first(shape.k, wide)
     k = in_wide if all_follow(in_wide, wide.name) else shape.k
     along_rows, along_columns, along_sums = (_walks(axes, wide, out) for axes in (rows, columns, k))
-    sites = sites_of(along_rows, along_columns, along_sums, width, machine.lanes(width))
+    sites = sites_of(along_rows, along_columns, along_sums, width, lanes)
     if sites is None or not sites.keeps_order:
         return None
     outer = [rows[number] for number in sites.outer_rows]
