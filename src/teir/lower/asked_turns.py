@@ -44,6 +44,16 @@ class _Asked(NamedTuple):
     path: Path
 
 
+def asks_for_inputs(primitives: Sequence[Primitive]) -> bool:
+    """True where a Contraction asks for one of its inputs ahead."""
+    for one in primitives:
+        if one.metadata and one.operation is Operation.CONTRACTION:
+            asked = memory_hints(one).prefetched
+            if asked and not asked.isdisjoint(one.inputs):
+                return True
+    return False
+
+
 def asking_for_next_turn(
     node: IterationNode, body: tuple[KernelNode, ...], path: Path, context: Context
 ) -> tuple[KernelNode, ...]:
@@ -52,8 +62,10 @@ def asking_for_next_turn(
     The same where no Contraction names an input that this loop moves and no loop inside does, or
     no block of the body can ask. ``path`` is that of the children.
     """
+    if not context.asks:
+        return body
     axis = context.axes[node.axis]
-    asked = _asked_below(node, axis, path, context) if context.isa.asks_in_passing else None
+    asked = _asked_below(node, axis, path, context)
     if asked is None:
         return body
     tensor, primitive, inner = asked

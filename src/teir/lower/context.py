@@ -46,6 +46,8 @@ class Context(msgspec.Struct, frozen=True):
     """Of primitives whose fibres may be walked in parts: the coordinates of a part."""
     has_sparse: bool
     """Whether an axis of the program is sparse."""
+    asks: bool
+    """Whether blocks may ask in passing for an input of a Contraction."""
     is_part: bool = False
     """Whether a part of the fibres is what is lowered."""
 

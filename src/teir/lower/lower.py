@@ -36,7 +36,7 @@ from teir.ir.nodes import (
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf
 from teir.lower.asked_rows import with_asked_rows
-from teir.lower.asked_turns import asking_for_next_turn
+from teir.lower.asked_turns import asking_for_next_turn, asks_for_inputs
 from teir.lower.axes import tile_axes
 from teir.lower.balance import balance_of
 from teir.lower.bringing import marks_in
@@ -109,6 +109,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         turned_operands(program),
         _parted(program),
         any(map(attrgetter("segments"), program.axes)),
+        isa.asks_in_passing and asks_for_inputs(program.primitives),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = kernel_scratch_bytes(roots, context.accumulator, isa)
@@ -134,10 +135,7 @@ def _parted(program: Program) -> dict[str, int]:
 
 def _index_cells(program: Program) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
-    asked: dict[str, None] = {}
-    for node in program.nodes():
-        for term in node.guard:
-            asked[term.axis] = None
+    asked = {term.axis: None for node in program.nodes() if node.guard for term in node.guard}
     if not asked:
         return {}
     sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
@@ -333,12 +331,12 @@ def _turned_operands(
     primitive: Primitive, path: Path, context: Context
 ) -> tuple[Turned | None, ...]:
     """For each input of a Contraction, where its rows lie once more."""
-    if not context.turned:
+    if context.turned.keys().isdisjoint(primitive.inputs):
         return (None,) * len(primitive.inputs)
     consumed, around = axes_of(primitive, context), (*path.axes, *path.absorbed)
     return tuple(
         turned_operand_of_tile(context.turned.get(name), name, consumed, around)
-        for name in operand_names(primitive)[:-1]
+        for name in primitive.inputs
     )
 
 

@@ -47,17 +47,18 @@ def distances_to_next_tile(
     if not isa.follows_near_inputs or _depth(primitive.output, consumed) < _LONG_SUM:
         return tuple(moves)
     for place, name in enumerate(primitive.inputs):
-        is_far = _elements(name, (*loops, *consumed)) * width > _FAR_BYTES
-        if name not in asked and not is_far:
+        if name in asked or not moves[place]:
+            continue
+        if _elements(name, (*loops, *consumed)) * width <= _FAR_BYTES:
             moves[place] = 0
     return tuple(moves)
 
 
 def _depth(output: str, consumed: Sequence[Axis]) -> int:
     """The products of a sum."""
-    return prod(axis.extent for axis in consumed if not axis.strides.get(output))
+    return prod([axis.extent for axis in consumed if output not in axis.strides])
 
 
 def _elements(name: str, axes: Sequence[Axis]) -> int:
     """Of a tensor, at all positions of ``axes``."""
-    return prod(axis.extent for axis in axes if axis.strides.get(name))
+    return prod([axis.extent for axis in axes if name in axis.strides])

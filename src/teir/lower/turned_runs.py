@@ -89,18 +89,18 @@ def _turned(
     """Rows and runs of the first copy, if the others copy them once more behind themselves."""
     whole = copies[0]
     (source,), target = whole.inputs, whole.output
-    shared = set(whole.axes).intersection(*(one.axes for one in copies[1:]))
+    shared = set(whole.axes).intersection(*[one.axes for one in copies[1:]])
     own = [[axes[name] for name in one.axes if name not in shared] for one in copies]
-    if any(len(one) != 2 for one in own) or target in whole.inputs:
+    if list(map(len, own)) != [2] * _RUN_COPIES or target in whole.inputs:
         return None
     rows, runs = sorted(own[0], key=lambda axis: axis.strides[target])
     width, run_bytes = rows.strides[target], runs.strides[target]
     is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * LINE_BYTES // 2
     if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
         return None
-    if any(axes[name].is_sparse for one in copies for name in one.axes):
+    if [name for one in copies for name in one.axes if axes[name].segments]:
         return None
-    if any(axis.strides[target] for axis in above):
+    if [axis for axis in above if axis.strides[target]]:
         return None
     distance = begin_of(own[1], target) - begin_of(own[0], target)
     if not all(
