@@ -35,7 +35,8 @@ def lower_short_turn(
     """
     if isa.vector_bytes < _FEWEST_ROWS * width:
         return None
-    joined, split = _sides(axes, width, sides, 1), _sides(axes, width, sides, 0)
+    near = adjacent(axes, 0, width), adjacent(axes, 1, width)
+    joined, split = _sides(near, width, sides, 1), _sides(near, width, sides, 0)
     # Both are there where two short axes change places.
     joins = joined is not None and (split is None or joined[1].extent >= split[1].extent)
     found = joined if joins else split
@@ -52,12 +53,12 @@ def lower_short_turn(
 
 
 def _sides(
-    axes: Sequence[TileAxis], width: int, sides: range, together: int
+    near: tuple[TileAxis | None, TileAxis | None], width: int, sides: range, together: int
 ) -> tuple[TileAxis, TileAxis] | None:
     """The short axis, adjacent on this operand, and the one that goes on where it ends, adjacent
-    on the other operand; None where there are none such."""
+    on the other operand; None where there are none such. ``near``: those adjacent on each."""
     apart = 1 - together
-    short, rows = adjacent(axes, together, width), adjacent(axes, apart, width)
+    short, rows = near[together], near[apart]
     if short is None or rows is None or short is rows or not short.strides[apart]:
         return None
     if short.extent not in sides or rows.extent < _FEWEST_ROWS:

@@ -34,8 +34,10 @@ def written_panel(shape: ProductShape, machine: Machine) -> int:
     rows = 1 if shape.m is None else shape.m.extent
     if machine.has_few_registers:
         return panel_of(shape, machine)
-    long = (vectors * lanes for vectors in (9, 6) if rows % (vectors * lanes) == 0)
-    return next(long, panel_of(shape, machine))
+    for vectors in (9, 6):
+        if rows % (vectors * lanes) == 0:
+            return vectors * lanes
+    return panel_of(shape, machine)
 
 
 def joined_panel(shape: ProductShape, machine: Machine) -> int | None:

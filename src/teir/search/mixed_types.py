@@ -27,9 +27,11 @@ _NEAR = 1 / 4
 
 def is_mixed(step: Step) -> bool:
     """True for products and sums with a narrow tensor, and an input that is FP32."""
-    is_copy = len(step.inputs) == 1 and not step.reductions
-    is_wide = any(tensor.data_type is DataType.FP32 for tensor in step.inputs)
-    return is_wide and not is_copy and bool(_narrow(step))
+    types = [tensor.data_type for tensor in step.inputs]
+    if DataType.FP32 not in types or types.count(step.output.data_type) == len(types):
+        return False
+    is_copy = len(types) == 1 and not step.reductions
+    return not is_copy and bool(_narrow(step))
 
 
 def mixed(emission: Emission, step: Step) -> InParts:

@@ -88,11 +88,13 @@ def product_shape(step: Step) -> ProductShape | None:
         if lanes in n_axes:
             a, b, m_axes, n_axes = b, a, n_axes, m_axes
     m = min(m_axes, key=lambda axis: axis.strides[out.name]) if m_axes else None
-    results, summed = extent_of(free), extent_of(reductions)
-    near_bytes = _NEAR_BYTES if summed < _LONG_SUM else _MIDDLE_BYTES
-    is_near = results * out.data_type.width <= near_bytes
-    is_near = is_near or extent_of([*n_axes, *batch, *reductions]) >= _FEW_RESULTS * results
-    n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near)) if n_axes else None
+    n = n_axes[0] if n_axes else None
+    if len(n_axes) > 1:
+        results, summed = extent_of(free), extent_of(reductions)
+        near_bytes = _NEAR_BYTES if summed < _LONG_SUM else _MIDDLE_BYTES
+        is_near = results * out.data_type.width <= near_bytes
+        is_near = is_near or extent_of([*n_axes, *batch, *reductions]) >= _FEW_RESULTS * results
+        n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near))
     return ProductShape(
         a=a,
         b=b,
@@ -125,13 +127,15 @@ def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
 
 def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, ...]:
     """Innermost the axis adjacent in B, then adjacent in A, then the shortest strides."""
+    if len(axes) < 2:
+        return tuple(axes)
 
     def far(axis: Span) -> tuple[bool, bool, int]:
         near_b = axis.stride(b.name) == b.data_type.width
         near_a = axis.stride(a.name) == a.data_type.width
         return (not near_b, not near_a, axis.stride(a.name) + axis.stride(b.name))
 
-    return tuple(sorted(axes, key=far, reverse=True)) if len(axes) > 1 else tuple(axes)
+    return tuple(sorted(axes, key=far, reverse=True))
 
 
 def _in_lines(k: tuple[Span, ...], a: Tensor, out: Tensor) -> tuple[Span, ...]:

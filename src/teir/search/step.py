@@ -120,22 +120,29 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
         steps.update(walk.items())
     place = 0
     while place < len(left):
-        extent = left[place].extent
+        walk, extent, outer = walks[place], left[place].extent, None
         # Most axes go on nowhere, which a stride on one tensor tells.
-        tensor = next(iter(walks[place]), None)
-        if tensor is None or (tensor, walks[place][tensor] * extent) not in steps:
+        for tensor, stride in walk.items():
+            if (tensor, stride * extent) not in steps:
+                break
+        else:
+            outer = _outer_of(walk, extent, walks)
+        if outer is None:
             place += 1
             continue
-        wanted = {tensor: stride * extent for tensor, stride in walks[place].items()}
-        if wanted == walks[place] or wanted not in walks:
-            place += 1
-            continue
-        outer = walks.index(wanted)
         # The fused axis walks as its inner one did: no axis before it finds a new outer one.
         left[place] = _fused(left[outer], left[place])
         del left[outer], walks[outer]
         place -= outer < place
     return left
+
+
+def _outer_of(
+    walk: Mapping[str, int], extent: int, walks: Sequence[Mapping[str, int]]
+) -> int | None:
+    """The number of the walk that goes on where ``extent`` steps of this one end."""
+    wanted = {tensor: stride * extent for tensor, stride in walk.items()}
+    return None if wanted == walk or wanted not in walks else walks.index(wanted)
 
 
 def _fused(outer: Span, inner: Span) -> Span:

@@ -328,17 +328,17 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
     indices = dict.fromkeys(output.strides)
     for factor in factors:
         indices.update(dict.fromkeys(factor.strides))
-    walks = [(one.tensor.name, one.strides, one.offsets) for one in (*factors, output)]
-    axes = []
-    for index in indices:
-        strides = {}
-        offsets = {}
-        for name, steps, starts in walks:
-            if stride := steps.get(index):
-                strides[name] = stride
-            if index in starts:
-                offsets[name] = starts[index]
-        axes.append(Span(index, extents[index], strides, offsets))
+    strides: dict[str, dict[str, int]] = {index: {} for index in indices}
+    offsets: dict[str, dict[str, int]] = {index: {} for index in indices}
+    for one in (*factors, output):
+        name = one.tensor.name
+        for index, stride in one.strides.items():
+            if stride:
+                strides[index][name] = stride
+        for index, start in one.offsets.items():
+            if index in offsets:
+                offsets[index][name] = start
+    axes = [Span(index, extents[index], strides[index], offsets[index]) for index in indices]
     return Step(tuple(map(_TENSOR, factors)), output.tensor, tuple(axes))
 
 

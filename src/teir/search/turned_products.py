@@ -76,7 +76,8 @@ def turned_product(
     columns, lanes = shape.columns, machine.lanes(out.data_type.accumulator.width)
     if not _fills_lanes(columns, lanes):
         return None
-    size = elements_of(shape.a, step) * shape.a.data_type.width
+    before = elements_of(shape.a, step)
+    size = before * shape.a.data_type.width
     is_half = 2 * columns <= lanes
     if is_half and machine.multiplies_whole and size <= _NEAR * machine.l2_bytes:
         return None
@@ -85,7 +86,6 @@ def turned_product(
         results *= _ROUNDED
     is_narrow = columns < _FEWEST_VECTORS * lanes
     least = (_NARROW_GAIN if is_narrow else _GAIN) * results
-    before = elements_of(shape.a, step)
     if before + _MOST_COPIES * elements_of(shape.b, step) < least:
         return None
     k = reduction_blocks(shape, machine).block

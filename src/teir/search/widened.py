@@ -48,8 +48,8 @@ def _moved(emission: Emission, tensor: Tensor, axes: tuple[Span, ...]) -> Moved:
 
 def _is_narrow(step: Step) -> bool:
     """True for a sum of products of two inputs of FP16."""
-    is_narrow = all(tensor.data_type is DataType.FP16 for tensor in step.inputs)
-    return is_narrow and len(step.inputs) == 2 and bool(step.reductions)
+    types = [tensor.data_type for tensor in step.inputs]
+    return types == [DataType.FP16, DataType.FP16] and bool(step.reductions)
 
 
 def _pays(axes: tuple[Span, ...], names: list[str], machine: Machine) -> bool:

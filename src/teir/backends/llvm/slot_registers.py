@@ -12,10 +12,7 @@ def slot_registers(nodes: tuple[KernelNode, ...], reach: int) -> dict[int, int]:
     widest = _widest(nodes)
     for position, operand in enumerate(() if widest is None else widest.operands):
         registers.setdefault(operand.slot, position)
-    left = reach
-    for slot in registers:
-        left &= ~(2 << slot)
-    if left < 2:
+    if len(registers) == (reach >> 1).bit_count():
         return registers
     free = [number for number in range(REGISTER_OPERANDS) if number not in registers.values()]
     slot = 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from math import prod
+from operator import attrgetter
 from typing import assert_never
 
 import msgspec
@@ -59,6 +60,7 @@ Offsets = tuple[int, int, int]
 Placed = tuple[int, Offsets]
 """A node's place in the table in bytes, and the offsets its caller must add."""
 
+_SLOT, _OFFSET = attrgetter("slot"), attrgetter("offset_bytes")
 _NO_OFFSETS: Offsets = (0, 0, 0)
 _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
@@ -345,13 +347,11 @@ class _Builder:
 
     def _leaf(self, call: Call, registers: dict[int, int]) -> Placed:
         leaf = self._append([self._kernels[call.kernel], *call.arguments])
-        sources, offsets = [], []
-        for operand in call.operands:
-            sources.append(registers[operand.slot])
-            offsets.append(operand.offset_bytes)
+        sources = list(map(registers.__getitem__, map(_SLOT, call.operands)))
+        offsets = list(map(_OFFSET, call.operands))
         missing = REGISTER_OPERANDS - len(offsets)
         if sources == [0, 1, 2][: len(sources)]:
-            first, second, third = (*offsets, *(0,) * missing)
+            first, second, third = offsets + [0] * missing if missing else offsets
             return leaf, (first, second, third)
         words: list[int] = []
         for source, offset in zip(sources, offsets, strict=True):

@@ -176,16 +176,16 @@ def _widen(hulls: list[Hull], walk: Walk) -> None:
     extent, strides, offsets = walk
     inside = hulls.pop()
     outside = hulls[-1]
-    for tensor, (begin, end) in inside.items():
+    for tensor, reach in inside.items():
         if tensor in strides:
-            end += strides[tensor] * (extent - 1)
+            reach = reach[0], reach[1] + strides[tensor] * (extent - 1)
         if tensor in offsets:
-            begin += offsets[tensor]
-            end += offsets[tensor]
+            start = offsets[tensor]
+            reach = reach[0] + start, reach[1] + start
         known = outside.get(tensor)
-        outside[tensor] = (
-            (begin, end) if known is None else (min(begin, known[0]), max(end, known[1]))
-        )
+        if known is not None:
+            reach = min(reach[0], known[0]), max(reach[1], known[1])
+        outside[tensor] = reach
 
 
 def _close(
