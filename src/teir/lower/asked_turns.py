@@ -68,6 +68,8 @@ def asking_for_next_turn(
     asked = _asked_below(node, axis, path, context)
     if asked is None:
         return body
+    if not any(isinstance(call.kernel, GemmBlock) for call, _ in calls_of(body)):
+        return body
     tensor, primitive, inner = asked
     consumed = axes_of(primitive, context)
     region = _region(tensor, consumed, context)

@@ -13,6 +13,7 @@ each invocation loops around the nearest kernel. Two rewrites keep every bit and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -144,10 +145,11 @@ def _index_cells(program: Program) -> dict[str, int]:
 
 
 def _lower_siblings(nodes: Sequence[Node], path: Path, context: Context) -> tuple[KernelNode, ...]:
+    if len(nodes) == 1:
+        return _lower_node(nodes[0], path, context, from_zero=False)
     lowered: list[KernelNode] = []
     zeroed: Node | None = None
-    for position, node in enumerate(nodes):
-        following = nodes[position + 1] if position + 1 < len(nodes) else None
+    for node, following in zip_longest(nodes, nodes[1:]):
         if following is not None and zero_is_absorbed(node, following, path, context):
             zeroed = following
             continue
@@ -217,10 +219,18 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         index=context.index_cells.get(axis.name),
         body=body,
     )
-    blocks = blocks_of_loop(loop)
-    if blocks is not None:
-        return (blocks,)
-    other = tiles_of_loop(loop) or copies_before_loop(loop)
+    return _rewritten(loop, context)
+
+
+def _rewritten(loop: Loop, context: Context) -> tuple[KernelNode, ...]:
+    """What a loop becomes whose turns one call takes, or some of which it does, else the loop."""
+    if len(loop.body) == 1:
+        blocks = blocks_of_loop(loop)
+        if blocks is not None:
+            return (blocks,)
+        other = tiles_of_loop(loop)
+    else:
+        other = tiles_of_loop(loop) or copies_before_loop(loop)
     if context.has_sparse:
         other = other or rows_of_loop(loop, context.isa)
     return other or columns_of_loop(loop, context.isa) or (loop,)
@@ -309,8 +319,8 @@ def _lower_elementwise(
 ) -> tuple[KernelNode, ...]:
     names, consumed = operand_names(primitive), axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
-    output_bytes = 0
-    if primitive.operation is Operation.COPY:
+    output_bytes, is_copy = 0, primitive.operation is Operation.COPY
+    if is_copy:
         output_bytes = types[-1].width * _positions(primitive.output, (*path.axes, *consumed))
     hints = memory_hints(primitive)
     return lower_elementwise(
@@ -323,7 +333,7 @@ def _lower_elementwise(
         room=Address(slot=context.accumulator.slot, offset_bytes=0),
         streams=hints.streams,
         brings=bool(hints.prefetched),
-        follows_input=_packs(primitive, context),
+        follows_input=is_copy and _packs(operands, context),
     )
 
 
@@ -340,14 +350,12 @@ def _turned_operands(
     )
 
 
-def _packs(primitive: Primitive, context: Context) -> bool:
+def _packs(operands: tuple[Address, ...], context: Context) -> bool:
     """True for a copy from a caller's buffer to scratch, which is near."""
-    if primitive.operation is not Operation.COPY:
-        return False
-    slots, number = context.slots.slots, context.slots.number
-    target = slots[number[primitive.output]].storage
-    source = slots[number[primitive.inputs[0]]].storage
-    return source is Storage.OPERAND and target is not Storage.OPERAND
+    source, target = operands
+    slots = context.slots.slots
+    is_read = slots[source.slot].storage is Storage.OPERAND
+    return is_read and slots[target.slot].storage is not Storage.OPERAND
 
 
 def _tile_hints(primitive: Primitive) -> TileHints:

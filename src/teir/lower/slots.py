@@ -167,19 +167,23 @@ def scratch_uses(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> dic
 
     Those below a parallel node are private to a thread.
     """
-    walk = _UseWalk(program.axis_table(), program.primitive_table(), needs, {}, [])
+    walk = _UseWalk(program, program.primitive_table(), needs, {}, [], {})
     walk.through(program.roots, program.scratch, Storage.RUN, 0)
     return {name: use for name, use in walk.uses.items() if use.stop}
 
 
 class _UseWalk(msgspec.Struct, frozen=True, gc=False):
-    """What a walk of the schedule looks up, what it finds, and the axes it is below."""
+    """What a walk of the schedule looks up, what it finds, and the axes it is below.
 
-    axes: dict[str, Axis]
+    ``axes`` are filled when the first scratch tensor is met of which no need is known.
+    """
+
+    program: Program
     primitives: dict[str, Primitive]
     needs: Mapping[str, Need]
     uses: dict[str, ScratchUse]
-    path: list[Axis]
+    path: list[str]
+    axes: dict[str, Axis]
 
     def through(
         self, nodes: Sequence[Node], scratch: Sequence[Tensor], storage: Storage, start: int
@@ -194,17 +198,16 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
             before = start
             if isinstance(node, IterationNode):
                 inner = Storage.THREAD if node.policy is Policy.PARALLEL else storage
-                path.append(self.axes[node.axis])
+                path.append(node.axis)
                 start, names = self.through(node.children, node.scratch, inner, before)
                 path.pop()
             else:
                 start += 1
                 primitive = self.primitives[node.primitive]
                 names = uses.keys() & primitive.operands
-                unknown = names - self.needs.keys() if names else ()
-                if unknown:
-                    walked = (*path, *[self.axes[name] for name in primitive.axes])
-                    for name in unknown:
+                if names and not names <= self.needs.keys():
+                    walked = list(map(self.axis, (*path, *primitive.axes)))
+                    for name in names - self.needs.keys():
                         _reach(uses[name], name, walked)
             if not names:
                 continue
@@ -215,6 +218,13 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
                     use.stop = start
             touched |= names
         return start, touched
+
+
+    def axis(self, name: str) -> Axis:
+        """The axis of this name."""
+        if not self.axes:
+            self.axes.update(self.program.axis_table())
+        return self.axes[name]
 
 
 def _reach(use: ScratchUse, name: str, walked: Sequence[Axis]) -> None:

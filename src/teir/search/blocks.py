@@ -342,15 +342,15 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         """Zero at the first reduction, then the Contraction of one tile."""
         rows, columns = sides
         out = self.shape.out.name
-        roles = Roles(m=tiles.m, n=tiles.n)
         zero = Body()
         if first is not None:
+            roles = Roles(m=tiles.m, n=tiles.n)
             zero = self.emission.leaf(Operation.ZERO, (), out, roles, first=first)
         return zero + self.emission.leaf(
             Operation.CONTRACTION,
             (rows.tensor, columns.tensor),
             out,
-            structs.replace(roles, k=k),
+            Roles(m=tiles.m, n=tiles.n, k=k),
             data_type=self.shape.a.data_type,
             flushes=self.shape.a.data_type is DataType.BF16,
             hints=self._hints(rows.tensor, columns.tensor),

@@ -318,13 +318,18 @@ class _Steps(msgspec.Struct, frozen=True):
     def emit(
         self, factors: tuple[Factor, ...], output: Factor, products: int, is_kept: bool = False
     ) -> None:
-        step = _step(factors, output, self.inside.extents)
-        step = replace(step, is_kept=is_kept, standing=self.standing)
+        step = _step(factors, output, self.inside.extents, is_kept, self.standing)
         self.bodies.append(emit_step(self.emission, step, self.machine, self.choose))
         self.notes.append(StepNote(factors, output, products))
 
 
-def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int]) -> Step:
+def _step(
+    factors: tuple[Factor, ...],
+    output: Factor,
+    extents: Mapping[str, int],
+    is_kept: bool = False,
+    standing: frozenset[str] = frozenset(),
+) -> Step:
     indices = dict.fromkeys(output.strides)
     for factor in factors:
         indices.update(dict.fromkeys(factor.strides))
@@ -339,7 +344,8 @@ def _step(factors: tuple[Factor, ...], output: Factor, extents: Mapping[str, int
             if index in offsets:
                 offsets[index][name] = start
     axes = [Span(index, extents[index], strides[index], offsets[index]) for index in indices]
-    return Step(tuple(map(_TENSOR, factors)), output.tensor, tuple(axes))
+    inputs = tuple(map(_TENSOR, factors))
+    return Step(inputs, output.tensor, tuple(axes), is_kept, standing)
 
 
 def _products(parts: Iterable[Factor | Given | Planned], extents: Mapping[str, int]) -> int:
