@@ -45,7 +45,7 @@ def absorbed_leaf(node: Node, context: Context) -> tuple[InvocationNode, tuple[A
         if node.policy is not Policy.SEQUENTIAL or len(node.children) != 1 or node.scratch:
             return None
         axes.append(context.axes[node.axis])
-        if axes[-1].is_sparse:
+        if axes[-1].segments:
             return None
         node = node.children[0]
         if node.guard:

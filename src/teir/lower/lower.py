@@ -65,6 +65,7 @@ from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
 from teir.lower.kernel_program import (
     Address,
+    Call,
     Grid,
     GridAxis,
     Guarded,
@@ -219,21 +220,18 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         index=context.index_cells.get(axis.name),
         body=body,
     )
-    return _rewritten(loop, context)
-
-
-def _rewritten(loop: Loop, context: Context) -> tuple[KernelNode, ...]:
-    """What a loop becomes whose turns one call takes, or some of which it does, else the loop."""
-    if len(loop.body) == 1:
-        blocks = blocks_of_loop(loop)
-        if blocks is not None:
-            return (blocks,)
-        other = tiles_of_loop(loop)
-    else:
-        other = tiles_of_loop(loop) or copies_before_loop(loop)
+    is_call = len(body) == 1 and isinstance(body[0], Call)
+    blocks = blocks_of_loop(loop) if is_call else None
+    if blocks is not None:
+        return (blocks,)
+    other = tiles_of_loop(loop) if context.isa is Isa.AMX else None
+    if len(body) > 1:
+        other = other or copies_before_loop(loop)
     if context.has_sparse:
         other = other or rows_of_loop(loop, context.isa)
-    return other or columns_of_loop(loop, context.isa) or (loop,)
+    if is_call:
+        other = other or columns_of_loop(loop, context.isa)
+    return other or (loop,)
 
 
 def _lower_sparse(

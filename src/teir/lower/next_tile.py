@@ -37,13 +37,12 @@ def distances_to_next_tile(
     inner, asked = loops[-1], memory_hints(primitive).prefetched
     around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
     is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
-    far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
-    moves = []
-    for name in primitive.operands:
-        move = inner.strides[name]
-        if around is not None and is_soon_over and name in asked and name in far:
-            move = around.strides[name] or move
-        moves.append(move)
+    moves = list(map(inner.strides.__getitem__, primitive.operands))
+    if around is not None and is_soon_over and asked:
+        far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
+        for place, name in enumerate(far):
+            if name in asked:
+                moves[place] = around.strides[name] or moves[place]
     if not isa.follows_near_inputs or _depth(primitive.output, consumed) < _LONG_SUM:
         return tuple(moves)
     for place, name in enumerate(primitive.inputs):

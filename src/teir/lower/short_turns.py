@@ -35,7 +35,12 @@ def lower_short_turn(
     """
     if isa.vector_bytes < _FEWEST_ROWS * width:
         return None
-    near = adjacent(axes, 0, width), adjacent(axes, 1, width)
+    first, second = adjacent(axes, 0, width), adjacent(axes, 1, width)
+    if first is None or second is None or first is second:
+        return None
+    if first.extent not in sides and second.extent not in sides:
+        return None
+    near = first, second
     joined, split = _sides(near, width, sides, 1), _sides(near, width, sides, 0)
     # Both are there where two short axes change places.
     joins = joined is not None and (split is None or joined[1].extent >= split[1].extent)
@@ -53,14 +58,12 @@ def lower_short_turn(
 
 
 def _sides(
-    near: tuple[TileAxis | None, TileAxis | None], width: int, sides: range, together: int
+    near: tuple[TileAxis, TileAxis], width: int, sides: range, together: int
 ) -> tuple[TileAxis, TileAxis] | None:
     """The short axis, adjacent on this operand, and the one that goes on where it ends, adjacent
     on the other operand; None where there are none such. ``near``: those adjacent on each."""
     apart = 1 - together
     short, rows = near[together], near[apart]
-    if short is None or rows is None or short is rows or not short.strides[apart]:
-        return None
-    if short.extent not in sides or rows.extent < _FEWEST_ROWS:
+    if short.extent not in sides or rows.extent < _FEWEST_ROWS or not short.strides[apart]:
         return None
     return (short, rows) if rows.strides[together] == short.extent * width else None

@@ -115,6 +115,8 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block, of every batch inside it."""
+        if not self.batches:
+            return self._one_block(k, first)
         return self.emission.loops(self.batches, lambda: self._one_block(k, first), False)
 
     def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
@@ -284,9 +286,10 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     @property
     def _shares_levels(self) -> bool:
         """True where threads share the loops of the nest, not those over blocks of rows."""
-        is_blocked = self.choice.packed_a is Packing.BLOCKS and not self.is_rest
         sharing = self.choice.sharing
-        return sharing is Sharing.COLUMNS or (sharing is Sharing.ROWS and not is_blocked)
+        if sharing is not Sharing.ROWS:
+            return sharing is Sharing.COLUMNS
+        return self.choice.packed_a is not Packing.BLOCKS or self.is_rest
 
     def _reach(self, level: _Level) -> int:
         """How far one step of a level moves the output; blocks of columns are innermost where

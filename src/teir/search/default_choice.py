@@ -95,8 +95,9 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         return few
     if is_short(shape, machine):
         return rows_in_place(shape, depth, machine) or near_choice(shape, depth, machine)
+    packs_a = _packs_a(shape, k, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
-        in_passing = are_asked_in_passing(shape, k, _packs_a(shape, k, machine), machine)
+        in_passing = are_asked_in_passing(shape, k, packs_a, machine)
         is_asked = is_asked_for(shape, k, machine)
         if is_asked or in_passing:
             choice = _asking_choice(shape, k, depth, machine)
@@ -108,7 +109,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         in_place = rows_in_place(shape, depth, machine)
         if in_place is not None:
             return in_place
-    if _packs_a(shape, k, machine):
+    if packs_a:
         choice = _packing_choice(shape, k, depth, machine)
     else:
         choice = _reading_choice(shape, k, depth, machine)

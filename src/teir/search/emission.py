@@ -104,6 +104,8 @@ class Emission(msgspec.Struct):
 
     def loops(self, spans: Sequence[Span], body: Callable[[], Body], parallel: bool) -> Body:
         """A chain of iteration nodes, the first span outermost."""
+        if not spans:
+            return body()
         axes = list(map(self.axis, spans))
         inside = body()
         for axis in reversed(axes):

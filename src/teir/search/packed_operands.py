@@ -209,7 +209,7 @@ def _walked(tensor: Tensor, side: Span, k: Sequence[Span], readers: int) -> Walk
         readers=readers,
         step=strides[-1],
         farthest=max(strides),
-        apart=side.stride(tensor.name),
+        apart=side.strides.get(tensor.name, 0),
         width=tensor.data_type.width,
     )
 

@@ -52,7 +52,7 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
 
 def follow(outer: Span, rows: Span, out: str) -> bool:
     """True where the rows of ``outer`` lie one after the other in the output."""
-    return outer.stride(out) == rows.extent * rows.stride(out)
+    return outer.strides.get(out, 0) == rows.extent * rows.strides.get(out, 0)
 
 
 def all_follow(axes: Sequence[Span], tensor: str) -> bool:
@@ -172,9 +172,9 @@ def copies_into(
     hints: MemoryHints = NO_HINTS,
 ) -> Body:
     body = Body()
+    copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name, hints=hints)
     for piece in pieces:
-        inside = (*piece.beside, *(() if piece.tile is None else (piece.tile,)))
-        copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name, hints=hints)
+        inside = piece.beside if piece.tile is None else (*piece.beside, piece.tile)
         body += _copy(emission, copied, (*outer, *piece.loops), inside, k, is_shared)
     return body
 

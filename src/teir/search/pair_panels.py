@@ -41,6 +41,8 @@ def are_short_pairs(shape: ProductShape, machine: Machine) -> bool:
     """True for products of BF16 by pairs whose sums are short."""
     if machine.has_tiles or machine.vector_bytes < LINE_BYTES or shape.n is None or not shape.k:
         return False
+    if shape.a.data_type is not DataType.BF16:
+        return False
     types = {shape.a.data_type, shape.b.data_type, shape.out.data_type}
     depth = extent_of(shape.k)
     is_near = PAIR_PANEL * depth * DataType.BF16.width <= _NEAR_BYTES
@@ -52,9 +54,10 @@ def turns_columns(shape: ProductShape, machine: Machine) -> bool:
     factors of a column lie apart and loading them one by one takes longer than multiplying."""
     if machine.has_tiles or not machine.multiplies_whole or not shape.k:
         return False
-    b, depth = shape.b, extent_of(shape.k)
+    b = shape.b
     if b.data_type is not DataType.BF16 or are_short_pairs(shape, machine):
         return False
+    depth = extent_of(shape.k)
     is_apart = shape.k[-1].stride(b.name) != b.data_type.width
     return is_apart and depth >= _LEAST_DEPTH and shape.rows >= _FEWEST_READERS
 

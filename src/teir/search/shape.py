@@ -69,25 +69,29 @@ def product_shape(step: Step) -> ProductShape | None:
     m_axes: list[Span] = []
     n_axes: list[Span] = []
     reductions: list[Span] = []
+    lanes, nearest = None, (0, 0)
     for axis in step.axes:
         strides = axis.strides
-        if not strides.get(out.name):
+        in_out = strides.get(out.name)
+        if not in_out:
             reductions.append(axis)
             continue
         free.append(axis)
+        place = in_out, -axis.extent
+        if lanes is None or place < nearest:
+            lanes, nearest = axis, place
         if not strides.get(b.name):
             m_axes.append(axis)
         elif strides.get(a.name):
             batch.append(axis)
         else:
             n_axes.append(axis)
-    if free:
-        lanes = min(free, key=lambda axis: (axis.strides[out.name], -axis.extent))
-        if lanes in batch:
-            return None
-        if lanes in n_axes:
-            a, b, m_axes, n_axes = b, a, n_axes, m_axes
-    m = min(m_axes, key=lambda axis: axis.strides[out.name]) if m_axes else None
+    if lanes in batch:
+        return None
+    if lanes in n_axes:
+        a, b, m_axes, n_axes = b, a, n_axes, m_axes
+    # No two elements of an output lie at one place, so no other row is as near.
+    m = lanes
     n = n_axes[0] if n_axes else None
     if len(n_axes) > 1:
         results, summed = extent_of(free), extent_of(reductions)
@@ -131,9 +135,8 @@ def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, 
         return tuple(axes)
 
     def far(axis: Span) -> tuple[bool, bool, int]:
-        near_b = axis.stride(b.name) == b.data_type.width
-        near_a = axis.stride(a.name) == a.data_type.width
-        return (not near_b, not near_a, axis.stride(a.name) + axis.stride(b.name))
+        in_a, in_b = axis.strides.get(a.name, 0), axis.strides.get(b.name, 0)
+        return (in_b != b.data_type.width, in_a != a.data_type.width, in_a + in_b)
 
     return tuple(sorted(axes, key=far, reverse=True))
 

@@ -103,6 +103,7 @@ class _Builder:
         "_kernels",
         "_program",
         "_reach_of",
+        "_slot_bytes",
         "_slots",
         "_thread_slots",
         "_threads",
@@ -124,9 +125,10 @@ class _Builder:
         self._cells = program.index_cells
         self._words: list[int] = []
         self._reach_of: dict[int, int] = {}
+        self._slot_bytes = list(map(slot_bytes, range(self._slots)))
         self._thread_slots = [
-            slot_bytes(number)
-            for number, slot in enumerate(program.slots)
+            place
+            for place, slot in zip(self._slot_bytes, program.slots, strict=True)
             if slot.storage is Storage.THREAD
         ]
 
@@ -300,7 +302,7 @@ class _Builder:
         words = [0]
         for step in steps:
             if reach & (2 << step.slot):
-                words += (slot_bytes(step.slot), step.stride_bytes)
+                words += (self._slot_bytes[step.slot], step.stride_bytes)
         words[0] = len(words) // 2
         return words
 
@@ -310,10 +312,11 @@ class _Builder:
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
-        words = [slot_bytes(0)] * (2 * REGISTER_OPERANDS)
+        places = self._slot_bytes
+        words = [places[0]] * (2 * REGISTER_OPERANDS)
         words[1::2] = offsets
         for slot, register in registers.items():
-            words[2 * register] = slot_bytes(slot)
+            words[2 * register] = places[slot]
         return self._append_above(nest.ENTER, child, words)
 
     # Below the enter nodes: pointers live in A, B and C.
