@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from teir.ir.nodes import Axis, InvocationNode, IterationNode, Node, Operation, Primitive, Program
+from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Primitive, Program
 
 
 def copied_scratch(
     program: Program, fewest: int
-) -> Iterator[tuple[list[Axis], tuple[Primitive, ...]]]:
+) -> Iterator[tuple[tuple[str, ...], tuple[Primitive, ...]]]:
     """The copies in a row, ``fewest`` different ones at least, to one scratch tensor, which nothing
     else writes.
 
-    Before them the axes iterated above. A tensor of the caller's may be read before the copies; of
+    Before them the names of the axes iterated above. A tensor of the caller's may be read before the copies; of
     scratch that is refused.
     """
     copies = [one for one in program.primitives if one.operation is Operation.COPY]
@@ -24,7 +24,7 @@ def copied_scratch(
     targets = {one.output for one in found.values()} - {one.name for one in program.tensors}
     if not targets:
         return
-    axes, primitives = program.axis_table(), program.primitive_table()
+    primitives = program.primitive_table()
     outputs = [
         primitives[node.primitive].output
         for node in program.nodes()
@@ -33,7 +33,7 @@ def copied_scratch(
     for above, row in _in_a_row(program.roots, found):
         output = row[0].output
         if output in targets and len(row) >= fewest and outputs.count(output) == len(row):
-            yield [axes[name] for name in above], tuple(row)
+            yield above, tuple(row)
 
 
 def _in_a_row(

@@ -96,12 +96,13 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
     ``needs``: the bytes of each tensor as the check found them, looked for again without.
     Programs with scratch that is addressed by position must have been refused before.
     """
-    slots = assign_slots(program, needs or {})
+    primitives = program.primitive_table()
+    slots = assign_slots(program, needs or {}, primitives)
     used = {Storage.RUN: slots.run_scratch_bytes, Storage.THREAD: slots.thread_scratch_bytes}
     room = ScratchRoom([*slots.slots, kernel_slot(0)], used)
     context = Context(
         program.axis_table(),
-        program.primitive_table(),
+        primitives,
         slots,
         _index_cells(program),
         isa,

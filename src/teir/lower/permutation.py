@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.copy_kernels import (

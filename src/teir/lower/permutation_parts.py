@@ -8,7 +8,8 @@ a run, and rows and columns are those of runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from teir.lower.axes import TileAxis
 from teir.lower.copy_kernels import MOST_PERMUTED
@@ -36,8 +37,7 @@ _STREAM_RUN_COLUMNS_BYTES = 16 * 1024
 4 KB; rows of 8 KB took axes from columns and up to 2.5 of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, gc=False):
     """The axes of a permutation by what they do; strides are those on input and output.
 
     ``run``: elements adjacent on both, 1 where none are.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+
+import msgspec
 
 from teir.lower.axes import TileAxis
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, gc=False):
     """A part of rows or columns: a loop around ``axes``, and where it begins on each operand."""
 
     axes: tuple[TileAxis, ...]

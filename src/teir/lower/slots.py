@@ -45,15 +45,20 @@ class SlotTable(msgspec.Struct, frozen=True, gc=False):
     """Of every scratch tensor that is used: the bytes it needs, relative to its first address."""
 
 
-def assign_slots(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> SlotTable:
+def assign_slots(
+    program: Program,
+    needs: Mapping[str, Need] = _NO_NEEDS,
+    primitives: dict[str, Primitive] | None = None,
+) -> SlotTable:
     """One slot per tensor: operands first, in declared order, then scratch in program order.
 
-    ``needs``: the bytes of tensors where a check has found them.
+    ``needs``: the bytes of tensors where a check has found them; ``primitives``: those of the
+    program by name, where there is a table already.
     """
     slots = []
     for tensor in program.tensors:
         slots.append(Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND))
-    uses = scratch_uses(program, needs)
+    uses = scratch_uses(program, needs, primitives)
     if not uses:
         return _table(slots, 0, 0, {})
     used = {}
@@ -162,12 +167,18 @@ class ScratchUse(msgspec.Struct, gc=False):
     stop: int = 0
 
 
-def scratch_uses(program: Program, needs: Mapping[str, Need] = _NO_NEEDS) -> dict[str, ScratchUse]:
-    """The scratch tensors that some leaf uses, in program order.
+def scratch_uses(
+    program: Program,
+    needs: Mapping[str, Need] = _NO_NEEDS,
+    primitives: dict[str, Primitive] | None = None,
+) -> dict[str, ScratchUse]:
+    """The scratch tensors that some leaf uses, in program order; arguments as `assign_slots` has
+    them.
 
     Those below a parallel node are private to a thread.
     """
-    walk = _UseWalk(program, program.primitive_table(), needs, {}, [], {})
+    table = program.primitive_table() if primitives is None else primitives
+    walk = _UseWalk(program, table, needs, {}, [], {})
     walk.through(program.roots, program.scratch, Storage.RUN, 0)
     return {name: use for name, use in walk.uses.items() if use.stop}
 
@@ -204,7 +215,7 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
             else:
                 start += 1
                 primitive = self.primitives[node.primitive]
-                names = uses.keys() & primitive.operands
+                names = {name for name in primitive.operands if name in uses}
                 if names and not names <= self.needs.keys():
                     walked = list(map(self.axis, (*path, *primitive.axes)))
                     for name in names - self.needs.keys():

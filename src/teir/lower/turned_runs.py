@@ -49,8 +49,10 @@ Turned = TurnedRows | TurnedRuns
 def turned_operands(program: Program) -> dict[str, Turned]:
     """The scratch tensors that copies, and nothing else, fill with rows and turned rows."""
     found: dict[str, Turned] = {}
-    for above, copies in copied_scratch(program, min(ROW_COPIES, _RUN_COPIES)):
-        axes = program.axis_table()
+    axes: dict[str, Axis] = {}
+    for names, copies in copied_scratch(program, min(ROW_COPIES, _RUN_COPIES)):
+        axes = axes or program.axis_table()
+        above = [axes[name] for name in names]
         turned: Turned | None = None
         if len(copies) == ROW_COPIES:
             turned = turned_rows(copies, above, axes)
@@ -146,13 +148,11 @@ def _is_part(
     (source, target), (all_rows, all_runs) = tensors, whole
     start = begin_of(whole, source) + part.first * all_rows.strides[source]
     place = begin_of(whole, target) + distance + part.place_bytes
-    return begin_of(own, source) == start and any(
-        rows.extent == part.count
-        and runs.extent == all_runs.extent
-        and rows.strides[source] == all_rows.strides[source]
-        and runs.strides[source] == all_runs.strides[source]
-        and rows.strides[target] == all_rows.strides[target]
-        and runs.strides[target] == part.apart_bytes
-        and begin_of(own, target) == place
-        for rows, runs in permutations(own)
+    if begin_of(own, source) != start or begin_of(own, target) != place:
+        return False
+    wanted = (
+        (part.count, all_rows.strides[source], all_rows.strides[target]),
+        (all_runs.extent, all_runs.strides[source], part.apart_bytes),
     )
+    walks = [(axis.extent, axis.strides[source], axis.strides[target]) for axis in own]
+    return wanted in permutations(walks)

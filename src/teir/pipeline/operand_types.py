@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, mul
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -40,11 +40,8 @@ class OperandType(msgspec.Struct, frozen=True, gc=False):
     @property
     def span_bytes(self) -> tuple[int, int]:
         """Lowest and one past the highest byte of the elements, relative to the first one."""
-        strides, shape = self.strides_bytes, self.shape
-        if shape and min(strides) >= 0 and 0 not in shape:
-            return 0, sum(map(mul, strides, shape)) - sum(strides) + self.dtype.itemsize
         low = high = 0
-        for stride, extent in zip(strides, shape, strict=True):
+        for stride, extent in zip(self.strides_bytes, self.shape, strict=True):
             reach = stride * (extent - 1)
             if reach < 0:
                 low += reach

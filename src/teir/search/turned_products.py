@@ -94,7 +94,13 @@ def turned_product(
     before += _copied_b(step, shape, k, machine)
     if before < least:
         return None
-    turned = _turned(emission, step, shape, machine)
+    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
+    if not _may_be_read_along(shape, machine):
+        # All of A would be packed as well.
+        least = _GAIN * (results + elements_of(shape.a, step))
+        if before < least:
+            return None
+    turned = _turned(scratch, step, shape, machine)
     k = reduction_blocks(turned.shape, machine).block
     if not _is_read_along(turned.shape, k, machine):
         return None
@@ -129,6 +135,16 @@ def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -
     return Body(body.nodes, (*body.scratch, one.scratch))
 
 
+def _may_be_read_along(shape: ProductShape, machine: Machine) -> bool:
+    """False where A, once it is broadcast, is read in place along no sum, whichever is innermost."""
+    width = shape.a.data_type.width
+    return machine.has_far_third_cache or min(_strides(shape.k, shape.a), default=0) <= width
+
+
+def _strides(axes: tuple[Span, ...], tensor: Tensor) -> list[int]:
+    return [axis.strides.get(tensor.name, 0) for axis in axes]
+
+
 def _is_read_along(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> bool:
     """True where the broadcast operand is adjacent along the innermost sum, or is packed."""
     near = bool(k) and k[-1].stride(shape.b.name) <= shape.b.data_type.width
@@ -151,10 +167,9 @@ def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Mac
     return copies * elements_of(shape.b, step) if copies else 0
 
 
-def _turned(emission: Emission, step: Step, shape: ProductShape, machine: Machine) -> TurnedProduct:
+def _turned(scratch: Tensor, step: Step, shape: ProductShape, machine: Machine) -> TurnedProduct:
     """Rows of the scratch as A lies, each a run of columns as B lies."""
     out = shape.out
-    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
     strides: dict[int, int] = {}
     stride = scratch.data_type.width
     for axis in reversed(outermost_first((*shape.n_outer, *some(shape.n)), shape.b)):

@@ -16,7 +16,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from math import prod
-from operator import attrgetter
 from typing import assert_never
 
 import msgspec
@@ -60,7 +59,6 @@ Offsets = tuple[int, int, int]
 Placed = tuple[int, Offsets]
 """A node's place in the table in bytes, and the offsets its caller must add."""
 
-_SLOT, _OFFSET = attrgetter("slot"), attrgetter("offset_bytes")
 _NO_OFFSETS: Offsets = (0, 0, 0)
 _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
@@ -103,7 +101,6 @@ class _Builder:
         "_kernels",
         "_program",
         "_reach_of",
-        "_slot_bytes",
         "_slots",
         "_thread_slots",
         "_threads",
@@ -125,10 +122,9 @@ class _Builder:
         self._cells = program.index_cells
         self._words: list[int] = []
         self._reach_of: dict[int, int] = {}
-        self._slot_bytes = list(map(slot_bytes, range(self._slots)))
         self._thread_slots = [
-            place
-            for place, slot in zip(self._slot_bytes, program.slots, strict=True)
+            slot_bytes(number)
+            for number, slot in enumerate(program.slots)
             if slot.storage is Storage.THREAD
         ]
 
@@ -302,7 +298,7 @@ class _Builder:
         words = [0]
         for step in steps:
             if reach & (2 << step.slot):
-                words += (self._slot_bytes[step.slot], step.stride_bytes)
+                words += (slot_bytes(step.slot), step.stride_bytes)
         words[0] = len(words) // 2
         return words
 
@@ -312,11 +308,10 @@ class _Builder:
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
-        places = self._slot_bytes
-        words = [places[0]] * (2 * REGISTER_OPERANDS)
+        words = [slot_bytes(0)] * (2 * REGISTER_OPERANDS)
         words[1::2] = offsets
         for slot, register in registers.items():
-            words[2 * register] = places[slot]
+            words[2 * register] = slot_bytes(slot)
         return self._append_above(nest.ENTER, child, words)
 
     # Below the enter nodes: pointers live in A, B and C.
@@ -350,11 +345,13 @@ class _Builder:
 
     def _leaf(self, call: Call, registers: dict[int, int]) -> Placed:
         leaf = self._append([self._kernels[call.kernel], *call.arguments])
-        sources = list(map(registers.__getitem__, map(_SLOT, call.operands)))
-        offsets = list(map(_OFFSET, call.operands))
+        sources, offsets = [], []
+        for operand in call.operands:
+            sources.append(registers[operand.slot])
+            offsets.append(operand.offset_bytes)
         missing = REGISTER_OPERANDS - len(offsets)
         if sources == [0, 1, 2][: len(sources)]:
-            first, second, third = offsets + [0] * missing if missing else offsets
+            first, second, third = (*offsets, *(0,) * missing)
             return leaf, (first, second, third)
         words: list[int] = []
         for source, offset in zip(sources, offsets, strict=True):

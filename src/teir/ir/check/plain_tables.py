@@ -7,8 +7,6 @@ is no table.
 from __future__ import annotations
 
 from functools import cache
-from itertools import chain
-from math import gcd
 
 import msgspec
 
@@ -35,7 +33,6 @@ from teir.ir.nodes import (
 )
 from teir.ir.subnormals import SUBNORMALS, ZERO
 
-_INTEGERS = frozenset((int,))
 _INDICES = frozenset(data_type for data_type in DataType if data_type.is_index)
 
 Terms = tuple[tuple[int, int], ...]
@@ -106,41 +103,19 @@ def flat_schedule(program: Program) -> Schedule | None:
 
 def flat_walks(axes: tuple[Axis, ...], widths: dict[str, int]) -> dict[str, Walk] | None:
     """The axes by name; None where one is sparse or has a number that is not allowed."""
-    walks: dict[str, Walk] = {}
-    numbers: list[int] = []
-    strides: list[Bytes] = []
+    walks = {}
     for axis in axes:
-        offsets = axis.offsets
-        if axis.segments or (offsets and not _are_allowed_offsets(offsets, widths)):
+        extent, strides, offsets = axis.extent, axis.strides, axis.offsets
+        if axis.segments or type(extent) is not int or not 0 < extent < LIMIT:
             return None
-        walks[axis.name] = (axis.extent, axis.strides, offsets)
-        numbers.append(axis.extent)
-        strides.append(axis.strides)
-    steps = list(chain.from_iterable(map(dict.values, strides)))
-    numbers += steps
-    if not _INTEGERS.issuperset(map(type, numbers)):
-        return None
-    if numbers and (min(numbers) <= 0 or max(numbers) >= LIMIT):
-        return None
-    return walks if _are_multiples(strides, steps, widths) else None
-
-
-def _are_multiples(strides: list[Bytes], steps: list[int], widths: dict[str, int]) -> bool:
-    """True for strides that are whole elements of known tensors; ``steps`` are those of all."""
-    if not widths.keys() >= set().union(*strides):
-        return False
-    # Widths are powers of two: what the widest divides, all do.
-    if gcd(*steps) % max(widths.values(), default=1) == 0:
-        return True
-    return not any(stride % widths[name] for one in strides for name, stride in one.items())
-
-
-def _are_allowed_offsets(offsets: Bytes, widths: dict[str, int]) -> bool:
-    """Raises KeyError for a tensor that nobody declared."""
-    for tensor, offset in offsets.items():
-        if type(offset) is not int or abs(offset) >= LIMIT or offset % widths[tensor]:
-            return False
-    return True
+        for tensor, stride in strides.items():
+            if type(stride) is not int or not 0 < stride < LIMIT or stride % widths[tensor]:
+                return None
+        for tensor, offset in offsets.items() if offsets else ():
+            if type(offset) is not int or abs(offset) >= LIMIT or offset % widths[tensor]:
+                return None
+        walks[axis.name] = (extent, strides, offsets)
+    return walks
 
 
 def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) -> Leaf:

@@ -176,16 +176,16 @@ def _widen(hulls: list[Hull], walk: Walk) -> None:
     extent, strides, offsets = walk
     inside = hulls.pop()
     outside = hulls[-1]
-    for tensor, reach in inside.items():
+    for tensor, (begin, end) in inside.items():
         if tensor in strides:
-            reach = reach[0], reach[1] + strides[tensor] * (extent - 1)
+            end += strides[tensor] * (extent - 1)
         if tensor in offsets:
-            start = offsets[tensor]
-            reach = reach[0] + start, reach[1] + start
+            begin += offsets[tensor]
+            end += offsets[tensor]
         known = outside.get(tensor)
-        if known is not None:
-            reach = min(reach[0], known[0]), max(reach[1], known[1])
-        outside[tensor] = reach
+        outside[tensor] = (
+            (begin, end) if known is None else (min(begin, known[0]), max(end, known[1]))
+        )
 
 
 def _close(
