@@ -32,6 +32,13 @@ def tile_axes(axes: Sequence[Axis], operands: Sequence[str]) -> list[TileAxis]:
                 stride = axis.strides.get
                 found.append(TileAxis(axis.extent, (stride(a, 0), stride(b, 0), stride(c, 0))))
         return found
+    if len(operands) == 2:
+        source, target = operands
+        for axis in axes:
+            if axis.extent > 1:
+                strides = axis.strides
+                found.append(TileAxis(axis.extent, (strides[source], strides[target])))
+        return found
     for axis in axes:
         if axis.extent > 1:
             found.append(TileAxis(axis.extent, tuple(map(axis.strides.__getitem__, operands))))
@@ -77,7 +84,11 @@ def _last_operand_first(axis: TileAxis) -> tuple[int, ...]:
 
 
 def _continues(outer: TileAxis, inner: TileAxis) -> bool:
-    return outer.strides == tuple(map(inner.extent.__mul__, inner.strides))
+    extent = inner.extent
+    for step, stride in zip(outer.strides, inner.strides, strict=True):
+        if step != stride * extent:
+            return False
+    return True
 
 
 def adjacent(axes: Sequence[TileAxis], operand: int, width: int) -> TileAxis | None:
@@ -101,6 +112,8 @@ def wrap_in_loops(
     ``operands`` are what the strides of the axes are of. Those that share a slot move together, so
     each slot is stepped once.
     """
+    if not axes:
+        return body
     for axis in reversed(axes):
         steps = {}
         for number, stride in enumerate(axis.strides):

@@ -124,7 +124,8 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     nodes: list[KernelNode] = []
     for cut, share in _with_shares(tile, axes, rows, lanes, isa):
         block = blocks_of(axes.rows, cut.count, cut.size * lanes)
-        nodes += _loop(block, operands, _columns_of(tile, axes, operands, cut, share, isa))
+        columns = _columns_of(tile, axes, operands, cut, share, lanes, isa)
+        nodes += _loop(block, operands, columns)
     panels = (axes.panels,) if axes.panels.extent > 1 else ()
     inner = wrap_in_loops(panels, operands, tuple(nodes))
     return wrap_in_loops(axes.loops, operands, inner)
@@ -167,7 +168,7 @@ def _near_panels(
         )
         part_axes = replace(axes, k=TileAxis(part.steps, k_strides))
         cut = cuts[part.number]
-        nodes += _columns_of(part_tile, part_axes, moved, cut, None, isa)
+        nodes += _columns_of(part_tile, part_axes, moved, cut, None, lanes, isa)
     return tuple(nodes)
 
 
@@ -177,10 +178,10 @@ def _columns_of(
     operands: tuple[Address, ...],
     rows: PanelCut,
     share: Share | None,
+    lanes: int,
     isa: Isa,
 ) -> tuple[KernelNode, ...]:
     """All columns of the panels that ``rows`` are, with what the first of them ask for ahead."""
-    lanes = full_lanes(isa, tile.in_type, tile.out_type)
     nodes: list[KernelNode] = []
     most = axes.columns.extent
     if share is not None:
