@@ -31,7 +31,7 @@ class MemoryHints(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The entries of a primitive's metadata, sorted by key."""
-        return _entries(self)
+        return _entries(self) if self.streams or self.prefetched else ()
 
 
 @lru_cache(maxsize=256)

@@ -90,6 +90,9 @@ from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
 
+_SEGMENTS = attrgetter("segments")
+
+
 def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -> KernelProgram:
     """The kernel program of a checked program for one instruction set.
 
@@ -111,7 +114,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         _lower_siblings,
         turned_operands(program),
         _parted(program),
-        any(map(attrgetter("segments"), program.axes)),
+        any(map(_SEGMENTS, program.axes)),
         isa.asks_in_passing and asks_for_inputs(program.primitives),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)

@@ -25,7 +25,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.packed_rows import pack_a
 from teir.search.packing import Packed, Piece, cut, pack_b
 from teir.search.reductions import Reductions
-from teir.search.shape import ProductShape, extent_of, some
+from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
 
 _WHOLE_LINES = (DataType.FP32, DataType.FP64)
@@ -326,9 +326,12 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             )
         nodes = Body()
         for piece in level.side.pieces:
-            tile = (*piece.beside, *some(piece.tile))
+            tile = piece.beside if piece.tile is None else (*piece.beside, piece.tile)
             m, n = (tile, tiles.n) if level.side.is_rows else (tiles.m, tile)
             inside = _Tiles(m, n)
+            if not piece.loops:
+                nodes += self._walk(rest, inside, sides, k, first, points)
+                continue
             within = points * extent_of(piece.loops)
             nodes += self.emission.loops(
                 piece.loops, partial(self._walk, rest, inside, sides, k, first, within), parallel
