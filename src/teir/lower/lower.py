@@ -381,6 +381,5 @@ def _turns_around(primitive: Primitive, loops: Sequence[Axis]) -> int:
     if not loops or loops[-1].segments:
         return 1
     strides = loops[-1].strides
-    still = list(map(strides.__getitem__, primitive.inputs)).count(0)
-    moves_one = still == len(primitive.inputs) - 1
-    return loops[-1].extent if strides[primitive.output] and moves_one else 1
+    moved = [name for name in primitive.inputs if name in strides]
+    return loops[-1].extent if primitive.output in strides and len(moved) == 1 else 1

@@ -37,7 +37,7 @@ def distances_to_next_tile(
     inner, asked = loops[-1], memory_hints(primitive).prefetched
     around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
     is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
-    moves = list(map(inner.strides.__getitem__, primitive.operands))
+    moves = [inner.strides.get(name, 0) for name in primitive.operands]
     if around is not None and is_soon_over and asked:
         far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
         for place, name in enumerate(far):

@@ -91,7 +91,9 @@ def turned_axes(axes: Sequence[TileAxis], width: int, isa: Isa) -> Turned | None
         return None
     if along_output.extent < _SHORT:
         return None
-    grouped = _grouped(axes, along_input, along_output, width, isa)
+    grouped = None
+    if along_input.extent in _GROUPS:
+        grouped = _grouped(axes, along_input, along_output, width, isa)
     if grouped is not None or along_input.extent < _SHORT:
         return grouped
     return Turned(TileAxis(1, (0, 0)), along_input, along_output)
@@ -100,8 +102,8 @@ def turned_axes(axes: Sequence[TileAxis], width: int, isa: Isa) -> Turned | None
 def _grouped(
     axes: Sequence[TileAxis], group: TileAxis, along_output: TileAxis, width: int, isa: Isa
 ) -> Turned | None:
-    """A short axis adjacent on the input and the one that goes on where it ends, as one side."""
-    if group.extent not in _GROUPS or isa.vector_bytes // width < group.extent:
+    """One of `_GROUPS` adjacent on the input and the axis that goes on where it ends, as one side."""
+    if isa.vector_bytes // width < group.extent:
         return None
     end = group.extent * width
     for axis in axes:

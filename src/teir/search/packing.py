@@ -80,7 +80,7 @@ def pack_b(
     width = source.data_type.width
     # Products of BF16 are taken in pairs along k, which one load brings where they are adjacent.
     keeps_k = block > MOST_TOGETHER or source.data_type is DataType.BF16
-    is_crowded = source.data_type.is_complex and block * width % PAGE_BYTES == 0
+    is_crowded = block * width % PAGE_BYTES == 0 and source.data_type.is_complex
     if keeps_k and (turns or is_crowded or columns.stride(source.name) != width):
         k_packed, column_bytes = stacked(k, target.name, width)
         column_bytes = rows_apart(column_bytes)
@@ -126,7 +126,7 @@ def blocks_along(
     parts: list[tuple[tuple[Span, ...], Span]] = []
     if whole:
         loops, inner = whole_and_inside(span, block)
-        outside = tuple(loop.on(tensor, block_bytes) for loop in loops)
+        outside = tuple([loop.on(tensor, block_bytes) for loop in loops])
         parts.append((outside, inner.on(tensor, step_bytes)))
     if left:
         rest = span.rest(whole * block).on(tensor, step_bytes)
@@ -147,9 +147,9 @@ def stacked(spans: tuple[Span, ...], tensor: str, stride: int) -> tuple[tuple[Sp
     """Give the spans dense strides on ``tensor``, the last one innermost; and the end."""
     dense: list[Span] = []
     for span in reversed(spans):
-        dense.insert(0, span.on(tensor, stride))
+        dense.append(span.on(tensor, stride))
         stride *= span.extent
-    return tuple(dense), stride
+    return tuple(reversed(dense)), stride
 
 
 def shifted(span: Span, tensor: str, offset: int) -> Span:

@@ -13,7 +13,9 @@ def sharing_of(shape: ProductShape, machine: Machine) -> Sharing:
 
     Threads that share rows pack their own: cores that are far from each other exchange nothing.
     """
-    if not is_worth_sharing(shape, machine) or shares_batch(shape, machine):
+    if machine.threads == 1 or not is_worth_sharing(shape, machine):
+        return Sharing.NONE
+    if shares_batch(shape, machine):
         return Sharing.NONE
     panels = shape.rows // machine.panel_rows(shape.out.data_type.accumulator.width)
     columns = shape.columns // FEWEST_COLUMNS
