@@ -13,8 +13,8 @@ def copied_scratch(
     """The copies in a row, ``fewest`` different ones at least, to one scratch tensor, which nothing
     else writes.
 
-    Before them the names of the axes iterated above. A tensor of the caller's may be read before the copies; of
-    scratch that is refused.
+    Before them the names of the axes iterated above. A tensor of the caller's may be read before
+    the copies; of scratch that is refused.
     """
     copies = [one for one in program.primitives if one.operation is Operation.COPY]
     if len(copies) < fewest:

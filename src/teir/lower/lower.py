@@ -89,7 +89,6 @@ from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operan
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
 from teir.target import Isa
 
-
 _SEGMENTS = attrgetter("segments")
 
 

@@ -230,7 +230,6 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
             touched |= names
         return start, touched
 
-
     def axis(self, name: str) -> Axis:
         """The axis of this name."""
         if not self.axes:

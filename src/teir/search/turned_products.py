@@ -136,13 +136,12 @@ def emit_turned_copy(emission: Emission, one: TurnedProduct, machine: Machine) -
 
 
 def _may_be_read_along(shape: ProductShape, machine: Machine) -> bool:
-    """False where A, once it is broadcast, is read in place along no sum, whichever is innermost."""
-    width = shape.a.data_type.width
-    return machine.has_far_third_cache or min(_strides(shape.k, shape.a), default=0) <= width
-
-
-def _strides(axes: tuple[Span, ...], tensor: Tensor) -> list[int]:
-    return [axis.strides.get(tensor.name, 0) for axis in axes]
+    """False where A is adjacent along no sum, so that whichever is innermost it is packed once it
+    is broadcast."""
+    if machine.has_far_third_cache or not shape.k:
+        return True
+    nearest = min([axis.strides.get(shape.a.name, 0) for axis in shape.k])
+    return nearest <= shape.a.data_type.width
 
 
 def _is_read_along(shape: ProductShape, k: tuple[Span, ...], machine: Machine) -> bool:
