@@ -102,8 +102,8 @@ def turned_axes(axes: Sequence[TileAxis], width: int, isa: Isa) -> Turned | None
 def _grouped(
     axes: Sequence[TileAxis], group: TileAxis, along_output: TileAxis, width: int, isa: Isa
 ) -> Turned | None:
-    """A short axis of `_GROUPS` adjacent on the input and the one that goes on where it ends, as one
-    side."""
+    """An axis of `_GROUPS` that is adjacent on the input and the one that goes on where it ends, as
+    one side."""
     if isa.vector_bytes // width < group.extent:
         return None
     end = group.extent * width
