@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+from random import Random
+
 import pytest
 
-from teir.passes.sites import Part, Walk, sites_of
+from teir.passes.sites import Part, Walk, may_have_sites, sites_of
 
 LANES = 16
 
@@ -69,3 +72,37 @@ def test_rows_turned_inside_a_site_are_one() -> None:
 )
 def test_others_make_none(rows: list[Walk], columns: list[Walk], sums: list[Walk]) -> None:
     assert sites_of(rows, columns, sums, 4, LANES) is None
+
+
+def drawn(draw: Random) -> tuple[list[Walk], list[Walk], list[Walk]]:
+    """Rows, columns and sums of two tensors without gaps, their axes in drawn orders."""
+    kinds = [kind for kind in ("row", "column", "sum") for _ in range(draw.randint(0, 2))]
+    extents = [draw.choice((2, 3, 4, 8, 1000) if kind == "row" else (2, 3, 4)) for kind in kinds]
+    places: list[dict[int, int]] = []
+    for still in ("column", "sum"):
+        moving = [number for number, kind in enumerate(kinds) if kind != still]
+        draw.shuffle(moving)
+        ends = [4 * prod(extents[one] for one in moving[:end]) for end in range(len(moving))]
+        places.append(dict(zip(moving, ends, strict=True)))
+    walks: dict[str, list[Walk]] = {"row": [], "column": [], "sum": []}
+    for number, (kind, extent) in enumerate(zip(kinds, extents, strict=True)):
+        walks[kind].append(Walk(extent, *(place.get(number, 0) for place in places)))
+    return walks["row"], walks["column"], walks["sum"]
+
+
+def test_numbers_of_indices_allow_all_sites_there_are() -> None:
+    draw, found = Random(3), 0
+    for _ in range(3000):
+        walks = drawn(draw)
+        if sites_of(*walks, 4, LANES) is not None:
+            found += 1
+            rows, columns, sums = (prod(axis.extent for axis in one) for one in walks)
+            assert may_have_sites(rows, columns, sums, LANES)
+    assert found > 50
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "sums"), [(1 << 20, 129, 1), (1 << 20, 64, 16), (511, 128, 1)]
+)
+def test_many_columns_and_few_rows_allow_none(rows: int, columns: int, sums: int) -> None:
+    assert not may_have_sites(rows, columns, sums, LANES)
