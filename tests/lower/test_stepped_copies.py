@@ -15,7 +15,7 @@ OPERANDS = tuple(Address(slot=slot, offset_bytes=0) for slot in range(2))
 
 def test_rows_are_picked_in_every_turn_of_a_loop() -> None:
     axes = (TileAxis(5, (1000, 80)), TileAxis(20, (12, 4)))
-    (call,) = lower_stepped(axes, OPERANDS, 4, Isa.AVX512, follows_input=False) or ()
+    (call,) = lower_stepped(axes, OPERANDS, 4, Isa.AVX512, follows_input=False, may_turn=True) or ()
     assert isinstance(call, Call)
     assert call.kernel == SteppedCopy(element_bytes=4, step=3, lanes=16)
     assert call.arguments == (20, 5, 1000, 80)
@@ -35,4 +35,13 @@ def test_rows_are_picked_in_every_turn_of_a_loop() -> None:
     ids=["no masks", "no step", "a line", "few", "turned", "adjacent", "repeated"],
 )
 def test_others_are_copied_otherwise(axes: tuple[TileAxis, ...], isa: Isa) -> None:
-    assert lower_stepped(axes, OPERANDS, 4, isa, follows_input=False) is None
+    assert lower_stepped(axes, OPERANDS, 4, isa, follows_input=False, may_turn=True) is None
+
+
+def test_rows_are_picked_where_no_kernel_turns() -> None:
+    axes = (TileAxis(2, (4, 80)), TileAxis(20, (8, 4)))
+    nodes = lower_stepped(axes, OPERANDS, 4, Isa.AVX512, follows_input=False, may_turn=False)
+    (call,) = nodes or ()
+    assert isinstance(call, Call)
+    assert call.kernel == SteppedCopy(element_bytes=4, step=2, lanes=16)
+    assert call.arguments == (20, 2, 4, 80)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import FAR, USUAL, assert_alike, assert_exact, planned
+from search.planned import FAR, USUAL, assert_alike, assert_exact, planned, step_of
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.nodes import IterationNode, Policy
 from teir.search.choice import Packing, Sharing
 from teir.search.default_choice import default_choice, parts_of
 from teir.search.division import every_division
+from teir.search.shape import product_shape
+from teir.search.step import normalise
 from teir.search.tree import TreeProgram
 
 SIZES = {"p": 12, "q": 24, "r": 12, "s": 5, "t": 106, "u": 10}
@@ -126,10 +128,11 @@ def test_parts_are_the_whole_and_sum_alike(
 
 def test_nothing_is_left_that_takes_a_part_of_every_line() -> None:
     """48 bytes of each of 8040 rows of 1488 bytes would be left."""
-    extents = {"a": 23, "b": 6, "c": 31, "d": 20, "e": 402}
+    extents = {"a": 23, "b": 12, "c": 31, "d": 20, "e": 402}
     machine = replace(FAR, threads=2)
-    (step,) = planned("aed,edcb->cab", extents, FAR, DataType.FP64).matrix_steps
-    assert any(one.again == 6 * 8040 for one in every_division(step.shape, machine))
-    assert parts_of(step.shape, machine) is None
+    shape = product_shape(normalise(step_of("aed,edcb->cab", extents)))
+    assert shape is not None
+    assert any(one.again == 12 * 8040 for one in every_division(shape, machine))
+    assert parts_of(shape, machine) is None
     near = replace(machine, l2_bytes=64 << 20, l3_bytes=256 << 20)
-    assert not any(one.again for one in every_division(step.shape, near))
+    assert not any(one.again for one in every_division(shape, near))

@@ -12,7 +12,7 @@ from teir.search.machine import Machine
 
 NEAR = replace(FAR, l3_bytes=16 << 20)
 TEXT = "afbk,kcf->cbfa"
-EXTENTS = {"a": 4, "f": 15, "b": 13, "c": 836, "k": 35}
+EXTENTS = {"a": 16, "f": 15, "b": 3, "c": 836, "k": 35}
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,32 @@ def test_few_columns_meet_rows_that_lie_along_the_sum_in_place(
     assert (choice.packed_a is not Packing.NONE) == packs
     small = extents | {"m": 37, "k": 19}
     assert_exact(planned(text, small, machine, data_type).program, text, small, data_type, 1)
+
+
+CROWDED = "jbihdca,heifgj->dcfebag"
+POWERS = {"a": 4, "b": 16, "c": 8, "d": 8, "e": 2, "f": 2, "g": 8, "h": 2, "i": 4, "j": 4}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({}, Packing.WHOLE), ({"d": 7}, Packing.NONE), ({"e": 1, "f": 1}, Packing.NONE)],
+    ids=["powers of two", "many sets", "one panel"],
+)
+def test_columns_and_sums_in_few_sets_are_packed(
+    changed: dict[str, int], expected: Packing
+) -> None:
+    choice = choice_of(CROWDED, POWERS | changed, USUAL, DataType.FP64)
+    assert choice.packed_b is expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [({}, False), ({"a": 48}, True), ({"f": 1}, True)],
+    ids=["short", "long", "columns follow"],
+)
+def test_short_runs_with_columns_elsewhere_stay_in_the_caches(
+    changed: dict[str, int], expected: bool
+) -> None:
+    extents = {"a": 10, "h": 3, "f": 6, "k": 48, "d": 40_000} | changed
+    choice = choice_of("dak,hfk->fdha", extents, USUAL, DataType.FP64)
+    assert choice.streams is expected

@@ -30,3 +30,11 @@ def test_columns_are_close_in_a_large_output() -> None:
     n = shape_of("rstu,tuqp->pqrs", extents).n
     assert n is not None
     assert n.extent == extents["q"]
+
+
+def test_columns_of_short_sums_are_close_in_a_large_output_from_six_on() -> None:
+    extents = {"p": 64, "q": 8, "r": 64, "s": 64, "t": 8, "u": 2}
+    for reduced, expected in ((8, "q"), (32, "p")):
+        n = shape_of("rstu,tupq->prqs", extents | {"t": reduced}).n
+        assert n is not None
+        assert n.extent == extents[expected]

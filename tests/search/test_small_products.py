@@ -182,3 +182,21 @@ def test_fewer_joined_rows_have_fewer_chains(shape: tuple[int, int], lanes: int)
 def test_few_or_long_rows_are_one_chain_each(shape: tuple[int, int]) -> None:
     program = program_of("ki,k->i", (shape, shape[:1]), 1, DataType.FP32)
     assert [lanes_of(one) for one in program.primitives if one.k] == [None]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "data_type", "is_joined"),
+    [
+        (((8, 20, 100), (8, 100, 6)), DataType.FP32, False),
+        (((8, 2, 100), (8, 100, 6)), DataType.FP32, True),
+        (((8, 20, 100), (8, 100, 3)), DataType.FP32, True),
+        (((8, 20, 40), (8, 40, 4)), DataType.FP32, True),
+        (((8, 3, 40), (8, 40, 4)), DataType.FP64, False),
+        (((8, 2, 40), (8, 40, 4)), DataType.FP64, True),
+    ],
+)
+def test_rows_that_many_others_meet_are_not_joined(
+    shapes: tuple[tuple[int, ...], ...], data_type: DataType, is_joined: bool
+) -> None:
+    program = program_of("dac,dcb->dab", shapes, 1, data_type)
+    assert any(lanes_of(one) is not None for one in program.primitives) is is_joined

@@ -41,7 +41,7 @@ from teir.target import LINE_BYTES
 _GAIN = 1.5
 _FEWEST_PRODUCTS = 1 << 16
 """Of a step that is worth comparing programs of."""
-_SHORT_SUM = 4
+_SHORT_SUM = 2
 """Products of a result below which moving it costs more than they do."""
 _TYPES = (DataType.FP32, DataType.FP64)
 

@@ -96,6 +96,8 @@ def _meets_many(step: Step, row: Span, k: Span, outer: tuple[Span, ...]) -> bool
     if len(step.inputs) != 2 or len(with_row) != 1:
         return False
     met = max((axis.extent for axis in outer if not axis.stride(with_row[0])), default=1)
+    if met == 1:
+        return False
     if step.output.data_type is DataType.FP64:
         return met * row.extent >= _MANY_RESULTS
     fewest = 2 * _MANY_RESULTS if row.extent >= _FEW else _MANY_MET * row.extent
