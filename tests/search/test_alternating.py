@@ -35,7 +35,7 @@ def test_results_that_lie_well_are_written_at_once() -> None:
     assert not is_ordered(planned("bck,ka->bca", extents, USUAL, DataType.FP64))
 
 
-@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64])
+@pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_is_computed(data_type: DataType, threads: int) -> None:
     extents = EXTENTS | {"f": 5, "b": 3}
