@@ -46,12 +46,12 @@ class _Asked(NamedTuple):
 
 def asks_for_inputs(primitives: Sequence[Primitive]) -> bool:
     """True where a Contraction asks for one of its inputs ahead."""
-    for one in primitives:
-        if one.metadata and one.operation is Operation.CONTRACTION:
-            asked = memory_hints(one).prefetched
-            if asked and not asked.isdisjoint(one.inputs):
-                return True
-    return False
+    hinted = [one for one in primitives if one.metadata]
+    return any(
+        one.operation is Operation.CONTRACTION
+        and not memory_hints(one).prefetched.isdisjoint(one.inputs)
+        for one in hinted
+    )
 
 
 def asking_for_next_turn(

@@ -17,7 +17,7 @@ from operator import attrgetter
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.copy_kernels import CELL_AXES, MOST_CELLS, MOST_IN_CELL, WALK_AXES, CellCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.passes.short_sides import FEWEST_AXES, has_short_sides, may_be_short
+from teir.passes.short_sides import has_short_sides, may_be_short
 from teir.target import LINE_BYTES
 
 _EXTENT = attrgetter("extent")
@@ -33,8 +33,6 @@ def lower_cells(
     1.8 of the time of cells, 0.7 in the mean of every type.
     ``room``: `cell_copy_room_bytes` of scratch that nobody else uses during a call.
     """
-    if len(axes) < FEWEST_AXES:
-        return None
     extents = list(map(_EXTENT, axes))
     if not may_be_short(extents) or any(0 in axis.strides for axis in axes):
         return None

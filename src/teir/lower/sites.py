@@ -45,9 +45,7 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         or tile.out_type is not tile.in_type
     ):
         return None
-    products = 1
-    for axis in tile.reductions:
-        products *= axis.extent
+    products = prod([axis.extent for axis in tile.reductions])
     if products > MOST_FACTORS:
         return None
     lanes = full_lanes(isa, tile.in_type, tile.out_type)

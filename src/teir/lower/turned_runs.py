@@ -100,9 +100,9 @@ def _turned(
     is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * LINE_BYTES // 2
     if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
         return None
-    if [name for one in copies for name in one.axes if axes[name].segments]:
+    if any(axes[name].segments for one in copies for name in one.axes):
         return None
-    if [axis for axis in above if axis.strides[target]]:
+    if any(axis.strides[target] for axis in above):
         return None
     distance = begin_of(own[1], target) - begin_of(own[0], target)
     if not all(
