@@ -14,13 +14,11 @@ complex numbers; 0.06 to 2.5, 0.32 (BF16) and 0.47 (FP16).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from teir.ir.nodes import Program
-from teir.search.emission import Body, Emission
+from teir.search.emission import Emission
 from teir.search.in_parts import (
     EmitStep,
     InParts,
@@ -30,15 +28,17 @@ from teir.search.in_parts import (
     is_batch,
     moved_to,
     nearest_of,
+    run_bytes,
     starts_where_it_moves,
 )
 from teir.search.machine import Machine, assumed_speeds
 from teir.search.model import predict
 from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, is_adjacent
 from teir.target import LINE_BYTES
 
 _GAIN = 1.5
+"""How many times as long the program that writes them at once is expected to take, at least."""
 _FEWEST_PRODUCTS = 1 << 16
 """Of a step that is worth comparing programs of."""
 _SHORT_SUM = 2
@@ -50,19 +50,15 @@ def alternating_result(
 ) -> InParts | None:
     """The step with its result in another order, then moved; None where that pays less.
 
-    ``emit`` makes the step, and the one without its result, as they would be made.
+    ``emit`` makes the step, and the product without the copy behind it, in either program. They
+    are compared as one thread runs them.
     """
     if not _may_alternate(step):
         return None
     alone = replace(machine, threads=1)
-    seconds = partial(_seconds, step, alone)
-    best, least = None, seconds(lambda trial: emit(trial, step, alone)) / _GAIN
+    best, least = None, _seconds(step, None, alone, emit) / _GAIN
     for order in _orders(step):
-
-        def moved(trial: Emission, order: tuple[Span, ...] = order) -> Body:
-            return emit_in_parts(trial, _moved(trial, step, order), alone, emit)
-
-        taken = seconds(moved)
+        taken = _seconds(step, order, alone, emit)
         if taken < least:
             best, least = order, taken
     return None if best is None else _moved(emission, step, best)
@@ -82,14 +78,15 @@ def _run_bytes(step: Step) -> int:
     out = step.output
     free = axes_of(out, step)
     nearest = nearest_of(free, out)
-    sides = [bool(nearest.stride(tensor.name)) for tensor in step.inputs]
-    end = out.data_type.width
-    for axis in reversed(outermost_first(free, out)):
-        has = [bool(axis.stride(tensor.name)) for tensor in step.inputs]
-        if axis.stride(out.name) != end or has != sides:
-            break
-        end *= axis.extent
-    return end
+    if not is_adjacent(nearest, out):
+        return out.data_type.width
+    beside = [axis for axis in free if _movers(axis, step) == _movers(nearest, step)]
+    return run_bytes(nearest, beside, out)
+
+
+def _movers(axis: Span, step: Step) -> list[bool]:
+    """Which of the inputs an axis moves."""
+    return [bool(axis.stride(tensor.name)) for tensor in step.inputs]
 
 
 def _orders(step: Step) -> Iterator[tuple[Span, ...]]:
@@ -112,20 +109,15 @@ def _moved(emission: Emission, step: Step, order: tuple[Span, ...]) -> InParts:
     return in_parts(step, step.axes, [moved_to(emission, step.output, "ordered", order)])
 
 
-def _seconds(step: Step, machine: Machine, make: Callable[[Emission], Body]) -> float:
-    """What the model expects of the program that ``make`` puts together."""
+def _seconds(step: Step, order: tuple[Span, ...] | None, machine: Machine, emit: EmitStep) -> float:
+    """What the model expects of the step, its result made in this order; None: as it lies."""
     emission = Emission()
     tensors = (*step.inputs, step.output)
     for tensor in tensors:
         emission.name(tensor.name)
-    body = make(emission)
-    program = Program(
-        name="",
-        tensors=tensors,
-        axes=tuple(emission.axes.values()),
-        primitives=tuple(emission.primitives.values()),
-        roots=body.nodes,
-        scratch=body.scratch,
-    )
+    if order is None:
+        body = emit(emission, step, machine)
+    else:
+        body = emit_in_parts(emission, _moved(emission, step, order), machine, emit)
     speeds = assumed_speeds(machine.vector_bytes, machine.l3_bytes)
-    return predict(program, machine, speeds).seconds
+    return predict(emission.program("", tensors, body), machine, speeds).seconds

@@ -116,7 +116,8 @@ def emit_step(
 
 class _Inner(NamedTuple):
     """Who makes a piece of the step; a step with an operand laid otherwise, and one whose result
-    is moved; None where that was done, or must not be. ``tried`` makes what is compared only."""
+    is moved; None where that was done, or must not be. ``tried`` makes programs that are compared
+    only, with default choices: what is tuned are the steps of the one that is taken."""
 
     whole: EmitStep
     laid: EmitStep | None

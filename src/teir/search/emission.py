@@ -24,6 +24,7 @@ from teir.ir.nodes import (
     Operation,
     Policy,
     Primitive,
+    Program,
     Tensor,
 )
 from teir.ir.subnormals import with_subnormals_zero
@@ -68,6 +69,17 @@ class Emission(msgspec.Struct):
         self.taken[stem] = count + 1
         self.taken.setdefault(name, 1)
         return name
+
+    def program(self, name: str, tensors: Sequence[Tensor], body: Body) -> Program:
+        """The program whose roots are ``body``, on the operands ``tensors``."""
+        return Program(
+            name=name,
+            tensors=tuple(tensors),
+            axes=tuple(self.axes.values()),
+            primitives=tuple(self.primitives.values()),
+            roots=body.nodes,
+            scratch=body.scratch,
+        )
 
     def release(self, tensors: Sequence[Tensor]) -> None:
         """Take back the names of tensors that nothing was emitted with."""

@@ -103,14 +103,7 @@ def contraction_program(
     for tensor in tensors:
         builder.emission.name(tensor.name)
     body = builder.sliced(contraction, tuple(options.slices.items()))
-    program = Program(
-        name=contraction.name,
-        tensors=tensors,
-        axes=tuple(builder.emission.axes.values()),
-        primitives=tuple(builder.emission.primitives.values()),
-        roots=body.nodes,
-        scratch=body.scratch,
-    )
+    program = builder.emission.program(contraction.name, tensors, body)
     first = builder.arrangements[0] if builder.arrangements else None
     return TreeProgram(
         program,

@@ -71,8 +71,8 @@ to 3."""
 
 
 def may_be_turned(shape: ProductShape, machine: Machine) -> bool:
-    """True where `turned_result` may have something: few rows or columns, short rows, or rows that
-    are not adjacent where others are."""
+    """True where `turned_result` or `teir.search.alternating` may have something: few rows or
+    columns, short rows, or rows that are not adjacent where others are."""
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     row_bytes = 1 if shape.m is None else shape.m.extent * shape.out.data_type.width
     is_few = shape.columns <= _FEW_COLUMNS or shape.rows <= _FEW_VECTORS * lanes
