@@ -42,9 +42,8 @@ from teir.search.reductions import Reductions, reductions_of
 from teir.search.rows_in_passing import are_asked_in_passing, asking_in_passing
 from teir.search.rows_in_place import rows_in_place
 from teir.search.shape import ProductShape, extent_of
-from teir.search.shared_lines import columns_follow, row_run_bytes
 from teir.search.sharing import sharing_of
-from teir.search.short_runs import writes_short_runs
+from teir.search.short_runs import fills_lines_later, writes_short_runs
 from teir.search.short_sums import (
     SHORT_DEPTH,
     SHORT_PANEL,
@@ -74,7 +73,6 @@ _MANY_COLUMNS = 48
 _TILES_IN_L1 = 3
 _TILE_COLUMNS = 8
 """A tile of results with the lines it shares takes this part of L1; columns of one at least."""
-_SHORT_RUN_BYTES = 2 * LINE_BYTES
 _SHARED_PACKED = 16
 """Halves of L2 that a reduction block of A may take where all threads pack it and read it."""
 
@@ -292,14 +290,8 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
 
 
 def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
-    """True for an output that no cache holds until it is read, made of whole sums.
-
-    Short runs with columns elsewhere leave lines to be filled later: one product of FP64 in runs of
-    80 bytes took 7 times as long past the caches (Zen 4).
-    """
-    if not machine.writes_lines:
-        return False
-    if row_run_bytes(shape) < _SHORT_RUN_BYTES and not columns_follow(shape):
+    """True for an output that no cache holds until it is read, made of whole sums and lines."""
+    if not machine.writes_lines or fills_lines_later(shape):
         return False
     return is_far(shape, machine) and reductions_of(shape, depth).is_one_block
 
