@@ -326,8 +326,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             )
         nodes = Body()
         for piece in level.side.pieces:
-            tile = piece.beside if piece.tile is None else (*piece.beside, piece.tile)
-            m, n = (tile, tiles.n) if level.side.is_rows else (tiles.m, tile)
+            m, n = (piece.inside, tiles.n) if level.side.is_rows else (tiles.m, piece.inside)
             inside = _Tiles(m, n)
             if not piece.loops:
                 nodes += self._walk(rest, inside, sides, k, first, points)

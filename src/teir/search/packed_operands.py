@@ -50,8 +50,8 @@ _MANY_PAGES, _FEWEST_OF_PAGES = 1024, 32
 """Pages of B that one outer column meets, half of what a Golden Cove core keeps the addresses of;
 and products of a sum, shorter ones of which took 0.8 to 2.4 of the time on two threads."""
 _FEW_SETS_APART, _PANELS_OF_FEW_SETS = 512, 4
-"""Bytes between all elements of B that leave it few sets of a cache, and panels that meet it.
-"""
+"""Bytes between all elements of B that leave it few sets of a cache, and panels that meet
+it from which it is packed. Measured on Zen 4: 0.12 to 0.9 of the time."""
 _MANY = 640
 """Rows and columns from which moving an operand once more costs little."""
 
@@ -160,8 +160,7 @@ def _takes_pages_again(shape: ProductShape, k: Sequence[Span], machine: Machine)
 
 def _crowds_sets(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     """True where all columns and sums of B lie in so few sets of the first cache that it loses
-    lines before the next panel of rows meets them, as strides of powers of two do.
-    """
+    lines before the next panel of rows meets them, as strides of powers of two do."""
     assert shape.n is not None
     steps = (shape.n, *k)
     apart = gcd(PAGE_BYTES, *(axis.stride(shape.b.name) for axis in steps))

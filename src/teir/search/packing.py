@@ -39,6 +39,11 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     tile: Span | None
     beside: tuple[Span, ...] = ()
 
+    @property
+    def inside(self) -> tuple[Span, ...]:
+        """The axes inside the loops, outermost first."""
+        return self.beside if self.tile is None else (*self.beside, self.tile)
+
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
     """A packed operand: the copies that fill it, and the axes that walk it."""
@@ -153,6 +158,7 @@ def stacked(spans: tuple[Span, ...], tensor: str, stride: int) -> tuple[tuple[Sp
 
 
 def shifted(span: Span, tensor: str, offset: int) -> Span:
+    """The same axis, beginning ``offset`` bytes into ``tensor``."""
     offsets = dict(span.offsets)
     if offset:
         offsets[tensor] = offset
@@ -171,11 +177,11 @@ def copies_into(
     is_shared: bool,
     hints: MemoryHints = NO_HINTS,
 ) -> Body:
+    """A copy of each piece, whose axes walk both tensors; ``is_shared``: threads share each."""
     body = Body()
     copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name, hints=hints)
     for piece in pieces:
-        inside = piece.beside if piece.tile is None else (*piece.beside, piece.tile)
-        body += _copy(emission, copied, (*outer, *piece.loops), inside, k, is_shared)
+        body += _copy(emission, copied, (*outer, *piece.loops), piece.inside, k, is_shared)
     return body
 
 

@@ -125,7 +125,6 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> tuple[_Run, int]:
         return first, tile_rows(first.rows, first.outer)
     if are_short_pairs(shape, machine) and pair_runs(first.rows, first.outer) > 1:
         return first, pair_runs(first.rows, first.outer)
-
     are_parts = _are_parts(shape, machine)
 
     def worth(panel: tuple[_Run, int]) -> tuple[float, bool, int]:

@@ -98,13 +98,8 @@ def product_shape(step: Step) -> ProductShape | None:
     m = lanes
     n = n_axes[0] if n_axes else None
     if len(n_axes) > 1:
-        results, summed = extent_of(free), extent_of(reductions)
-        near_bytes = _NEAR_BYTES if summed < _LONG_SUM else _MIDDLE_BYTES
-        is_near = results * out.data_type.width <= near_bytes
-        is_near = is_near or extent_of([*n_axes, *batch, *reductions]) >= _FEW_RESULTS * results
-        is_moved = summed < _LONG_SUM and not is_near
-        enough = _FEW_TOGETHER if is_moved else _MANY_TOGETHER
-        n = max(n_axes, key=lambda axis: _column_worth(axis, b, out, is_near, enough))
+        in_b = extent_of([*n_axes, *batch, *reductions])
+        n = _best_columns(n_axes, b, out, in_b, extent_of(free), extent_of(reductions))
     return ProductShape(
         a=a,
         b=b,
@@ -118,6 +113,17 @@ def product_shape(step: Step) -> ProductShape | None:
         is_kept=step.is_kept,
         stands=a.name in step.standing,
     )
+
+
+def _best_columns(
+    axes: Sequence[Span], b: Tensor, out: Tensor, in_b: int, results: int, summed: int
+) -> Span:
+    """The axis of the columns of a tile; ``in_b``: elements of B, ``summed``: products of a sum."""
+    is_short = summed < _LONG_SUM
+    is_small = results * out.data_type.width <= (_NEAR_BYTES if is_short else _MIDDLE_BYTES)
+    is_near = is_small or in_b >= _FEW_RESULTS * results
+    enough = _FEW_TOGETHER if is_short and not is_near else _MANY_TOGETHER
+    return max(axes, key=lambda axis: _column_worth(axis, b, out, is_near, enough))
 
 
 def _column_worth(
