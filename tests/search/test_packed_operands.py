@@ -1,4 +1,4 @@
-"""What operands are copied for where the third cache is far: lines met again, many readers."""
+"""What operands are copied for: lines met again, many readers, few sets of a cache."""
 
 from __future__ import annotations
 
@@ -102,16 +102,3 @@ def test_columns_and_sums_in_few_sets_are_packed(
 ) -> None:
     choice = choice_of(CROWDED, POWERS | changed, USUAL, DataType.FP64)
     assert choice.packed_b is expected
-
-
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [({}, False), ({"a": 48}, True), ({"f": 1}, True)],
-    ids=["short", "long", "columns follow"],
-)
-def test_short_runs_with_columns_elsewhere_stay_in_the_caches(
-    changed: dict[str, int], expected: bool
-) -> None:
-    extents = {"a": 10, "h": 3, "f": 6, "k": 48, "d": 40_000} | changed
-    choice = choice_of("dak,hfk->fdha", extents, USUAL, DataType.FP64)
-    assert choice.streams is expected
