@@ -50,8 +50,8 @@ def alternating_result(
 ) -> InParts | None:
     """The step with its result in another order, then moved; None where that pays less.
 
-    ``emit`` makes the step, and the product without the copy behind it, in either program. They
-    are compared as one thread runs them.
+    ``emit`` makes the step as it is, or the product before the copy. The programs are compared as
+    one thread runs them.
     """
     if not _may_alternate(step):
         return None
