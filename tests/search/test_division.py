@@ -136,3 +136,12 @@ def test_nothing_is_left_that_takes_a_part_of_every_line() -> None:
     assert parts_of(shape, machine) is None
     near = replace(machine, l2_bytes=64 << 20, l3_bytes=256 << 20)
     assert not any(one.again for one in every_division(shape, near))
+
+
+@pytest.mark.parametrize("rows", [9, 8])
+def test_one_row_left_of_a_narrow_result_is_rounded_to_its_place(rows: int) -> None:
+    extents = {"a": rows, "b": 26, "c": 40, "f": 2, "g": 64, "h": 2}
+    machine = replace(USUAL, threads=2)
+    program = planned("ghcf,agfhcb->ba", extents, machine, DataType.BF16)
+    assert program.matrix_steps
+    assert check(program.program).ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -98,12 +99,19 @@ def _through_wide_output(
         n=shape.n and moved(shape.n),
         n_outer=tuple(map(moved, shape.n_outer)),
     )
-    rounded = Step(
-        (wide,), shape.out, tuple(_copied(axis, shape.out, wide, strides) for axis in free)
-    )
+    copied = tuple(_copied(axis, shape.out, wide, strides) for axis in free)
+    rounded = normalise(Step((wide,), shape.out, copied))
     body = emit_contraction(emission, summed, machine, choice)
-    body += emit_copy(emission, normalise(rounded), machine)
+    body += emission.loops(
+        _starts(copied), lambda: emit_copy(emission, rounded, machine), parallel=False
+    )
     return Body(body.nodes, (*body.scratch, wide))
+
+
+def _starts(axes: Sequence[Span]) -> tuple[Span, ...]:
+    """Loops of one turn to where axes of one index begin, which are no axes of a step."""
+    single = [axis for axis in axes if axis.extent == 1 and axis.offsets]
+    return tuple(Span(axis.label, 1, {}, axis.offsets) for axis in single)
 
 
 def _copied(axis: Span, out: Tensor, wide: Tensor, strides: dict[int, int]) -> Span:
