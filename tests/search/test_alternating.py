@@ -38,14 +38,14 @@ def test_results_that_lie_well_are_written_at_once() -> None:
 @pytest.mark.parametrize("data_type", [DataType.FP32, DataType.FP64, DataType.C64, DataType.BF16])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_is_computed(data_type: DataType, threads: int) -> None:
-    extents = EXTENTS | {"f": 5, "b": 3}
+    extents = EXTENTS | {"f": 5, "b": 6}
     one = planned(TEXT, extents, replace(USUAL, threads=threads), data_type)
     assert is_ordered(one) or threads > 1
     assert_exact(one.program, TEXT, extents, data_type, threads)
 
 
 def test_every_sum_stays_the_chain_it_was() -> None:
-    extents = EXTENTS | {"f": 5, "b": 3}
+    extents = EXTENTS | {"f": 5, "b": 6}
     programs = [
         planned(TEXT, extents, replace(USUAL, threads=threads), DataType.FP64).program
         for threads in (1, 2)

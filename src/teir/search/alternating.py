@@ -39,7 +39,7 @@ from teir.target import LINE_BYTES
 
 _GAIN = 1.5
 """How many times as long the program that writes them at once is expected to take, at least."""
-_FEWEST_PRODUCTS = 1 << 16
+_FEWEST_PRODUCTS = 1 << 17
 """Of a step that is worth comparing programs of."""
 _SHORT_SUM = 2
 """Products of a result below which moving it costs more than they do."""

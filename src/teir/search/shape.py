@@ -24,10 +24,11 @@ _MIDDLE_BYTES, _LONG_SUM = 4 << 20, 40
 """An output so small stays in the second cache, and one of so few elements beside B, or no larger
 and of so long sums, is cheap to write: its columns may lie far apart. Measured on Zen 4, B larger:
 0.2 to 0.9 of the time; long sums on Golden Cove, 0.74 to 0.99."""
-_MANY_TOGETHER, _FEW_TOGETHER = 12, 6
+_MANY_TOGETHER, _FEW_TOGETHER, _MOST_APART = 12, 6, 24
 """Columns that keep the units busy; and that do while short sums wait for results that leave the
-second cache, whose lines and pages are met again for columns far apart. Measured on Zen 4, drawn
-ones of 2 to 8 MB and more: 0.10 to 1.6 of the time, 0.7 (FP64) and 0.9 (FP32) in the mean."""
+second cache, whose lines and pages are met again for columns far apart; and those of the axis that
+is farther apart, at most: more are cut into blocks (`teir.search.shared_lines`). Measured on Zen 4,
+drawn ones of 2 to 45 MB: 0.10 to 1.25 of the time, 0.48 (FP64) and 0.85 (FP32) in the mean."""
 
 
 class ProductShape(msgspec.Struct, frozen=True, gc=False):
@@ -122,8 +123,10 @@ def _best_columns(
     is_short = summed < _LONG_SUM
     is_small = results * out.data_type.width <= (_NEAR_BYTES if is_short else _MIDDLE_BYTES)
     is_near = is_small or in_b >= _FEW_RESULTS * results
-    enough = _FEW_TOGETHER if is_short and not is_near else _MANY_TOGETHER
-    return max(axes, key=lambda axis: _column_worth(axis, b, out, is_near, enough))
+    usual = max(axes, key=lambda axis: _column_worth(axis, b, out, is_near, _MANY_TOGETHER))
+    if not is_short or is_near or usual.extent > _MOST_APART:
+        return usual
+    return max(axes, key=lambda axis: _column_worth(axis, b, out, is_near, _FEW_TOGETHER))
 
 
 def _column_worth(
