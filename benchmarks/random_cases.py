@@ -15,6 +15,7 @@ random-every-N in front for several threads and for views: how many times as fas
 peer, in geometric mean, and what share of the cases is slower than 0.9 of it, and those.
 
     products     rows, columns, sums and batches
+    axes         the same of up to eleven axes of 2 to 16 a tensor, as tensor networks have them
     batches      small products, one or two axes of batches
     outer        no sums: every element of the result is one product
     dots         no rows and no columns: batches of dot products
@@ -64,16 +65,20 @@ _REST_SECONDS = 0.03
 _MOST_BYTES = 64e6
 _OPERATIONS = (1e5, 3e8)
 _SLOW = 0.9
+_AXES = "axes"
 _KINDS = {
     "products": ((1, 1, 2, 3), (0, 1, 1, 1, 2, 3), (0, 1, 1, 1, 2, 2), (0, 0, 0, 1, 2)),
     "batches": ((0, 1, 1, 2), (0, 1, 1, 2), (1, 1, 2), (1, 1, 2)),
     "outer": ((0, 1, 2), (0, 1, 2), (0,), (1, 2, 3)),
     "dots": ((0,), (0,), (1, 2), (1, 2, 3)),
+    _AXES: ((2, 3, 4), (1, 2, 3, 4), (1, 2, 3), (0, 0, 0, 1)),
 }
 """Axes of rows, columns, sums and batches; what stands there more often is drawn more often."""
 _PERMUTATIONS, _SUMS = "permutations", "sums"
 _OF_ONE_OPERAND = (_PERMUTATIONS, _SUMS)
 _RANGES = ((2, 8), (2, 40), (8, 120), (16, 700))
+_SMALL_RANGES = ((2, 4), (2, 4), (2, 8), (2, 16))
+"""Extents, of the kind of many small axes."""
 _FEWEST_BYTES = 1e4
 
 Array = np.ndarray[Any, Any]
@@ -106,6 +111,7 @@ def draw_case(draw: random.Random, width: int, kind: str) -> Case:
     """A contraction of elements of this many bytes within the limits of the benchmark."""
     if kind in _OF_ONE_OPERAND:
         return draw_of_one_operand(draw, width, kind)
+    ranges = _SMALL_RANGES if kind == _AXES else _RANGES
     while True:
         names = iter("abcdefghijklmnop")
 
@@ -114,7 +120,7 @@ def draw_case(draw: random.Random, width: int, kind: str) -> Case:
 
         rows, columns, sums, batch = (indices(draw.choice(counts)) for counts in _KINDS[kind])
         every = (*rows, *columns, *sums, *batch)
-        extents = {index: draw.randint(*draw.choice(_RANGES)) for index in every}
+        extents = {index: draw.randint(*draw.choice(ranges)) for index in every}
         terms = [rows + sums + batch, columns + sums + batch, rows + columns + batch]
         sizes = [prod(extents[index] for index in term) for term in terms]
         operations = 2 * prod(extents.values())
