@@ -19,6 +19,7 @@ from teir.search.shared_lines import (
     row_run_bytes,
 )
 from teir.search.sharing import sharing_of
+from teir.search.short_runs import fills_lines_later
 from teir.search.step import is_adjacent
 
 SHORT_DEPTH = 96
@@ -187,7 +188,7 @@ def _short_tiles(
         row_block=shape.rows,
         column_block=columns,
         sharing=sharing_of(shape, machine),
-        streams=machine.writes_lines,
+        streams=machine.writes_lines and not fills_lines_later(shape),
         prefetches_a=False,
         prefetches_b=False,
         prefetches_out=waits_for_lines(shape, is_far(shape, machine), machine),
