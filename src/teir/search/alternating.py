@@ -27,14 +27,13 @@ from teir.search.in_parts import (
     in_parts,
     is_batch,
     moved_to,
-    nearest_of,
-    run_bytes,
     starts_where_it_moves,
 )
 from teir.search.machine import Machine, assumed_speeds
 from teir.search.model import predict
-from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.search.shape import ProductShape, extent_of, outermost_first
+from teir.search.shared_lines import row_run_bytes
+from teir.search.step import Span, Step
 from teir.target import LINE_BYTES
 
 _GAIN = 1.5
@@ -46,14 +45,14 @@ _SHORT_SUM = 2
 
 
 def alternating_result(
-    emission: Emission, step: Step, machine: Machine, emit: EmitStep
+    emission: Emission, step: Step, shape: ProductShape, machine: Machine, emit: EmitStep
 ) -> InParts | None:
     """The step with its result in another order, then moved; None where that pays less.
 
     ``emit`` makes the step as it is, or the product before the copy. The programs are compared as
     one thread runs them.
     """
-    if not _may_alternate(step):
+    if not _may_alternate(step, shape):
         return None
     alone = replace(machine, threads=1)
     best, least = None, _seconds(step, None, alone, emit) / _GAIN
@@ -64,29 +63,11 @@ def alternating_result(
     return None if best is None else _moved(emission, step, best)
 
 
-def _may_alternate(step: Step) -> bool:
+def _may_alternate(step: Step, shape: ProductShape) -> bool:
     """True for products of some size whose results lie in runs shorter than a line."""
-    if len(step.inputs) != 2 or extent_of(step.axes) < _FEWEST_PRODUCTS:
+    if extent_of(step.axes) < _FEWEST_PRODUCTS or extent_of(shape.k) < _SHORT_SUM:
         return False
-    if extent_of(step.reductions) < _SHORT_SUM or not starts_where_it_moves(step):
-        return False
-    return _run_bytes(step) < LINE_BYTES
-
-
-def _run_bytes(step: Step) -> int:
-    """Of the results, what lies together along the axes of the operand that has the nearest one."""
-    out = step.output
-    free = axes_of(out, step)
-    nearest = nearest_of(free, out)
-    if not is_adjacent(nearest, out):
-        return out.data_type.width
-    beside = [axis for axis in free if _movers(axis, step) == _movers(nearest, step)]
-    return run_bytes(nearest, beside, out)
-
-
-def _movers(axis: Span, step: Step) -> list[bool]:
-    """Which of the inputs an axis moves."""
-    return [bool(axis.stride(tensor.name)) for tensor in step.inputs]
+    return row_run_bytes(shape) < LINE_BYTES and starts_where_it_moves(step)
 
 
 def _orders(step: Step) -> Iterator[tuple[Span, ...]]:

@@ -17,13 +17,13 @@ import msgspec
 from msgspec import structs
 
 from teir.dtypes import DataType
-from teir.ir.memory_hints import MemoryHints
+from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.choice import Choice, Order, Packing, Sharing
 from teir.search.emission import Body, Emission, Roles
 from teir.search.packed_rows import pack_a
-from teir.search.packing import Packed, Piece, cut, pack_b
+from teir.search.packing import Block, Packed, Piece, cut, pack_b
 from teir.search.reductions import Reductions
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -115,8 +115,6 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block, of every batch inside it."""
-        if not self.batches:
-            return self._one_block(k, first)
         return self.emission.loops(self.batches, lambda: self._one_block(k, first), False)
 
     def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
@@ -216,19 +214,12 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         self, outer: tuple[Span, ...], m: Span, k: tuple[Span, ...]
     ) -> tuple[Body, _Side, tuple[Span, ...]]:
         shape, choice = self.shape, self.choice
-        packed = pack_a(
-            self.emission,
-            shape.a,
-            outer,
-            m,
-            k,
-            choice.panel,
-            shape.out.name,
-            self._shares_levels,
-            choice.prefetches_packed or self.depth is not None,
-            self._turns_rows,
-            self.whole_lines,
-        )
+        is_asked_for = choice.prefetches_packed or self.depth is not None
+        asked = frozenset((shape.a.name,))
+        hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
+        block = Block(shape.a, outer, m, k, self._shares_levels, hints)
+        panel, out = choice.panel, shape.out.name
+        packed = pack_a(self.emission, block, panel, out, self._turns_rows, self.whole_lines)
         return packed.body, _Side(packed.tensor.name, packed.outer, packed.pieces, True), packed.k
 
     @property
@@ -257,8 +248,8 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     def _pack_columns(
         self, outer: tuple[Span, ...], n: Span, k: tuple[Span, ...], is_shared: bool
     ) -> Packed:
-        block, turns = self.choice.column_block, self.turns_columns
-        return pack_b(self.emission, self.shape.b, outer, n, k, block, is_shared, turns)
+        block = Block(self.shape.b, outer, n, k, is_shared)
+        return pack_b(self.emission, block, self.choice.column_block, self.turns_columns)
 
     def _nest(
         self, rows: _Side, columns: _Side, k: tuple[Span, ...], first: tuple[str, ...] | None
@@ -328,9 +319,6 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         for piece in level.side.pieces:
             m, n = (piece.inside, tiles.n) if level.side.is_rows else (tiles.m, piece.inside)
             inside = _Tiles(m, n)
-            if not piece.loops:
-                nodes += self._walk(rest, inside, sides, k, first, points)
-                continue
             within = points * extent_of(piece.loops)
             nodes += self.emission.loops(
                 piece.loops, partial(self._walk, rest, inside, sides, k, first, within), parallel

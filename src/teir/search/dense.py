@@ -182,7 +182,7 @@ def _emit_matrix(
     if inner.turned is not None and may_be_turned(shape, machine):
         result = turned_result(emission, step, machine)
         if result is None:
-            result = alternating_result(emission, step, machine, inner.tried)
+            result = alternating_result(emission, step, shape, machine, inner.tried)
         if result is not None:
             return _emit_moved(emission, step, result, machine, inner, inner.turned)
     if inner.laid is not None:

@@ -19,6 +19,7 @@ from teir.passes.cache_blocks import (
 )
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import FROM_MEMORY, Machine
+from teir.search.packing import following
 from teir.search.pair_panels import turns_columns
 from teir.search.panel_rows import gains_by_following
 from teir.search.shape import ProductShape, extent_of
@@ -93,11 +94,9 @@ def _are_turned_in_registers(
 
 def rows_in_a_row(m: Span, shape: ProductShape) -> int:
     """Rows from one row of ``m`` on that lie next to each other in the result."""
-    out, rows = shape.out.name, m.extent
-    for axis in reversed(shape.m_outer):
-        if axis.stride(out) != rows * m.stride(out):
-            break
-        rows *= axis.extent
+    rows = m.extent
+    for axis, inside in following(shape.m_outer, m, shape.out.name):
+        rows = inside * axis.extent
     return rows
 
 

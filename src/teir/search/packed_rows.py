@@ -8,18 +8,18 @@ axis from then on: 12 rows of 5 are 60 rows, and 2 rows of 2 rows of 6 are 24.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import reduce
 
-from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Tensor
-from teir.search.emission import Body, Emission
+from teir.search.emission import Emission
 from teir.search.packing import (
+    Block,
     Packed,
     Piece,
     blocks_along,
-    copies_into,
-    follow,
+    following,
+    packed_into,
     shifted,
     stacked,
     whole_and_inside,
@@ -32,56 +32,34 @@ _PAIR = 2
 
 
 def pack_a(
-    emission: Emission,
-    source: Tensor,
-    outer: tuple[Span, ...],
-    rows: Span,
-    k: tuple[Span, ...],
-    panel: int,
-    out: str,
-    is_shared: bool,
-    is_asked_for: bool,
-    turns_rows: bool,
-    whole_lines: bool,
+    emission: Emission, block: Block, panel: int, out: str, turns_rows: bool, whole_lines: bool
 ) -> Packed:
-    """Copy the rows of ``outer`` x ``rows`` and the depth ``k`` into panels of ``panel`` rows.
+    """Copy rows into panels of ``panel`` rows.
 
-    ``out`` is the tensor the rows are meant for. ``is_shared``: threads share the work.
-    ``is_asked_for``: rows are read in pieces so far apart that they are asked for ahead.
+    ``out`` is the tensor the rows are meant for.
     ``whole_lines``: every step along ``k`` begins with a line, so that no vector of a line lies in
     two: 351 rows of FP32 took 0.87 of the time (Golden Cove).
     ``turns_rows``: where panels are whole vectors, all are copied once more behind the last one,
     rows taken round, for blocks that begin with the first whole line of the output.
     """
-    asked = frozenset((source.name,))
-    hints = MemoryHints(streams=False, prefetched=asked) if is_asked_for else NO_HINTS
-    if outer and follow(outer[-1], rows, out) and panel // rows.extent > 1:
-        whole = _whole_axes(outer, rows, panel, out)
-        return _pack_following(
-            emission, source, outer, rows, k, panel, whole, is_shared, hints, whole_lines
-        )
+    outer, rows = block.outer, block.side
+    joined = [inside for _, inside in following(outer, rows, out) if 2 * inside <= panel]
+    if joined:
+        return _pack_following(emission, block, panel, len(joined), whole_lines)
     if outer and rows_together(rows, outer[-1], panel) > 1:
-        count = panel // rows.extent
-        return _pack_together(emission, source, outer, rows, k, count, is_shared, hints, turns_rows)
-    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+        return _pack_together(emission, block, panel // rows.extent, turns_rows)
+    source, target = block.source, block.target(emission)
     width = source.data_type.width
     height = min(panel, rows.extent)
     turns_rows = turns_rows and height * width % LINE_BYTES == 0 and rows.extent % height == 0
     # Measured: 3 to 5 % less time than without a line between the steps, where rows are 3 lines.
     step_bytes = _step_bytes(height * width, whole_lines) + LINE_BYTES * turns_rows
-    k_packed, panel_bytes = stacked(k, target.name, step_bytes)
+    k, panel_bytes = stacked(block.k, target.name, step_bytes)
     parts = blocks_along(rows, height, target.name, width, panel_bytes)
     pieces = tuple(Piece(loops, tile) for loops, tile in parts)
-    outer_packed, end = stacked(outer, target.name, -(-rows.extent // height) * panel_bytes)
+    outer, end = stacked(outer, target.name, -(-rows.extent // height) * panel_bytes)
     copied = (*pieces, *_turned(pieces, source, target, end)) if turns_rows else pieces
-    copies = copies_into(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
-    return Packed(
-        Body(copies.nodes, (target,)),
-        target,
-        outer_packed,
-        pieces,
-        k_packed,
-    )
+    return packed_into(emission, block, target, outer, pieces, k, copied)
 
 
 def _step_bytes(rows_bytes: int, whole_lines: bool) -> int:
@@ -120,47 +98,26 @@ def rows_together(rows: Span, outer: Span, panel: int) -> int:
     return count if left == 0 and outer.extent % max(count, 1) == 0 else 1
 
 
-def _whole_axes(outer: Sequence[Span], rows: Span, panel: int, out: str) -> int:
-    """How many of the innermost axes a panel holds whole with rows of the next one beside them."""
-    extent, whole = rows.extent * outer[-1].extent, 0
-    for axis in reversed(outer[:-1]):
-        if axis.stride(out) != extent * rows.stride(out) or panel // extent < 2:
-            break
-        extent *= axis.extent
-        whole += 1
-    return whole
-
-
 def _pack_following(
-    emission: Emission,
-    source: Tensor,
-    outer: tuple[Span, ...],
-    rows: Span,
-    k: tuple[Span, ...],
-    panel: int,
-    whole: int,
-    is_shared: bool,
-    hints: MemoryHints,
-    whole_lines: bool,
+    emission: Emission, block: Block, panel: int, joined: int, whole_lines: bool
 ) -> Packed:
-    """As `pack_a`, short rows of the innermost outer axes made one axis of the tile: of ``whole``
-    axes all of them, of the next one as many as the panel holds."""
-    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
-    width = source.data_type.width
-    place = len(outer) - 1 - whole
-    last = outer[place]
-    (*within, row), row_bytes = stacked((*outer[place + 1 :], rows), target.name, width)
+    """As `pack_a`, short rows of the ``joined`` innermost outer axes made one axis of the tile: of
+    the outermost of these as many as the panel holds, of the others all."""
+    target, width = block.target(emission), block.source.data_type.width
+    place = len(block.outer) - joined
+    last, inner = block.outer[place], block.outer[place + 1 :]
+    (*within, row), row_bytes = stacked((*inner, block.side), target.name, width)
     count = min(panel * width // row_bytes, last.extent)
     step_bytes = _step_bytes(count * row_bytes, whole_lines)
-    k_packed, panel_bytes = stacked(k, target.name, step_bytes)
-    outer_packed, _ = stacked(outer[:place], target.name, -(-last.extent // count) * panel_bytes)
+    k, panel_bytes = stacked(block.k, target.name, step_bytes)
+    apart_bytes = -(-last.extent // count) * panel_bytes
+    outer, _ = stacked(block.outer[:place], target.name, apart_bytes)
     parts = blocks_along(last, count, target.name, row_bytes, panel_bytes)
     copied = [Piece(loops, row, (part, *within)) for loops, part in parts]
-    copies = copies_into(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
     pieces = tuple(
         Piece(loops, reduce(_one_axis, reversed((part, *within)), row)) for loops, part in parts
     )
-    return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
+    return packed_into(emission, block, target, outer, pieces, k, copied)
 
 
 def _one_axis(inner: Span, outer: Span) -> Span:
@@ -178,39 +135,28 @@ def _one_axis(inner: Span, outer: Span) -> Span:
     return Span(f"{outer.label}{inner.label}", outer.extent * inner.extent, strides, offsets)
 
 
-def _pack_together(
-    emission: Emission,
-    source: Tensor,
-    outer: tuple[Span, ...],
-    rows: Span,
-    k: tuple[Span, ...],
-    count: int,
-    is_shared: bool,
-    hints: MemoryHints,
-    turns_rows: bool,
-) -> Packed:
+def _pack_together(emission: Emission, block: Block, count: int, turns_rows: bool) -> Packed:
     """As `pack_a`, ``count`` short rows of the innermost outer axis side by side in a panel.
 
     Where few rows lie along the source's elements, panels lie side by side too, so that the copy
     moves squares of elements.
     """
-    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
-    width = source.data_type.width
-    loops, inner = whole_and_inside(outer[-1], count)
+    source, rows, target = block.source, block.side, block.target(emission)
+    width, last = source.data_type.width, block.outer[-1]
+    loops, inner = whole_and_inside(last, count)
+    around = (*block.outer[:-1], *loops)
     panel_bytes = count * rows.extent * width
-    side_bytes = panel_bytes * extent_of((*outer[:-1], *loops))
-    if outer[-1].stride(source.name) == width and side_bytes <= PAGE_BYTES:
-        outer_packed, side_bytes = stacked((*outer[:-1], *loops), target.name, panel_bytes)
-        k_packed, end = stacked(k, target.name, side_bytes)
+    if last.stride(source.name) == width and panel_bytes * extent_of(around) <= PAGE_BYTES:
+        outer, side_bytes = stacked(around, target.name, panel_bytes)
+        k, end = stacked(block.k, target.name, side_bytes)
     else:
-        k_packed, panel_bytes = stacked(k, target.name, panel_bytes)
-        outer_packed, end = stacked((*outer[:-1], *loops), target.name, panel_bytes)
+        k, panel_bytes = stacked(block.k, target.name, panel_bytes)
+        outer, end = stacked(around, target.name, panel_bytes)
     beside = inner.on(target.name, rows.extent * width)
     pieces = (Piece((), rows.on(target.name, width), (beside,)),)
     turns_rows = turns_rows and count == _PAIR and _PAIR * rows.extent * width == 3 * LINE_BYTES
     copied = (*pieces, *_turned_pair(rows, inner, source, target, end)) if turns_rows else pieces
-    copies = copies_into(emission, source, target, outer_packed, copied, k_packed, is_shared, hints)
-    return Packed(Body(copies.nodes, (target,)), target, outer_packed, pieces, k_packed)
+    return packed_into(emission, block, target, outer, pieces, k, copied)
 
 
 def _turned_pair(

@@ -9,7 +9,7 @@ changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -55,6 +55,26 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
     k: tuple[Span, ...]
 
 
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """What is packed of an operand: ``side``, its rows or columns, those of the axes around it, and
+    the depth ``k``.
+
+    ``is_shared``: threads share the copies, which have these ``hints``.
+    """
+
+    source: Tensor
+    outer: tuple[Span, ...]
+    side: Span
+    k: tuple[Span, ...]
+    is_shared: bool
+    hints: MemoryHints = NO_HINTS
+
+    def target(self, emission: Emission) -> Tensor:
+        """A tensor of scratch to pack it into."""
+        name = emission.name(f"{self.source.name}_packed")
+        return Tensor(name=name, data_type=self.source.data_type)
+
+
 def follow(outer: Span, rows: Span, out: str) -> bool:
     """True where the rows of ``outer`` lie one after the other in the output."""
     return outer.strides.get(out, 0) == rows.extent * rows.strides.get(out, 0)
@@ -65,47 +85,42 @@ def all_follow(axes: Sequence[Span], tensor: str) -> bool:
     return all(follow(outer, inner, tensor) for outer, inner in pairwise(axes))
 
 
-def pack_b(
-    emission: Emission,
-    source: Tensor,
-    outer: tuple[Span, ...],
-    columns: Span,
-    k: tuple[Span, ...],
-    block: int,
-    is_shared: bool,
-    turns: bool,
-) -> Packed:
-    """Copy the columns of ``outer`` x ``columns`` and the depth ``k``; blocks of ``block``.
+def following(outer: Sequence[Span], rows: Span, tensor: str) -> Iterator[tuple[Span, int]]:
+    """The innermost outer axes that go on in a tensor where all inside them ends, innermost first,
+    each with the rows inside it."""
+    inside = rows.extent
+    for axis in reversed(outer):
+        if axis.stride(tensor) != inside * rows.stride(tensor):
+            return
+        yield axis, inside
+        inside *= axis.extent
 
-    ``is_shared``: threads share the work. Columns that lie side by side stay so unless ``turns``,
-    or steps along k of complex numbers would be whole pages: those meet in one set of the first
-    cache. Turned, two products of 1024 rows and columns took 0.85 of the time (Golden Cove).
+
+def pack_b(emission: Emission, block: Block, together: int, turns: bool) -> Packed:
+    """Copy columns, ``together`` of them to a block of columns.
+
+    Columns that lie side by side stay so unless ``turns``, or steps along k of complex numbers
+    would be whole pages: those meet in one set of the first cache. Turned, two products of 1024
+    rows and columns took 0.85 of the time (Golden Cove).
     """
-    target = Tensor(name=emission.name(f"{source.name}_packed"), data_type=source.data_type)
+    source, columns, target = block.source, block.side, block.target(emission)
     width = source.data_type.width
     # Products of BF16 are taken in pairs along k, which one load brings where they are adjacent.
-    keeps_k = block > MOST_TOGETHER or source.data_type is DataType.BF16
-    is_crowded = block * width % PAGE_BYTES == 0 and source.data_type.is_complex
+    keeps_k = together > MOST_TOGETHER or source.data_type is DataType.BF16
+    is_crowded = together * width % PAGE_BYTES == 0 and source.data_type.is_complex
     if keeps_k and (turns or is_crowded or columns.stride(source.name) != width):
-        k_packed, column_bytes = stacked(k, target.name, width)
+        k_packed, column_bytes = stacked(block.k, target.name, width)
         column_bytes = rows_apart(column_bytes)
         walk = columns.on(target.name, column_bytes)
-        pieces = cut(walk, block)
+        pieces = cut(walk, together)
         end = column_bytes * columns.extent
     else:
-        k_packed, block_bytes = stacked(k, target.name, block * width)
-        parts = blocks_along(columns, block, target.name, width, block_bytes)
+        k_packed, block_bytes = stacked(block.k, target.name, together * width)
+        parts = blocks_along(columns, together, target.name, width, block_bytes)
         pieces = tuple(Piece(loops, tile) for loops, tile in parts)
-        end = -(-columns.extent // block) * block_bytes
-    outer_packed, _ = stacked(outer, target.name, end)
-    copies = copies_into(emission, source, target, outer_packed, pieces, k_packed, is_shared)
-    return Packed(
-        Body(copies.nodes, (target,)),
-        target,
-        outer_packed,
-        pieces,
-        k_packed,
-    )
+        end = -(-columns.extent // together) * block_bytes
+    outer, _ = stacked(block.outer, target.name, end)
+    return packed_into(emission, block, target, outer, pieces, k_packed)
 
 
 def cut(span: Span | None, block: int) -> tuple[Piece, ...]:
@@ -167,22 +182,25 @@ def shifted(span: Span, tensor: str, offset: int) -> Span:
     return Span(span.label, span.extent, span.strides, offsets)
 
 
-def copies_into(
+def packed_into(
     emission: Emission,
-    source: Tensor,
+    block: Block,
     target: Tensor,
     outer: tuple[Span, ...],
-    pieces: Sequence[Piece],
+    pieces: tuple[Piece, ...],
     k: tuple[Span, ...],
-    is_shared: bool,
-    hints: MemoryHints = NO_HINTS,
-) -> Body:
-    """A copy of each piece, whose axes walk both tensors; ``is_shared``: threads share each."""
+    copied: Sequence[Piece] | None = None,
+) -> Packed:
+    """The block in ``target``: axes that walk both tensors, and a copy of each piece, or of each
+    ``copied`` one where others are."""
+    copy = partial(
+        emission.leaf, Operation.COPY, (block.source.name,), target.name, hints=block.hints
+    )
     body = Body()
-    copied = partial(emission.leaf, Operation.COPY, (source.name,), target.name, hints=hints)
-    for piece in pieces:
-        body += _copy(emission, copied, (*outer, *piece.loops), piece.inside, k, is_shared)
-    return body
+    for piece in pieces if copied is None else copied:
+        loops = (*outer, *piece.loops)
+        body += _copy(emission, copy, loops, piece.inside, k, block.is_shared)
+    return Packed(Body(body.nodes, (target,)), target, outer, pieces, k)
 
 
 def _copy(

@@ -6,6 +6,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.search.machine import Machine
+from teir.search.packing import following
 from teir.search.pair_panels import PAIR_PANEL, are_short_pairs, pair_panel, pair_runs
 from teir.search.shape import ProductShape, extent_of
 from teir.search.tile_registers import are_tiles, tile_panel, tile_rows
@@ -99,15 +100,13 @@ def _runs(shape: ProductShape, most: int) -> list[_Run]:
     The first is the innermost axis, whatever fits.
     """
     assert shape.m is not None
-    rows, step_bytes = shape.m.extent, shape.m.stride(shape.out.name)
     around = extent_of(shape.m_outer)
     runs: list[_Run] = []
-    for axis in reversed(shape.m_outer):
-        if axis.stride(shape.out.name) != rows * step_bytes or (runs and 2 * rows > most):
+    for axis, inside in following(shape.m_outer, shape.m, shape.out.name):
+        if runs and 2 * inside > most:
             break
         around //= axis.extent
-        runs.append(_Run(rows, axis.extent, around))
-        rows *= axis.extent
+        runs.append(_Run(inside, axis.extent, around))
     return runs
 
 

@@ -94,13 +94,12 @@ def turned_product(
     before += _copied_b(step, shape, k, machine)
     if before < least:
         return None
-    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
     if not _may_be_read_along(shape, machine):
         # All of A would be packed as well.
         least = _GAIN * (results + elements_of(shape.a, step))
         if before < least:
             return None
-    turned = _turned(scratch, step, shape, machine)
+    turned = _turned(emission, step, shape, machine)
     k = reduction_blocks(turned.shape, machine).block
     if not _is_read_along(turned.shape, k, machine):
         return None
@@ -166,9 +165,10 @@ def _copied_b(step: Step, shape: ProductShape, k: tuple[Span, ...], machine: Mac
     return copies * elements_of(shape.b, step) if copies else 0
 
 
-def _turned(scratch: Tensor, step: Step, shape: ProductShape, machine: Machine) -> TurnedProduct:
+def _turned(emission: Emission, step: Step, shape: ProductShape, machine: Machine) -> TurnedProduct:
     """Rows of the scratch as A lies, each a run of columns as B lies."""
     out = shape.out
+    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=out.data_type)
     strides: dict[int, int] = {}
     stride = scratch.data_type.width
     for axis in reversed(outermost_first((*shape.n_outer, *some(shape.n)), shape.b)):
