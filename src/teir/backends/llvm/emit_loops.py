@@ -59,18 +59,16 @@ def _emit_while(
 ) -> tuple[str, Values]:
     now = [text.fresh() for _ in carried]
     left_now = text.fresh()
-    text.effect(f"br label %{label}_enter")
-    text.label(f"{label}_enter")
+    before = text.block
     text.effect(f"br label %{label}")
     text.label(f"{label}_body")
     taken, following = body(left_now, now)
     left_then = text.value(f"sub i64 {left_now}, {taken}")
-    text.effect(f"br label %{label}_latch")
-    text.label(f"{label}_latch")
+    after = text.block
     text.effect(f"br label %{label}")
     text.label(label)
     counted = (left_now, Carried("i64", left), left_then)
-    _emit_carried(text, label, [counted, *zip(now, carried, following, strict=True)])
+    _emit_carried(text, (before, after), [counted, *zip(now, carried, following, strict=True)])
     enough = text.value(f"icmp sge i64 {left_now}, {least}")
     text.effect(f"br i1 {enough}, label %{label}_body, label %{label}_done")
     text.label(f"{label}_done")
@@ -98,20 +96,18 @@ def emit_to_zero(
     def run() -> Values:
         start = text.value(f"sub i64 0, {left}")
         index, now = text.fresh(), [text.fresh() for _ in carried]
-        text.effect(f"br label %{label}_enter")
-        text.label(f"{label}_enter")
+        before = text.block
         text.effect(f"br label %{label}")
         text.label(f"{label}_body")
         following = body(index, now)
         anchor = Carried(carried[0].kind, following[0]) if has_vector else None
         then = text.value(f"add i64 {_behind(text, index, anchor)}, 1")
         is_left = text.value(f"icmp ne i64 {then}, 0")
-        text.effect(f"br label %{label}_latch")
-        text.label(f"{label}_latch")
+        after = text.block
         text.effect(f"br i1 {is_left}, label %{label}, label %{label}_out")
         text.label(label)
         counted = (index, Carried("i64", start), then)
-        _emit_carried(text, label, [counted, *zip(now, carried, following, strict=True)])
+        _emit_carried(text, (before, after), [counted, *zip(now, carried, following, strict=True)])
         text.effect(f"br label %{label}_body")
         text.label(f"{label}_out")
         return following
@@ -121,11 +117,12 @@ def emit_to_zero(
 
 
 def _emit_carried(
-    text: FunctionText, label: str, values: Sequence[tuple[str, Carried, str]]
+    text: FunctionText, blocks: tuple[str, str], values: Sequence[tuple[str, Carried, str]]
 ) -> None:
-    """The name of every value, what it is before the first pass, and after one."""
+    """The name of every value, and what comes to it from ``blocks``: before and after a pass."""
+    before, after = blocks
     for name, value, then in values:
-        pair = f"[ {value.start}, %{label}_enter ], [ {then}, %{label}_latch ]"
+        pair = f"[ {value.start}, %{before} ], [ {then}, %{after} ]"
         text.define(name, f"phi {value.kind} {pair}")
 
 
@@ -144,16 +141,14 @@ def emit_when(
     body: Callable[[], Values],
 ) -> Values:
     """The values of ``body`` where ``condition`` holds, else those the values start with."""
-    text.effect(f"br label %{label}_test")
-    text.label(f"{label}_test")
+    before = text.block
     text.effect(f"br i1 {condition}, label %{label}_yes, label %{label}_done")
     text.label(f"{label}_yes")
     made = body()
-    text.effect(f"br label %{label}_made")
-    text.label(f"{label}_made")
+    after = text.block
     text.effect(f"br label %{label}_done")
     text.label(f"{label}_done")
     return [
-        text.value(f"phi {value.kind} [ {value.start}, %{label}_test ], [ {name}, %{label}_made ]")
+        text.value(f"phi {value.kind} [ {value.start}, %{before} ], [ {name}, %{after} ]")
         for value, name in zip(carried, made, strict=True)
     ]

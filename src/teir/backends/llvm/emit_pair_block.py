@@ -37,6 +37,8 @@ from teir.backends.llvm.emit_pairs import (
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     FunctionText,
+    multiple,
+    multiples,
     prefetch_to_write,
     repeated,
     shift_pointer,
@@ -96,14 +98,13 @@ class _Block:
 
     def emit(self) -> None:
         text = self.text
-        b_k = _WIDTH if self.kernel.b_adjacent else "%b_k"
-        text.define("%b_step", f"add i64 0, {b_k}")
         text.define("%a_pair", "shl i64 %a_k, 1")
-        text.define("%b_pair", "shl i64 %b_step, 1")
-        for side, step in (("a", "%a_k"), ("b", "%b_step")):
+        if not self.kernel.b_adjacent:
+            text.define("%b_pair", "shl i64 %b_k, 1")
+        for side, step in (("a", "%a_k"), ("b", self._b_distance(1))):
             text.define(f"%{side}_steps", f"mul i64 %k, {step}")
             text.define(f"%{side}_back", f"sub i64 %{side}_batch, %{side}_steps")
-        columns = [text.value(f"mul i64 %b_n, {one}") for one in range(self.kernel.columns)]
+        columns = multiples(text, "%b_n", self.kernel.columns)
         text.effect("br label %block")
         text.label("block")
         for name, kind, first in (
@@ -125,7 +126,7 @@ class _Block:
         """For every column the places of its runs."""
         found = []
         for column in range(self.kernel.columns):
-            distance = self.text.value(f"mul i64 %c_n, {column}")
+            distance = multiple(self.text, "%c_n", column)
             runs = [shift_pointer(self.text, "%block_c", distance)]
             for _ in range(1, self.kernel.runs):
                 runs.append(shift_pointer(self.text, runs[-1], "%c_run"))
@@ -157,7 +158,9 @@ class _Block:
     def _two_vectors(self, place: str) -> str:
         return self.text.value(f"load <{2 * ROWS} x i16>, ptr {place}, align {_WIDTH}")
 
-    def _emit_loop(self, columns: list[str], runs: list[list[str]], begun: Sums) -> None:
+    def _emit_loop(
+        self, columns: tuple[str | int, ...], runs: list[list[str]], begun: Sums
+    ) -> None:
         text, kernel = self.text, self.kernel
         numbers = range(kernel.vectors)
         sums = [[text.fresh() for _ in numbers] for _ in columns]
@@ -192,7 +195,9 @@ class _Block:
         text.effect("br label %loop")
         return _State(a, b, "%k", left, state.sums)
 
-    def _steps(self, state: _State, columns: list[str], label: str, steps: int) -> _State:
+    def _steps(
+        self, state: _State, columns: tuple[str | int, ...], label: str, steps: int
+    ) -> _State:
         text = self.text
         text.label(label)
         factors = self._factors(state.a, steps)
@@ -206,10 +211,16 @@ class _Block:
                 ]
             )
         a = shift_pointer(text, state.a, "%a_pair" if steps > 1 else "%a_k")
-        b = shift_pointer(text, state.b, "%b_pair" if steps > 1 else "%b_step")
+        b = shift_pointer(text, state.b, self._b_distance(steps))
         left = text.value(f"sub i64 {state.k_left}, {steps}")
         text.effect("br label %loop")
         return _State(a, b, left, state.batch_left, following)
+
+    def _b_distance(self, steps: int) -> str | int:
+        """From the factors of a step to those after one or two."""
+        if self.kernel.b_adjacent:
+            return steps * _WIDTH
+        return "%b_pair" if steps > 1 else "%b_k"
 
     def _factors(self, a: str, steps: int) -> list[str]:
         text, found = self.text, []
@@ -227,7 +238,7 @@ class _Block:
             return load_single_scale(self.text, self.slots, column, place)
         if self.kernel.b_adjacent:
             return load_adjacent_scale(self.text, self.slots, column, place)
-        second = shift_pointer(self.text, place, "%b_step")
+        second = shift_pointer(self.text, place, self._b_distance(1))
         return load_pair_scale(self.text, self.slots, column, place, second)
 
     def _add_pair(self, factor: str, scale: str, total: str) -> str:

@@ -35,6 +35,7 @@ from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     FunctionText,
     cache_of_next,
+    multiple,
     prefetch,
     shift_pointer,
     splat,
@@ -140,7 +141,7 @@ class _Panel:
         columns = self._columns_of_c()
         bases = self._bases_of_b()
         fits = self._fits() if self.kernel.streams else None
-        self._define_late(fits)
+        ends = self._ends(fits)
         if claims_in_steps(self.kernel):
             claim_unless_long(text, self.kernel, PANEL_STEPS, columns)
         elif self.kernel.claims:
@@ -150,7 +151,7 @@ class _Panel:
         text.label("preload")
         first = [load_column(text, self.kernel, runs) for runs in columns]
         text.effect("br label %loop")
-        last = self._emit_loop(bases, first, columns, fits)
+        last = self._emit_loop(bases, first, columns, fits, ends)
         if self.kernel.repeats:
             end_block(text, last.brought)
 
@@ -158,12 +159,8 @@ class _Panel:
         """For every column the places of its runs."""
         found = []
         for column in range(self.kernel.columns):
-            place = self._c
-            if column:
-                place = shift_pointer(
-                    self.text, self._c, self.text.value(f"mul i64 %c_n, {column}")
-                )
-            runs = [place]
+            distance = multiple(self.text, "%c_n", column)
+            runs = [shift_pointer(self.text, self._c, distance)]
             for _ in range(1, self.kernel.runs):
                 runs.append(shift_pointer(self.text, runs[-1], "%c_run"))
             found.append(tuple(runs))
@@ -198,15 +195,14 @@ class _Panel:
         natural = "%turned" if self._turns else lines.begin_at(ARRAY_START_BYTES)
         return lines.begin_at(0), natural
 
-    def _define_late(self, fits: tuple[str, str] | None) -> None:
-        """%late: steps left when the block is stored, where it is stored in one of those ways."""
-        text, late = self.text, LATE_STEPS if self.kernel.staggers else 0
-        if late and fits is not None and self._lines.exist:
-            either = text.value(f"or i1 {fits[0]}, {fits[1]}")
-            text.define("%late", f"select i1 {either}, i64 {late}, i64 0")
-        else:
-            text.define("%late", f"add i64 {late}, 0")
-        text.define("%many_left", f"add i64 %late, {PANEL_STEPS}")
+    def _ends(self, fits: tuple[str, str] | None) -> tuple[str | int, str | int]:
+        """Steps left when the block is stored, late ones in these ways, and PANEL_STEPS more."""
+        late = LATE_STEPS if self.kernel.staggers else 0
+        if not late or fits is None or not self._lines.exist:
+            return late, late + PANEL_STEPS
+        either = self.text.value(f"or i1 {fits[0]}, {fits[1]}")
+        left = self.text.value(f"select i1 {either}, i64 {late}, i64 0")
+        return left, self.text.value(f"add i64 {left}, {PANEL_STEPS}")
 
     # The loop over k.
 
@@ -216,8 +212,10 @@ class _Panel:
         first: Sums,
         columns: list[tuple[str, ...]],
         fits: tuple[str, str] | None,
+        ends: tuple[str | int, str | int],
     ) -> _State:
         text = self.text
+        stored_at, many_from = ends
         state = _State(
             text.fresh(),
             tuple(text.fresh() for _ in bases),
@@ -228,17 +226,23 @@ class _Panel:
         )
         many = self._steps(state, "many", PANEL_STEPS)
         text.label("few")
-        done = text.value(f"icmp eq i64 {state.k_left}, %late")
+        done = text.value(f"icmp eq i64 {state.k_left}, {stored_at}")
         text.effect(f"br i1 {done}, label %finish, label %one")
         one = self._steps(state, "one", 1)
         text.label("finish")
         store = PanelStore(text, self.kernel, self.isa, columns, fits)
         store.emit(lambda late: self._sums_at_end(state, late))
-        self._head(state, bases, first, many, one)
+        self._head(state, bases, first, many, one, many_from)
         return state
 
     def _head(
-        self, state: _State, bases: tuple[str, ...], first: Sums, many: _State, one: _State
+        self,
+        state: _State,
+        bases: tuple[str, ...],
+        first: Sums,
+        many: _State,
+        one: _State,
+        many_from: str | int,
     ) -> None:
         text = self.text
         text.label("loop")
@@ -258,7 +262,7 @@ class _Panel:
                 f"[ {_flat(source)[number]}, %{label} ]" for label, source in sources
             )
             text.define(name, f"phi {kind} {incoming}")
-        enough = text.value(f"icmp sge i64 {state.k_left}, %many_left")
+        enough = text.value(f"icmp sge i64 {state.k_left}, {many_from}")
         text.effect(f"br i1 {enough}, label %many, label %few")
 
     def _sums_at_end(self, state: _State, late: bool) -> SumOf:

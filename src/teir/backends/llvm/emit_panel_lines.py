@@ -111,8 +111,9 @@ class PanelLines:
         """True where all stretches of all blocks begin so many bytes into a line."""
         text, kernel = self.text, self.kernel
         start = text.value("ptrtoint ptr %C to i64")
-        in_line = text.value(f"and i64 {start}, {self._line_bytes - 1}")
-        beyond = text.value(f"xor i64 {in_line}, {offset_bytes}")
+        beyond = text.value(f"and i64 {start}, {self._line_bytes - 1}")
+        if offset_bytes:
+            beyond = text.value(f"xor i64 {beyond}, {offset_bytes}")
         steps = ["%c_run"] if kernel.runs > 1 else []
         if kernel.repeats and not kernel.joins:
             steps.append("%c_block")

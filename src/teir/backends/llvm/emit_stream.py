@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from teir.backends.llvm.emit_opaque import hidden
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
 from teir.lower.copy_kernels import PERMUTE_AXES
 from teir.target import LINE_BYTES, Isa
@@ -103,7 +104,8 @@ def emit_stream_mode(text: FunctionText, element_bytes: int, strides: Sequence[s
 def emit_pieces(text: FunctionText, stream: Stream) -> None:
     """Blocks %transposed to %block_done: the share of the last tile's pieces of one block.
 
-    A piece is some lines of a row of the tile, or of the run that dense columns make.
+    A piece is some lines of a row of the tile, or of the run that dense columns make. Where it
+    begins is hidden: LLVM would look for a third of its time for one form of all loops' pointers.
     """
     width = stream.element_bytes
     per_piece = PIECE_LINES * LINE_BYTES // width
@@ -138,15 +140,21 @@ piece_start:
 %from_element = call i64 @llvm.smin.i64(i64 %from_some, i64 %segment_elements)
 %to_some = select i1 %is_last, i64 %segment_elements, i64 %to_line
 %to_element = call i64 @llvm.smin.i64(i64 %to_some, i64 %segment_elements)
-%piece_count = sub i64 %to_element, %from_element
+%piece_elements = sub i64 %to_element, %from_element
 %in_tile = sub i64 %from_element, %last_start
 %in_tile_bytes = mul i64 %in_tile, {width}
 %in_row_bytes = mul i64 %s_column, %pitch_bytes
 %in_scratch = add i64 %in_tile_bytes, %in_row_bytes
-%piece_from = getelementptr i8, ptr %read_at, i64 %in_scratch
+%piece_read = getelementptr i8, ptr %read_at, i64 %in_scratch
 %out_bytes = mul i64 %from_element, {width}
-%piece_to = getelementptr i8, ptr %s_out, i64 %out_bytes
+%piece_written = getelementptr i8, ptr %s_out, i64 %out_bytes
 """)
+    for name, kind, formed in (
+        ("from", "ptr", "%piece_read"),
+        ("to", "ptr", "%piece_written"),
+        ("count", "i64", "%piece_elements"),
+    ):
+        text.define(f"%piece_{name}", hidden(kind, formed))
     _emit_piece(text, stream, "piece_done")
     text.write("""
 piece_done:

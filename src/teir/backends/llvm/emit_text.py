@@ -13,13 +13,17 @@ from teir.target import LINE_BYTES, Isa
 
 
 class FunctionText:
-    """Instructions of one function body in order; names are made here and nowhere else."""
+    """Instructions of one function body in order; names are made here and nowhere else.
 
-    __slots__ = ("_lines", "_next")
+    ``block`` is the basic block that instructions are appended to.
+    """
+
+    __slots__ = ("_lines", "_next", "block")
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._next = 0
+        self.block = ""
 
     def value(self, instruction: str) -> str:
         """Append an instruction that yields a value; returns the value's name."""
@@ -43,11 +47,15 @@ class FunctionText:
     def label(self, name: str) -> None:
         """Start the basic block ``name``."""
         self._lines.append(f"{name}:")
+        self.block = name
 
     def write(self, lines: str) -> None:
         """Append instructions that name their values; one that ends in a colon starts a block."""
         for line in lines.strip().splitlines():
-            self._lines.append(line if line.endswith(":") else f"  {line}")
+            if line.endswith(":"):
+                self.label(line[:-1])
+            else:
+                self.effect(line)
 
     def text(self) -> str:
         return "\n".join(self._lines)
@@ -75,11 +83,16 @@ def shift_pointer(text: FunctionText, pointer: str, offset_bytes: str | int) -> 
     return text.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
 
 
+def multiple(text: FunctionText, stride: str, count: int) -> str | int:
+    """``count`` times the stride."""
+    if count < 2:
+        return stride if count else 0
+    return text.value(f"mul i64 {stride}, {count}")
+
+
 def multiples(text: FunctionText, stride: str, count: int) -> tuple[str | int, ...]:
     """0, stride, 2 stride, ..."""
-    if count == 1:
-        return (0,)
-    return (0, stride, *(text.value(f"mul i64 {stride}, {n}") for n in range(2, count)))
+    return tuple(multiple(text, stride, number) for number in range(count))
 
 
 class Cache(Enum):
@@ -125,5 +138,7 @@ def shuffle(
     text: FunctionText, element: str, count: int, left: str, right: str, lanes: Sequence[int]
 ) -> str:
     """Elements picked from ``left`` (0 to count - 1) and ``right`` (count to 2 count - 1)."""
+    if list(lanes) == list(range(count)):
+        return left
     kind, picked = vector(element, count), f"<{len(lanes)} x i32> {constants('i32', lanes)}"
     return text.value(f"shufflevector {kind} {left}, {kind} {right}, {picked}")
