@@ -34,6 +34,7 @@ from teir.search.matrix_order import as_matrix_lies
 from teir.search.mixed_types import is_mixed, mixed, mixed_blocks
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
+from teir.search.parted_dots import emit_parted_dots, parted_dots_of
 from teir.search.pieces import are_near, emit_pieces, pieces_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -288,6 +289,9 @@ def _emit_plain(emission: Emission, step: Step, machine: Machine) -> Body | None
     """The nodes of a step that is no sum of products, or one of dots; None for all others."""
     dots = dots_of(step) if step.reductions else None
     if dots is not None:
+        parted = parted_dots_of(dots)
+        if parted is not None:
+            return emit_parted_dots(emission, parted, machine)
         return emit_dots(emission, dots, machine)
     joined = joined_rows_of(step) if step.reductions else None
     if joined is not None:

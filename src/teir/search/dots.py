@@ -67,7 +67,7 @@ def dots_of(step: Step) -> Dots | None:
         return None
     outer = [axis for axis in step.reductions if axis is not along]
     first = step.inputs[0].name
-    return Dots(step, _outermost_first(free, output), _outermost_first(outer, first), along)
+    return Dots(step, outermost_first(free, output), outermost_first(outer, first), along)
 
 
 def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
@@ -76,7 +76,7 @@ def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
         return _long_dot(emission, dots, machine)
     matrix = _far_matrix(dots, machine)
     rows = _rows(dots, matrix)
-    free = dots.free if matrix is None else _outermost_first(dots.free, matrix.name)
+    free = dots.free if matrix is None else outermost_first(dots.free, matrix.name)
     outer = [axis for axis in free if axis is not rows]
     work = extent_of(dots.step.axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work
@@ -99,7 +99,7 @@ def _leaf(emission: Emission, dots: Dots, rows: Span | None) -> Body:
     output = dots.step.output.name
     zero = emission.leaf(Operation.ZERO, (), output, Roles(m=some(rows)))
     roles = Roles(m=some(rows), k=(*dots.outer, dots.along))
-    return zero + _sum(emission, dots, output, roles)
+    return zero + emit_sum(emission, dots, output, roles)
 
 
 def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
@@ -109,7 +109,7 @@ def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
 
     def part(tile: Span, parts: str) -> Body:
         k = tuple(tile if axis is longest else axis for axis in (*dots.outer, dots.along))
-        return _sum(emission, dots, parts, Roles(k=k))
+        return emit_sum(emission, dots, parts, Roles(k=k))
 
     return sum_of_pieces(emission, dots.step, cut(longest, block), machine, part)
 
@@ -151,7 +151,7 @@ def sum_of_pieces(
     return Body(body.nodes, (*body.scratch, parts, *((total,) if is_half else ())))
 
 
-def _sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
+def emit_sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
     step = dots.step
     return emission.leaf(
         Operation.CONTRACTION,
@@ -216,5 +216,5 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
     return None
 
 
-def _outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:
+def outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:
     return tuple(sorted(axes, key=lambda axis: axis.stride(tensor), reverse=True))
