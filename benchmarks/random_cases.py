@@ -19,6 +19,7 @@ peer, in geometric mean, and what share of the cases is slower than 0.9 of it, a
     batches      small products, one or two axes of batches
     outer        no sums: every element of the result is one product
     dots         no rows and no columns: batches of dot products
+    vectors      no columns: products of matrices and vectors
     permutations one operand, two to five axes in another order, 10 KB to 64 MB; no TBLIS, and NumPy
                  and PyTorch copy into the result
     sums         one operand of such sizes, one to three of its axes summed, the others in any
@@ -71,6 +72,7 @@ _KINDS = {
     "batches": ((0, 1, 1, 2), (0, 1, 1, 2), (1, 1, 2), (1, 1, 2)),
     "outer": ((0, 1, 2), (0, 1, 2), (0,), (1, 2, 3)),
     "dots": ((0,), (0,), (1, 2), (1, 2, 3)),
+    "vectors": ((1, 2, 3), (0,), (1, 2), (0, 0, 1)),
     _AXES: ((2, 3, 4), (1, 2, 3, 4), (1, 2, 3), (0, 0, 0, 1)),
 }
 """Axes of rows, columns, sums and batches; what stands there more often is drawn more often."""

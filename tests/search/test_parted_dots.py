@@ -44,7 +44,7 @@ def test_what_is_summed_inside_the_rows_stays_in_a_part() -> None:
 
 def test_small_matrices_and_long_or_tiny_runs_are_summed_at_once() -> None:
     small = EXTENTS | {"p": 30}
-    long = {"p": 30, "r": 30, "q": 40, "s": 64}
+    long = {"p": 8, "r": 4, "q": 32, "s": 2100}
     tiny = {"p": 10000, "r": 30, "q": 7, "s": 4}
     for extents in (small, long, tiny):
         assert "r" not in loops_of(program_of(TEXT, extents))

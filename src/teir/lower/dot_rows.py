@@ -15,6 +15,9 @@ from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import DotRows
 from teir.target import PAGE_BYTES, Isa
 
+_APART = 2
+"""Times its length that a row may lie behind the one before, where the matrices of a loop around
+the tile count as one that comes from memory."""
 _ACCUMULATORS = 8
 """Accumulators of one block: chains enough to hide the latency of the fused multiply-add."""
 _MOST_ROWS = 4
@@ -41,11 +44,12 @@ def lower_dot_rows(
     chains: int,
     from_zero: bool,
     isa: Isa,
+    matrices: int,
 ) -> tuple[KernelNode, ...]:
     """Loops around one `DotRows` or `JoinedDots` call; all reductions run inside it.
 
     ``axes`` are all those of the tile, reductions in order; ``types`` those of the inputs and the
-    output.
+    output; ``matrices``: as many as follow one another in the loops around the tile.
     """
     inputs = len(operands) - 1
     free = fuse_any_order([axis for axis in axes if axis.strides[-1]])
@@ -57,7 +61,7 @@ def lower_dot_rows(
     rows = max(free, key=_row_worth, default=nothing)
     lanes = min(chains, full_lanes(isa, *types))
     in_type, out_type = types
-    is_streamed = _is_streamed(rows, reductions, in_type.width)
+    is_streamed = _is_streamed(rows, reductions, in_type.width, matrices)
     vectors = chains // lanes
     at_once = 1 if is_streamed else _rows_at_once(rows, reductions, vectors, in_type, isa)
     kernel = DotRows(
@@ -96,17 +100,20 @@ def _reductions(axes: list[TileAxis], chains: int, inputs: int) -> list[TileAxis
     return [*fuse_adjacent(axes[:-1]), axes[-1]]
 
 
-def _is_streamed(rows: TileAxis, reductions: Sequence[TileAxis], width: int) -> bool:
+def _is_streamed(rows: TileAxis, reductions: Sequence[TileAxis], width: int, matrices: int) -> bool:
     """True for large inputs that move from row to row, in rows neither too short to matter nor
     so long that they are read side by side."""
     row_bytes = width * prod(axis.extent for axis in reductions)
-    moving = sum(1 for stride in rows.strides[:-1] if stride)
-    least = _STREAMED_PAIRS_BYTES if moving > 1 else _STREAMED_BYTES
-    if row_bytes < _SHORTEST_STREAMED_ROW_BYTES:
+    strides = [abs(stride) for stride in rows.strides[:-1] if stride]
+    if row_bytes < _SHORTEST_STREAMED_ROW_BYTES or not strides:
         return False
-    if moving == 1 and width * reductions[-1].extent >= _LONGEST_STREAMED_ROW_BYTES:
+    is_one = len(strides) == 1
+    if is_one and width * reductions[-1].extent >= _LONGEST_STREAMED_ROW_BYTES:
         return False
-    return moving * rows.extent * row_bytes >= least
+    if len(reductions) > 1 or max(strides) > _APART * row_bytes:
+        matrices = 1
+    least = _STREAMED_BYTES if is_one else _STREAMED_PAIRS_BYTES
+    return len(strides) * rows.extent * row_bytes * matrices >= least
 
 
 def _row_worth(axis: TileAxis) -> tuple[bool, int]:

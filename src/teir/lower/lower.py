@@ -291,7 +291,8 @@ def _lower_invocation(
     lanes = lanes_of(primitive)
     if lanes is not None:
         ends = (types[0], types[-1])
-        return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa)
+        matrices = max(_positions(name, path.axes) for name in names[:-1])
+        return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa, matrices)
     loops = [axis for axis in path.axes if axis.extent > 1]
     tile_hints = _tile_hints(primitive)
     tile = contraction_tile(

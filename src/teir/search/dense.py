@@ -35,6 +35,7 @@ from teir.search.mixed_types import is_mixed, mixed, mixed_blocks
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.parted_dots import emit_parted_dots, parted_dots_of
+from teir.search.parted_sweeps import emit_parted_sweep, parted_sweep_of
 from teir.search.pieces import are_near, emit_pieces, pieces_of
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -160,8 +161,12 @@ def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) 
         return emit_sites(emission, sites, shape, machine)
     if shape.c and is_small_batch(shape):
         return emit_small_batch(emission, shape, machine)
-    if shape.n is None and is_sweep(shape):
-        return emit_sweep(emission, shape, machine)
+    if shape.n is None:
+        parted = parted_sweep_of(shape)
+        if parted is not None:
+            return emit_parted_sweep(emission, parted, machine)
+        if is_sweep(shape):
+            return emit_sweep(emission, shape, machine)
     if are_row_dots(shape):
         return emit_row_dots(emission, shape, machine)
     dots = few_dots_of(shape)

@@ -25,7 +25,12 @@ SHORTEST_ROW_BYTES = 1024
 
 def is_sweep(shape: ProductShape) -> bool:
     """True for one column of products whose lanes are adjacent, with one K axis."""
-    if shape.m is None or shape.n is not None or shape.n_outer or len(shape.k) != 1:
+    return len(shape.k) == 1 and has_long_rows(shape)
+
+
+def has_long_rows(shape: ProductShape) -> bool:
+    """True for one column of products whose lanes are adjacent, in A and in the result."""
+    if shape.m is None or shape.n is not None or shape.n_outer:
         return False
     width = shape.a.data_type.width
     return (

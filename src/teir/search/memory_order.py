@@ -1,0 +1,48 @@
+"""Loops over a matrix in the order it lies in memory, summed axes outside others, by threads.
+
+loops { part of the rows }                                     one thread
+parallel free { the other loops { part of the rows } }         a free axis long enough
+parallel pieces of the rows { loops { part of a piece } }      none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from teir.passes.extents import even_block
+from teir.search.emission import Body, Emission
+from teir.search.machine import Machine
+from teir.search.packing import cut
+from teir.search.step import Span
+
+FROM_MEMORY_BYTES = 16 << 20
+"""A matrix from which on it is read in this order, on every machine: sums are taken in it too."""
+_SHARES = 2
+"""For each thread: few, so that each reads long runs."""
+
+Nest = Callable[[Sequence[Span], Span], Body]
+"""The nodes of some loops around the parts of some rows."""
+
+
+def emit_in_memory_order(
+    emission: Emission,
+    loops: Sequence[Span],
+    free: Sequence[Span],
+    rows: Span,
+    machine: Machine,
+    nest: Nest,
+) -> Body:
+    """``loops`` outermost first; threads share one of ``free``, which move the result, or rows."""
+    if machine.threads == 1:
+        return nest(loops, rows)
+    shares = _SHARES * machine.threads
+    shared = next((axis for axis in loops if axis in free and axis.extent >= shares), None)
+    if shared is not None:
+        inside = [axis for axis in loops if axis is not shared]
+        return emission.loop(shared, lambda _: nest(inside, rows), parallel=True)
+    body = Body()
+    for piece in cut(rows, even_block(rows.extent, -(-rows.extent // shares))):
+        tile = rows if piece.tile is None else piece.tile
+        body += emission.loops(piece.loops, partial(nest, loops, tile), parallel=True)
+    return body
