@@ -35,6 +35,8 @@ _STREAMED_BYTES = 16 << 20
 """A matrix that comes from memory: short rows are then read one after the other, because rows of a
 page read side by side are more than the hardware prefetchers follow, at half the bandwidth."""
 _SHORTEST_ROW_BYTES = 1024
+_FEWEST_LONG_ROWS = 16
+"""Of one matrix of several that count as one: fewer long rows leave some that go one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
         row_bytes = row.extent * width
         if not is_vector or row_bytes < _SHORTEST_ROW_BYTES:
             return None
-        follow = abs(k.strides[0]) <= _APART * row_bytes <= _APART * _LONG_ROW_BYTES
-        matrices = tile.tiles if follow and not swapped else 1
+        follow = not swapped and abs(k.strides[0]) <= _APART * row_bytes
+        are_worth = row_bytes <= _LONG_ROW_BYTES or k.extent >= _FEWEST_LONG_ROWS
+        matrices = tile.tiles if follow and are_worth else 1
         is_large = row_bytes * k.extent * matrices >= _LARGE_BYTES
         if not is_large or k.extent < _ROWS or not k.strides[0]:
             return None

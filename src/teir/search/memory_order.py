@@ -14,6 +14,7 @@ from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.packing import cut
+from teir.search.shape import extent_of
 from teir.search.step import Span
 
 FROM_MEMORY_BYTES = 16 << 20
@@ -21,8 +22,18 @@ FROM_MEMORY_BYTES = 16 << 20
 _SHARES = 2
 """For each thread: few, so that each reads long runs."""
 
+_FEWEST_RUNS = 8
+"""Prefetchers follow fewer, each over all results, as well as one."""
+
 Nest = Callable[[Sequence[Span], Span], Body]
 """The nodes of some loops around the parts of some rows."""
+
+
+def comes_in_few_runs(loops: Sequence[Span], summed: Sequence[Span]) -> bool:
+    """True where those of ``loops`` that are ``summed`` lie outside all others, and are short: the
+    matrix is then a few long runs, all of which every result is formed from."""
+    outside = [axis for axis in loops if axis in summed]
+    return list(loops[: len(outside)]) == outside and extent_of(outside) < _FEWEST_RUNS
 
 
 def emit_in_memory_order(

@@ -24,7 +24,7 @@ from teir.ir.nodes import Operation, Tensor
 from teir.search.dots import Dots, emit_sum, outermost_first
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES, emit_in_memory_order
+from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
 from teir.search.shape import extent_of
 from teir.search.step import Span
 
@@ -63,7 +63,7 @@ def _parted(dots: Dots, matrix: Tensor, axes: tuple[Span, ...]) -> PartedDots | 
     is_far = extent_of(dots.step.axes) * width >= FROM_MEMORY_BYTES
     run_bytes = extent_of(summed) * width
     is_fit = run_bytes < _SHORT_RUN_BYTES and run_bytes * axes[last].extent >= _FEWEST_PART_BYTES
-    if not is_far or not is_fit or not any(axis in dots.outer for axis in loops):
+    if not is_far or not is_fit or comes_in_few_runs(loops, dots.outer):
         return None
     return PartedDots(dots, loops, axes[last], summed)
 

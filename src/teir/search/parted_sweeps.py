@@ -24,7 +24,7 @@ from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES, emit_in_memory_order
+from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
 from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span
 from teir.search.sweeps import has_long_rows
@@ -54,7 +54,7 @@ def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
         return None
     last = max(axes.index(axis) for axis in free)
     outside = [axis for axis in axes[:last] if axis in shape.k]
-    if not outside:
+    if not outside or comes_in_few_runs(axes[:last], shape.k):
         return None
     is_inside = last < len(axes) - 1
     summed = axes[-1] if is_inside else outside[-1]
