@@ -115,7 +115,7 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block, of every batch inside it."""
-        return self.emission.loops(self.batches, lambda: self._one_block(k, first), False)
+        return self.emission.loops(self.batches, partial(self._one_block, k, first), False)
 
     def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block: operands that are packed whole, then both sides."""

@@ -87,12 +87,12 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
         alone = default_choice(division.part, replace(machine, threads=1))
         return replace(alone, sharing=Sharing.PARTS)
     depth = _depth(shape, machine)
-    k = reductions_of(shape, depth).block
     few = few_columns_choice(shape, depth, machine)
     if few is not None:
         return few
     if is_short(shape, machine):
         return rows_in_place(shape, depth, machine) or near_choice(shape, depth, machine)
+    k = reductions_of(shape, depth).block
     packs_a = _packs_a(shape, k, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
         in_passing = are_asked_in_passing(shape, k, packs_a, machine)

@@ -35,6 +35,8 @@ def emit_contraction(
         return _through_wide_output(emission, shape, machine, choice)
     turns = turns_columns(shape, machine)
     blocks = ProductBlocks(emission, shape, choice, machine.writes_lines, turns)
+    if not shape.c:
+        return blocks.reductions(reductions, ())
     followed = followed_batches(shape, machine)
     is_shared = shares_batch(shape, machine)
     if followed is None:
