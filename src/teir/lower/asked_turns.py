@@ -46,11 +46,10 @@ class _Asked(NamedTuple):
 
 def asks_for_inputs(primitives: Sequence[Primitive]) -> bool:
     """True where a Contraction asks for one of its inputs ahead."""
-    hinted = [one for one in primitives if one.metadata]
     return any(
         one.operation is Operation.CONTRACTION
         and not memory_hints(one).prefetched.isdisjoint(one.inputs)
-        for one in hinted
+        for one in primitives
     )
 
 
@@ -60,10 +59,8 @@ def asking_for_next_turn(
     """``body``, the lowered children of ``node``, so that it asks for what the next turn reads.
 
     The same where no Contraction names an input that this loop moves and no loop inside does, or
-    no block of the body can ask. ``path`` is that of the children.
+    no block of the body can ask. ``path`` is that of the children, in a ``context`` that asks.
     """
-    if not context.asks:
-        return body
     axis = context.axes[node.axis]
     asked = _asked_below(node, axis, path, context)
     if asked is None:

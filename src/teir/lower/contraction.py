@@ -70,7 +70,8 @@ def lower_contraction(
     sites = tile_sites(tile, isa)
     if sites is not None:
         return lower_sites(tile, sites, isa)
-    batch = batch_axes(tile, isa)
+    is_matrix = has_rows and has_columns and len(tile.free) == 2
+    batch = None if is_matrix else batch_axes(tile, isa)
     if batch is not None:
         return lower_batch_blocks(tile, batch, isa)
     sweep = None if has_rows and has_columns else sweep_axes(tile)

@@ -36,8 +36,8 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     counts as zero before the invocation, whatever it holds. ``ahead`` is how far each operand moves
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
     ``turned``: of each input where its rows lie once more, taken round. ``turns``: of the loop
-    around, where one input and the output move along it. ``tiles``: of the first input, in all
-    loops around.
+    around, where one input and the output move along it and the tile ``flushes``. ``tiles``: of the
+    first input, in all loops around.
     """
 
     free: tuple[TileAxis, ...]

@@ -216,7 +216,8 @@ def _lower_loop(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     body = _lower_siblings(node.children, inner, context)
     if axis.extent == 1 or not body:
         return body
-    body = asking_for_next_turn(node, body, inner, context)
+    if context.asks:
+        body = asking_for_next_turn(node, body, inner, context)
     loop = Loop(
         extent=axis.extent,
         steps=steps_of(axis, context),
@@ -294,7 +295,7 @@ def _lower_invocation(
         matrices = max(_positions(name, path.axes) for name in names[:-1])
         return lower_dot_rows(axes, operands, ends, lanes, from_zero, context.isa, matrices)
     loops = [axis for axis in path.axes if axis.extent > 1]
-    tile_hints = _tile_hints(primitive)
+    tile_hints, flushes = _tile_hints(primitive), flushes_subnormals(primitive)
     tile = contraction_tile(
         axes,
         operands,
@@ -305,9 +306,9 @@ def _lower_invocation(
             primitive, loops, (*path.absorbed, *consumed), types[0].width, context.isa
         ),
         hints=tile_hints,
-        flushes=flushes_subnormals(primitive),
+        flushes=flushes,
         turned=_turned_operands(primitive, path, context),
-        turns=1 if path.in_grid else _turns_around(primitive, loops),
+        turns=_turns_around(primitive, loops) if flushes and not path.in_grid else 1,
         tiles=_positions(names[0], path.axes),
     )
     wide = context.accumulator if needs_accumulator(tile) else None

@@ -119,7 +119,8 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
     rows = row_cuts(total, lanes, tile.hints.streams, isa)
-    if near := _near_panels(tile, axes, operands, rows, isa):
+    if isa.forgets_requests and _asks_near(tile, axes):
+        near = _near_panels(tile, axes, operands, rows, isa)
         return wrap_in_loops(axes.loops, operands, near)
     nodes: list[KernelNode] = []
     for cut, share in _with_shares(tile, axes, rows, lanes, isa):
@@ -131,11 +132,11 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     return wrap_in_loops(axes.loops, operands, inner)
 
 
-def _asks_near(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> bool:
+def _asks_near(tile: ContractionTile, axes: PanelAxes) -> bool:
     """True where a panel asks for the next one instead of its own part of the next tile."""
     a_place, _ = _places(axes)
     asks = tile.hints.prefetched[a_place] and tile.ahead[a_place] != 0
-    return asks and isa.forgets_requests and axes.run.extent == axes.panels.extent == 1
+    return asks and axes.run.extent == axes.panels.extent == 1
 
 
 def _near_panels(
@@ -145,10 +146,7 @@ def _near_panels(
     rows: Sequence[PanelCut],
     isa: Isa,
 ) -> tuple[KernelNode, ...]:
-    """The panels one by one, each asking for the one that follows; see `near_parts`. None where
-    they ask for nothing or for their own part of the next tile."""
-    if not _asks_near(tile, axes, isa):
-        return ()
+    """The panels one by one, each asking for the one that follows; see `near_parts`."""
     lanes, width = full_lanes(isa, tile.in_type, tile.out_type), tile.in_type.width
     a_place, _ = _places(axes)
     cuts = tuple(chain.from_iterable(map(one_by_one, rows)))
@@ -201,9 +199,8 @@ def _with_shares(
     """The panels one by one, each with what it asks for of the next tile's A; as they are, with
     nothing, where A is not asked for, and high ones, which have no register to spare."""
     together = zip(rows, repeat(None), strict=False)
-    is_high = any(cut.size > _HIGHEST_ASKING for cut in rows)
     asks = isa.multiplies_twice_a_cycle and tile.hints.prefetched[_places(axes)[0]]
-    if not asks or axes.run.extent > 1 or is_high:
+    if not asks or axes.run.extent > 1 or any(cut.size > _HIGHEST_ASKING for cut in rows):
         return together
     alone = tuple(chain.from_iterable(map(one_by_one, rows)))
     width = tile.in_type.width

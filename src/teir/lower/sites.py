@@ -18,7 +18,16 @@ from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
-from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Part, Sites, Walk, may_have_sites, sites_of
+from teir.passes.sites import (
+    MOST_FACTORS,
+    MOST_OUTER,
+    SITE_TYPES,
+    Part,
+    Sites,
+    Walk,
+    may_have_sites,
+    sites_of,
+)
 from teir.target import Isa
 
 _LONGEST_CALL = 1 << 26
@@ -52,6 +61,8 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
     for wide in (0, 1):
         if not may_have_sites(*_sides(tile, wide), products, lanes):
             continue
+        if _is_one_run(tile, wide, lanes):
+            return None
         free = [_from(axis, wide) for axis in tile.free]
         rows = tuple(axis for axis in free if axis.strides[0])
         columns = tuple(axis for axis in free if not axis.strides[0])
@@ -74,6 +85,20 @@ def _sides(tile: ContractionTile, wide: int) -> tuple[int, int]:
         else:
             columns *= axis.extent
     return rows, columns
+
+
+def _is_one_run(tile: ContractionTile, wide: int, lanes: int) -> bool:
+    """True where a run of more rows than a vector holds is all that is adjacent, so that nothing of
+    the matrix lies inside a site, and few axes outside."""
+    if len(tile.free) - 1 + len(tile.reductions) > MOST_OUTER:
+        return False
+    width = tile.in_type.width
+    near = [
+        axis
+        for axis in (*tile.free, *tile.reductions)
+        if axis.strides[wide] == width or axis.strides[2] == width
+    ]
+    return len(near) == 1 and near[0].extent > lanes and near[0].strides[wide] == near[0].strides[2]
 
 
 def _from(axis: TileAxis, wide: int) -> TileAxis:

@@ -203,12 +203,11 @@ def _is_few(turned: Turned, width: int, isa: Isa) -> bool:
     second cache where squares read 9 to 16, and 7 to 9 GB/s from memory into memory where tiles of
     squares that are written in lines read 2.5 to 5.
     """
-    if _fills_squares(turned, width):
+    if not isa.multiplies_twice_a_cycle or _fills_squares(turned, width):
         return False
     is_plain = turned.group.extent == 1 and width in _TURNED_WHOLE_BYTES
     is_long = turned.along_input.extent * width >= _LEAST_COLUMN_LINES * LINE_BYTES
-    columns = turned.along_output.extent
-    return isa.multiplies_twice_a_cycle and is_plain and is_long and columns <= _FEW_COLUMNS
+    return is_plain and is_long and turned.along_output.extent <= _FEW_COLUMNS
 
 
 def _fills_squares(turned: Turned, width: int) -> bool:

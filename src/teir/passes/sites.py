@@ -21,7 +21,7 @@ SITE_TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
 """Of the factors and the results alike."""
 MOST_FACTORS = 32
 """Factors of the matrix that vectors hold: in registers, or in the first cache."""
-_MOST_OUTER, _MOST_COLUMNS = 2, 8
+MOST_OUTER, _MOST_COLUMNS = 2, 8
 """Axes of columns, and of products, outside of a site; and sums that are formed at once."""
 _MOST_PRODUCTS = 4
 """Products of a sum where a site has no rows of its own. Measured on Golden Cove: 0.4 to 1.1 of the
@@ -184,7 +184,7 @@ def _pays(
 ) -> bool:
     """True where vectors of factors are near, sites fill some vectors, and register blocks are not
     as good."""
-    if len(sites.outer_columns) > _MOST_OUTER or len(sites.outer_sums) > _MOST_OUTER:
+    if len(sites.outer_columns) > MOST_OUTER or len(sites.outer_sums) > MOST_OUTER:
         return False
     formed = prod(part.extent for part in sites.outer_columns)
     products = _points(sums)
@@ -197,7 +197,7 @@ def _pays(
     if sites.columns or sites.sums:
         return bool(sites.rows) or (sites.count > 1 and products <= _MOST_PRODUCTS)
     run = vectors if sites.count > 1 else 1
-    is_scattered = len(sites.outer_columns) + len(sites.outer_sums) > _MOST_OUTER
+    is_scattered = len(sites.outer_columns) + len(sites.outer_sums) > MOST_OUTER
     return is_scattered and run * formed * products < _LONG_RUN and all_vectors > run
 
 
