@@ -82,7 +82,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     standing = standing_choice(shape, machine) if shape.stands else None
     if standing is not None:
         return standing
-    division = parts_of(shape, machine)
+    division = parts_of(shape, machine) if machine.threads > 1 else None
     if division is not None:
         alone = default_choice(division.part, replace(machine, threads=1))
         return replace(alone, sharing=Sharing.PARTS)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from teir.passes.parallelise import CHUNKS
@@ -94,7 +94,7 @@ def emit_step(
             return emit_pieces(emission, step, pieces, machine, emit)
         dense = on_dense_copies(emission, step, stepped)
         return _emit_moved(emission, step, dense, machine, inner, emit)
-    shared = shared_sum(step, machine)
+    shared = shared_sum(step, machine) if machine.threads > 1 else None
     if shared is not None:
         return emit_shared_sum(emission, step, shared, machine, emit)
     if not _has_rows_and_columns(step):
@@ -104,7 +104,7 @@ def emit_step(
         body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:
             return body
-    wide = widened(emission, step, machine)
+    wide = widened(emission, step, machine) if machine.multiplies_twice else None
     if wide is not None:
         return _emit_moved(emission, step, wide, machine, inner, emit)
     shape = product_shape(step)
@@ -112,11 +112,12 @@ def emit_step(
     body = _emit_of_its_own(emission, shape, machine)
     if body is not None:
         return body
-    shape = as_matrix_lies(shape, machine)
+    if shape.n is None:
+        shape = as_matrix_lies(shape, machine)
     return _emit_matrix(emission, step, shape, machine, choose, inner)
 
 
-class _Inner(NamedTuple):
+class _Inner(msgspec.Struct, frozen=True):
     """Who makes a piece of the step; a step with an operand laid otherwise, and one whose result
     is moved; None where that was done, or must not be. ``tried`` makes programs that are compared
     only, with default choices: what is tuned are the steps of the one that is taken."""

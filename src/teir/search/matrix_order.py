@@ -21,9 +21,9 @@ up to 2.5 times as long."""
 
 
 def as_matrix_lies(shape: ProductShape, machine: Machine) -> ProductShape:
-    """The shape with the loops over rows that lie outside of its batches in A outside of them; the
-    same object where there are columns or no such rows, or where the second cache holds A."""
-    if shape.n is not None or shape.m is None or not shape.c or not shape.m_outer:
+    """The shape, which has no columns, with the loops over rows that lie outside of its batches in
+    A outside of them; the same object where there are no such rows, or the second cache holds A."""
+    if shape.m is None or not shape.c or not shape.m_outer:
         return shape
     matrix = shape.a
     nearest = min(axis.stride(matrix.name) for axis in shape.c)

@@ -52,9 +52,9 @@ class SharedSum(msgspec.Struct, frozen=True, gc=False):
 
 
 def shared_sum(step: Step, machine: Machine) -> SharedSum | None:
-    """The slices that the threads share; None where rows or columns serve better."""
+    """The slices that several threads share; None where rows or columns serve better."""
     out = step.output
-    if machine.threads == 1 or extent_of(step.axes) < machine.threaded_work:
+    if extent_of(step.axes) < machine.threaded_work:
         return None
     if out.data_type in (DataType.BF16, DataType.FP16) or any(one.offsets for one in step.axes):
         return None

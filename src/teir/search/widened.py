@@ -27,8 +27,9 @@ time with 8 and 16 products."""
 
 
 def widened(emission: Emission, step: Step, machine: Machine) -> InParts | None:
-    """The step in parts; None where its operands are better converted inside the product."""
-    if not machine.multiplies_twice or not _is_narrow(step):
+    """The step in parts, for a machine that multiplies twice a cycle; None where its operands are
+    better converted inside the product."""
+    if not _is_narrow(step):
         return None
     names = [tensor.name for tensor in (*step.inputs, step.output)]
     batch = tuple(axis for axis in step.axes if all(map(axis.stride, names)))
