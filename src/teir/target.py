@@ -61,6 +61,8 @@ class Isa(Enum):
     A core is told by its feature bits, as an instruction set is.
     """
 
+    spelling: str
+    """The value, by which kernels are named."""
     vector_bytes: int
     vector_registers: int
     is_avx512: bool
@@ -160,6 +162,7 @@ class Isa(Enum):
         # Attributes, and not properties: planning asks for them dozens of times.
         is_intel = spelling in ("amx", "avx512_intel")
         is_zen5, is_avx2 = spelling == "avx512_zen5", spelling == "avx2"
+        self.spelling = spelling
         self.vector_bytes, self.vector_registers = _VECTORS[spelling]
         self.is_avx512 = is_intel or is_zen5 or spelling == "avx512"
         self.has_masks = self.is_avx512

@@ -28,6 +28,8 @@ class Determinism(Enum):
     THREADS = "threads"
     """Calls with any number of threads: the program does not depend on it."""
 
+    __hash__ = object.__hash__
+
 
 def checked_determinism(deterministic: Any) -> Determinism:
     """The mode by its name. Raises TeirError (TEIR646) for what is none."""

@@ -108,7 +108,7 @@ from teir.target import Isa
 
 def kernel_symbol(kernel: Kernel, isa: Isa) -> str:
     """The name of the kernel's function: readable, equal for equal kernels only."""
-    return f"teir_{isa.value}_{kernel_words(kernel)}"
+    return f"teir_{isa.spelling}_{kernel_words(kernel)}"
 
 
 def kernel_operands(kernel: Kernel) -> int:

@@ -80,7 +80,7 @@ def bind_entry(
     if native.pool is not None and not isinstance(native.pool, NativePool):
         return None
     library = code_library(runtime.current(), native.isa)
-    runtime.current().once(f"python table {native.isa.value}", lambda: _fill_table(library))
+    runtime.current().once(f"python table {native.isa.spelling}", lambda: _fill_table(library))
     context = native.entry_context()
     native.place(context, (0,) * native.operand_count)
     dtypes = [operand.data_type.numpy_dtype() if READS_FIELDS else None for operand in operands]

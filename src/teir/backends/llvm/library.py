@@ -203,7 +203,7 @@ class CodeLibrary:
 def code_library(runtime: Runtime, isa: Isa) -> CodeLibrary:
     """The process's library for ``isa``."""
     return runtime.once(
-        f"code library {isa.value}", lambda: CodeLibrary(isa, kept_objects(runtime), _GENERATOR)
+        f"code library {isa.spelling}", lambda: CodeLibrary(isa, kept_objects(runtime), _GENERATOR)
     )
 
 

@@ -10,8 +10,9 @@ step per stride; on others it is a search, and the budget bounds it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import gcd
+
+import msgspec
 
 Term = tuple[int, int, int]
 """A stride above zero, and the lowest and the highest index."""
@@ -21,8 +22,7 @@ class BudgetSpentError(Exception):
     """The search was stopped; whether the addresses meet is not known."""
 
 
-@dataclass(slots=True, eq=False)
-class Budget:
+class Budget(msgspec.Struct, eq=False):
     """Steps that may still be taken."""
 
     steps: int
