@@ -107,3 +107,22 @@ def test_a_short_axis_is_cut_so_that_little_remains() -> None:
     ]
     extents = {axis.name: axis.extent for axis in program.axes}
     assert [extents[node.axis] for node in shared] == [2]
+
+
+def test_long_rows_of_a_matrix_from_memory_are_shared_by_slices_of_the_sum() -> None:
+    assert is_sliced(program_of("ki,k->i", (600, 8000), (600,)))
+    assert is_sliced(program_of("kji,k->ji", (600, 20, 400), (600,)))
+    near = program_of("ki,k->i", (600, 6000), (600,))
+    few = program_of("ki,k->i", (500, 10_000), (500,))
+    inside = program_of("jki,k->ji", (20, 600, 400), (600,))
+    again = program_of("ki,kj->ij", (600, 8000), (600, 2))
+    long = program_of("ki,k->i", (600, 17_000), (600,))
+    for program in (near, few, inside, again, long):
+        assert not is_sliced(program)
+
+
+def test_slices_of_a_matrix_from_memory_are_exact() -> None:
+    extents = {"k": 525, "i": 8001}
+    drawn = draw_terms(3, DataType.FP32, ["ki", "k"], "i", extents)
+    run(drawn, TWO)
+    np.testing.assert_array_equal(drawn.out, drawn.expected)

@@ -29,7 +29,7 @@ _LONG_ROW_BYTES = 7 << 10
 _STREAMED_BYTES = 16 << 20
 _STREAMED_PAIRS_BYTES = 1 << 20
 _SHORTEST_STREAMED_ROW_BYTES = 256
-_LONGEST_STREAMED_ROW_BYTES = 16 << 10
+_LONGEST_STREAMED_ROW_BYTES = 12 << 10
 """Rows that come from memory are read one after the other: rows of a page read side by side are
 more than the hardware prefetchers follow, at half the bandwidth. Where two inputs move from row to
 row that is so from the third cache already, at four fifths. Rows of one input that reach over

@@ -101,8 +101,9 @@ def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
 
 def _rows_at_once(axes: SweepAxes, width: int, isa: Isa) -> int:
     row_bytes = axes.row.extent * width
-    matrix_bytes = row_bytes * axes.k.extent
-    if row_bytes <= _LONG_ROW_BYTES and matrix_bytes * axes.matrices >= _STREAMED_BYTES:
+    read_bytes = row_bytes * axes.k.extent * axes.matrices
+    follow = abs(axes.k.strides[0]) < _APART * row_bytes
+    if row_bytes <= _LONG_ROW_BYTES and follow and read_bytes >= _STREAMED_BYTES:
         return 1
     if axes.b_access is Access.UNIT:
         return _PAIRS

@@ -24,8 +24,9 @@ from teir.search.dots import dots_of
 from teir.search.elementwise import emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
+from teir.search.memory_order import FROM_MEMORY_BYTES
 from teir.search.shape import extent_of
-from teir.search.step import Span, Step, normalise
+from teir.search.step import Span, Step, elements_of, normalise
 from teir.target import in_lines
 
 _SHORTEST = 1024
@@ -40,6 +41,10 @@ _MOST_RESULTS = 4096
 """Results, at most, of sums that are long together only: parts of more of them serve as well."""
 _ROW_BYTES = 16 << 10
 """Bytes of a row from which its parts are read as fast as the whole."""
+
+_FEWEST_FAR, _LONG_ROW_BYTES = 64, 64 << 10
+"""Indices of a slice of a matrix from memory, each of whose elements is read once; and of all that
+lies at one of them, from where on parts are read as fast."""
 
 EmitStep = Callable[[Emission, Step, Machine], Body]
 
@@ -58,15 +63,33 @@ def shared_sum(step: Step, machine: Machine) -> SharedSum | None:
         return None
     if out.data_type in (DataType.BF16, DataType.FP16) or any(one.offsets for one in step.axes):
         return None
-    shared = _sliced(step, machine)
+    far = _far_sum(step, machine)
+    shared = _sliced(step, machine) if far is None else far
     if shared is None:
         return None
     free = [one for one in step.axes if one.stride(out.name)]
-    if not free or _has_rows_enough(step, free, machine):
+    if not free or (far is None and _has_rows_enough(step, free, machine)):
         return None
     read = sum(_bytes_of(tensor, step.axes) for tensor in step.inputs)
     adds_little = _ADDING * _slices(machine) * _bytes_of(out, free) <= read
     return shared if adds_little and extent_of(step.axes) <= _REUSE * read else None
+
+
+def _far_sum(step: Step, machine: Machine) -> SharedSum | None:
+    """Slices of what lies outermost in a matrix from memory of which every element is read once:
+    each is one long run, where parts of rows are as many short ones as there are rows."""
+    matrix = max(step.inputs, key=lambda tensor: elements_of(tensor, step))
+    elements = elements_of(matrix, step)
+    is_far = elements * matrix.data_type.width >= FROM_MEMORY_BYTES
+    if not is_far or elements != extent_of(step.axes):
+        return None
+    outermost = max(step.axes, key=lambda one: one.stride(matrix.name))
+    if outermost.stride(step.output.name) or outermost.extent < _FEWEST_FAR * _slices(machine):
+        return None
+    row_bytes = matrix.data_type.width * elements // outermost.extent
+    if row_bytes > _LONG_ROW_BYTES:
+        return None
+    return SharedSum(outermost, outermost.extent // _slices(machine))
 
 
 def _sliced(step: Step, machine: Machine) -> SharedSum | None:
