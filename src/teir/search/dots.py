@@ -21,7 +21,7 @@ from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, cut
-from teir.search.shape import extent_of, some
+from teir.search.shape import extent_of, outermost_first, some
 from teir.search.step import Span, Step, elements_of, is_adjacent
 
 LONG_LANES_BYTES = 256
@@ -66,8 +66,8 @@ def dots_of(step: Step) -> Dots | None:
     if not any(all(axis.stride(tensor.name) for axis in free) for tensor in step.inputs):
         return None
     outer = [axis for axis in step.reductions if axis is not along]
-    first = step.inputs[0].name
-    return Dots(step, outermost_first(free, output), outermost_first(outer, first), along)
+    first = step.inputs[0]
+    return Dots(step, outermost_first(free, step.output), outermost_first(outer, first), along)
 
 
 def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
@@ -76,7 +76,7 @@ def emit_dots(emission: Emission, dots: Dots, machine: Machine) -> Body:
         return _long_dot(emission, dots, machine)
     matrix = _far_matrix(dots, machine)
     rows = _rows(dots, matrix)
-    free = dots.free if matrix is None else outermost_first(dots.free, matrix.name)
+    free = dots.free if matrix is None else outermost_first(dots.free, matrix)
     outer = [axis for axis in free if axis is not rows]
     work = extent_of(dots.step.axes)
     is_shared = machine.threads > 1 and work >= machine.threaded_work
@@ -99,7 +99,7 @@ def _leaf(emission: Emission, dots: Dots, rows: Span | None) -> Body:
     output = dots.step.output.name
     zero = emission.leaf(Operation.ZERO, (), output, Roles(m=some(rows)))
     roles = Roles(m=some(rows), k=(*dots.outer, dots.along))
-    return zero + emit_sum(emission, dots, output, roles)
+    return zero + sum_in_lanes(emission, dots, output, roles)
 
 
 def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
@@ -109,7 +109,7 @@ def _long_dot(emission: Emission, dots: Dots, machine: Machine) -> Body:
 
     def part(tile: Span, parts: str) -> Body:
         k = tuple(tile if axis is longest else axis for axis in (*dots.outer, dots.along))
-        return emit_sum(emission, dots, parts, Roles(k=k))
+        return sum_in_lanes(emission, dots, parts, Roles(k=k))
 
     return sum_of_pieces(emission, dots.step, cut(longest, block), machine, part)
 
@@ -151,7 +151,8 @@ def sum_of_pieces(
     return Body(body.nodes, (*body.scratch, parts, *((total,) if is_half else ())))
 
 
-def emit_sum(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
+def sum_in_lanes(emission: Emission, dots: Dots, output: str, roles: Roles) -> Body:
+    """The Contraction that adds products along ``roles`` to the tensor ``output``."""
     step = dots.step
     return emission.leaf(
         Operation.CONTRACTION,
@@ -214,7 +215,3 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
         has_few_results = read >= _FEW_RESULTS * extent_of(dots.free)
         return tensor if is_far and is_short and has_few_results else None
     return None
-
-
-def outermost_first(axes: Sequence[Span], tensor: str) -> tuple[Span, ...]:
-    return tuple(sorted(axes, key=lambda axis: axis.stride(tensor), reverse=True))

@@ -21,11 +21,11 @@ from functools import partial
 import msgspec
 
 from teir.ir.nodes import Operation, Tensor
-from teir.search.dots import Dots, emit_sum, outermost_first
+from teir.search.dots import Dots, sum_in_lanes
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
-from teir.search.shape import extent_of
+from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span
 
 _SHORT_RUN_BYTES = 16 << 10
@@ -51,7 +51,7 @@ def parted_dots_of(dots: Dots) -> PartedDots | None:
     axes = (*dots.free, *dots.outer)
     for matrix in dots.step.inputs:
         if all(axis.stride(matrix.name) for axis in (*axes, dots.along)):
-            return _parted(dots, matrix, outermost_first(axes, matrix.name))
+            return _parted(dots, matrix, outermost_first(axes, matrix))
     return None
 
 
@@ -83,4 +83,4 @@ def emit_parted_dots(emission: Emission, parted: PartedDots, machine: Machine) -
 
 def _part(emission: Emission, parted: PartedDots, rows: Span) -> Body:
     roles = Roles(m=(rows,), k=parted.summed)
-    return emit_sum(emission, parted.dots, parted.dots.step.output.name, roles)
+    return sum_in_lanes(emission, parted.dots, parted.dots.step.output.name, roles)
