@@ -39,6 +39,15 @@ def test_long_rows_and_many_results_follow_the_result() -> None:
     assert walk_of(planned("cabd,d->cba", short, FAR).program) == ("b", "a", "c")
 
 
+def test_a_matrix_from_memory_is_read_as_it_lies_beside_what_is_near() -> None:
+    heads = {"b": 16, "k": 512, "h": 8, "d": 130}
+    assert walk_of(planned("bhd,bkhd->bhk", heads, USUAL).program) == ("b", "k", "h")
+    few = heads | {"k": 128}
+    assert walk_of(planned("bhd,bkhd->bhk", few, USUAL).program)[-1] == "k"
+    large = {"a": 17, "b": 150, "c": 328, "d": 17}
+    assert walk_of(planned("dcb,cadb->dac", large, USUAL).program)[-1] == "a"
+
+
 def test_what_is_read_as_it_lies_means_what_numpy_computes() -> None:
     for text in ("cabd,d->cba", "cabd,bd->bac", "cabd,cabd->abc"):
         program = planned_sum(text)

@@ -20,9 +20,11 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
+from teir.search.memory_order import FROM_MEMORY_BYTES
 from teir.search.packing import Piece, cut
 from teir.search.shape import extent_of, outermost_first, some
 from teir.search.step import Span, Step, elements_of, is_adjacent
+from teir.target import PAGE_BYTES
 
 LONG_LANES_BYTES = 256
 """Accumulators of one sum that stands alone: four of the widest vectors."""
@@ -35,6 +37,8 @@ _FEW = 4
 """Rows formed at once."""
 _FEW_RESULTS = 8
 """Elements of a matrix for each of the results that may be written in any order."""
+_NEAR_BYTES = 256 << 10
+"""Of inputs that the second cache keeps while a matrix passes."""
 _LONG_ROW_BYTES = 512
 """Rows from which on they are read as fast in any order: of shorter ones in another order than they
 lie, the lines that two of them share are read twice. Measured on Zen 4: 0.3 to 1.0 of the time."""
@@ -191,14 +195,16 @@ def _along(step: Step) -> Span | None:
 
 def _rows(dots: Dots, matrix: Tensor | None) -> Span | None:
     """The axis whose sums are formed side by side: one that shares an input, then the longest, or
-    that of at least a few rows which follow each other most closely in ``matrix``."""
+    that of at least a few rows which follow each other most closely in ``matrix``, whatever it
+    shares where that is read from memory and all else is near."""
     names = [tensor.name for tensor in dots.step.inputs]
+    wants_shared = matrix is None or not _is_read_alone(matrix, dots)
 
     def worth(axis: Span) -> tuple[bool, int, int]:
         shares = any(not axis.stride(name) for name in names)
         if matrix is None:
             return shares, axis.extent, 0
-        return shares, min(axis.extent, _FEW), -axis.stride(matrix.name)
+        return shares and wants_shared, min(axis.extent, _FEW), -axis.stride(matrix.name)
 
     return max(dots.free, key=worth, default=None)
 
@@ -211,7 +217,18 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
             continue
         read = elements_of(tensor, dots.step)
         is_far = read * tensor.data_type.width > machine.l2_bytes
-        is_short = dots.along.extent * tensor.data_type.width < _LONG_ROW_BYTES
+        row_bytes = dots.along.extent * tensor.data_type.width
+        is_short = row_bytes < (PAGE_BYTES if _is_from_memory(tensor, dots) else _LONG_ROW_BYTES)
         has_few_results = read >= _FEW_RESULTS * extent_of(dots.free)
         return tensor if is_far and is_short and has_few_results else None
     return None
+
+
+def _is_read_alone(matrix: Tensor, dots: Dots) -> bool:
+    others = [tensor for tensor in dots.step.inputs if tensor is not matrix]
+    sizes = (elements_of(other, dots.step) * other.data_type.width for other in others)
+    return _is_from_memory(matrix, dots) and all(size <= _NEAR_BYTES for size in sizes)
+
+
+def _is_from_memory(tensor: Tensor, dots: Dots) -> bool:
+    return elements_of(tensor, dots.step) * tensor.data_type.width >= FROM_MEMORY_BYTES
