@@ -62,6 +62,16 @@ def planned(
     return contraction_program(contraction, path, machine, TreeOptions(choices=choices))
 
 
+def program_of(
+    text: str,
+    extents: Mapping[str, int],
+    machine: Machine = USUAL,
+    data_type: DataType = DataType.FP64,
+) -> Program:
+    """The program of what is `planned`."""
+    return planned(text, extents, machine, data_type).program
+
+
 def choice_of(
     text: str, extents: Mapping[str, int], machine: Machine, data_type: DataType
 ) -> Choice:

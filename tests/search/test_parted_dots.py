@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, loops_of, planned, shares_loops
+from search.planned import USUAL, assert_alike, loops_of, program_of, shares_loops
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Primitive, Program
-from teir.search.machine import Machine
 
 TEXT = "prqs,rs->pq"
 EXTENTS = {"p": 35, "r": 30, "q": 50, "s": 41}
 """17 MB of FP64."""
 TWO = replace(USUAL, threads=2)
-
-
-def program_of(
-    text: str,
-    extents: dict[str, int],
-    machine: Machine = USUAL,
-    data_type: DataType = DataType.FP64,
-) -> Program:
-    return planned(text, extents, machine, data_type).program
 
 
 def sum_of(program: Program) -> Primitive:

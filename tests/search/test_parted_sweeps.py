@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, loops_of, planned, shares_loops
+from search.planned import USUAL, assert_alike, loops_of, program_of, shares_loops
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Primitive, Program
-from teir.search.machine import Machine
 
 INSIDE = "ebda,de->ba"
 EXTENTS = {"a": 150, "b": 20, "c": 40, "d": 12, "e": 60}
 """17 MB of FP64 with d and e."""
 BLOCKS = {"a": 150, "b": 37, "c": 400}
 TWO = replace(USUAL, threads=2)
-
-
-def program_of(
-    text: str,
-    extents: dict[str, int],
-    machine: Machine = USUAL,
-    data_type: DataType = DataType.FP64,
-) -> Program:
-    return planned(text, extents, machine, data_type).program
 
 
 def sums_of(program: Program) -> list[Primitive]:
