@@ -42,6 +42,17 @@ def test_small_matrices_and_results_summed_at_once_are_left_alone() -> None:
     assert "e" not in loops_of(program_of(INSIDE, narrow, data_type=DataType.BF16))
 
 
+def test_short_rows_are_read_so_where_many_lie_at_one_index() -> None:
+    heads = {"b": 8, "k": 300, "h": 32, "d": 40}
+    program = program_of("bhk,bkhd->bhd", heads)
+    assert loops_of(program)[:3] == ["b", "k", "h"]
+    assert_alike([program, program_of("bhk,bkhd->bhd", heads, TWO)], "bhk,bkhd->bhd", heads, 9)
+    few = {"b": 16, "k": 500, "h": 8, "d": 40}
+    tiny = {"b": 8, "k": 300, "h": 64, "d": 20}
+    for extents in (few, tiny):
+        assert "k" not in loops_of(program_of("bhk,bkhd->bhd", extents))
+
+
 def test_threads_share_what_is_not_summed_and_change_no_bit() -> None:
     for text, extents in ((INSIDE, EXTENTS), ("bca,bc->ca", BLOCKS), ("bca,bc->ac", BLOCKS)):
         alone, shared = (program_of(text, extents, machine) for machine in (USUAL, TWO))

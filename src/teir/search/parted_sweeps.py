@@ -27,10 +27,13 @@ from teir.search.machine import Machine
 from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
 from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span
-from teir.search.sweeps import has_long_rows
+from teir.search.sweeps import has_adjacent_rows
 
 _PART = 8
 """Rows of a part that is a block of a summed axis."""
+_SHORTEST_ROW_BYTES, _SHORTEST_RUN_BYTES = 256, 8 << 10
+"""Of adjacent rows, and of all that lies at one index of a summed axis: shorter runs are read as
+fast a row of each at a time."""
 _FEWEST = 4
 """Rows that results are worth reading and writing once more for."""
 
@@ -47,7 +50,9 @@ class PartedSweep(msgspec.Struct, frozen=True, gc=False):
 def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
     """None where results are formed at once: of numbers that parts would be rounded to, too."""
     a, element, free = shape.a, shape.out.data_type, (*shape.c, *shape.m_outer)
-    if not free or not has_long_rows(shape) or element.accumulator is not element:
+    if not free or not has_adjacent_rows(shape, _SHORTEST_ROW_BYTES):
+        return None
+    if element.accumulator is not element:
         return None
     axes = outermost_first((*free, *shape.k), a)
     if not all(axis.stride(a.name) for axis in axes) or not _is_far(shape, axes):
@@ -55,6 +60,8 @@ def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
     last = max(axes.index(axis) for axis in free)
     outside = [axis for axis in axes[:last] if axis in shape.k]
     if not outside or comes_in_few_runs(axes[:last], shape.k):
+        return None
+    if outside[-1].stride(a.name) < _SHORTEST_RUN_BYTES:
         return None
     is_inside = last < len(axes) - 1
     summed = axes[-1] if is_inside else outside[-1]

@@ -25,18 +25,19 @@ SHORTEST_ROW_BYTES = 1024
 
 def is_sweep(shape: ProductShape) -> bool:
     """True for one column of products whose lanes are adjacent, with one K axis."""
-    return len(shape.k) == 1 and has_long_rows(shape)
+    return len(shape.k) == 1 and has_adjacent_rows(shape, SHORTEST_ROW_BYTES)
 
 
-def has_long_rows(shape: ProductShape) -> bool:
-    """True for one column of products whose lanes are adjacent, in A and in the result."""
+def has_adjacent_rows(shape: ProductShape, least_bytes: int) -> bool:
+    """True for one column of products whose lanes are adjacent, in A and in the result, and make
+    rows of so many bytes at least."""
     if shape.m is None or shape.n is not None or shape.n_outer:
         return False
     width = shape.a.data_type.width
     return (
         shape.m.stride(shape.a.name) == width
         and shape.m.stride(shape.out.name) == shape.out.data_type.width
-        and shape.m.extent * width >= SHORTEST_ROW_BYTES
+        and shape.m.extent * width >= least_bytes
     )
 
 
