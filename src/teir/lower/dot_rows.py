@@ -15,7 +15,7 @@ from teir.lower.kernel_program import Address, Call, KernelNode, Loop
 from teir.lower.kernels import DotRows
 from teir.target import PAGE_BYTES, Isa
 
-_APART = 2
+APART = 2
 """Times its length that a row may lie behind the one before, where the matrices of a loop around
 the tile count as one that comes from memory."""
 _ACCUMULATORS = 8
@@ -26,7 +26,7 @@ FAR_ROWS = 8
 streams are then followed from the third cache (4 to 12 % less time; shorter rows lose that)."""
 _FAR_BYTES = 1 << 20
 _LONG_ROW_BYTES = 7 << 10
-_STREAMED_BYTES = 16 << 20
+STREAMED_BYTES = 16 << 20
 _STREAMED_PAIRS_BYTES = 1 << 20
 _SHORTEST_STREAMED_ROW_BYTES = 256
 _LONGEST_STREAMED_ROW_BYTES = 12 << 10
@@ -110,9 +110,9 @@ def _is_streamed(rows: TileAxis, reductions: Sequence[TileAxis], width: int, mat
     is_one = len(strides) == 1
     if is_one and width * reductions[-1].extent >= _LONGEST_STREAMED_ROW_BYTES:
         return False
-    if len(reductions) > 1 or max(strides) > _APART * row_bytes:
+    if len(reductions) > 1 or max(strides) > APART * row_bytes:
         matrices = 1
-    least = _STREAMED_BYTES if is_one else _STREAMED_PAIRS_BYTES
+    least = STREAMED_BYTES if is_one else _STREAMED_PAIRS_BYTES
     return len(strides) * rows.extent * row_bytes * matrices >= least
 
 

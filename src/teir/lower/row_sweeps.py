@@ -12,17 +12,15 @@ from teir.lower.access import Access
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
-from teir.lower.dot_rows import FAR_ROWS, reads_long_rows
+from teir.lower.dot_rows import APART, FAR_ROWS, STREAMED_BYTES, reads_long_rows
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.kernels import RowSweep
 from teir.target import Isa
 
 _LARGE_BYTES = 1 << 19
-"""A matrix from which its order in memory decides: it does not stay in the second cache."""
-_APART = 2
-"""Times its length that a row of a matrix may lie behind the one before, where what loops around
-the tile multiply counts as one large matrix: blocks would read a stretch of every row in turn. Of
-matrices that come from memory so in 0.45 to 0.8 of the time (Zen 4)."""
+"""A matrix from which its order in memory decides: it does not stay in the second cache. Several
+whose rows follow count as one: blocks would read a stretch of every row in turn. Of those that come
+from memory in 0.45 to 0.8 of the time (Zen 4)."""
 _RUN_BYTES = 16 << 10
 """Sums that wait in the first cache."""
 _PAIRED_RUN_BYTES = 4 << 10
@@ -31,9 +29,7 @@ _ROWS = 6
 _PAIRS = 3
 """Rows at a time, alone and with rows of factors: all compete for a cache of eight ways."""
 _LONG_ROW_BYTES = 8192
-_STREAMED_BYTES = 16 << 20
-"""A matrix that comes from memory: short rows are then read one after the other, because rows of a
-page read side by side are more than the hardware prefetchers follow, at half the bandwidth."""
+"""Shorter rows that come from memory are read one after the other, as those of `dot_rows` are."""
 _SHORTEST_ROW_BYTES = 1024
 _FEWEST_LONG_ROWS = 16
 """Of one matrix of several that count as one: fewer long rows leave some that go one by one."""
@@ -84,7 +80,7 @@ def sweep_axes(tile: ContractionTile) -> SweepAxes | None:
         row_bytes = row.extent * width
         if not is_vector or row_bytes < _SHORTEST_ROW_BYTES:
             return None
-        follow = not swapped and abs(k.strides[0]) <= _APART * row_bytes
+        follow = not swapped and abs(k.strides[0]) <= APART * row_bytes
         are_worth = row_bytes <= _LONG_ROW_BYTES or k.extent >= _FEWEST_LONG_ROWS
         matrices = tile.tiles if follow and are_worth else 1
         is_large = row_bytes * k.extent * matrices >= _LARGE_BYTES
@@ -102,8 +98,8 @@ def _in_order(axis: TileAxis, swapped: bool) -> TileAxis:
 def _rows_at_once(axes: SweepAxes, width: int, isa: Isa) -> int:
     row_bytes = axes.row.extent * width
     read_bytes = row_bytes * axes.k.extent * axes.matrices
-    follow = abs(axes.k.strides[0]) < _APART * row_bytes
-    if row_bytes <= _LONG_ROW_BYTES and follow and read_bytes >= _STREAMED_BYTES:
+    follow = abs(axes.k.strides[0]) < APART * row_bytes
+    if row_bytes <= _LONG_ROW_BYTES and follow and read_bytes >= STREAMED_BYTES:
         return 1
     if axes.b_access is Access.UNIT:
         return _PAIRS

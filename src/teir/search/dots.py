@@ -20,7 +20,7 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES
+from teir.search.memory_order import comes_from_memory
 from teir.search.packing import Piece, cut
 from teir.search.shape import extent_of, outermost_first, some
 from teir.search.step import Span, Step, elements_of, is_adjacent
@@ -217,8 +217,9 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
             continue
         read = elements_of(tensor, dots.step)
         is_far = read * tensor.data_type.width > machine.l2_bytes
-        row_bytes = dots.along.extent * tensor.data_type.width
-        is_short = row_bytes < (PAGE_BYTES if _is_from_memory(tensor, dots) else _LONG_ROW_BYTES)
+        is_from_memory = comes_from_memory(tensor, dots.step.axes)
+        long_bytes = PAGE_BYTES if is_from_memory else _LONG_ROW_BYTES
+        is_short = dots.along.extent * tensor.data_type.width < long_bytes
         has_few_results = read >= _FEW_RESULTS * extent_of(dots.free)
         return tensor if is_far and is_short and has_few_results else None
     return None
@@ -227,8 +228,4 @@ def _far_matrix(dots: Dots, machine: Machine) -> Tensor | None:
 def _is_read_alone(matrix: Tensor, dots: Dots) -> bool:
     others = [tensor for tensor in dots.step.inputs if tensor is not matrix]
     sizes = (elements_of(other, dots.step) * other.data_type.width for other in others)
-    return _is_from_memory(matrix, dots) and all(size <= _NEAR_BYTES for size in sizes)
-
-
-def _is_from_memory(tensor: Tensor, dots: Dots) -> bool:
-    return elements_of(tensor, dots.step) * tensor.data_type.width >= FROM_MEMORY_BYTES
+    return comes_from_memory(matrix, dots.step.axes) and all(size <= _NEAR_BYTES for size in sizes)

@@ -1,8 +1,10 @@
 """Loops over a matrix in the order it lies in memory, summed axes outside others, by threads.
 
-loops { part of the rows }                                     one thread
-parallel free { the other loops { part of the rows } }         a free axis long enough
-parallel pieces of the rows { loops { part of a piece } }      none
+    loops { part of the rows }                                     one thread
+    parallel free { the other loops { part of the rows } }         a free axis long enough
+    parallel pieces of the rows { loops { part of a piece } }      none
+
+A matrix is read so, results part by part, where a result formed at once would come from many runs.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from teir.ir.nodes import Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
@@ -17,16 +20,21 @@ from teir.search.packing import cut
 from teir.search.shape import extent_of
 from teir.search.step import Span
 
-FROM_MEMORY_BYTES = 16 << 20
+_FROM_MEMORY_BYTES = 16 << 20
 """A matrix from which on it is read in this order, on every machine: sums are taken in it too."""
 _SHARES = 2
 """For each thread: few, so that each reads long runs."""
-
 _FEWEST_RUNS = 8
 """Prefetchers follow fewer, each over all results, as well as one."""
 
 Nest = Callable[[Sequence[Span], Span], Body]
 """The nodes of some loops around the parts of some rows."""
+
+
+def comes_from_memory(matrix: Tensor, axes: Sequence[Span]) -> bool:
+    """True for so large a tensor, on the axes of those that move it."""
+    elements = extent_of([axis for axis in axes if axis.stride(matrix.name)])
+    return elements * matrix.data_type.width >= _FROM_MEMORY_BYTES
 
 
 def comes_in_few_runs(loops: Sequence[Span], summed: Sequence[Span]) -> bool:
@@ -54,6 +62,6 @@ def emit_in_memory_order(
         return emission.loop(shared, lambda _: nest(inside, rows), parallel=True)
     body = Body()
     for piece in cut(rows, even_block(rows.extent, -(-rows.extent // shares))):
-        tile = rows if piece.tile is None else piece.tile
-        body += emission.loops(piece.loops, partial(nest, loops, tile), parallel=True)
+        assert piece.tile is not None
+        body += emission.loops(piece.loops, partial(nest, loops, piece.tile), parallel=True)
     return body

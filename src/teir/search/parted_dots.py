@@ -24,7 +24,7 @@ from teir.ir.nodes import Operation, Tensor
 from teir.search.dots import Dots, sum_in_lanes
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
+from teir.search.memory_order import comes_from_memory, comes_in_few_runs, emit_in_memory_order
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span
 
@@ -51,6 +51,8 @@ def parted_dots_of(dots: Dots) -> PartedDots | None:
     axes = (*dots.free, *dots.outer)
     for matrix in dots.step.inputs:
         if all(axis.stride(matrix.name) for axis in (*axes, dots.along)):
+            if not comes_from_memory(matrix, dots.step.axes):
+                return None
             return _parted(dots, matrix, outermost_first(axes, matrix))
     return None
 
@@ -60,10 +62,9 @@ def _parted(dots: Dots, matrix: Tensor, axes: tuple[Span, ...]) -> PartedDots | 
     last = max(axes.index(axis) for axis in dots.free)
     loops, summed = axes[:last], (*axes[last + 1 :], dots.along)
     width = matrix.data_type.width
-    is_far = extent_of(dots.step.axes) * width >= FROM_MEMORY_BYTES
     run_bytes = extent_of(summed) * width
     is_fit = run_bytes < _SHORT_RUN_BYTES and run_bytes * axes[last].extent >= _FEWEST_PART_BYTES
-    if not is_far or not is_fit or comes_in_few_runs(loops, dots.outer):
+    if not is_fit or comes_in_few_runs(loops, dots.outer):
         return None
     return PartedDots(dots, loops, axes[last], summed)
 

@@ -24,8 +24,8 @@ from teir.ir.nodes import Operation
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES, comes_in_few_runs, emit_in_memory_order
-from teir.search.shape import ProductShape, extent_of, outermost_first
+from teir.search.memory_order import comes_from_memory, comes_in_few_runs, emit_in_memory_order
+from teir.search.shape import ProductShape, outermost_first, some
 from teir.search.step import Span
 from teir.search.sweeps import has_adjacent_rows
 
@@ -55,7 +55,9 @@ def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
     if element.accumulator is not element:
         return None
     axes = outermost_first((*free, *shape.k), a)
-    if not all(axis.stride(a.name) for axis in axes) or not _is_far(shape, axes):
+    if not all(axis.stride(a.name) for axis in axes):
+        return None
+    if not comes_from_memory(a, (*axes, *some(shape.m))):
         return None
     last = max(axes.index(axis) for axis in free)
     outside = [axis for axis in axes[:last] if axis in shape.k]
@@ -70,28 +72,20 @@ def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
     return PartedSweep(shape, axes[:-1] if is_inside else axes, summed)
 
 
-def _is_far(shape: ProductShape, axes: Sequence[Span]) -> bool:
-    assert shape.m is not None
-    elements = shape.m.extent * extent_of(axes)
-    return elements * shape.a.data_type.width >= FROM_MEMORY_BYTES
-
-
 def emit_parted_sweep(emission: Emission, parted: PartedSweep, machine: Machine) -> Body:
     """The nodes of a step that `parted_sweep_of` recognised."""
-    shape, loops = parted.shape, parted.loops
+    shape = parted.shape
     assert shape.m is not None
     free = (*shape.c, *shape.m_outer)
     zero = emission.leaf(Operation.ZERO, (), shape.out.name, Roles(m=(*free, shape.m)))
-
-    def nest(loops: Sequence[Span], rows: Span) -> Body:
-        return _nest(emission, parted, loops, rows, parted.summed)
-
-    return zero + emit_in_memory_order(emission, loops, free, shape.m, machine, nest)
+    nest = partial(_nest, emission, parted, parted.summed)
+    return zero + emit_in_memory_order(emission, parted.loops, free, shape.m, machine, nest)
 
 
 def _nest(
-    emission: Emission, parted: PartedSweep, loops: Sequence[Span], rows: Span, summed: Span
+    emission: Emission, parted: PartedSweep, summed: Span, loops: Sequence[Span], rows: Span
 ) -> Body:
+    """Loops around the parts of some rows, each the sum along ``summed`` or a block of it."""
     shape = parted.shape
     if not loops:
         return emission.leaf(
@@ -102,7 +96,7 @@ def _nest(
             data_type=shape.a.data_type,
         )
     first, *inside = loops
-    if first is parted.summed:
-        block = even_block(first.extent, _PART)
-        return emission.blocks(first, block, partial(_nest, emission, parted, inside, rows))
-    return emission.loop(first, lambda _: _nest(emission, parted, inside, rows, summed))
+    if first is not parted.summed:
+        return emission.loop(first, lambda _: _nest(emission, parted, summed, inside, rows))
+    block = even_block(first.extent, _PART)
+    return emission.blocks(first, block, lambda part: _nest(emission, parted, part, inside, rows))

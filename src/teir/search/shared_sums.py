@@ -24,7 +24,7 @@ from teir.search.dots import dots_of
 from teir.search.elementwise import emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.memory_order import FROM_MEMORY_BYTES
+from teir.search.memory_order import comes_from_memory
 from teir.search.shape import extent_of
 from teir.search.step import Span, Step, elements_of, normalise
 from teir.target import in_lines
@@ -41,7 +41,6 @@ _MOST_RESULTS = 4096
 """Results, at most, of sums that are long together only: parts of more of them serve as well."""
 _ROW_BYTES = 16 << 10
 """Bytes of a row from which its parts are read as fast as the whole."""
-
 _FEWEST_FAR, _LONG_ROW_BYTES = 64, 64 << 10
 """Indices of a slice of a matrix from memory, each of whose elements is read once; and of all that
 lies at one of them, from where on parts are read as fast."""
@@ -80,8 +79,7 @@ def _far_sum(step: Step, machine: Machine) -> SharedSum | None:
     each is one long run, where parts of rows are as many short ones as there are rows."""
     matrix = max(step.inputs, key=lambda tensor: elements_of(tensor, step))
     elements = elements_of(matrix, step)
-    is_far = elements * matrix.data_type.width >= FROM_MEMORY_BYTES
-    if not is_far or elements != extent_of(step.axes):
+    if not comes_from_memory(matrix, step.axes) or elements != extent_of(step.axes):
         return None
     outermost = max(step.axes, key=lambda one: one.stride(matrix.name))
     if outermost.stride(step.output.name) or outermost.extent < _FEWEST_FAR * _slices(machine):
