@@ -64,16 +64,22 @@ _FIXED_DEPTH = 6
 _FIXED_ACCUMULATORS = 16
 _PAIRED_REGISTERS = 22
 """Blocks two vectors high keep A for every column: its vectors and the accumulators."""
+_REGISTERS_BESIDE_ONE = {2: 20, 3: 27}
+"""The same, by vectors, of blocks that hold a vector of the next block's results as well."""
 
 
-def holds_depth(vectors: int, columns: int, depth: int) -> bool:
+def holds_depth(vectors: int, columns: int, depth: int, loads_ahead: bool = False) -> bool:
     """True where a block of FP32 or FP64 without a loop over ``depth`` products needs no stack.
 
-    Without a loop LLVM moves loads ahead into whatever registers are free.
+    Without a loop LLVM moves loads ahead into whatever registers are free. ``loads_ahead`` as
+    `GemmBlock` says.
     """
     if depth > _FIXED_DEPTH or vectors * columns > _FIXED_ACCUMULATORS:
         return False
-    return vectors != 2 or vectors * (columns + depth) <= _PAIRED_REGISTERS
+    held = vectors * (columns + depth)
+    if loads_ahead and held > _REGISTERS_BESIDE_ONE.get(vectors, held):
+        return False
+    return vectors != 2 or held <= _PAIRED_REGISTERS
 
 
 @cache

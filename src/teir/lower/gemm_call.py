@@ -101,11 +101,22 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def _fixed_depth(self, block: BlockCall) -> int | None:
         """The depth a block knows; None where it takes the depth as an argument."""
-        if len(self.inside) != 1 or not self.isa.is_avx512 or self.tile.flushes:
+        if len(self.inside) > 1 or not self.isa.is_avx512 or self.tile.flushes:
+            return None
+        if self.tile.in_type not in (DataType.FP32, DataType.FP64) or self._may_ask():
             return None
         depth = prod(axis.extent for axis in self.inside)
-        is_plain = self.tile.in_type in (DataType.FP32, DataType.FP64)
-        return depth if is_plain and holds_depth(block.vectors, block.columns, depth) else None
+        holds = holds_depth(block.vectors, block.columns, depth, self._loads_ahead(block))
+        return depth if holds else None
+
+    def _may_ask(self) -> bool:
+        """True for single products whose inputs are asked for: blocks ask in the loop over them."""
+        return not self.inside and any(self.tile.hints.prefetched[:-1])
+
+    def _loads_ahead(self, block: BlockCall) -> bool:
+        """As `GemmBlock` has it."""
+        out_type, c_m = self._lanes_of_c(block)
+        return block.blocks > 1 and block.masked and c_m == out_type.width
 
     def _walks_b(self, block: BlockCall) -> bool:
         """True where a block gains by knowing that the elements of a column of B are adjacent."""

@@ -69,6 +69,16 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asks: bool = False
 
     @property
+    def loads_ahead(self) -> bool:
+        """True where the first vector of a block of C is loaded before the block before is stored.
+
+        A load waits for an earlier masked store to the same line, also to what that leaves out: to
+        columns that end in a part of a vector, where the next one begins.
+        """
+        is_plain = self.in_type is self.out_type and self.in_type in (DataType.FP32, DataType.FP64)
+        return self.repeats and self.masked and self.c_access is Access.UNIT and is_plain
+
+    @property
     def usual_steps(self) -> int:
         """Steps of the sum in a pass of the loop where nothing else decides: of many sums two hide
         the loop's own instructions as well as four do."""

@@ -406,7 +406,7 @@ def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None)
     shapes = extremes(isa, data_type, False)
     if depth is not None:
         admitted = block_shapes(isa, data_type, data_type)
-        fixed = [shape for shape in admitted if holds_depth(*shape, depth)]
+        fixed = [shape for shape in admitted if holds_depth(*shape, depth, loads_ahead=True)]
         shapes = list(dict(sorted(fixed)).items())
     for vectors, columns in shapes:
         kernel = replace(

@@ -40,6 +40,7 @@ from teir.backends.llvm.emit_gemm_requests import (
     start_claims,
 )
 from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
+from teir.backends.llvm.emit_lanes import load
 from teir.backends.llvm.emit_numbers import (
     require_one_accumulator,
 )
@@ -91,9 +92,10 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         sums = _emit_all_steps(text, block, start, first, kernel.depth)
     text.label("finish")
     stop_flushing(text, isa, mode)
+    more = None if blocks is None else _following(text, block, blocks)
     emit_store(text, block, sums)
-    if blocks is not None:
-        _end_blocks(text, block, blocks)
+    if more is not None:
+        _end_blocks(text, more)
     text.effect("ret void")
     return text
 
@@ -106,27 +108,30 @@ class _Blocks:
     next_left: str
     next_b: str
     next_c: str
+    next_first_of_c: str
 
 
 def _begin_blocks(text: FunctionText, block: Block) -> _Blocks:
-    blocks = _Blocks(text.fresh(), text.fresh(), text.fresh(), text.fresh())
-    count = block.arguments.read(text, "blocks")
-    text.effect("br label %block")
-    text.label("block")
-    for name, kind, first, following in (
+    blocks = _Blocks(text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh())
+    phis = [
         (block.b_start, "ptr", "%B", blocks.next_b),
         (block.c_start, "ptr", "%C", blocks.next_c),
-        (blocks.left, "i64", count, blocks.next_left),
-    ):
+        (blocks.left, "i64", block.arguments.read(text, "blocks"), blocks.next_left),
+    ]
+    if block.first_of_c is not None:
+        first = load(text, block.c[0], "%C")
+        phis.append((block.first_of_c, block.arithmetic.kind, first, blocks.next_first_of_c))
+    text.effect("br label %block")
+    text.label("block")
+    for name, kind, first, following in phis:
         text.define(name, f"phi {kind} [ {first}, %entry ], [ {following}, %next_block ]")
     return blocks
 
 
-def _end_blocks(text: FunctionText, block: Block, blocks: _Blocks) -> None:
+def _following(text: FunctionText, block: Block, blocks: _Blocks) -> str:
+    """Where the next block begins, and its first vector; returns whether there is one."""
     text.define(blocks.next_left, f"sub i64 {blocks.left}, 1")
     more = text.value(f"icmp sgt i64 {blocks.next_left}, 0")
-    text.effect(f"br i1 {more}, label %next_block, label %exit")
-    text.label("next_block")
     for following, start, stride in (
         (blocks.next_b, block.b_start, "b_n"),
         (blocks.next_c, block.c_start, "c_n"),
@@ -134,6 +139,16 @@ def _end_blocks(text: FunctionText, block: Block, blocks: _Blocks) -> None:
         column = block.arguments.read(text, stride)
         distance = text.value(f"mul i64 {column}, {block.kernel.columns}")
         text.define(following, f"getelementptr i8, ptr {start}, i64 {distance}")
+    if block.first_of_c is not None:
+        place = text.value(f"select i1 {more}, ptr {blocks.next_c}, ptr {block.c_start}")
+        first = load(text, block.c[0], place)
+        text.define(blocks.next_first_of_c, f"freeze {block.arithmetic.kind} {first}")
+    return more
+
+
+def _end_blocks(text: FunctionText, more: str) -> None:
+    text.effect(f"br i1 {more}, label %next_block, label %exit")
+    text.label("next_block")
     text.effect("br label %block")
     text.label("exit")
 

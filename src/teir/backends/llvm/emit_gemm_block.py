@@ -72,7 +72,8 @@ class Block:
     ``b_start`` and ``c_start`` are the first columns of the block being formed.
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
     memory, ``claimed`` where lines of C are claimed: how many, a word in memory, and ``any_ahead``
-    another, zero where nothing of B or C is asked for.
+    another, zero where nothing of B or C is asked for. ``first_of_c`` is the first vector of C
+    where it was loaded ahead (`GemmBlock.loads_ahead`).
     """
 
     kernel: GemmBlock
@@ -95,6 +96,7 @@ class Block:
     words: str | None
     claimed: str | None
     any_ahead: str | None
+    first_of_c: str | None
 
 
 def claims_c(kernel: GemmBlock) -> bool:
@@ -132,6 +134,7 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         _words(text, kernel, isa),
         _claim_word(text, kernel),
         _claim_word(text, kernel),
+        text.fresh() if isa.is_avx512 and kernel.loads_ahead else None,
     )
 
 
@@ -202,8 +205,11 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
     first: Accumulators = []
     for column in range(block.kernel.columns):
         address = _column_of_c(text, block, c_n, column)
-        rows = []
+        rows: list[str] = []
         for lanes, offset in zip(block.c, block.c_offsets, strict=True):
+            if block.first_of_c is not None and column == len(rows) == 0:
+                rows.append(block.first_of_c)
+                continue
             stored = load(text, lanes, shift_pointer(text, address, offset))
             wide = widen(text, block.kernel.out_type, block.isa, stored, lanes.numbers)
             rows.append(without_subnormals(text, block, wide))

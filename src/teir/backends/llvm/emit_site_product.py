@@ -3,7 +3,8 @@
 factors: for every product of every column, what it multiplies each lane by
 for every row of sites
   for every vector of sites: load A, permute, multiply-add for every product; store C
-  the sites left, and all where whole vectors would write over others: vectors in part
+  where whole vectors would write over others: as many lanes of each as have sites
+  the sites left: a vector in part
 
 A vector that sites do not fill is stored whole: what it writes behind them the next one writes
 again. The product of complex numbers is one of (re, im) and one of (im, re), with signs.
@@ -174,7 +175,8 @@ class _Body:
 
         def walk(level: int, places: Values) -> None:
             if not level:
-                self._parts_of_vectors(left, self._whole_vectors(whole, places, counts), counts)
+                ends = self._whole_vectors(whole, places, counts)
+                self._rest(left, self._lanes_of_vectors(left, ends, counts), counts)
                 return
             number = level - 1
 
@@ -231,7 +233,7 @@ class _Body:
             a_then, c_then = self._moved([a, c])
             readable = text.value(f"select i1 {is_last}, ptr {a}, ptr {a_then}")
             following = self._loaded(readable, lanes)
-            self._finish("whole", loaded, c, lanes, counts)
+            self._finish(loaded, self._before("whole", c, lanes, counts), c, lanes)
             return "1", [a_then, c_then, *following]
 
         def run() -> Values:
@@ -243,27 +245,59 @@ class _Body:
         some = text.value(f"icmp sgt i64 {passes}, 0")
         return emit_when(text, "some", some, [Carried("ptr", place) for place in places], run)
 
-    def _parts_of_vectors(self, left: str, places: Values, counts: str) -> None:
+    def _lanes_of_vectors(self, left: str, places: Values, counts: str) -> Values:
+        """The vectors full of sites among those left, each of C loaded before the one before is
+        stored: a load waits for an earlier store to lanes that this leaves out.
+        """
+        text, kernel = self.text, self.kernel
+        if kernel.is_whole:
+            return places
+        moves = self._moves(str(kernel.sites))
+        full = text.value(f"udiv i64 {left}, {kernel.sites}")
+
+        def vectors(remaining: str, now: Values) -> tuple[str, Values]:
+            a, c, *sums = now
+            is_last = text.value(f"icmp eq i64 {remaining}, 1")
+            a_then, c_then = self._moved([a, c])
+            readable = text.value(f"select i1 {is_last}, ptr {c}, ptr {c_then}")
+            loaded = self._loaded(a, moves[0])
+            following = self._before("following", readable, moves[1], counts)
+            self._finish(loaded, sums, c, moves[1])
+            return "1", [a_then, c_then, *following]
+
+        def run() -> Values:
+            first = self._before("first", places[1], moves[1], counts)
+            carried = [Carried("ptr", place) for place in places]
+            carried += [Carried(self.kind.kind, one) for one in first]
+            return emit_strides(text, "lanes", full, carried, vectors)[:2]
+
+        some = text.value(f"icmp sgt i64 {full}, 0")
+        return emit_when(text, "full", some, [Carried("ptr", place) for place in places], run)
+
+    def _rest(self, left: str, places: Values, counts: str) -> None:
+        """The sites that fill no vector."""
+        text, kernel = self.text, self.kernel
+        rest = text.value(f"urem i64 {left}, {kernel.sites}")
+
+        def part() -> Values:
+            moves = self._moves(rest)
+            sums = self._before("part", places[1], moves[1], counts)
+            self._finish(self._loaded(places[0], moves[0]), sums, places[1], moves[1])
+            return []
+
+        emit_when(text, "rest", text.value(f"icmp sgt i64 {rest}, 0"), [], part)
+
+    def _moves(self, sites: str) -> tuple[Lanes, Lanes]:
+        """The lanes of so many sites in A and in C."""
         text, kernel = self.text, self.kernel
 
-        def part(remaining: str, now: Values) -> tuple[str, Values]:
-            taken = text.value(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {kernel.sites})")
-            moves = (
-                self._existing(taken, kernel.a_elements),
-                self._existing(taken, kernel.c_elements),
+        def existing(elements: int) -> Lanes:
+            count = text.value(f"mul i64 {sites}, {elements}")
+            return lanes_in_memory(
+                text, self.kind.isa, kernel.data_type, kernel.lanes, Access.UNIT, "0", count
             )
-            self._finish("part", self._loaded(now[0], moves[0]), now[1], moves[1], counts)
-            return taken, self._moved(now)
 
-        carried = [Carried("ptr", place) for place in places]
-        emit_strides(text, "parts", left, carried, part)
-
-    def _existing(self, sites: str, elements: int) -> Lanes:
-        text, kernel = self.text, self.kernel
-        existing = text.value(f"mul i64 {sites}, {elements}")
-        return lanes_in_memory(
-            text, self.kind.isa, kernel.data_type, kernel.lanes, Access.UNIT, "0", existing
-        )
+        return existing(kernel.a_elements), existing(kernel.c_elements)
 
     def _moved(self, places: Values) -> Values:
         """The places of the next vector's sites."""
@@ -277,21 +311,25 @@ class _Body:
         text = self.text
         return [load(text, lanes, shift_pointer(text, a, offset)) for offset in self.sums_at]
 
-    def _finish(self, label: str, loaded: Values, c: str, lanes: Lanes, counts: str) -> None:
-        """Form and store one vector of sites of every outer column."""
+    def _before(self, label: str, c: str, lanes: Lanes, counts: str) -> Values:
+        """What a vector of sites of every outer column is added to."""
         text, kind = self.text, self.kind
-        targets = [shift_pointer(text, c, offset) for offset in self.columns_at]
-        zeros = [Carried(kind.kind, "zeroinitializer") for _ in targets]
+        zeros = [Carried(kind.kind, "zeroinitializer") for _ in self.columns_at]
 
         def load_c() -> Values:
-            return [load(text, lanes, at) for at in targets]
+            return [load(text, lanes, shift_pointer(text, c, offset)) for offset in self.columns_at]
 
-        sums = emit_when(text, label, counts, zeros, load_c)
+        return emit_when(text, label, counts, zeros, load_c)
+
+    def _finish(self, loaded: Values, sums: Values, c: str, lanes: Lanes) -> None:
+        """Form and store one vector of sites of every outer column."""
+        text, kind = self.text, self.kind
+        sums = list(sums)
         for number, numbers in enumerate(loaded):
             for term in self.terms:
                 taken = shuffle(text, kind.element, kind.count, numbers, "poison", term.taken)
                 for column, factors in enumerate(term.factors):
                     factor = factors[number]
                     sums[column] = multiply_add(text, kind, taken, factor, sums[column])
-        for at, total in zip(targets, sums, strict=True):
-            store(text, lanes, at, total)
+        for offset, total in zip(self.columns_at, sums, strict=True):
+            store(text, lanes, shift_pointer(text, c, offset), total)
