@@ -68,6 +68,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             brings=block.brings,
             depth=self._fixed_depth(block),
             parts=self.has_parts,
+            loads_ahead=self._loads_ahead(block),
         )
 
     def _arguments(self, block: BlockCall) -> tuple[int, ...]:
@@ -114,9 +115,15 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return not self.inside and any(self.tile.hints.prefetched[:-1])
 
     def _loads_ahead(self, block: BlockCall) -> bool:
-        """As `GemmBlock` has it."""
+        """True for repeated blocks in which the next column begins in the line where one ends, in a
+        part of a vector: a load waits for an earlier store also to what its mask leaves out."""
         out_type, c_m = self._lanes_of_c(block)
-        return block.blocks > 1 and block.masked and c_m == out_type.width
+        is_plain = self.tile.in_type is out_type and out_type in (DataType.FP32, DataType.FP64)
+        if not (is_plain and self.isa.is_avx512 and block.masked and block.accumulate):
+            return False
+        reach = block.vectors * self.lanes * out_type.width
+        is_met = 0 < self.axes.columns.strides[2] < reach
+        return block.blocks > 1 and c_m == out_type.width and is_met
 
     def _walks_b(self, block: BlockCall) -> bool:
         """True where a block gains by knowing that the elements of a column of B are adjacent."""

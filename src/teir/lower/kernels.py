@@ -50,6 +50,8 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``depth``, and batch and outer are 1. ``asks``: the block asks for some lines of what a cell
     says, the operand behind C, and moves that on (see `BeginAsking`). ``parts`` (complex types,
     vectors even in number): A lies as `PartCopy` writes it, whole vectors, the last one too.
+    ``loads_ahead`` (FP32 and FP64, repeated blocks that start from C, UNIT): the first vector of C
+    is loaded before the block before is stored.
     """
 
     in_type: DataType
@@ -67,16 +69,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     depth: int | None = None
     parts: bool = False
     asks: bool = False
-
-    @property
-    def loads_ahead(self) -> bool:
-        """True where the first vector of a block of C is loaded before the block before is stored.
-
-        A load waits for an earlier masked store to the same line, also to what that leaves out: to
-        columns that end in a part of a vector, where the next one begins.
-        """
-        is_plain = self.in_type is self.out_type and self.in_type in (DataType.FP32, DataType.FP64)
-        return self.repeats and self.masked and self.c_access is Access.UNIT and is_plain
+    loads_ahead: bool = False
 
     @property
     def usual_steps(self) -> int:

@@ -413,6 +413,7 @@ def test_repeated_blocks_are_not_spilled(data_type: DataType, depth: int | None)
             block(data_type, data_type, full_lanes(isa, data_type), vectors, columns, masked=True),
             repeats=True,
             depth=depth,
+            loads_ahead=depth is not None,
         )
         lines = kernel_assembly(kernel, isa).splitlines()
         assert not [line for line in lines if X86_SPILL.search(line)], kernel

@@ -74,6 +74,8 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         raise ValueError("expected no repetition and no fixed depth of a block that flushes")
     if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):
         raise ValueError("expected adjacent rows and no repetition of a block that asks for A")
+    if kernel.loads_ahead and not (kernel.repeats and kernel.c_access is Access.UNIT):
+        raise ValueError("expected adjacent rows and repetition of a block that loads C ahead")
     if kernel.asks and (kernel.depth is not None or not claims_c(kernel)):
         raise ValueError("expected a loop over columns of several vectors of a block that asks")
     text = FunctionText()
@@ -92,10 +94,10 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         sums = _emit_all_steps(text, block, start, first, kernel.depth)
     text.label("finish")
     stop_flushing(text, isa, mode)
-    more = None if blocks is None else _following(text, block, blocks)
+    more = _following(text, block, blocks) if blocks is not None and kernel.loads_ahead else None
     emit_store(text, block, sums)
-    if more is not None:
-        _end_blocks(text, more)
+    if blocks is not None:
+        _end_blocks(text, more or _following(text, block, blocks))
     text.effect("ret void")
     return text
 

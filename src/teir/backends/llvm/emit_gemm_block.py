@@ -73,7 +73,7 @@ class Block:
     ``pairs`` is given where two steps are taken at once, ``words`` where factors of B go through
     memory, ``claimed`` where lines of C are claimed: how many, a word in memory, and ``any_ahead``
     another, zero where nothing of B or C is asked for. ``first_of_c`` is the first vector of C
-    where it was loaded ahead (`GemmBlock.loads_ahead`).
+    where it is loaded ahead.
     """
 
     kernel: GemmBlock
@@ -134,7 +134,7 @@ def prepare_block(text: FunctionText, kernel: GemmBlock, isa: Isa, arguments: Ar
         _words(text, kernel, isa),
         _claim_word(text, kernel),
         _claim_word(text, kernel),
-        text.fresh() if isa.is_avx512 and kernel.loads_ahead else None,
+        text.fresh() if kernel.loads_ahead else None,
     )
 
 

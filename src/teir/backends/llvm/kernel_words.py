@@ -67,6 +67,7 @@ def kernel_words(kernel: Kernel) -> str:
             repeats = ("_repeats" if kernel.repeats else "") + ("_brings" if kernel.brings else "")
             depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
             depth += ("_parts" if kernel.parts else "") + ("_asks" if kernel.asks else "")
+            depth += "_ahead" if kernel.loads_ahead else ""
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PartCopy():
             mask = "_masked" if kernel.masked else ""
