@@ -18,6 +18,7 @@ from teir.target import Isa
 
 BLOCK_REDUCTIONS = 3
 """Reduction loops inside a GemmBlock: k, batch, outer."""
+_PLAIN = (DataType.FP32, DataType.FP64)
 _FEW_VECTORS = 2
 """Vectors of blocks whose multiply-adds may read some factors from memory themselves."""
 
@@ -104,7 +105,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The depth a block knows; None where it takes the depth as an argument."""
         if len(self.inside) > 1 or not self.isa.is_avx512 or self.tile.flushes:
             return None
-        if self.tile.in_type not in (DataType.FP32, DataType.FP64) or self._may_ask():
+        if self.tile.in_type not in _PLAIN or self._may_ask():
             return None
         depth = prod(axis.extent for axis in self.inside)
         holds = holds_depth(block.vectors, block.columns, depth, self._loads_ahead(block))
@@ -115,21 +116,25 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return not self.inside and any(self.tile.hints.prefetched[:-1])
 
     def _loads_ahead(self, block: BlockCall) -> bool:
-        """True for repeated blocks in which the next column begins in the line where one ends, in a
-        part of a vector: a load waits for an earlier store also to what its mask leaves out."""
-        out_type, c_m = self._lanes_of_c(block)
-        is_plain = self.tile.in_type is out_type and out_type in (DataType.FP32, DataType.FP64)
-        if not (is_plain and self.isa.is_avx512 and block.masked and block.accumulate):
+        is_masked = block.masked and block.wide_column_bytes is None
+        return block.blocks > 1 and is_masked and self.columns_meet(block.vectors)
+
+    def columns_meet(self, vectors: int) -> bool:
+        """True where sums start from C and the next column begins in the line in which one of so
+        many vectors ends, in a part of a vector: a load waits for an earlier store also to what its
+        mask leaves out."""
+        tile, (_, _, c_m) = self.tile, self.axes.lanes.strides
+        width = tile.out_type.width
+        is_plain = tile.in_type is tile.out_type and tile.in_type in _PLAIN
+        if not (is_plain and self.isa.is_avx512) or tile.from_zero or self.last_lanes == self.lanes:
             return False
-        reach = block.vectors * self.lanes * out_type.width
-        is_met = 0 < self.axes.columns.strides[2] < reach
-        return block.blocks > 1 and c_m == out_type.width and is_met
+        return c_m == width and 0 < self.axes.columns.strides[2] < vectors * self.lanes * width
 
     def _walks_b(self, block: BlockCall) -> bool:
         """True where a block gains by knowing that the elements of a column of B are adjacent."""
         if self.tile.flushes:
             return True
-        if self.tile.in_type not in (DataType.FP32, DataType.FP64):
+        if self.tile.in_type not in _PLAIN:
             return False
         if block.vectors == 1:
             return self.isa.is_avx512 and block.columns > 2

@@ -29,6 +29,7 @@ from teir.backends.llvm.emit_gemm_block import (
 from teir.backends.llvm.emit_gemm_columns import (
     STEPS_OF_COLUMNS,
     emit_column_steps,
+    factors_of_steps,
     walks_columns,
 )
 from teir.backends.llvm.emit_gemm_requests import (
@@ -39,11 +40,18 @@ from teir.backends.llvm.emit_gemm_requests import (
     emit_requests,
     start_claims,
 )
-from teir.backends.llvm.emit_gemm_steps import emit_pair, emit_step, next_step
+from teir.backends.llvm.emit_gemm_steps import (
+    add_products,
+    emit_pair,
+    emit_step,
+    load_factors,
+    next_step,
+)
 from teir.backends.llvm.emit_lanes import load
 from teir.backends.llvm.emit_numbers import (
     require_one_accumulator,
 )
+from teir.backends.llvm.emit_products import Factor
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
 from teir.lower.access import Access
 from teir.lower.kernels import GemmBlock
@@ -53,6 +61,8 @@ _MANY_STEPS = 4
 """Steps at once where multiply-adds are soon done. Measured on Golden Cove, with what asks for
 nothing told by one word: blocks three to six vectors high take 1 to 10 % less time than with two.
 """
+_MOST_HELD = 8
+"""Vectors of A that stay in registers while repeated blocks of a known depth are formed."""
 _MOSTLY = '!prof !{!"branch_weights", i32 64, i32 1}'
 
 
@@ -81,6 +91,7 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
     text = FunctionText()
     text.label("entry")
     block = prepare_block(text, kernel, isa, arguments)
+    held = _held(text, block)
     blocks = _begin_blocks(text, block) if kernel.repeats else None
     mode = None
     if kernel.flushes and block.pairs is None:
@@ -91,7 +102,7 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
     if kernel.depth is None:
         sums = _emit_loop(text, block, start, first)
     else:
-        sums = _emit_all_steps(text, block, start, first, kernel.depth)
+        sums = _emit_all_steps(text, block, start, first, kernel.depth, held)
     text.label("finish")
     stop_flushing(text, isa, mode)
     more = _following(text, block, blocks) if blocks is not None and kernel.loads_ahead else None
@@ -206,9 +217,14 @@ def _emit_loop(
 
 
 def _emit_all_steps(
-    text: FunctionText, block: Block, start: _State, first: Accumulators, depth: int
+    text: FunctionText,
+    block: Block,
+    start: _State,
+    first: Accumulators,
+    depth: int,
+    held: list[list[Factor]],
 ) -> Accumulators:
-    """The steps one after the other, then %finish; returns the sums."""
+    """The steps one after the other, then %finish; returns the sums. ``held`` as `_held` found."""
     text.label("loop")
     kind = vector(block.arithmetic.element, block.arithmetic.count)
     sums = [
@@ -220,14 +236,31 @@ def _emit_all_steps(
     ]
     a, b = start.a, start.b
     if walks_columns(block.kernel):
-        sums = emit_column_steps(text, block, a, b[0], depth, sums)
-    else:
-        sums = emit_step(text, block, a, b, sums)
-        for _ in range(1, depth):
+        factors = [one for (one,) in held] if held else factors_of_steps(text, block, a, depth)
+        sums = emit_column_steps(text, block, factors, b[0], sums)
+        text.effect("br label %finish")
+        return sums
+    for step in range(depth):
+        if step:
             a, b = next_step(text, block, a, b)
+        if held:
+            sums = add_products(text, block, held[step], b, sums)
+        else:
             sums = emit_step(text, block, a, b, sums)
     text.effect("br label %finish")
     return sums
+
+
+def _held(text: FunctionText, block: Block) -> list[list[Factor]]:
+    """The vectors of A of every step where all blocks find them in registers; none elsewhere."""
+    kernel = block.kernel
+    if not kernel.repeats or kernel.depth is None or kernel.depth * kernel.vectors > _MOST_HELD:
+        return []
+    a, factors = "%A", []
+    for _ in range(kernel.depth):
+        factors.append(load_factors(text, block, a))
+        a = shift_pointer(text, a, block.a_k)
+    return factors
 
 
 def _before(block: Block) -> str:
@@ -301,7 +334,8 @@ def _emit_steps(text: FunctionText, block: Block, state: _State, label: str, ste
     if block.pairs is not None:
         sums = emit_pair(text, block, block.pairs, (a, b), steps == 2, sums)
     elif walks_columns(block.kernel):
-        sums = emit_column_steps(text, block, a, b[0], steps, sums)
+        factors = factors_of_steps(text, block, a, steps)
+        sums = emit_column_steps(text, block, factors, b[0], sums)
     else:
         is_one_by_one = True
     for _ in range(steps):

@@ -37,10 +37,9 @@ def walks_columns(kernel: GemmBlock) -> bool:
 
 
 def emit_column_steps(
-    text: FunctionText, block: Block, a: str, b: str, steps: int, sums: Accumulators
+    text: FunctionText, block: Block, factors: list[Factor], b: str, sums: Accumulators
 ) -> Accumulators:
-    """The sums after ``steps`` values of k from ``a`` and ``b`` on."""
-    factors = _factors_of_steps(text, block, a, steps)
+    """The sums after as many values of k, from ``b`` on, as there are ``factors``."""
     b_n = block.b_multiples[1]
     places = [b]
     for _ in range(1, min(_COLUMNS_AT_ONCE, len(sums))):
@@ -56,7 +55,7 @@ def emit_column_steps(
     return following
 
 
-def _factors_of_steps(text: FunctionText, block: Block, a: str, steps: int) -> list[Factor]:
+def factors_of_steps(text: FunctionText, block: Block, a: str, steps: int) -> list[Factor]:
     """The vector of A of each of ``steps`` values of k."""
     (lanes,) = block.a
     factors = []

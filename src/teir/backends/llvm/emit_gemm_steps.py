@@ -24,6 +24,7 @@ from teir.backends.llvm.emit_pairs import (
 )
 from teir.backends.llvm.emit_parts import add_product_of_parts
 from teir.backends.llvm.emit_products import (
+    Factor,
     Scale,
     add_product,
     as_factor,
@@ -36,17 +37,35 @@ def emit_step(
     text: FunctionText, block: Block, a: str, b: tuple[str, ...], sums: Accumulators
 ) -> Accumulators:
     """The sums after one value of k."""
-    kernel, kind = block.kernel, block.arithmetic
+    kernel = block.kernel
     if kernel.brings:
         prefetch_of_a(text, block, a)
     if kernel.parts:
         return _step_in_parts(text, block, a, b, sums)
+    return add_products(text, block, load_factors(text, block, a), b, sums)
+
+
+def load_factors(text: FunctionText, block: Block, a: str) -> list[Factor]:
+    """The vectors of A of one step."""
+    in_type = block.kernel.in_type
     factors = []
     for lanes, offset in zip(block.a, block.a_offsets, strict=True):
         stored = load(text, lanes, shift_pointer(text, a, offset))
-        numbers = widen(text, kernel.in_type, block.isa, stored, lanes.numbers)
-        rounded = round_factor(text, kernel.in_type, numbers, lanes.numbers)
-        factors.append(as_factor(text, kind, without_subnormals(text, block, rounded)))
+        numbers = widen(text, in_type, block.isa, stored, lanes.numbers)
+        rounded = round_factor(text, in_type, numbers, lanes.numbers)
+        factors.append(as_factor(text, block.arithmetic, without_subnormals(text, block, rounded)))
+    return factors
+
+
+def add_products(
+    text: FunctionText,
+    block: Block,
+    factors: list[Factor],
+    b: tuple[str, ...],
+    sums: Accumulators,
+) -> Accumulators:
+    """The sums after the products of one step's vectors of A."""
+    kernel, kind = block.kernel, block.arithmetic
     following = []
     for column, rows in enumerate(sums):
         place = _column_of_b(text, block, b, column)
