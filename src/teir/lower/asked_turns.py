@@ -138,10 +138,16 @@ def _lines(region: tuple[int, int, int, int, int]) -> float:
 def _passes(nodes: tuple[KernelNode, ...], cell: Address) -> int:
     """How often the blocks that ask for what ``cell`` says do so in one turn."""
     return sum(
-        times * -(-_products(call) // call.kernel.usual_steps)
+        times * _blocks(call) * -(-_products(call) // call.kernel.usual_steps)
         for call, times in calls_of(nodes)
         if isinstance(call.kernel, GemmBlock) and cell in call.operands
     )
+
+
+def _blocks(block: Call) -> int:
+    """The blocks that one call forms (the last argument of repeated ones)."""
+    assert isinstance(block.kernel, GemmBlock)
+    return block.arguments[-1] if block.kernel.repeats else 1
 
 
 def _products(block: Call) -> int:
