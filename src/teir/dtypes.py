@@ -35,6 +35,12 @@ class DataType(Enum):
     """Bytes of one stored element."""
     accumulator: DataType
     """The type in which sums of products of this type are kept."""
+    is_index: bool
+    """True for the integer types, which only index arrays of sparse axes may have."""
+    is_complex: bool
+    """True for numbers of a real and an imaginary part."""
+    is_narrow: bool
+    """True for a type that is stored in fewer bytes than it is summed in."""
 
     FP64 = "FP64"
     FP32 = "FP32"
@@ -50,21 +56,8 @@ class DataType(Enum):
 
     def __init__(self, spelling: str) -> None:
         self.width = _WIDTHS_BYTES[spelling]
-
-    @property
-    def is_index(self) -> bool:
-        """True for the integer types, which only index arrays of sparse axes may have."""
-        return self in (DataType.I32, DataType.I64)
-
-    @property
-    def is_complex(self) -> bool:
-        """True for numbers of a real and an imaginary part."""
-        return self in (DataType.C64, DataType.C128)
-
-    @property
-    def is_narrow(self) -> bool:
-        """True for a type that is stored in fewer bytes than it is summed in."""
-        return self.accumulator.width > self.width
+        self.is_index = spelling in ("I32", "I64")
+        self.is_complex = spelling in ("C64", "C128")
 
     @property
     def unit_roundoff(self) -> float:
@@ -96,6 +89,7 @@ _WIDER = {
 """Types whose sums are kept in another one."""
 for _data_type in DataType:
     _data_type.accumulator = _WIDER.get(_data_type, _data_type)
+    _data_type.is_narrow = _data_type.accumulator.width > _data_type.width
 
 
 @lru_cache(maxsize=64)

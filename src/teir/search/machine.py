@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -22,7 +23,7 @@ SAME_PLACE_BYTES = 4096
 """Rows a multiple of this apart compete for the same few lines of the first cache."""
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Machine(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Vector width and cache sizes of one core, in bytes, and the threads a program may use.
 
     ``vector_registers`` is how many vectors of sums and factors a core holds.
@@ -33,7 +34,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     conversions of factors show beside the products, and turning complex vectors costs some.
     ``follows_few_rows``: a permutation reads long rows as streams. ``forgets_requests``: only what
     is asked for into the first cache comes for sure. ``multiplies_whole``: a vector of 64 bytes is
-    multiplied as quickly as half of one (all as in `teir.target.Isa`).
+    multiplied as quickly as half of one (all as in `teir.target.Isa`). What follows from these
+    facts is found once: plans ask again and again.
     """
 
     vector_bytes: int
@@ -49,7 +51,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     forgets_requests: bool = False
     multiplies_whole: bool = False
 
-    @property
+    @cached_property
     def has_far_third_cache(self) -> bool:
         """True where what the second cache loses is worth asking for again in time."""
         return is_third_cache_far(self.l2_bytes, self.l3_bytes)
@@ -62,7 +64,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Rows of a packed panel of accumulators ``width`` bytes wide."""
         return panel_rows(self.vector_bytes, self.vector_registers, width)
 
-    @property
+    @cached_property
     def writes_lines(self) -> bool:
         """True where a vector is a line, so that blocks write whole lines past the caches.
 
@@ -71,23 +73,23 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """
         return self.vector_bytes >= LINE_BYTES
 
-    @property
+    @cached_property
     def reads_short_pieces(self) -> bool:
         """True where pieces of some lines, each of another row, come at full speed once they are
         asked for; not known of machines whose vectors are shorter than a line."""
         return self.writes_lines and not self.follows_few_rows
 
-    @property
+    @cached_property
     def has_few_registers(self) -> bool:
         """True where blocks of four vectors and six columns do not stay in registers."""
         return self.panel_vectors < 4
 
-    @property
+    @cached_property
     def panel_vectors(self) -> int:
         """Vectors of a packed panel whose register blocks have six columns."""
         return panel_vectors(self.vector_registers)
 
-    @property
+    @cached_property
     def highest_block(self) -> int:
         """Vectors of the highest register block: four, or three in few registers."""
         return max(3, self.panel_vectors)
@@ -97,7 +99,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Columns of a block so high in few registers; higher panels are cut into two vectors."""
         return {1: 11, 3: 4}.get(vectors, 6)
 
-    @property
+    @cached_property
     def panel_heights(self) -> tuple[int, int]:
         """Vectors of the panels that lose least: those with six columns, and of three with more."""
         return (3, 4) if self.panel_vectors > 3 else (2, 3)
