@@ -73,32 +73,32 @@ def turned_product(
     out = shape.out
     if shape.c or shape.n is None or shape.m is None:
         return None
-    columns, lanes = shape.columns, machine.lanes(out.data_type.accumulator.width)
+    columns, in_a = shape.columns, elements_of(shape.a, step)
+    results, most = shape.rows * columns, in_a + _MOST_COPIES * elements_of(shape.b, step)
+    if most < _GAIN * results:
+        return None
+    lanes = machine.lanes(out.data_type.accumulator.width)
     if not _fills_lanes(columns, lanes):
         return None
-    before = elements_of(shape.a, step)
-    size = before * shape.a.data_type.width
     is_half = 2 * columns <= lanes
+    size = in_a * shape.a.data_type.width
     if is_half and machine.multiplies_whole and size <= _NEAR * machine.l2_bytes:
         return None
-    results = shape.rows * columns
     if out.data_type.is_narrow:
         results *= _ROUNDED
     is_narrow = columns < _FEWEST_VECTORS * lanes
     least = (_NARROW_GAIN if is_narrow else _GAIN) * results
-    if before + _MOST_COPIES * elements_of(shape.b, step) < least:
+    if not _may_be_read_along(shape, machine):
+        # All of A would be packed as well.
+        least = max(least, _GAIN * (results + in_a))
+    if most < least:
         return None
     k = reduction_blocks(shape, machine).block
     if not wants_packed_a(shape, k, machine):
         return None
-    before += _copied_b(step, shape, k, machine)
+    before = in_a + _copied_b(step, shape, k, machine)
     if before < least:
         return None
-    if not _may_be_read_along(shape, machine):
-        # All of A would be packed as well.
-        least = _GAIN * (results + elements_of(shape.a, step))
-        if before < least:
-            return None
     turned = _turned(emission, step, shape, machine)
     k = reduction_blocks(turned.shape, machine).block
     if not _is_read_along(turned.shape, k, machine):
