@@ -313,7 +313,7 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
 
     Large ones leave the caches before the next block is added, so their blocks are long.
     """
-    followed = followed_depth(shape, machine)
+    followed = followed_depth(shape, machine) if machine.has_far_third_cache else None
     if followed is not None:
         return followed
     out = shape.out.data_type

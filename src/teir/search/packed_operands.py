@@ -63,7 +63,9 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     A few rows that are not adjacent count with those of the other axes where many columns gather
     them, and with those that follow them in the result where some do.
     """
-    if shape.m is None or not k or _are_turned_in_registers(shape, shape.m, k, machine):
+    if shape.m is None or not k:
+        return False
+    if machine.has_far_third_cache and _are_turned_in_registers(shape, shape.m, k):
         return False
     walk = _walked(shape.a, shape.m, k, shape.columns)
     if walk.apart != walk.width and walk.readers >= _FEWEST_READERS:
@@ -77,16 +79,14 @@ def wants_packed_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
     return is_worth_packing(walk, USUAL) and gains_by_following(shape, machine)
 
 
-def _are_turned_in_registers(
-    shape: ProductShape, rows: Span, k: Sequence[Span], machine: Machine
-) -> bool:
+def _are_turned_in_registers(shape: ProductShape, rows: Span, k: Sequence[Span]) -> bool:
     """True where few columns meet rows that are adjacent along the sum: they read such rows once,
-    a copy would write them too.
+    a copy would write them too. Asked where the third cache is far.
 
     Measured on Golden Cove, drawn ones in FP64, which turns squares of eight: 0.74 of the time in
     the mean (0.50 to 1.21), seven columns and more 0.5 to 1.57; FP32 0.6 to 2.0, 1.1 in the mean.
     """
-    if not machine.has_far_third_cache or shape.a.data_type is not DataType.FP64:
+    if shape.a.data_type is not DataType.FP64:
         return False
     lie_along = is_adjacent(k[-1], shape.a) and not is_adjacent(rows, shape.a)
     return lie_along and shape.columns <= _FEW_READERS
@@ -115,7 +115,8 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
         return False
     if turns_columns(shape, machine) or (has_many(shape) and _comes_in_short_runs(shape, k)):
         return True
-    if _takes_lines_again(shape, k, machine) or _takes_pages_again(shape, k, machine):
+    is_far = machine.has_far_third_cache
+    if is_far and (_takes_lines_again(shape, k, machine) or _takes_pages_again(shape, k)):
         return True
     if _crowds_sets(shape, k, machine):
         return True
@@ -124,11 +125,11 @@ def wants_packed_b(shape: ProductShape, k: Sequence[Span], machine: Machine) -> 
 
 def _takes_lines_again(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     """True where no columns and no sums of B are adjacent, so that the lines they lie in fill half
-    of the second cache, some panels of rows meet them, and the third cache is far.
+    of the second cache, and some panels of rows meet them. Asked where the third cache is far.
 
     Measured on Golden Cove: 0.53 to 1.17 of the time in FP64; shorter sums of FP32 took up to 1.75.
     """
-    if shape.m is None or not machine.has_far_third_cache:
+    if shape.m is None:
         return False
     b, depth = shape.b, extent_of(k)
     if b.data_type.width < _WIDE and depth < _FEWEST_OF_NARROW:
@@ -140,15 +141,16 @@ def _takes_lines_again(shape: ProductShape, k: Sequence[Span], machine: Machine)
     return is_apart and _panels(shape, machine) >= 2
 
 
-def _takes_pages_again(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
+def _takes_pages_again(shape: ProductShape, k: Sequence[Span]) -> bool:
     """True where outer columns are adjacent in B and each of them meets more pages than tables of
-    addresses hold: the steps of the other columns and of the sums all are pages.
+    addresses hold: the steps of the other columns and of the sums all are pages. Asked where the
+    third cache is far.
 
     Measured on Golden Cove, drawn ones: C128 0.36 of the time in the mean (0.19 to 1.07), FP64 0.61
     (0.19 to 1.09); two threads 0.45 and 0.77 (0.17 to 1.39).
     """
     assert shape.n is not None
-    if not machine.has_far_third_cache or extent_of(k) < _FEWEST_OF_PAGES:
+    if extent_of(k) < _FEWEST_OF_PAGES:
         return False
     steps = (shape.n, *k)
     if any(axis.stride(shape.b.name) <= shape.b.data_type.width for axis in steps):

@@ -102,6 +102,8 @@ def near_choice(shape: ProductShape, depth: int, machine: Machine) -> Choice:
     choice = short_choice(shape, depth, machine)
     if (by_lines := lines_of_columns(choice, shape, machine)) is not None:
         return by_lines
+    if not machine.has_far_third_cache:
+        return choice
     if (by_runs := lines_of_runs(choice, shape, machine)) is not None:
         return by_runs
     if _are_parts_of_vectors(shape, machine):
@@ -117,11 +119,11 @@ def _are_parts_of_vectors(shape: ProductShape, machine: Machine) -> bool:
     """True for rows of less than a vector that columns follow: one call takes all columns, each
     of which meets its sums where they lie in B, as a call of a few columns takes little longer.
 
-    Not of columns adjacent in B, nor of a large B. Measured on Golden Cove, drawn ones: 0.77 (FP64)
-    and 0.73 (FP32) of the time in the mean (0.44 to 1.25); of whole vectors 0.9 to 1.2, of more of
-    B up to 2.2.
+    Asked where the third cache is far. Not of columns adjacent in B, nor of a large B. Measured on
+    Golden Cove, drawn ones: 0.77 (FP64) and 0.73 (FP32) of the time in the mean (0.44 to 1.25); of
+    whole vectors 0.9 to 1.2, of more of B up to 2.2.
     """
-    if not machine.has_far_third_cache or shape.n is None or not columns_follow(shape):
+    if shape.n is None or not columns_follow(shape):
         return False
     if row_run_bytes(shape) >= machine.vector_bytes or is_adjacent(shape.n, shape.b):
         return False
@@ -138,11 +140,11 @@ def _in_panels(choice: Choice, shape: ProductShape, machine: Machine) -> Choice 
 def _goes_in_panels(shape: ProductShape, machine: Machine) -> bool:
     """True where rows packed whole would leave the second cache before all columns met them.
 
-    Not where a panel would take some elements of every line of A. Measured on Golden Cove: 0.68
-    (FP64) and 0.75 (FP32) of the time up to 32 columns, 0.84 up to 96, 0.92 up to 256; C64 and C128
-    0.87, one of 43 cases 1.25.
+    Asked where the third cache is far. Not where a panel would take some elements of every line of
+    A. Measured on Golden Cove: 0.68 (FP64) and 0.75 (FP32) of the time up to 32 columns, 0.84 up to
+    96, 0.92 up to 256; C64 and C128 0.87, one of 43 cases 1.25.
     """
-    if not machine.has_far_third_cache or shape.columns > _PANEL_COLUMNS:
+    if shape.columns > _PANEL_COLUMNS:
         return False
     size = shape.rows * extent_of(shape.k) * shape.a.data_type.width
     if _LARGE_PART * size < machine.l2_bytes:
