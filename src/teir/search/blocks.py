@@ -115,6 +115,8 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block, of every batch inside it."""
+        if not self.batches:
+            return self._one_block(k, first)
         return self.emission.loops(self.batches, partial(self._one_block, k, first), False)
 
     def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
@@ -156,8 +158,11 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         if room == 0:
             return self.emission.loops(
                 outer,
-                lambda: self._shared_blocks(
-                    m, self.choice.row_block, lambda blocks, tile: then(blocks, (), tile)
+                partial(
+                    self._shared_blocks,
+                    m,
+                    self.choice.row_block,
+                    lambda blocks, tile: then(blocks, (), tile),
                 ),
                 parallel,
             )
@@ -167,13 +172,16 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             inside = (outer[-1], *inside)
             outer = outer[:-1]
         if not outer or room < 2:
-            return self.emission.loops(outer, lambda: then(self, inside, m), parallel)
+            return self.emission.loops(outer, partial(then, self, inside, m), parallel)
         together = max(1, self.choice.panel // m.extent) if not inside else 1
         last, size = outer[-1], even_block(outer[-1].extent, room, min(together, room))
         return self.emission.loops(
             outer[:-1],
-            lambda: self._shared_blocks(
-                last, size, lambda blocks, tile: then(blocks, (tile, *inside), m)
+            partial(
+                self._shared_blocks,
+                last,
+                size,
+                lambda blocks, tile: then(blocks, (tile, *inside), m),
             ),
             parallel,
         )
@@ -183,13 +191,13 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
     ) -> Body:
         """``then`` for every block; threads that share the blocks share the rest from inside."""
         if self.choice.sharing is not Sharing.ROWS:
-            return self.emission.blocks(span, size, lambda tile: then(self, tile))
+            return self.emission.blocks(span, size, partial(then, self))
         rest = structs.replace(self, is_rest=True)
         count, left = divmod(span.extent, size)
         if count <= 1:
-            return self.emission.blocks(span, size, lambda tile: then(rest, tile))
+            return self.emission.blocks(span, size, partial(then, rest))
         whole = Span(span.label, count * size, span.strides, span.offsets)
-        nodes = self.emission.blocks(whole, size, lambda tile: then(self, tile), True)
+        nodes = self.emission.blocks(whole, size, partial(then, self), True)
         return nodes + then(rest, span.rest(count * size)) if left else nodes
 
     def _packed_rows(
@@ -260,8 +268,8 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             return self._reduced(
                 outer, first, lambda to: block._nest(rows, columns, (inner, *k[1:]), to)
             )
-        levels = self._levels(rows, columns)
-        return self._walk(levels, _Tiles((), ()), (rows, columns), k, first, 1)
+        levels, points = self._levels(rows, columns), 1 if self._shares_levels else _SHARED_POINTS
+        return self._walk(levels, _Tiles((), ()), (rows, columns), k, first, points)
 
     def _levels(self, rows: _Side, columns: _Side) -> tuple[_Level, ...]:
         """The loops of both sides, outermost first."""
@@ -305,11 +313,12 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
         first: tuple[str, ...] | None,
         points: int,
     ) -> Body:
-        """The nest below ``points`` iterations of shared loops."""
+        """The nest below ``points`` iterations of shared loops; from `_SHARED_POINTS` on no more
+        are shared."""
         if not levels:
             return self._leaf(tiles, sides, k, first)
         level, rest = levels[0], levels[1:]
-        parallel = self._shares_levels and points < _SHARED_POINTS
+        parallel = points < _SHARED_POINTS
         if (span := level.span) is not None:
             within = points * span.extent
             return self.emission.loops(

@@ -217,13 +217,13 @@ def _emit_tile(
     pieces = pieces_of(step, machine)
     if pieces is not None:
         return emit_pieces(emission, step, pieces, machine, inner.whole)
-    alone = replace(machine, threads=1)
+    alone = replace(machine, threads=1) if machine.threads > 1 else machine
     return emit_through_tile(
         emission,
         step,
         tile,
-        lambda part: _emit_tile_product(emission, part, alone),
-        lambda part, near: _emit_packed_tile(emission, part, near, alone),
+        partial(_emit_tile_product, emission, machine=alone),
+        partial(_emit_packed_tile, emission, machine=alone),
         parallel=machine.threads > 1,
     )
 

@@ -171,6 +171,9 @@ class Emission(msgspec.Struct):
         key = (operation, inputs, output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
+            metadata = () if hints is NO_HINTS else hints.metadata()
+            if lanes is not None:
+                metadata = ((LANES, str(lanes)),)
             primitive = Primitive(
                 name=self.name(_STEMS[operation]),
                 operation=operation,
@@ -181,7 +184,7 @@ class Emission(msgspec.Struct):
                 n=n,
                 k=k,
                 data_type=data_type,
-                metadata=hints.metadata() if lanes is None else ((LANES, str(lanes)),),
+                metadata=metadata,
             )
             if flushes:
                 metadata = with_subnormals_zero(primitive.metadata)

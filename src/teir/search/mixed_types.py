@@ -9,6 +9,8 @@ that every narrow tensor has, so that nothing is converted twice.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from msgspec.structs import replace
 
 from teir.dtypes import DataType
@@ -21,13 +23,14 @@ from teir.search.pieces import Pieces
 from teir.search.shape import dense, outermost_first
 from teir.search.step import Span, Step, elements_of, is_adjacent
 
+_DATA_TYPE = attrgetter("data_type")
 _NEAR = 1 / 4
 """The part of the second cache that the copies of a block take."""
 
 
 def is_mixed(step: Step) -> bool:
     """True for products and sums with a narrow tensor, and an input that is FP32."""
-    types = [tensor.data_type for tensor in step.inputs]
+    types = list(map(_DATA_TYPE, step.inputs))
     if DataType.FP32 not in types or types.count(step.output.data_type) == len(types):
         return False
     is_copy = len(types) == 1 and not step.reductions

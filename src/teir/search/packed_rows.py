@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from itertools import starmap
 
 from teir.ir.nodes import Tensor
 from teir.search.emission import Emission
@@ -43,9 +44,11 @@ def pack_a(
     rows taken round, for blocks that begin with the first whole line of the output.
     """
     outer, rows = block.outer, block.side
-    joined = [inside for _, inside in following(outer, rows, out) if 2 * inside <= panel]
+    joined = 0
+    for _, inside in following(outer, rows, out):
+        joined += 2 * inside <= panel
     if joined:
-        return _pack_following(emission, block, panel, len(joined), whole_lines)
+        return _pack_following(emission, block, panel, joined, whole_lines)
     if outer and rows_together(rows, outer[-1], panel) > 1:
         return _pack_together(emission, block, panel // rows.extent, turns_rows)
     source, target = block.source, block.target(emission)
@@ -56,7 +59,7 @@ def pack_a(
     step_bytes = _step_bytes(height * width, whole_lines) + LINE_BYTES * turns_rows
     k, panel_bytes = stacked(block.k, target.name, step_bytes)
     parts = blocks_along(rows, height, target.name, width, panel_bytes)
-    pieces = tuple(Piece(loops, tile) for loops, tile in parts)
+    pieces = tuple(starmap(Piece, parts))
     outer, end = stacked(outer, target.name, -(-rows.extent // height) * panel_bytes)
     copied = (*pieces, *_turned(pieces, source, target, end)) if turns_rows else pieces
     return packed_into(emission, block, target, outer, pieces, k, copied)

@@ -9,9 +9,9 @@ changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import msgspec
 
@@ -85,15 +85,17 @@ def all_follow(axes: Sequence[Span], tensor: str) -> bool:
     return all(follow(outer, inner, tensor) for outer, inner in pairwise(axes))
 
 
-def following(outer: Sequence[Span], rows: Span, tensor: str) -> Iterator[tuple[Span, int]]:
+def following(outer: Sequence[Span], rows: Span, tensor: str) -> list[tuple[Span, int]]:
     """The innermost outer axes that go on in a tensor where all inside them ends, innermost first,
     each with the rows inside it."""
-    inside = rows.extent
+    found: list[tuple[Span, int]] = []
+    inside, step = rows.extent, rows.stride(tensor)
     for axis in reversed(outer):
-        if axis.stride(tensor) != inside * rows.stride(tensor):
-            return
-        yield axis, inside
+        if axis.strides.get(tensor, 0) != inside * step:
+            break
+        found.append((axis, inside))
         inside *= axis.extent
+    return found
 
 
 def pack_b(emission: Emission, block: Block, together: int, turns: bool) -> Packed:
@@ -117,7 +119,7 @@ def pack_b(emission: Emission, block: Block, together: int, turns: bool) -> Pack
     else:
         k_packed, block_bytes = stacked(block.k, target.name, together * width)
         parts = blocks_along(columns, together, target.name, width, block_bytes)
-        pieces = tuple(Piece(loops, tile) for loops, tile in parts)
+        pieces = tuple(starmap(Piece, parts))
         end = -(-columns.extent // together) * block_bytes
     outer, _ = stacked(block.outer, target.name, end)
     return packed_into(emission, block, target, outer, pieces, k_packed)
@@ -146,7 +148,7 @@ def blocks_along(
     parts: list[tuple[tuple[Span, ...], Span]] = []
     if whole:
         loops, inner = whole_and_inside(span, block)
-        outside = tuple([loop.on(tensor, block_bytes) for loop in loops])
+        outside, _ = stacked(loops, tensor, block_bytes)
         parts.append((outside, inner.on(tensor, step_bytes)))
     if left:
         rest = span.rest(whole * block).on(tensor, step_bytes)

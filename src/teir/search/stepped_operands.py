@@ -38,7 +38,10 @@ def stepped_inputs(step: Step) -> tuple[Tensor, ...]:
 
     Factors that whole vectors meet are read one at a time anyway, and stay.
     """
-    stepped = tuple([one for one in step.inputs if stepped_row(one, step) is not None])
+    stepped: tuple[Tensor, ...] = ()
+    for one in step.inputs:
+        if stepped_row(one, step) is not None:
+            stepped += (one,)
     is_copy = len(step.inputs) == 1 and not step.reductions
     if not stepped or is_copy or not starts_where_it_moves(step):
         return ()

@@ -26,9 +26,15 @@ _LONG_ROW = 8
 def stepped_row(tensor: Tensor, step: Step) -> Span | None:
     """The innermost axis of a tensor where its elements lie apart, but in one line, and some follow
     one another so."""
-    name, width = tensor.name, tensor.data_type.width
-    step_bytes = min([axis.strides[name] for axis in step.axes if name in axis.strides], default=0)
-    if not width < step_bytes <= LINE_BYTES // 2 or step_bytes % width or width > WIDEST_BYTES:
+    name, width, step_bytes = tensor.name, tensor.data_type.width, 0
+    for axis in step.axes:
+        stride = axis.strides.get(name)
+        if stride is None:
+            continue
+        if stride <= width:
+            return None
+        step_bytes = min(stride, step_bytes or stride)
+    if not 0 < step_bytes <= LINE_BYTES // 2 or step_bytes % width or width > WIDEST_BYTES:
         return None
     axes = outermost_first([axis for axis in step.axes if name in axis.strides], tensor)
     end = step_bytes

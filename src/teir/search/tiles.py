@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -276,7 +277,7 @@ def emit_through_tile(
         )
 
     pairs = tuple(zip(tile.axes, tile.blocks, strict=True))
-    return emission.loops(outside, lambda: blocks((), pairs), parallel)
+    return emission.loops(outside, partial(blocks, (), pairs), parallel)
 
 
 def _tile(
