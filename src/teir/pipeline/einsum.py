@@ -257,7 +257,7 @@ def _made_by_einsum(subscripts: Any, operands: Sequence[Any]) -> Plan | None:
     if type(subscripts) is not str or any(type(one) is not _ndarray for one in operands):
         return None
     parts = [part for one in operands for part in (one.dtype, one.shape, one.strides)]
-    return kept_plan((subscripts, *parts))
+    return kept_plan(kept_plans(), (subscripts, *parts))
 
 
 def _sparse(

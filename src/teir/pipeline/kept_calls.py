@@ -14,6 +14,7 @@ import numpy as np
 from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
 from teir.pipeline.plan import Plan, call_on_tensors
+from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.planning import callable_plan, kept_plans
 from teir.search.path import path_value
 
@@ -23,9 +24,8 @@ _TYPES = (str, type, DataType)
 """Values of keywords that calls are kept by. True, which equals 1, is no count."""
 
 
-def kept_plan(signature: tuple[Any, ...]) -> Plan | None:
+def kept_plan(kept: PlanCache, signature: tuple[Any, ...]) -> Plan | None:
     """The plan kept by ``signature``, made callable; None where there is none."""
-    kept = kept_plans()
     plan = kept.plans.get(signature)
     if plan is None or plan.is_callable:
         return plan
@@ -50,7 +50,7 @@ def called_again(
             return NotImplemented, None
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept_plan(signature)
+    plan = kept_plan(kept, signature)
     if plan is None:
         return NotImplemented, signature
     if plan is latest:
@@ -71,7 +71,7 @@ def called_on_tensors(
     for array in arrays:
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept_plan(signature)
+    plan = kept_plan(kept_plans(), signature)
     if plan is None:
         return NotImplemented, signature
     return call_on_tensors(plan, arrays, out), None

@@ -33,7 +33,7 @@ class PlanCache:
 
     def keep(self, key: Hashable, plan: Plan) -> None:
         """Keep a plan, and let the oldest go until the others fit."""
-        self._change(partial(self._keep, key, plan))
+        self._turns.make(partial(self._change, self._keep, key, plan))
 
     def try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
         """Try a plan kept by ``signature`` first in calls with its expression, the first entry.
@@ -47,7 +47,7 @@ class PlanCache:
 
     def clear(self) -> None:
         """Forget every plan."""
-        self._change(self._empty)
+        self._turns.make(partial(self._change, self._empty))
 
     def before_fork(self) -> None:
         """Nothing to wait for."""
@@ -59,18 +59,16 @@ class PlanCache:
         if not self._turns.is_whole_after_fork():
             self._empty()
 
-    def _change(self, change: Callable[[], None]) -> None:
-        def whole() -> None:
-            try:
-                change()
-            except BaseException:  # a signal handler may raise anything, in the middle of it
-                self._empty()
-                raise
-
-        self._turns.make(whole)
+    def _change(self, change: Callable[..., None], *arguments: Any) -> None:
+        try:
+            change(*arguments)
+        except BaseException:  # a signal handler may raise anything, in the middle of it
+            self._empty()
+            raise
 
     def _keep(self, key: Hashable, plan: Plan) -> None:
-        self._forget(key)
+        if key in self.plans:
+            self._forget(key)
         self.plans[key] = plan
         self._count(plan, 1)
         while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:

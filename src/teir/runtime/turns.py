@@ -19,13 +19,15 @@ class Turns:
 
     def __init__(self) -> None:
         self._asked: deque[Callable[[], None]] = deque()
-        self._taken: dict[str, _Turn] = {}
-        """One entry while somebody has the turn: setting it where there is none is one step."""
+        self._taken: dict[str, list[int]] = {}
+        """One entry while somebody has the turn: setting it where there is none is one step.
+
+        It holds the thread; being a list of its own tells it apart from every other turn."""
 
     def make(self, change: Callable[[], None]) -> None:
         """Make ``change`` now; where another is being made, right after that one."""
         self._asked.append(change)
-        turn = _Turn()
+        turn = [threading.get_ident()]
         try:
             while self._asked and self._taken.setdefault(_KEY, turn) is turn:
                 while self._asked:
@@ -42,7 +44,7 @@ class Turns:
         middle of a change, in a signal handler, ends it in the child too.
         """
         turn = self._taken.get(_KEY)
-        if turn is None or turn.thread == threading.get_ident():
+        if turn is None or turn == [threading.get_ident()]:
             return True
         self._taken.clear()
         self._asked.clear()
@@ -50,12 +52,3 @@ class Turns:
 
 
 _KEY = "by"
-
-
-class _Turn:
-    """One taking of the turn, told apart from every other."""
-
-    __slots__ = ("thread",)
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
