@@ -28,7 +28,7 @@ from teir.ir.nodes import Axis, InvocationNode, IterationNode, Operation, Primit
 from teir.lower.access import Access
 from teir.lower.asking_kernels import CELL_BYTES, BeginAsking, BringLines
 from teir.lower.calls import calls_of
-from teir.lower.context import Context, Path, axes_of, operand_names, operands_of
+from teir.lower.context import Context, Path, axes_of, operands_of
 from teir.lower.kernel_program import Address, Call, Guarded, KernelNode, Loop, Storage
 from teir.lower.kernels import GemmBlock
 from teir.target import LINE_BYTES
@@ -46,11 +46,12 @@ class _Asked(NamedTuple):
 
 def asks_for_inputs(primitives: Sequence[Primitive]) -> bool:
     """True where a Contraction asks for one of its inputs ahead."""
-    return any(
-        one.operation is Operation.CONTRACTION
-        and not memory_hints(one).prefetched.isdisjoint(one.inputs)
-        for one in primitives
-    )
+    for one in primitives:
+        if not one.metadata or one.operation is not Operation.CONTRACTION:
+            continue
+        if not memory_hints(one).prefetched.isdisjoint(one.inputs):
+            return True
+    return False
 
 
 def asking_for_next_turn(
@@ -79,7 +80,7 @@ def asking_for_next_turn(
     if not passes or not (context.isa.forgets_requests or passes >= _lines(region)):
         return body
     context.room.add("what blocks ask for", DataType.FP64, Storage.THREAD, CELL_BYTES)
-    names = operand_names(primitive)
+    names = primitive.operands
     operands, _ = operands_of(names, inner, consumed, context)
     now = operands[names.index(tensor)]
     ahead = replace(now, offset_bytes=now.offset_bytes + axis.strides[tensor])

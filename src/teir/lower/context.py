@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -10,7 +11,6 @@ from teir.dtypes import DataType
 from teir.ir.nodes import (
     Axis,
     Node,
-    Operation,
     Primitive,
 )
 from teir.lower.contraction_tile import (
@@ -27,6 +27,8 @@ from teir.lower.slots import (
 )
 from teir.lower.turned_runs import Turned
 from teir.target import Isa
+
+_OFFSETS = attrgetter("offsets")
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -72,12 +74,6 @@ def steps_of(axis: Axis, context: Context) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def operand_names(primitive: Primitive) -> tuple[str, ...]:
-    if primitive.operation is Operation.ZERO:
-        return (primitive.output,)
-    return primitive.operands
-
-
 def axes_of(primitive: Primitive, context: Context) -> list[Axis]:
     """The axes that a primitive consumes."""
     return list(map(context.axes.__getitem__, primitive.axes))
@@ -91,7 +87,7 @@ def operands_of(
     Of the tensors ``names``; the tile walks ``consumed``.
     """
     slots, number = context.slots.slots, context.slots.number
-    moved = [axis.offsets for axis in (*path.axes, *path.absorbed, *consumed) if axis.offsets]
+    moved = list(filter(None, map(_OFFSETS, (*path.axes, *path.absorbed, *consumed))))
     addresses, types = [], []
     for name in names:
         slot, start = number[name], 0

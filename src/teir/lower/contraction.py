@@ -80,7 +80,7 @@ def lower_contraction(
     chosen = gemm_axes(tile)
     if chosen is None:
         return lower_product_sum(tile, isa, accumulator)
-    if slots is not None and widens(tile, chosen, isa):
+    if slots is not None and isa.widens_factors and widens(tile, chosen, isa):
         return lower_widened(tile, chosen, isa, slots)
     panels = panel_axes(tile, chosen, isa)
     if panels is not None:

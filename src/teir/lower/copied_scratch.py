@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Primitive, Program
+
+_NAME = attrgetter("name")
 
 
 def copied_scratch(
@@ -16,12 +19,17 @@ def copied_scratch(
     Before them the names of the axes iterated above. A tensor of the caller's may be read before
     the copies; of scratch that is refused.
     """
-    copies = [one for one in program.primitives if one.operation is Operation.COPY]
-    if len(copies) < fewest:
-        return
-    meant = [one.operands for one in copies]
-    found = {one.name: one for one in copies if meant.count(one.operands) >= fewest}
-    targets = {one.output for one in found.values()} - {one.name for one in program.tensors}
+    alike: dict[tuple[str, ...], list[Primitive]] = {}
+    for one in program.primitives:
+        if one.operation is Operation.COPY:
+            alike.setdefault(one.operands, []).append(one)
+    found: dict[str, Primitive] = {}
+    targets: set[str] = set()
+    for operands, copies in alike.items():
+        if len(copies) >= fewest:
+            found.update(zip(map(_NAME, copies), copies, strict=True))
+            targets.add(operands[-1])
+    targets.difference_update(map(_NAME, program.tensors))
     if not targets:
         return
     primitives = program.primitive_table()

@@ -19,7 +19,7 @@ from teir.ir.nodes import (
 from teir.ir.subnormals import flushes_subnormals
 from teir.lower.absorption import absorbed_leaf, covers, runs_inside
 from teir.lower.axes import TileAxis, tile_axes
-from teir.lower.context import Context, Path, axes_of, operand_names, operands_of
+from teir.lower.context import Context, Path, axes_of, operands_of
 from teir.lower.contraction import lower_contraction, needs_accumulator
 from teir.lower.contraction_tile import contraction_tile
 from teir.lower.fission import Halves, dot_of, halves_of, run_positions
@@ -258,7 +258,7 @@ def _block_product(
     used: Primitive, path: Path, context: Context, steps: tuple[Step, ...], from_zero: bool
 ) -> tuple[KernelNode, ...] | None:
     """A Contraction of one position for all positions of a block; None where there is none."""
-    names, consumed = operand_names(used), axes_of(used, context)
+    names, consumed = used.operands, axes_of(used, context)
     operands, types = operands_of(names, path, consumed, context)
     axes = tile_axes(consumed, names)
     moved = {step.slot: step.stride_bytes for step in steps}
@@ -307,7 +307,7 @@ def _only_leaf(node: Node, path: Path, context: Context, accumulate: bool) -> Le
 
 
 def _any_leaf(primitive: Primitive, path: Path, context: Context, accumulate: bool) -> Leaf:
-    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    names, consumed = primitive.operands, axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
     axes = tile_axes(consumed, names)
     return Leaf(tuple(axes), operands, types[0], types[-1], accumulate)

@@ -9,6 +9,7 @@ input is in1, the inputs are swapped.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from math import prod
 
 import msgspec
@@ -45,17 +46,18 @@ def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
     """The axes a register block takes; None where no axis separates the two inputs."""
     if len(tile.operands) != 3:
         return None
-    ease = _ease(tile)
-    candidates = [
-        (_lane_worth(axis, tile, ease), -number, axis)
-        for number, axis in enumerate(tile.free)
-        if (axis.strides[0] == 0) != (axis.strides[1] == 0)
-    ]
-    if not candidates:
+    scattered = _ease_of_scatter(tile)
+    lane_axis, most = None, 0.0
+    for axis in tile.free:
+        if (axis.strides[0] == 0) != (axis.strides[1] == 0):
+            worth = _lane_worth(axis, tile, scattered)
+            if worth > most:
+                lane_axis, most = axis, worth
+    if lane_axis is None:
         return None
-    lane_axis = max(candidates)[2]
     swapped = lane_axis.strides[0] == 0
-    rest = [axis for axis in tile.free if axis is not lane_axis]
+    rest = list(tile.free)
+    rest.remove(lane_axis)
     still = 1 if swapped else 0
     columns = STILL
     for axis in rest:
@@ -63,7 +65,9 @@ def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
             columns = axis
     if columns is STILL and lane_axis.strides[still] != tile.in_type.width:
         return _one_lane(tile, lane_axis, rest)
-    loops = tuple([in_order(axis, swapped) for axis in rest if axis is not columns])
+    if columns is not STILL:
+        rest.remove(columns)
+    loops = tuple(map(in_order, rest, repeat(swapped)))
     return GemmAxes(in_order(lane_axis, swapped), in_order(columns, swapped), loops, swapped)
 
 
@@ -81,23 +85,21 @@ def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> Ge
     return GemmAxes(lanes, in_order(axis, swapped), loops, swapped)
 
 
-def _ease(tile: ContractionTile) -> dict[tuple[bool, bool], float]:
-    """As `_EASE`, of sums as short as those of the tile."""
+def _ease_of_scatter(tile: ContractionTile) -> float:
+    """Of lanes that are adjacent on the input alone, in sums as short as those of the tile."""
     products = prod([axis.extent for axis in tile.reductions])
-    scattered = min(_EASE[True, False], products / (products + _SCATTER))
-    return {**_EASE, (True, False): scattered}
+    return min(_EASE[True, False], products / (products + _SCATTER))
 
 
-def _lane_worth(
-    axis: TileAxis, tile: ContractionTile, ease: dict[tuple[bool, bool], float]
-) -> float:
+def _lane_worth(axis: TileAxis, tile: ContractionTile, scattered: float) -> float:
     """Share of useful lanes times the ease of access; ties go to in0."""
     width = tile.in_type.width
     source = axis.strides[0] or axis.strides[1]
     unit_input = source == width
     unit_output = axis.strides[2] == tile.out_type.width
+    ease = scattered if unit_input and not unit_output else _EASE[unit_input, unit_output]
     prefer_in0 = 1.0 if axis.strides[0] else 0.999
-    return ease[unit_input, unit_output] * min(axis.extent, 16) * prefer_in0
+    return ease * min(axis.extent, 16) * prefer_in0
 
 
 def in_order(axis: TileAxis, swapped: bool) -> TileAxis:

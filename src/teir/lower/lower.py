@@ -45,7 +45,6 @@ from teir.lower.context import (
     Context,
     Path,
     axes_of,
-    operand_names,
     operands_of,
     steps_of,
 )
@@ -140,7 +139,10 @@ def _parted(program: Program) -> dict[str, int]:
 
 def _index_cells(program: Program) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
-    asked = {term.axis: None for node in program.nodes() if node.guard for term in node.guard}
+    asked: dict[str, None] = {}
+    for node in program.nodes():
+        for term in node.guard:
+            asked[term.axis] = None
     if not asked:
         return {}
     sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
@@ -286,7 +288,7 @@ def _lower_invocation(
     primitive = context.primitives[leaf.primitive]
     if primitive.operation is not Operation.CONTRACTION:
         return _lower_elementwise(primitive, path, context)
-    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    names, consumed = primitive.operands, axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
     axes = tile_axes([*path.absorbed, *consumed], names)
     lanes = lanes_of(primitive)
@@ -320,7 +322,7 @@ def _lower_invocation(
 def _lower_elementwise(
     primitive: Primitive, path: Path, context: Context
 ) -> tuple[KernelNode, ...]:
-    names, consumed = operand_names(primitive), axes_of(primitive, context)
+    names, consumed = primitive.operands, axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
     output_bytes, is_copy = 0, primitive.operation is Operation.COPY
     if is_copy:

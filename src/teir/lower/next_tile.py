@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from itertools import repeat
 
 from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Axis, Primitive
@@ -37,7 +37,7 @@ def distances_to_next_tile(
     inner, asked = loops[-1], memory_hints(primitive).prefetched
     around = loops[-2] if len(loops) > 1 and not loops[-2].segments else None
     is_soon_over = around is not None and inner.extent <= _SHORT_LOOP < around.extent
-    moves = [inner.strides.get(name, 0) for name in primitive.operands]
+    moves = list(map(inner.strides.get, primitive.operands, repeat(0)))
     if around is not None and is_soon_over and asked:
         far = primitive.operands if flushes_subnormals(primitive) else primitive.inputs
         for place, name in enumerate(far):
@@ -55,9 +55,17 @@ def distances_to_next_tile(
 
 def _depth(output: str, consumed: Sequence[Axis]) -> int:
     """The products of a sum."""
-    return prod([axis.extent for axis in consumed if output not in axis.strides])
+    depth = 1
+    for axis in consumed:
+        if output not in axis.strides:
+            depth *= axis.extent
+    return depth
 
 
 def _elements(name: str, axes: Sequence[Axis]) -> int:
     """Of a tensor, at all positions of ``axes``."""
-    return prod([axis.extent for axis in axes if name in axis.strides])
+    elements = 1
+    for axis in axes:
+        if name in axis.strides:
+            elements *= axis.extent
+    return elements

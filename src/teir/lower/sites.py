@@ -54,7 +54,9 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         or tile.out_type is not tile.in_type
     ):
         return None
-    products = prod([axis.extent for axis in tile.reductions])
+    products = 1
+    for axis in tile.reductions:
+        products *= axis.extent
     if products > MOST_FACTORS:
         return None
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
@@ -90,15 +92,17 @@ def _sides(tile: ContractionTile, wide: int) -> tuple[int, int]:
 def _is_one_run(tile: ContractionTile, wide: int, lanes: int) -> bool:
     """True where a run of more rows than a vector holds is all that is adjacent, so that nothing of
     the matrix lies inside a site, and few axes outside."""
-    if len(tile.free) - 1 + len(tile.reductions) > MOST_OUTER:
+    width, run, outside = tile.in_type.width, None, 0
+    for axis in (*tile.free, *tile.reductions):
+        source, target = axis.strides[wide], axis.strides[2]
+        outside += not (source and target)
+        if source == width or target == width:
+            if run is not None:
+                return False
+            run = axis
+    if run is None or run.extent <= lanes or outside > MOST_OUTER:
         return False
-    width = tile.in_type.width
-    near = [
-        axis
-        for axis in (*tile.free, *tile.reductions)
-        if axis.strides[wide] == width or axis.strides[2] == width
-    ]
-    return len(near) == 1 and near[0].extent > lanes and near[0].strides[wide] == near[0].strides[2]
+    return run.strides[wide] == run.strides[2]
 
 
 def _from(axis: TileAxis, wide: int) -> TileAxis:

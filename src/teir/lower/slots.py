@@ -86,7 +86,7 @@ def _table(
     thread_scratch_bytes: int,
     spans: dict[str, tuple[int, int]],
 ) -> SlotTable:
-    number = {slot.tensor: number for number, slot in enumerate(slots)}
+    number = dict(zip(map(_TENSOR, slots), range(len(slots)), strict=True))
     return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes, spans)
 
 
@@ -138,7 +138,8 @@ def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
         in_the_way = [
             (starts[other.tensor], starts[other.tensor] + other.size_bytes)
             for other in placed
-            if _meet(other.lifetime, room.lifetime)
+            if other.lifetime.start < room.lifetime.stop
+            and room.lifetime.start < other.lifetime.stop
         ]
         start = 0
         for low, high in sorted(in_the_way):
@@ -149,10 +150,6 @@ def place(rooms: Sequence[Room]) -> tuple[dict[str, int], int]:
         placed.append(room)
         end = max(end, start + room.size_bytes)
     return starts, end
-
-
-def _meet(one: range, two: range) -> bool:
-    return one.start < two.stop and two.start < one.stop
 
 
 class ScratchUse(msgspec.Struct, gc=False):
@@ -215,7 +212,7 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
             else:
                 start += 1
                 primitive = self.primitives[node.primitive]
-                names = {name for name in primitive.operands if name in uses}
+                names = uses.keys() & (*primitive.inputs, primitive.output)
                 if names and not names <= self.needs.keys():
                     walked = list(map(self.axis, (*path, *primitive.axes)))
                     for name in names - self.needs.keys():

@@ -227,7 +227,7 @@ def _fills_squares(turned: Turned, width: int) -> bool:
 def is_panel(turned: Turned | None, width: int, isa: Isa) -> bool:
     """True where few columns are turned whole and each row of the output ends where the next one
     begins; rows that lie apart are written in longer pieces through a tile."""
-    if turned is None:
+    if turned is None or not isa.multiplies_twice_a_cycle:
         return False
     step = turned.along_output.extent * width
     return turned.along_input.strides[1] == step and _is_few(turned, width, isa)

@@ -49,7 +49,10 @@ def turned_of_tile(
 
 def begin_of(axes: Iterable[Axis], tensor: str) -> int:
     """Where a walk along these axes begins; also one that stays moves it by an offset."""
-    return sum([axis.offsets[tensor] for axis in axes if tensor in axis.offsets])
+    begin = 0
+    for axis in axes:
+        begin += axis.offsets.get(tensor, 0)
+    return begin
 
 
 def walk_of(axis: Axis, tensor: str) -> tuple[int, int, int]:

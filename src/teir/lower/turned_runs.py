@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from operator import attrgetter
 
 import msgspec
 
@@ -25,6 +26,7 @@ from teir.lower.turned_rows import (
 )
 from teir.target import ARRAY_START_BYTES, LINE_BYTES
 
+_NAME = attrgetter("name")
 _RUN_COPIES = 4
 _RUNS = 2
 
@@ -100,22 +102,20 @@ def _turned(
     is_pair = runs.extent == _RUNS and run_bytes == rows.extent * width == 3 * LINE_BYTES // 2
     if not is_pair or width <= 0 or ARRAY_START_BYTES % width:
         return None
-    if any(axes[name].segments for one in copies for name in one.axes):
+    if [name for one in copies for name in one.axes if axes[name].segments]:
         return None
-    if any(axis.strides[target] for axis in above):
+    if [axis for axis in above if axis.strides[target]]:
         return None
     distance = begin_of(own[1], target) - begin_of(own[0], target)
-    if not all(
-        _is_part(part, one, (rows, runs), (source, target), distance)
-        for part, one in zip(_parts(width), own[1:], strict=True)
-    ):
-        return None
-    moving = [axes[name] for name in shared if axes[name].strides[target]]
-    walks = [(distance, 2), *((axis.strides[target], axis.extent) for axis in moving)]
+    for part, one in zip(_parts(width), own[1:], strict=True):
+        if not _is_part(part, one, (rows, runs), (source, target), distance):
+            return None
+    walked = [*above, *map(axes.__getitem__, whole.axes)]
+    moving = [axis for axis in walked if axis.name in shared and axis.strides[target]]
+    walks = [(distance, 2), *[(axis.strides[target], axis.extent) for axis in moving]]
     if not lie_apart(walks, _RUNS * run_bytes):
         return None
-    walked = (*above, *(axes[name] for name in whole.axes))
-    others = frozenset(axis.name for axis in moving)
+    others = frozenset(map(_NAME, moving))
     return TurnedRuns(rows, runs, others, begin_of(walked, target), distance)
 
 
