@@ -91,16 +91,18 @@ class Emission(msgspec.Struct):
         met = self.known.get(id(span))
         if met is not None:
             return met[1]
+        label = span.label
         key = (
-            span.label,
+            label,
             span.extent,
             tuple(span.strides.items()),
             tuple(span.offsets.items()) if span.offsets else (),
         )
         axis = self.axes.get(key)
         if axis is None:
+            is_plain = len(label) <= _WORD_LETTERS and label.isascii() and label.isalpha()
             axis = Axis(
-                name=self.name(_plain(span.label)),
+                name=self.name(label if is_plain else _plain(label)),
                 extent=span.extent,
                 strides=Bytes(span.strides),
                 offsets=Bytes(span.offsets) if span.offsets else _NO_BYTES,

@@ -101,16 +101,23 @@ def product_shape(step: Step) -> ProductShape | None:
     if len(n_axes) > 1:
         in_b = extent_of([*n_axes, *batch, *reductions])
         n = _best_columns(n_axes, b, out, in_b, extent_of(free), extent_of(reductions))
+    if m is not None:
+        m_axes.remove(m)
+    if n is not None:
+        n_axes.remove(n)
+    k = tuple(reductions)
+    if len(k) > 1:
+        k = _in_lines(_reduction_order(k, a, b), a, out)
     return ProductShape(
         a=a,
         b=b,
         out=out,
         c=outermost_first(batch, out),
         m=m,
-        m_outer=outermost_first([axis for axis in m_axes if axis is not m], out),
+        m_outer=outermost_first(m_axes, out),
         n=n,
-        n_outer=outermost_first([axis for axis in n_axes if axis is not n], out),
-        k=_in_lines(_reduction_order(reductions, a, b), a, out),
+        n_outer=outermost_first(n_axes, out),
+        k=k,
         is_kept=step.is_kept,
         stands=a.name in step.standing,
     )
@@ -148,8 +155,6 @@ def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
 
 def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, ...]:
     """Innermost the axis adjacent in B, then adjacent in A, then the shortest strides."""
-    if len(axes) < 2:
-        return tuple(axes)
 
     def far(axis: Span) -> tuple[bool, bool, int]:
         in_a, in_b = axis.strides.get(a.name, 0), axis.strides.get(b.name, 0)
@@ -164,7 +169,7 @@ def _in_lines(k: tuple[Span, ...], a: Tensor, out: Tensor) -> tuple[Span, ...]:
     A is adjacent along another axis: a block of both reads whole lines of A and runs of B.
     """
     width = a.data_type.width
-    if len(k) < 2 or k[-1].stride(a.name) == width or k[-2].stride(a.name) != width:
+    if k[-1].stride(a.name) == width or k[-2].stride(a.name) != width:
         return k
     depth = reduction_depth(out.data_type.accumulator)
     for pieces in (PIECE_BYTES // width, PIECE_BYTES // width // 2):

@@ -326,17 +326,17 @@ def _step(
     indices = dict.fromkeys(output.strides)
     for factor in factors:
         indices.update(dict.fromkeys(factor.strides))
-    strides: dict[str, dict[str, int]] = {index: {} for index in indices}
-    offsets: dict[str, dict[str, int]] = {index: {} for index in indices}
-    for one in (*factors, output):
-        name = one.tensor.name
-        for index, stride in one.strides.items():
+    axes = []
+    for index in indices:
+        strides: dict[str, int] = {}
+        offsets: dict[str, int] = {}
+        for one in (*factors, output):
+            stride = one.strides.get(index)
             if stride:
-                strides[index][name] = stride
-        for index, start in one.offsets.items():
-            if index in offsets:
-                offsets[index][name] = start
-    axes = [Span(index, extents[index], strides[index], offsets[index]) for index in indices]
+                strides[one.tensor.name] = stride
+            if index in one.offsets:
+                offsets[one.tensor.name] = one.offsets[index]
+        axes.append(Span(index, extents[index], strides, offsets))
     inputs = tuple(map(_TENSOR, factors))
     return Step(inputs, output.tensor, tuple(axes), is_kept, standing)
 
