@@ -343,13 +343,13 @@ def require_form(form: object) -> None:
 
 
 def _binder(form: Form) -> Callable[[KernelProgram, Isa, int], NativeProgram]:
-    require_form(form)
     match form:
         case Form.TABLE:
             return bind_instant
         case Form.SPECIALISED:
             return bind_specialised
         case _:
+            require_form(form)
             assert_never(form)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -43,6 +44,8 @@ from teir.search.path import find_path, require_path_choice
 from teir.search.slicing import sliceable
 from teir.search.tree import TreeOptions, TreeProgram
 from teir.search.tree_slices import slices_of_tree
+
+_STRIDES = attrgetter("strides")
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,7 +257,7 @@ def _decidable(problem: Problem, wishes: Wishes) -> Decidable:
         options = TreeOptions(results=nesting.results, rearrange=wishes.optimize is not False)
     else:
         path = find_path(
-            [tuple(factor.strides) for factor in contraction.inputs],
+            list(map(tuple, map(_STRIDES, contraction.inputs))),
             tuple(contraction.output.strides),
             contraction.extents,
             wishes.optimize,

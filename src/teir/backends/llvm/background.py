@@ -81,14 +81,11 @@ class BackgroundSpecialiser:
     """
 
     is_on: bool
+    fewest_runs: int = _FEWEST_RUNS
+    """Runs before which it is not looked at."""
     _waiting: deque[NativeProgram] = field(default_factory=deque)
     _claim: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
-
-    @property
-    def fewest_runs(self) -> int:
-        """Runs before which it is not looked at."""
-        return _FEWEST_RUNS
 
     def runs_before(self, program: KernelProgram, seconds: float) -> int | None:
         """See `runs_before_specialising`."""

@@ -131,7 +131,7 @@ class NativeProgram(msgspec.Struct, frozen=True):
     zero, and stays there where it never pays; the native entry point counts too."""
     sizes: _Sizes
     _idle: list[Context] = msgspec.field(default_factory=list)
-    _unused: list[None] = msgspec.field(default_factory=lambda: [None])
+    _unused: list[None] = msgspec.field(default_factory=[None].copy)
     """Empty once the program has run: later runs with little scratch have memory of their own."""
 
     def run(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:

@@ -60,6 +60,8 @@ Placed = tuple[int, Offsets]
 """A node's place in the table in bytes, and the offsets its caller must add."""
 
 _NO_OFFSETS: Offsets = (0, 0, 0)
+_ANY_SLOTS = (slot_bytes(0), 0) * REGISTER_OPERANDS
+"""Registers that hold the pointers of any slot, without offsets."""
 _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
 _IN_FRAME = 1
@@ -102,7 +104,6 @@ class _Builder:
         "_program",
         "_reach_of",
         "_slots",
-        "_thread_slots",
         "_threads",
         "_words",
     )
@@ -122,11 +123,6 @@ class _Builder:
         self._cells = program.index_cells
         self._words: list[int] = []
         self._reach_of: dict[int, int] = {}
-        self._thread_slots = [
-            slot_bytes(number)
-            for number, slot in enumerate(program.slots)
-            if slot.storage is Storage.THREAD
-        ]
 
     def build(self) -> Table:
         root = self._in_frame(self._program.roots)
@@ -193,7 +189,9 @@ class _Builder:
             return self._enter(nodes, reach)
         if len(nodes) == 1:
             return self._node_in_frame(nodes[0])
-        members = [(self._in_frame((node,)), _NO_OFFSETS) for node in nodes]
+        members: list[Placed] = []
+        for node in nodes:
+            members.append((self._in_frame((node,)), _NO_OFFSETS))
         return self._sequence(members)
 
     def _node_in_frame(self, node: KernelNode) -> int:
@@ -235,9 +233,14 @@ class _Builder:
             axes += (axis.extent, cell)
             axes += self._steps(axis.steps, reach)
         head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
-        counts = [len(self._thread_slots), len(node.axes)]
+        thread_slots = [
+            slot_bytes(number)
+            for number, slot in enumerate(self._program.slots)
+            if slot.storage is Storage.THREAD
+        ]
+        counts = [len(thread_slots), len(node.axes)]
         shares = _share_words(node.balance)
-        return self._append(head + counts + shares + self._thread_slots + axes)
+        return self._append(head + counts + shares + thread_slots + axes)
 
     def _sparse(self, node: SparseLoop) -> int:
         child = self._in_frame(node.body)
@@ -308,7 +311,7 @@ class _Builder:
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
-        words = [slot_bytes(0)] * (2 * REGISTER_OPERANDS)
+        words = list(_ANY_SLOTS)
         words[1::2] = offsets
         for slot, register in registers.items():
             words[2 * register] = slot_bytes(slot)

@@ -53,7 +53,8 @@ class Walked:
     ) -> None:
         self._walks, self._leaves, self._budget = walks, leaves, budget
         self._owners, self._widths = schedule.owners, schedule.widths
-        self._written = {leaf.tiles[-1][0] for leaf in leaves.values()}
+        self._written: set[str] = set()
+        """The tensors that leaves write, once a parallel node was met."""
         self._path: list[Walk] = []
         self._parallel: list[int] = []
         self._guards: list[bool] = []
@@ -76,6 +77,7 @@ class Walked:
             return False
         if node.policy is Policy.PARALLEL and walk[0] > 1:
             self._parallel.append(len(path))
+            self._written = self._written or {leaf.tiles[-1][0] for leaf in self._leaves.values()}
         self.running[node.axis] = node.name
         path.append(walk)
         self._hulls.append({})
