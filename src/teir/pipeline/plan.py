@@ -134,7 +134,8 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Bytes a call allocates at most besides its result: scratch, and copies of operands."""
         if self.executable is None:
             return 0
-        scratch = scratch_bytes(self.executable.kernel_program, self.threads)
+        executable = self.executable
+        scratch = scratch_bytes(executable.kernel_program, executable.threads)
         return scratch + self.problem.copied_bytes
 
     @property

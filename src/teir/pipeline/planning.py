@@ -332,7 +332,7 @@ def _require_inside(executable: Executable, problem: Problem) -> None:
 
     The strides come from the arrays, so this cannot fail unless this package is wrong.
     """
-    needs = executable.report.needs
+    needs = executable.proof.report.needs
     for tensor, array in zip(executable.program.tensors, problem.tensor_types(), strict=True):
         need = needs.get(tensor.name)
         low, high = array.span_bytes

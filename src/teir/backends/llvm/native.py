@@ -12,7 +12,7 @@ import struct
 import threading
 from array import array
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -50,6 +50,7 @@ _WORDS = struct.Struct("16q")
 
 
 _STORAGE = attrgetter("storage")
+_KERNEL, _CALL = attrgetter("kernel"), itemgetter(0)
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 """The type of the function that runs a frame."""
@@ -240,7 +241,7 @@ def bind_native(
     """
     library = code_library(runtime.current(), isa)
     calls = calls_of(program.roots)
-    kernels = library.leaves({call.kernel for call, _ in calls})
+    kernels = library.leaves(map(_KERNEL, map(_CALL, calls)))
     table = build_table(program, library.control(), kernels, threads)
     cells = max(table.index_cells, specialised_cells(program))
     root = Root(table.words, table.root_bytes // layout.WORD_BYTES, cells, [library])

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
+from operator import or_
 from typing import assert_never
 
 import msgspec
@@ -60,8 +62,6 @@ Placed = tuple[int, Offsets]
 """A node's place in the table in bytes, and the offsets its caller must add."""
 
 _NO_OFFSETS: Offsets = (0, 0, 0)
-_ANY_SLOTS = (slot_bytes(0), 0) * REGISTER_OPERANDS
-"""Registers that hold the pointers of any slot, without offsets."""
 _WALK_WORDS = 8
 """Words of one walk of a sparse loop."""
 _IN_FRAME = 1
@@ -161,10 +161,7 @@ class _Builder:
         return reach
 
     def _reach_all(self, nodes: tuple[KernelNode, ...]) -> int:
-        reach = 0
-        for node in nodes:
-            reach |= self._reach(node)
-        return reach
+        return reduce(or_, map(self._reach, nodes), 0)
 
     def _append(self, words: list[int]) -> int:
         at = WORD_BYTES * len(self._words)
@@ -184,14 +181,16 @@ class _Builder:
     # Above the enter nodes: pointers live in the frame.
 
     def _in_frame(self, nodes: tuple[KernelNode, ...]) -> int:
-        reach = self._reach_all(nodes)
-        if reach and not reach & _IN_FRAME and reach.bit_count() <= REGISTER_OPERANDS:
+        reaches = list(map(self._reach, nodes))
+        reach = reduce(or_, reaches, 0)
+        if _fits_registers(reach):
             return self._enter(nodes, reach)
         if len(nodes) == 1:
             return self._node_in_frame(nodes[0])
         members: list[Placed] = []
-        for node in nodes:
-            members.append((self._in_frame((node,)), _NO_OFFSETS))
+        for node, own in zip(nodes, reaches, strict=True):
+            at = self._enter((node,), own) if _fits_registers(own) else self._node_in_frame(node)
+            members.append((at, _NO_OFFSETS))
         return self._sequence(members)
 
     def _node_in_frame(self, node: KernelNode) -> int:
@@ -238,9 +237,8 @@ class _Builder:
             for number, slot in enumerate(self._program.slots)
             if slot.storage is Storage.THREAD
         ]
-        counts = [len(thread_slots), len(node.axes)]
-        shares = _share_words(node.balance)
-        return self._append(head + counts + shares + thread_slots + axes)
+        counts = [len(thread_slots), len(node.axes), *_share_words(node.balance)]
+        return self._append(head + counts + thread_slots + axes)
 
     def _sparse(self, node: SparseLoop) -> int:
         child = self._in_frame(node.body)
@@ -311,7 +309,7 @@ class _Builder:
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
         child, offsets = self._in_registers(nodes, registers)
-        words = list(_ANY_SLOTS)
+        words = [slot_bytes(0), 0] * REGISTER_OPERANDS
         words[1::2] = offsets
         for slot, register in registers.items():
             words[2 * register] = slot_bytes(slot)
@@ -376,6 +374,11 @@ class _Builder:
         for test in node.tests:
             words += (self._cell(test.index), test.value)
         return self._append(words)
+
+
+def _fits_registers(reach: int) -> bool:
+    """True where the pointers of a subtree of this reach travel in registers."""
+    return reach > 0 and not reach & _IN_FRAME and reach.bit_count() <= REGISTER_OPERANDS
 
 
 def _share_words(balance: Balance | None) -> list[int]:

@@ -138,7 +138,7 @@ def flat_leaf(primitive: Primitive, schedule: Schedule, walks: dict[str, Walk]) 
     for tensor in dict.fromkeys((*inputs, output)):
         begin, width, terms = 0, schedule.widths[tensor], []
         for offsets in moved:
-            begin += offsets[tensor]
+            begin += offsets.get(tensor, 0)
         end = begin + width
         for extent, strides in moving:
             if tensor in strides:
