@@ -92,7 +92,7 @@ def operands_of(
     for name in names:
         slot, start = number[name], 0
         for offsets in moved:
-            start += offsets[name]
+            start += offsets.get(name, 0)
         addresses.append(Address(slot=slot, offset_bytes=start))
         types.append(slots[slot].data_type)
     return tuple(addresses), tuple(types)

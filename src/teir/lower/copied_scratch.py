@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Primitive, Program
+from teir.ir.nodes import IterationNode, Node, Operation, Primitive, Program
 
 _NAME = attrgetter("name")
 
@@ -32,24 +32,23 @@ def copied_scratch(
     targets.difference_update(map(_NAME, program.tensors))
     if not targets:
         return
-    primitives = program.primitive_table()
-    outputs = [
-        primitives[node.primitive].output
-        for node in program.nodes()
-        if isinstance(node, InvocationNode)
-    ]
-    for above, row in _in_a_row(program.roots, found):
+    writers = {one.name: one.output for one in program.primitives if one.output in targets}
+    written = dict.fromkeys(targets, 0)
+    for above, row in list(_in_a_row(program.roots, found, writers, written)):
         output = row[0].output
-        if output in targets and len(row) >= fewest and outputs.count(output) == len(row):
+        if output in targets and len(row) >= fewest and written[output] == len(row):
             yield above, tuple(row)
 
 
 def _in_a_row(
-    roots: Sequence[Node], copies: dict[str, Primitive]
+    roots: Sequence[Node],
+    copies: dict[str, Primitive],
+    writers: dict[str, str],
+    written: dict[str, int],
 ) -> Iterator[tuple[tuple[str, ...], list[Primitive]]]:
     """Invocations of ``copies`` from one tensor to another that follow one another, run always all.
 
-    Before them the axes iterated above.
+    Before them the axes iterated above. What ``writers`` write is counted in ``written``.
     """
     levels: list[tuple[tuple[str, ...], Sequence[Node]]] = [((), roots)]
     while levels:
@@ -59,8 +58,10 @@ def _in_a_row(
             copy = None
             if isinstance(node, IterationNode):
                 levels.append(((*above, node.axis), node.children))
-            elif not node.guard:
-                copy = copies.get(node.primitive)
+            else:
+                if node.primitive in writers:
+                    written[writers[node.primitive]] += 1
+                copy = None if node.guard else copies.get(node.primitive)
             if row and (copy is None or copy.operands != row[0].operands):
                 yield above, row
                 row = []

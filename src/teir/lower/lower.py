@@ -117,8 +117,9 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
     kernel_scratch = kernel_scratch_bytes(roots, context.accumulator, isa)
-    room.slots[len(slots.slots)] = kernel_slot(used[Storage.THREAD])
     has_more = kernel_scratch or len(room.slots) > len(slots.slots) + 1
+    if has_more:
+        room.slots[len(slots.slots)] = kernel_slot(used[Storage.THREAD])
     return KernelProgram(
         slots=tuple(room.slots) if has_more else slots.slots,
         roots=roots,
@@ -324,9 +325,13 @@ def _lower_elementwise(
 ) -> tuple[KernelNode, ...]:
     names, consumed = primitive.operands, axes_of(primitive, context)
     operands, types = operands_of(names, path, consumed, context)
-    output_bytes, is_copy = 0, primitive.operation is Operation.COPY
-    if is_copy:
+    output_bytes, is_packed = 0, False
+    if primitive.operation is Operation.COPY:
         output_bytes = types[-1].width * _positions(primitive.output, (*path.axes, *consumed))
+        # From a caller's buffer, which is far, to scratch, which is near.
+        slots, (source, target) = context.slots.slots, operands
+        is_packed = slots[source.slot].storage is Storage.OPERAND
+        is_packed = is_packed and slots[target.slot].storage is not Storage.OPERAND
     hints = memory_hints(primitive)
     return lower_elementwise(
         primitive.operation,
@@ -338,7 +343,7 @@ def _lower_elementwise(
         room=Address(slot=context.accumulator.slot, offset_bytes=0),
         streams=hints.streams,
         brings=bool(hints.prefetched),
-        follows_input=is_copy and _packs(operands, context),
+        follows_input=is_packed,
     )
 
 
@@ -353,14 +358,6 @@ def _turned_operands(
         turned_operand_of_tile(context.turned.get(name), name, consumed, around)
         for name in primitive.inputs
     )
-
-
-def _packs(operands: tuple[Address, ...], context: Context) -> bool:
-    """True for a copy from a caller's buffer to scratch, which is near."""
-    source, target = operands
-    slots = context.slots.slots
-    is_read = slots[source.slot].storage is Storage.OPERAND
-    return is_read and slots[target.slot].storage is not Storage.OPERAND
 
 
 def _tile_hints(primitive: Primitive) -> TileHints:

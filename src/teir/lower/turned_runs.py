@@ -107,8 +107,9 @@ def _turned(
     if [axis for axis in above if axis.strides[target]]:
         return None
     distance = begin_of(own[1], target) - begin_of(own[0], target)
+    begins = begin_of((rows, runs), source), begin_of((rows, runs), target) + distance
     for part, one in zip(_parts(width), own[1:], strict=True):
-        if not _is_part(part, one, (rows, runs), (source, target), distance):
+        if not _is_part(part, one, (rows, runs), (source, target), begins):
             return None
     walked = [*above, *map(axes.__getitem__, whole.axes)]
     moving = [axis for axis in walked if axis.name in shared and axis.strides[target]]
@@ -142,12 +143,13 @@ def _is_part(
     own: Sequence[Axis],
     whole: tuple[Axis, Axis],
     tensors: tuple[str, str],
-    distance: int,
+    begins: tuple[int, int],
 ) -> bool:
-    """True where the axes ``own`` of a copy walk that part of ``whole``, rows and runs."""
+    """True where the axes ``own`` of a copy walk that part of ``whole``, rows and runs, which begin
+    at ``begins`` on the input, and turned on the output."""
     (source, target), (all_rows, all_runs) = tensors, whole
-    start = begin_of(whole, source) + part.first * all_rows.strides[source]
-    place = begin_of(whole, target) + distance + part.place_bytes
+    start = begins[0] + part.first * all_rows.strides[source]
+    place = begins[1] + part.place_bytes
     if begin_of(own, source) != start or begin_of(own, target) != place:
         return False
     wanted = (
