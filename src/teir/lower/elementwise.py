@@ -117,7 +117,7 @@ def _lower_moved(
         permutation = lower_permutation(moving, operands, width, streams, room, isa)
         if permutation is not None:
             return permutation
-    nodes = lower_turned(turned, moving, operands, width, isa, brings, follows_input)
+    nodes = lower_turned(turned, in_panels, moving, operands, width, isa, brings, follows_input)
     if nodes is not None:
         return nodes
     return lower_stepped(moving, operands, width, isa, follows_input, may_turn=False)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -35,6 +34,7 @@ from teir.lower.permutation_aims import aims_of
 from teir.lower.permutation_parts import Parts, running_parts, streamed_parts, turning_parts
 from teir.lower.permutation_pieces import cut, up
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
+from teir.passes.long_sides import length_of
 from teir.target import LINE_BYTES, Isa
 
 _DISTANCE_COST = 0.05
@@ -93,7 +93,7 @@ def _kernel(parts: Parts, width: int, isa: Isa) -> PermuteCopy | RunCopy | None:
     if parts.run > 1:
         fitting = 1 << (parts.run.bit_length() - 1)
         return RunCopy(element_bytes=width, lanes=min(widest, fitting))
-    rows, columns = (prod(axis.extent for axis in axes) for axes in (parts.rows, parts.columns))
+    rows, columns = length_of(parts.rows), length_of(parts.columns)
     fitting = 1 << (min(rows, columns).bit_length() - 1)
     lanes = min(widest, fitting, _LARGEST_SQUARE)
     return PermuteCopy(element_bytes=width, lanes=lanes) if lanes >= _SMALLEST_SQUARE else None
@@ -137,7 +137,7 @@ class _Lowering:
     ) -> tuple[KernelNode, ...]:
         """One call inside the loops it does not run itself."""
         inside: list[TileAxis] = []
-        work = parts.run * prod(axis.extent for axis in (*parts.rows, *parts.columns))
+        work = parts.run * length_of(parts.rows) * length_of(parts.columns)
         for axis in parts.outer[:PERMUTE_OUTER_AXES]:
             work *= axis.extent
             if work > _CALL_ELEMENTS:
@@ -206,7 +206,7 @@ class _Lowering:
         width = self.kernel.element_bytes
         aims = aims_of(self.isa)
         scratch_bytes = permute_scratch_bytes(self.isa)
-        rows, columns = (prod(a.extent for a in axes) for axes in (parts.rows, parts.columns))
+        rows, columns = length_of(parts.rows), length_of(parts.columns)
         if parts.is_dense:
             unit = parts.columns[0].extent if len(parts.columns) > 1 else 1
             aim = max(1, aims.dense_bytes // (rows * width))
@@ -235,7 +235,7 @@ def _most_runs(parts: Parts) -> tuple[int, int]:
     """Rows and columns of one call that streams runs, so that it ends before long."""
     fewest = _FEWEST_STREAMED_ROWS * parts.run
     most_columns = max(1, min(STREAMED_COLUMNS, _MOST_STREAMED_ELEMENTS // fewest))
-    columns = min(most_columns, prod(axis.extent for axis in parts.columns))
+    columns = min(most_columns, length_of(parts.columns))
     most_rows = _MOST_STREAMED_ELEMENTS // (parts.run * columns)
     return max(_FEWEST_STREAMED_ROWS, min(STREAMED_ROWS, most_rows)), most_columns
 
@@ -260,7 +260,7 @@ def _extents_and_strides(
 ) -> tuple[int, ...]:
     """Extents, then the strides on each of ``operands``, filled up to ``room`` axes."""
     missing = room - len(axes)
-    words = [*(axis.extent for axis in axes), *[1] * missing]
+    words = [*[axis.extent for axis in axes], *[1] * missing]
     for operand in operands:
-        words += [*(axis.strides[operand] for axis in axes), *[0] * missing]
+        words += [*[axis.strides[operand] for axis in axes], *[0] * missing]
     return tuple(words)

@@ -127,9 +127,9 @@ def _parts(
     is_dense: bool,
 ) -> Parts:
     """Rows and columns, and what is left of the axes."""
-    used = (*rows, *columns)
-    outer = tuple(axis for axis in upwards if not any(axis is one for one in used))
-    return Parts(run, tuple(rows), tuple(columns), outer, is_dense)
+    used = set(map(id, (*rows, *columns)))
+    outer = [axis for axis in upwards if id(axis) not in used]
+    return Parts(run, tuple(rows), tuple(columns), tuple(outer), is_dense)
 
 
 def _follow_one_another(row: TileAxis, column: TileAxis, width: int) -> bool:

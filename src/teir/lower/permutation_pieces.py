@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import msgspec
 
 from teir.lower.axes import TileAxis
+from teir.passes.long_sides import length_of
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
@@ -22,7 +21,7 @@ def cut(axes: tuple[TileAxis, ...], unit: int, least: int, most: int) -> tuple[P
 
     The last axis is cut: the others together have at most ``most`` indices.
     """
-    below, top = prod(axis.extent for axis in axes[:-1]), axes[-1]
+    below, top = length_of(axes[:-1]), axes[-1]
     none = (0,) * len(top.strides)
     if below * top.extent <= most:
         return (Piece(axes, None, none),)

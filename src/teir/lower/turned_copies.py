@@ -42,13 +42,10 @@ class Turned(msgspec.Struct, frozen=True, gc=False):
     along_input: TileAxis
     along_output: TileAxis
 
-    @property
-    def axes(self) -> tuple[TileAxis, ...]:
-        return (self.group, self.along_input, self.along_output)
-
 
 def lower_turned(
     turned: Turned | None,
+    in_panels: bool,
     axes: Sequence[TileAxis],
     operands: tuple[Address, ...],
     width: int,
@@ -58,19 +55,19 @@ def lower_turned(
 ) -> tuple[KernelNode, ...] | None:
     """Loops around a kernel that turns, None where nothing is to be turned.
 
-    ``turned``: what `turned_axes` found among ``axes``. ``brings`` and ``follows_input`` as
-    `lower_elementwise` has them.
+    ``turned``: what `turned_axes` found among ``axes``; ``in_panels``: what `is_panel` says of it.
+    ``brings`` and ``follows_input`` as `lower_elementwise` has them.
     """
     joined = None if brings else _joined_axes(axes, turned, width, isa)
     if joined is not None:
         return _joined_nodes(joined, axes, operands, width, follows_input)
-    if not is_panel(turned, width, isa):
+    if not in_panels:
         short = lower_short_turn(axes, operands, width, isa, SHORT_NEAR_SIDES, follows_input)
         if short is not None:
             return short
     if turned is None:
         return None
-    inside = turned.axes
+    inside = turned.group, turned.along_input, turned.along_output
     rest = in_order([axis for axis in axes if axis not in inside], follows_input)
     transposed = _transpose_call(turned, operands, width, isa, follows_input)
     asking = _asking(turned, rest, operands, width) if brings else ()

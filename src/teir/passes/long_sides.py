@@ -10,7 +10,6 @@ goes on with the axis that follows where it ends, in turn, until it is as long a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Protocol, TypeVar
 
 STREAM_ROW_BYTES = 2048
@@ -137,7 +136,10 @@ def _ways_to_grow(
 
 def length_of(side: Sequence[StridedAxis]) -> int:
     """Elements along all axes of a side."""
-    return prod(axis.extent for axis in side)
+    length = 1
+    for axis in side:
+        length *= axis.extent
+    return length
 
 
 def _following(
@@ -151,5 +153,7 @@ def _following(
     if length_of(mine) >= aim or len(mine) == SIDE_AXES:
         return None
     end = mine[-1].strides[operand] * mine[-1].extent
-    free = (axis for axis in ordered if not any(axis is other for other in others))
-    return next((axis for axis in free if axis.strides[operand] == end), None)
+    for axis in ordered:
+        if axis.strides[operand] == end and not any(axis is other for other in others):
+            return axis
+    return None
