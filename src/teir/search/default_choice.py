@@ -291,9 +291,9 @@ def _asking_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: 
 
 def _is_written_once(shape: ProductShape, depth: int, machine: Machine) -> bool:
     """True for an output that no cache holds until it is read, made of whole sums and lines."""
-    if not machine.writes_lines or fills_lines_later(shape):
+    if not machine.writes_lines or not is_far(shape, machine):
         return False
-    return is_far(shape, machine) and reductions_of(shape, depth).is_one_block
+    return not fills_lines_later(shape) and reductions_of(shape, depth).is_one_block
 
 
 def _is_met_again(shape: ProductShape, machine: Machine) -> bool:

@@ -201,21 +201,21 @@ def packed_into(
     body = Body()
     for piece in pieces if copied is None else copied:
         loops = (*outer, *piece.loops)
-        body += _copy(emission, copy, loops, piece.inside, k, block.is_shared)
+        if block.is_shared:
+            body += _shared_copy(emission, copy, loops, piece.inside, k)
+        else:
+            body += copy(Roles(m=(*loops, *piece.inside), n=k))
     return Packed(Body(body.nodes, (target,)), target, outer, pieces, k)
 
 
-def _copy(
+def _shared_copy(
     emission: Emission,
     copied: Callable[[Roles], Body],
     loops: tuple[Span, ...],
     inside: tuple[Span, ...],
     k: tuple[Span, ...],
-    is_shared: bool,
 ) -> Body:
-    """One copy, or a loop over panels, or over parts of the depth if any, that threads share."""
-    if not is_shared:
-        return copied(Roles(m=(*loops, *inside), n=k))
+    """A copy in a loop over panels, or over parts of the depth if any, that threads share."""
     shared = _leading(loops)
     if extent_of(shared) >= _SHARES or not k:
         rest = Roles(m=(*loops[len(shared) :], *inside), n=k)

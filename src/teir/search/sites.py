@@ -50,13 +50,14 @@ def sites_along(shape: ProductShape, machine: Machine) -> SiteStep | None:
     products = extent_of(shape.k)
     if products > MOST_FACTORS:
         return None
-    found, lanes = None, machine.lanes(kind.width)
+    lanes, counts = machine.lanes(kind.width), (shape.rows, shape.columns)
+    # The matrix is small beside the rows: one operand may be it at most.
+    if not may_have_sites(max(counts), min(counts), products, lanes):
+        return None
     rows, columns = (*shape.m_outer, *some(shape.m)), (*shape.n_outer, *some(shape.n))
-    if may_have_sites(shape.rows, shape.columns, products, lanes):
-        found = _of(shape, shape.a, shape.b, rows, columns, lanes)
-    if found is None and may_have_sites(shape.columns, shape.rows, products, lanes):
-        found = _of(shape, shape.b, shape.a, columns, rows, lanes)
-    return found
+    if counts[0] >= counts[1]:
+        return _of(shape, shape.a, shape.b, rows, columns, lanes)
+    return _of(shape, shape.b, shape.a, columns, rows, lanes)
 
 
 def _of(

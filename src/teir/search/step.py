@@ -120,29 +120,22 @@ def fuse(axes: Sequence[Span]) -> list[Span]:
         steps.update(walk.items())
     place = 0
     while place < len(left):
-        walk, extent, outer = walks[place], left[place].extent, None
+        walk, extent = walks[place], left[place].extent
+        wanted: dict[str, int] = {}
         # Most axes go on nowhere, which a stride on one tensor tells.
         for tensor, stride in walk.items():
-            if (tensor, stride * extent) not in steps:
+            wanted[tensor] = end = stride * extent
+            if (tensor, end) not in steps:
                 break
-        else:
-            outer = _outer_of(walk, extent, walks)
-        if outer is None:
+        if len(wanted) < len(walk) or wanted == walk or wanted not in walks:
             place += 1
             continue
+        outer = walks.index(wanted)
         # The fused axis walks as its inner one did: no axis before it finds a new outer one.
         left[place] = _fused(left[outer], left[place])
         del left[outer], walks[outer]
         place -= outer < place
     return left
-
-
-def _outer_of(
-    walk: Mapping[str, int], extent: int, walks: Sequence[Mapping[str, int]]
-) -> int | None:
-    """The number of the walk that goes on where ``extent`` steps of this one end."""
-    wanted = {tensor: stride * extent for tensor, stride in walk.items()}
-    return None if wanted == walk or wanted not in walks else walks.index(wanted)
 
 
 def _fused(outer: Span, inner: Span) -> Span:
