@@ -232,11 +232,8 @@ class _Builder:
             axes += (axis.extent, cell)
             axes += self._steps(axis.steps, reach)
         head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
-        thread_slots = [
-            slot_bytes(number)
-            for number, slot in enumerate(self._program.slots)
-            if slot.storage is Storage.THREAD
-        ]
+        slots = enumerate(self._program.slots)
+        thread_slots = [slot_bytes(n) for n, slot in slots if slot.storage is Storage.THREAD]
         counts = [len(thread_slots), len(node.axes), *_share_words(node.balance)]
         return self._append(head + counts + thread_slots + axes)
 
