@@ -329,9 +329,8 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
             m, n = (piece.inside, tiles.n) if level.side.is_rows else (tiles.m, piece.inside)
             inside = _Tiles(m, n)
             within = points * extent_of(piece.loops)
-            nodes += self.emission.loops(
-                piece.loops, partial(self._walk, rest, inside, sides, k, first, within), parallel
-            )
+            below = partial(self._walk, rest, inside, sides, k, first, within)
+            nodes += self.emission.loops(piece.loops, below, parallel) if piece.loops else below()
         return nodes
 
     def _leaf(

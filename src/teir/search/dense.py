@@ -168,6 +168,9 @@ def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) 
             return emit_parted_sweep(emission, parted, machine)
         if is_sweep(shape):
             return emit_sweep(emission, shape, machine)
+    if shape.m_outer and shape.n_outer:
+        # One side of dots at least is one axis.
+        return None
     if are_row_dots(shape):
         return emit_row_dots(emission, shape, machine)
     dots = few_dots_of(shape)

@@ -96,11 +96,11 @@ def lines_of_columns(choice: Choice, shape: ProductShape, machine: Machine) -> C
     """The choice with blocks of columns outside the loops that fill their lines; None where all
     columns are one block, rows are long, no columns lie between them, or lines of a few columns
     leave the second cache."""
-    if shape.n is None or choice.column_block >= shape.n.extent or not _share_lines(shape):
+    if shape.n is None or choice.column_block >= shape.n.extent:
         return None
     column_bytes = shape.n.stride(shape.out.name)
     room = _MOST_PARTS * machine.l2_bytes // (_PARTS * column_bytes)
-    if room < _FEWEST_COLUMNS:
+    if room < _FEWEST_COLUMNS or not _share_lines(shape):
         return None
     return _by_lines(choice, min(choice.column_block, room))
 

@@ -163,7 +163,7 @@ class _Tree(msgspec.Struct, frozen=True):
             indices = factors[0].strides.keys() | factors[1].strides.keys()
             products = prod(map(contraction.extents.__getitem__, indices))
             steps.emit(factors, contraction.output, products)
-            return steps.body()
+            return steps.bodies[0]
         meetings = meeting_tree(contraction, self.path, self.options.results)
         arrangement = as_written(meetings)
         if self.options.rearrange:
