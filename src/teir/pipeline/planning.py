@@ -219,9 +219,10 @@ def _built(decidable: Decidable, wishes: Wishes) -> tuple[Chosen, Executable]:
 def _compiled(tree: TreeProgram, decidable: Decidable, threads: int) -> Executable:
     """For as many of these threads as the memory limit leaves scratch for."""
     executable = compile_program(tree.program, threads=threads)
-    fitting = _fitting_threads(executable, decidable, threads)
-    if fitting != threads:
-        executable = compile_program(tree.program, threads=fitting)
+    if decidable.limit is not None:
+        fitting = _fitting_threads(executable, decidable, decidable.limit, threads)
+        if fitting != threads:
+            executable = compile_program(tree.program, threads=fitting)
     _require_inside(executable, decidable.problem)
     return executable
 
@@ -282,11 +283,11 @@ def _result_bytes(problem: Problem, wishes: Wishes) -> int:
     return problem.result_bytes if wishes.makes_result else 0
 
 
-def _fitting_threads(executable: Executable, decidable: Decidable, threads: int) -> int:
+def _fitting_threads(executable: Executable, decidable: Decidable, limit: int, threads: int) -> int:
     """The threads whose scratch stays within the limit; one always does."""
-    if decidable.limit is None or decidable.counted_threads == threads:
+    if decidable.counted_threads == threads:
         return threads
-    room = decidable.limit - decidable.result_bytes - decidable.problem.copied_bytes
+    room = limit - decidable.result_bytes - decidable.problem.copied_bytes
     return threads_within(executable.kernel_program, room, threads)
 
 
