@@ -21,6 +21,12 @@ def test_rows_outside_of_batches_are_the_outer_loop() -> None:
     assert _outermost(TEXT, EXTENTS, SMALL) == "b"
 
 
+def test_batches_that_share_lines_are_inner_loops_of_short_leaves_too() -> None:
+    extents = EXTENTS | {"a": 12, "b": 128}
+    assert _outermost("back,kc->bca", extents | {"k": 3}, SMALL) == "b"
+    assert _outermost("bcak,kc->bca", extents | {"k": 6}, SMALL) == "c"
+
+
 @pytest.mark.parametrize(
     ("text", "extents"),
     [

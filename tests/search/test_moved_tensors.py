@@ -45,6 +45,8 @@ TURNED_RESULTS = {
     "abfd,fdc->cbfa": {"a": 2, "b": 9, "c": 14, "d": 34, "f": 5},
     "abd,edc->bcea": {"a": 6, "b": 10, "c": 16, "d": 80, "e": 5},
     "dcab,bdc->ad": {"a": 350, "b": 3, "c": 7, "d": 4},
+    "dbac,cd->abd": {"a": 6, "b": 11, "c": 5, "d": 3},
+    "bdac,cd->bad": {"a": 9, "b": 4, "c": 2, "d": 5},
 }
 TURNED_LANES = {
     "kyx,xk->xy": {"k": 9, "x": 33, "y": 17},
@@ -85,6 +87,8 @@ TURNED_SUMS = {
     "abdcf->bac": {"a": 3, "b": 6, "c": 4, "d": 5, "f": 9},
 }
 SUMS_IN_PLACE = {
+    "dbac,dc->bad": {"a": 6, "b": 11, "c": 5, "d": 3},
+    "abdc,cd->abd": {"a": 6, "b": 11, "c": 5, "d": 3},
     "cba->ba": {"a": 9, "b": 40, "c": 20},
     "bac->ab": {"a": 7, "b": 5, "c": 1200},
     "bac->abc": {"a": 7, "b": 5, "c": 20},
