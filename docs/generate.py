@@ -197,6 +197,8 @@ def figures_page() -> str:
         lines += ["", f"## teir demo, {threads} {'thread' if threads == 1 else 'threads'}", ""]
         lines += _demo_rows(run["rows"])
     lines += ["", "## Overheads", "", *_overhead_rows(measured["overheads"])]
+    lines += KERNELS.first_call_lines(_stored("overheads"))
+    lines += KERNELS.tile_lines(_stored("tiles"))
     lines += CLASSES.pages(_stored("summary"))
     return "\n".join(lines) + "\n"
 
@@ -292,6 +294,7 @@ def _beside(name: str) -> ModuleType:
 
 
 CLASSES = _beside("class_figures")
+KERNELS = _beside("kernel_figures")
 SPARSE = _beside("sparse_figures")
 TREES = _beside("tree_figures")
 
