@@ -58,8 +58,8 @@ def first_call_lines(stored: Record) -> list[str]:
         "## First calls",
         "",
         "The contractions of class c, each called for the first time, less a warm call on arrays "
-        f"as new (`benchmarks/overheads.py`, {_where(stored)}). Median: {1e3 * on_disk:.2f} ms with "
-        f"the kernels on disk, {1e3 * empty:.0f} ms where they must be compiled. Planning a small "
+        f"as new (`benchmarks/overheads.py`, {_where(stored)}). Median: {1e3 * on_disk:.2f} ms "
+        f"with kernels on disk, {1e3 * empty:.0f} ms where they must be compiled. Planning a small "
         f"contraction again takes: {phases}. On extents 1 to 4 `plan(a, b, out=c)` takes up to "
         f"{1e6 * small:.2f} us and `teir.einsum` up to {1e6 * einsum:.2f} us.",
     ]
