@@ -132,6 +132,20 @@ def moved_names(program: Program) -> set[str]:
     return {name for name in names if name.split("_")[1] in ("apart", "turned", "joined")}
 
 
+def test_batches_packed_to_more_than_caches_hold_come_outermost() -> None:
+    """Not those that lie within a line or two, nor what the caches hold."""
+    extents = {"a": 12, "b": 30, "c": 8, "d": 5, "e": 4}
+    tiny = replace(USUAL, l2_bytes=1 << 13)
+    for text, machine, is_moved in (
+        ("abce,dae->dbca", tiny, True),
+        ("abce,dae->dbca", USUAL, False),
+        ("bcae,dae->dbca", tiny, False),
+    ):
+        program = planned(text, extents, machine).program
+        assert ("out_apart" in moved_names(program)) == is_moved
+        assert_means_it(text, extents, machine, 1)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("text", NARROW_BATCHES)
 def test_narrow_batches_come_outermost(text: str, threads: int) -> None:
