@@ -32,6 +32,7 @@ from teir.backends.llvm.emit_gemm_columns import (
     factors_of_steps,
     walks_columns,
 )
+from teir.backends.llvm.emit_gemm_repeats import begin_blocks, end_blocks, following_block
 from teir.backends.llvm.emit_gemm_requests import (
     Left,
     ask_for_b,
@@ -47,7 +48,6 @@ from teir.backends.llvm.emit_gemm_steps import (
     load_factors,
     next_step,
 )
-from teir.backends.llvm.emit_lanes import load
 from teir.backends.llvm.emit_numbers import (
     require_one_accumulator,
 )
@@ -77,22 +77,12 @@ def emit_gemm_node(kernel: GemmBlock, isa: Isa) -> FunctionText:
 
 
 def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
-    if kernel.c_access is Access.BROADCAST:
-        raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
-    require_one_accumulator(kernel.in_type, kernel.out_type)
-    if kernel.flushes and (kernel.repeats or kernel.depth is not None):
-        raise ValueError("expected no repetition and no fixed depth of a block that flushes")
-    if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):
-        raise ValueError("expected adjacent rows and no repetition of a block that asks for A")
-    if kernel.loads_ahead and not (kernel.repeats and kernel.c_access is Access.UNIT):
-        raise ValueError("expected adjacent rows and repetition of a block that loads C ahead")
-    if kernel.asks and (kernel.depth is not None or not claims_c(kernel)):
-        raise ValueError("expected a loop over columns of several vectors of a block that asks")
+    _require_possible(kernel)
     text = FunctionText()
     text.label("entry")
     block = prepare_block(text, kernel, isa, arguments)
     held = _held(text, block)
-    blocks = _begin_blocks(text, block) if kernel.repeats else None
+    blocks = begin_blocks(text, block) if kernel.repeats else None
     mode = None
     if kernel.flushes and block.pairs is None:
         mode = start_flushing(text, isa)
@@ -105,65 +95,29 @@ def _emit(kernel: GemmBlock, isa: Isa, arguments: Arguments) -> FunctionText:
         sums = _emit_all_steps(text, block, start, first, kernel.depth, held)
     text.label("finish")
     stop_flushing(text, isa, mode)
-    more = _following(text, block, blocks) if blocks is not None and kernel.loads_ahead else None
+    more = None
+    if blocks is not None and kernel.loads_ahead:
+        more = following_block(text, block, blocks)
     emit_store(text, block, sums)
     if blocks is not None:
-        _end_blocks(text, more or _following(text, block, blocks))
+        end_blocks(text, more or following_block(text, block, blocks))
     text.effect("ret void")
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """The loop over blocks of columns: how many are left, and the values of its next pass."""
-
-    left: str
-    next_left: str
-    next_b: str
-    next_c: str
-    next_first_of_c: str
-
-
-def _begin_blocks(text: FunctionText, block: Block) -> _Blocks:
-    blocks = _Blocks(text.fresh(), text.fresh(), text.fresh(), text.fresh(), text.fresh())
-    phis = [
-        (block.b_start, "ptr", "%B", blocks.next_b),
-        (block.c_start, "ptr", "%C", blocks.next_c),
-        (blocks.left, "i64", block.arguments.read(text, "blocks"), blocks.next_left),
-    ]
-    if block.first_of_c is not None:
-        first = load(text, block.c[0], "%C")
-        phis.append((block.first_of_c, block.arithmetic.kind, first, blocks.next_first_of_c))
-    text.effect("br label %block")
-    text.label("block")
-    for name, kind, first, following in phis:
-        text.define(name, f"phi {kind} [ {first}, %entry ], [ {following}, %next_block ]")
-    return blocks
-
-
-def _following(text: FunctionText, block: Block, blocks: _Blocks) -> str:
-    """Where the next block begins, and its first vector; returns whether there is one."""
-    text.define(blocks.next_left, f"sub i64 {blocks.left}, 1")
-    more = text.value(f"icmp sgt i64 {blocks.next_left}, 0")
-    for following, start, stride in (
-        (blocks.next_b, block.b_start, "b_n"),
-        (blocks.next_c, block.c_start, "c_n"),
-    ):
-        column = block.arguments.read(text, stride)
-        distance = text.value(f"mul i64 {column}, {block.kernel.columns}")
-        text.define(following, f"getelementptr i8, ptr {start}, i64 {distance}")
-    if block.first_of_c is not None:
-        place = text.value(f"select i1 {more}, ptr {blocks.next_c}, ptr {block.c_start}")
-        first = load(text, block.c[0], place)
-        text.define(blocks.next_first_of_c, f"freeze {block.arithmetic.kind} {first}")
-    return more
-
-
-def _end_blocks(text: FunctionText, more: str) -> None:
-    text.effect(f"br i1 {more}, label %next_block, label %exit")
-    text.label("next_block")
-    text.effect("br label %block")
-    text.label("exit")
+def _require_possible(kernel: GemmBlock) -> None:
+    """Raises ValueError for a block that is not emitted."""
+    if kernel.c_access is Access.BROADCAST:
+        raise ValueError("expected an output that is UNIT or STRIDED, found BROADCAST")
+    require_one_accumulator(kernel.in_type, kernel.out_type)
+    if kernel.flushes and (kernel.repeats or kernel.depth is not None):
+        raise ValueError("expected no repetition and no fixed depth of a block that flushes")
+    if kernel.brings and (kernel.repeats or kernel.a_access is not Access.UNIT):
+        raise ValueError("expected adjacent rows and no repetition of a block that asks for A")
+    if kernel.loads_ahead and not (kernel.repeats and kernel.c_access is Access.UNIT):
+        raise ValueError("expected adjacent rows and repetition of a block that loads C ahead")
+    if kernel.asks and (kernel.depth is not None or not claims_c(kernel)):
+        raise ValueError("expected a loop over columns of several vectors of a block that asks")
 
 
 @dataclass(frozen=True, slots=True)
