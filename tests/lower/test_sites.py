@@ -60,7 +60,7 @@ def test_calls_mean_what_the_program_means(text: str, kind: DataType, isa: Isa) 
 @pytest.mark.parametrize("text", TEXTS)
 def test_calls_end_before_long(text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing interrupts a call: a longer one is cut, its rows first."""
-    monkeypatch.setattr(sites, "_LONGEST_CALL", most)
+    monkeypatch.setattr(sites, "LONGEST_CALL", most)
     program = parse_program(TEXTS[text](DataType.FP32))
     assert len(calls_of(lower(program, Isa.AVX512).roots)) >= 1
     assert_means_it(program, DataType.FP32, Isa.AVX512)

@@ -32,7 +32,7 @@ def lanes_of(primitive: Primitive) -> int | None:
     """The chains of a well-formed Contraction; None where its sum is one chain."""
     if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
         return None
-    text = dict(primitive.metadata).get(LANES)
+    text = lanes_text(primitive)
     return None if text is None else int(text)
 
 

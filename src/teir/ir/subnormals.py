@@ -22,7 +22,7 @@ def flushes_subnormals(primitive: Primitive) -> bool:
     """True where a well-formed Contraction takes subnormal numbers for zero."""
     if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
         return False
-    return SUBNORMALS in dict(primitive.metadata)
+    return subnormals_text(primitive) is not None
 
 
 def subnormals_text(primitive: Primitive) -> str | None:

@@ -68,13 +68,18 @@ _REGISTERS_BESIDE_ONE = {2: 20, 3: 27}
 """The same, by vectors, of blocks that hold a vector of the next block's results as well."""
 
 
-def holds_depth(vectors: int, columns: int, depth: int, loads_ahead: bool = False) -> bool:
+def is_fixed(depth: int) -> bool:
+    """True for sums so short that some blocks of FP32 or FP64 have no loop over them."""
+    return depth <= _FIXED_DEPTH
+
+
+def holds_depth(vectors: int, columns: int, depth: int, loads_ahead: bool) -> bool:
     """True where a block of FP32 or FP64 without a loop over ``depth`` products needs no stack.
 
     Without a loop LLVM moves loads ahead into whatever registers are free. ``loads_ahead`` as
     `GemmBlock` says.
     """
-    if depth > _FIXED_DEPTH or vectors * columns > _FIXED_ACCUMULATORS:
+    if not is_fixed(depth) or vectors * columns > _FIXED_ACCUMULATORS:
         return False
     held = vectors * (columns + depth)
     if loads_ahead and held > _REGISTERS_BESIDE_ONE.get(vectors, held):

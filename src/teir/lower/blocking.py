@@ -14,7 +14,7 @@ from math import gcd
 import msgspec
 
 from teir.dtypes import DataType
-from teir.lower.block_shapes import block_shapes, holds_depth, part_shapes
+from teir.lower.block_shapes import block_shapes, is_fixed, part_shapes
 from teir.lower.panel_lines import PanelWalk
 from teir.target import PAGE_BYTES, Isa
 
@@ -218,7 +218,7 @@ class _BlockingCost(msgspec.Struct, frozen=True, gc=False):
         cost = _cost(formed, tile.columns, height, width, self.steps)
         if (tile.rows + tile.columns) * tile.depth_bytes > _NEAR_BYTES:
             cost += self._reading(height, width)
-        if holds_depth(1, 1, tile.depth):
+        if is_fixed(tile.depth):
             run = min(height, _LONG_RUN if width >= _SOME_COLUMNS else 1)
             cost += _RUN_COST * tile.columns * -(-self.vectors // run)
         return cost

@@ -54,6 +54,14 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     tiles: int = 1
 
     @property
+    def products(self) -> int:
+        """Of one result."""
+        products = 1
+        for axis in self.reductions:
+            products *= axis.extent
+        return products
+
+    @property
     def widths(self) -> tuple[int, ...]:
         return (self.in_type.width,) * (len(self.operands) - 1) + (self.out_type.width,)
 

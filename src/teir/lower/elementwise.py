@@ -18,7 +18,6 @@ from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_b
 from teir.lower.short_turns import lower_short_turn
 from teir.lower.stepped_copies import lower_stepped
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
-from teir.passes.short_sides import FEWEST_AXES
 from teir.target import LINE_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
@@ -95,7 +94,7 @@ def _lower_moved(
 ) -> tuple[KernelNode, ...] | None:
     """A copy of elements that lie otherwise on the output; None where the element-wise kernel or
     that of rows copies them. Arguments as `lower_elementwise` has them."""
-    if room is not None and len(moving) >= FEWEST_AXES:
+    if room is not None:
         cells = lower_cells(moving, operands, width, room)
         if cells is not None:
             return cells

@@ -28,7 +28,7 @@ from teir.lower.contraction_tile import NO_TILE_HINTS, Accumulator, ContractionT
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm_axes import GemmAxes, in_order
 from teir.lower.gemm_call import BLOCK_REDUCTIONS, BlockCall, BlockCalls, all_loops
-from teir.lower.kernel_program import Address, Call, KernelNode, Loop
+from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, Loop
 from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
@@ -39,8 +39,6 @@ _SHORT_DEPTH = 128
 of 20 to 48 products: 0.91 to 1.0 of the time of one call each."""
 _ASKING_DEPTH = 16
 """The same where blocks may ask for rows of the next tile, which repeated ones do not."""
-_LONGEST_CALL = 1 << 26
-"""Products of one call, which nothing can interrupt."""
 
 
 def lower_gemm(
@@ -266,7 +264,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         """True for blocks so short that their calls would show: one call forms them all."""
         most = _ASKING_DEPTH if self.marks is not None or self._is_ahead else _SHORT_DEPTH
         products = self._depth * self.axes.lanes.extent * self.axes.columns.extent
-        is_short = not self.outside and self._depth <= most and products <= _LONGEST_CALL
+        is_short = not self.outside and self._depth <= most and products <= LONGEST_CALL
         return cut.count > 1 and is_short and not self.tile.flushes
 
     def _brings(self, cut: Cut) -> bool:

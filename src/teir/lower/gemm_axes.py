@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from math import prod
 
 import msgspec
 
@@ -87,8 +86,7 @@ def _one_lane(tile: ContractionTile, axis: TileAxis, rest: list[TileAxis]) -> Ge
 
 def _ease_of_scatter(tile: ContractionTile) -> float:
     """Of lanes that are adjacent on the input alone, in sums as short as those of the tile."""
-    products = prod([axis.extent for axis in tile.reductions])
-    return min(_EASE[True, False], products / (products + _SCATTER))
+    return min(_EASE[True, False], tile.products / (tile.products + _SCATTER))
 
 
 def _lane_worth(axis: TileAxis, tile: ContractionTile, scattered: float) -> float:

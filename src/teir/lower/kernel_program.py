@@ -17,6 +17,9 @@ import msgspec
 from teir.dtypes import DataType
 from teir.lower.kernels import Kernel
 
+LONGEST_CALL = 1 << 26
+"""Products of one call, which nothing can interrupt."""
+
 
 class Storage(Enum):
     """Where the bytes of a slot live."""

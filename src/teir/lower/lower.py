@@ -174,7 +174,7 @@ def _lower_node(
         case InvocationNode():
             body = _lower_invocation(node, path, context, from_zero)
         case IterationNode():
-            absorbed = absorbed_leaf(node, context) if len(node.children) == 1 else None
+            absorbed = absorbed_leaf(node, context)
             if context.parted and not path.axes and not context.is_part:
                 parts = lower_in_parts(node, path, context)
                 if parts is not None:

@@ -17,7 +17,7 @@ from teir.dtypes import DataType
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes, in_order
-from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode
 from teir.lower.kernels import PairBlock
 from teir.passes.pair_rows import TWO_VECTORS, rows_left_over
 from teir.target import Isa
@@ -34,8 +34,6 @@ _RUN_ROWS = 4
 _NEAR_BYTES = 24 << 10
 """A block's rows for all products of a sum, which stay in the first cache while columns meet them:
 so few columns read them at a time that from the second cache they would not come fast enough."""
-_LONGEST_CALL = 1 << 26
-"""Products of one call, which nothing can interrupt."""
 _FEWEST_COLUMNS = 4
 """Fewer that meet rows from memory take longer for every cut of the rows, which come in order."""
 _MOST_REDUCTIONS = 2
@@ -184,7 +182,7 @@ def _calls(
         accumulates=not tile.from_zero,
     )
     depth = (axes.k.extent, axes.batch.extent)
-    is_long = prod((blocks, kernel.rows, width, *depth)) > _LONGEST_CALL
+    is_long = prod((blocks, kernel.rows, width, *depth)) > LONGEST_CALL
     sums = (axes.k.extent, a_k, b_k, axes.batch.extent, a_batch, b_batch)
     results = (b_n, c_n, axes.run.strides[2], tile.ahead[2])
     walk = (1 if is_long else blocks, width * b_n, width * c_n)

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.lower.asked_in_passing import Share, asking_blocks, asking_columns, shares
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
-from teir.lower.block_shapes import holds_depth
+from teir.lower.block_shapes import is_fixed
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
-from teir.lower.kernel_program import Address, Call, KernelNode, Loop
+from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
 from teir.lower.near_panels import Panel, near_parts
 from teir.lower.panel_cuts import TALLEST, PanelCut, block_rows, column_cuts, one_by_one, row_cuts
@@ -44,8 +44,6 @@ _FEW_PRODUCTS = 2
 """Vectors of rows, and products of sums from zero, up to which this kernel is as good where sums
 are short. Measured on Zen 4: rows of more take 0.78 to 0.97 of the time in `GemmBlock`, sums of one
 to six products (FP64; FP32 0.85 to 1.0)."""
-_LONGEST_CALL = 1 << 26
-"""Products of one call, which nothing can interrupt."""
 _SLOT = attrgetter("slot")
 _MOVE = attrgetter("slot", "stride_bytes")
 
@@ -98,7 +96,7 @@ def _are_short_sums(tile: ContractionTile, k: TileAxis, isa: Isa) -> bool:
     which hides the results' way to and from memory better than many sums at once do."""
     is_asked = tile.hints.streams or any(tile.hints.prefetched)
     is_written_alone = tile.from_zero and k.extent <= _FEW_PRODUCTS
-    return isa.is_avx512 and holds_depth(1, 1, k.extent) and not (is_asked or is_written_alone)
+    return isa.is_avx512 and is_fixed(k.extent) and not (is_asked or is_written_alone)
 
 
 def _reduction(tile: ContractionTile, swapped: bool) -> TileAxis:
@@ -204,7 +202,7 @@ def _columns_of(
     for number, columns in enumerate(cuts):
         step = blocks_of(axes.columns, columns.count, columns.size)
         call = _call(tile, axes, operands, rows, columns, lanes, is_first=number == 0)
-        asking = None if share is None else asking_blocks(call, step, share, _LONGEST_CALL)
+        asking = None if share is None else asking_blocks(call, step, share, LONGEST_CALL)
         nodes += _loop(step, operands, (call,)) if asking is None else (asking,)
     return tuple(nodes)
 
@@ -239,7 +237,7 @@ def blocks_of_loop(loop: Loop) -> Call | None:
     kernel, steps = call.kernel, dict(map(_MOVE, loop.steps))
     a, b, c = map(steps.get, map(_SLOT, call.operands), repeat(0))
     work = loop.extent * kernel.rows * kernel.columns * call.arguments[0]
-    if a or not c or kernel.repeats or not kernel.staggers or work > _LONGEST_CALL:
+    if a or not c or kernel.repeats or not kernel.staggers or work > LONGEST_CALL:
         return None
     joins = kernel.streams and kernel.dense_columns and c == kernel.columns * call.arguments[4]
     whole = replace(kernel, repeats=True, joins=joins, claims=kernel.claims and not joins)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
-from teir.lower.kernel_program import Address, Call, KernelNode
+from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
 from teir.passes.sites import (
     MOST_FACTORS,
@@ -29,9 +29,6 @@ from teir.passes.sites import (
     sites_of,
 )
 from teir.target import Isa
-
-_LONGEST_CALL = 1 << 26
-"""Products of one call, which nothing can interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +51,7 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         or tile.out_type is not tile.in_type
     ):
         return None
-    products = 1
-    for axis in tile.reductions:
-        products *= axis.extent
+    products = tile.products
     if products > MOST_FACTORS:
         return None
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
@@ -201,7 +196,7 @@ def _walked_at_once(
 ) -> tuple[Sequence[TileAxis], int]:
     """The axes that one call walks, and how many indices of the last of them."""
     results = kernel.c_elements * prod(kernel.outer_columns)
-    room = _LONGEST_CALL // (results * len(kernel.products()) * prod(kernel.outer_sums))
+    room = LONGEST_CALL // (results * len(kernel.products()) * prod(kernel.outer_sums))
     for number, axis in enumerate(rows[: 1 + BLOCK_LOOPS]):
         if axis.extent > room:
             step = 1 if number else kernel.sites

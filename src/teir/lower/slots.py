@@ -212,7 +212,7 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
             else:
                 start += 1
                 primitive = self.primitives[node.primitive]
-                names = uses.keys() & (*primitive.inputs, primitive.output)
+                names = uses.keys() & primitive.operands
                 if names and not names <= self.needs.keys():
                     walked = list(map(self.axis, (*path, *primitive.axes)))
                     for name in names - self.needs.keys():

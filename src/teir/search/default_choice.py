@@ -101,7 +101,7 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
             choice = _asking_choice(shape, k, depth, machine)
             is_plain = is_asked and (len(k) == 1 or not in_passing)
             return choice if is_plain else asking_in_passing(choice, shape)
-    if machine.has_tiles and are_tiles(shape, machine):
+    if are_tiles(shape, machine):
         return _tile_choice(shape, k, depth, machine)
     if _is_met_again(shape, machine):
         in_place = rows_in_place(shape, depth, machine)

@@ -91,18 +91,16 @@ class Emission(msgspec.Struct):
         met = self.known.get(id(span))
         if met is not None:
             return met[1]
-        label = span.label
         key = (
-            label,
+            span.label,
             span.extent,
             tuple(span.strides.items()),
             tuple(span.offsets.items()) if span.offsets else (),
         )
         axis = self.axes.get(key)
         if axis is None:
-            is_plain = len(label) <= _WORD_LETTERS and label.isascii() and label.isalpha()
             axis = Axis(
-                name=self.name(label if is_plain else _plain(label)),
+                name=self.name(_plain(span.label)),
                 extent=span.extent,
                 strides=Bytes(span.strides),
                 offsets=Bytes(span.offsets) if span.offsets else _NO_BYTES,
@@ -173,9 +171,6 @@ class Emission(msgspec.Struct):
         key = (operation, inputs, output, c, m, n, k, flushes, lanes, hints)
         primitive = self.primitives.get(key)
         if primitive is None:
-            metadata = () if hints is NO_HINTS else hints.metadata()
-            if lanes is not None:
-                metadata = ((LANES, str(lanes)),)
             primitive = Primitive(
                 name=self.name(_STEMS[operation]),
                 operation=operation,
@@ -186,7 +181,7 @@ class Emission(msgspec.Struct):
                 n=n,
                 k=k,
                 data_type=data_type,
-                metadata=metadata,
+                metadata=hints.metadata() if lanes is None else ((LANES, str(lanes)),),
             )
             if flushes:
                 metadata = with_subnormals_zero(primitive.metadata)

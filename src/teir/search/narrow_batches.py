@@ -39,6 +39,7 @@ _SPARED, _SPARED_ALONE = 10, 30
 """Products with empty lanes, by those that count, that pay for moving a result; and where no
 operand has to be packed for lanes."""
 _APART_BYTES = 2 * LINE_BYTES
+"""Batches that lie closer come with the lines of others, and are packed as they come."""
 _FEWEST_MET = 24
 """Rows or columns that an operand which lanes suit meets, from which moving it pays; fewer where
 more than it would be packed for them: 0.1 to 0.6 of the time on Golden Cove."""

@@ -64,8 +64,7 @@ def turns_columns(shape: ProductShape, machine: Machine) -> bool:
 
 def fills_pairs(shape: ProductShape, machine: Machine) -> bool:
     """True for such products whose tiles are pairs of vectors, but for the last of many rows."""
-    is_pairs = shape.m is not None and shape.a.data_type is DataType.BF16
-    if not is_pairs or not are_short_pairs(shape, machine):
+    if shape.m is None or not are_short_pairs(shape, machine):
         return False
     return pair_tile(shape)[0] % TWO_VECTORS == 0
 

@@ -53,10 +53,9 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
         run, count = _rows_of_panel(shape, machine)
         if count > 1:
             return count * run.rows
-    is_pairs = shape.a.data_type is DataType.BF16
-    if is_pairs and machine.threads == 1 and are_tiles(shape, machine):
+    if are_tiles(shape, machine) and machine.threads == 1:
         return tile_panel(rows)
-    if is_pairs and rows >= PAIR_PANEL and are_short_pairs(shape, machine):
+    if are_short_pairs(shape, machine) and rows >= PAIR_PANEL:
         return pair_panel(rows)
     if rows <= machine.highest_block * lanes:
         return rows
@@ -65,6 +64,7 @@ def panel_of(shape: ProductShape, machine: Machine) -> int:
 
     if suit_three_vectors(shape, machine):
         return 3 * lanes
+    is_pairs = shape.a.data_type is DataType.BF16
 
     def cost(panel: int) -> tuple[int, int, int]:
         """What waiting takes, what is wasted, then how low the last panel is."""
@@ -120,10 +120,9 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> tuple[_Run, int]:
     if not runs:
         return _Run(shape.m.extent, 1, 1), 1
     first = runs[0]
-    is_pairs = shape.a.data_type is DataType.BF16
-    if is_pairs and machine.threads == 1 and are_tiles(shape, machine):
+    if are_tiles(shape, machine) and machine.threads == 1:
         return first, tile_rows(first.rows, first.outer)
-    if is_pairs and are_short_pairs(shape, machine) and pair_runs(first.rows, first.outer) > 1:
+    if are_short_pairs(shape, machine) and pair_runs(first.rows, first.outer) > 1:
         return first, pair_runs(first.rows, first.outer)
     are_parts = _are_parts(shape, machine)
 

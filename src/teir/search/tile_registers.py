@@ -83,9 +83,7 @@ def _waste(panel: int) -> float:
 
 def pads_runs(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     """True where runs of k that lie apart in B are short for their padding, and often read."""
-    if not machine.has_tiles or not are_tiles(shape, machine):
-        return False
-    if not k or shape.rows < 4 * _GROUP:
+    if not are_tiles(shape, machine) or not k or shape.rows < 4 * _GROUP:
         return False
     run = k[-1].extent
     if k[-1].stride(shape.b.name) != shape.b.data_type.width or run == extent_of(k):

@@ -432,7 +432,7 @@ def test_products_with_adjacent_elements_of_b_take_no_index(
     isa = Isa.AVX512
     most = max(n for v, n in block_shapes(isa, data_type, data_type) if v == 1)
     for columns in (3, 8, 16, most):
-        if depth is not None and not holds_depth(1, columns, depth):
+        if depth is not None and not holds_depth(1, columns, depth, loads_ahead=False):
             continue
         full = full_lanes(isa, data_type)
         for lanes, masked in ((full, False), (full, True), (full // 2, True), (1, False)):

@@ -29,7 +29,6 @@ from teir.backends.llvm.emit_gemm_block import (
 from teir.backends.llvm.emit_gemm_columns import (
     STEPS_OF_COLUMNS,
     emit_column_steps,
-    factors_of_steps,
     walks_columns,
 )
 from teir.backends.llvm.emit_gemm_repeats import begin_blocks, end_blocks, following_block
@@ -45,7 +44,7 @@ from teir.backends.llvm.emit_gemm_steps import (
     add_products,
     emit_pair,
     emit_step,
-    load_factors,
+    factors_of_steps,
     next_step,
 )
 from teir.backends.llvm.emit_numbers import (
@@ -190,8 +189,8 @@ def _emit_all_steps(
     ]
     a, b = start.a, start.b
     if walks_columns(block.kernel):
-        factors = [one for (one,) in held] if held else factors_of_steps(text, block, a, depth)
-        sums = emit_column_steps(text, block, factors, b[0], sums)
+        steps = held or factors_of_steps(text, block, a, depth)
+        sums = emit_column_steps(text, block, steps, b[0], sums)
         text.effect("br label %finish")
         return sums
     for step in range(depth):
@@ -210,11 +209,7 @@ def _held(text: FunctionText, block: Block) -> list[list[Factor]]:
     kernel = block.kernel
     if not kernel.repeats or kernel.depth is None or kernel.depth * kernel.vectors > _MOST_HELD:
         return []
-    a, factors = "%A", []
-    for _ in range(kernel.depth):
-        factors.append(load_factors(text, block, a))
-        a = shift_pointer(text, a, block.a_k)
-    return factors
+    return factors_of_steps(text, block, "%A", kernel.depth)
 
 
 def _before(block: Block) -> str:

@@ -15,10 +15,8 @@ An output element's chain takes the steps in order, as in any other block.
 from __future__ import annotations
 
 from teir.backends.llvm.emit_gemm_block import Accumulators, Block
-from teir.backends.llvm.emit_gemm_steps import prefetch_of_a
-from teir.backends.llvm.emit_lanes import load
 from teir.backends.llvm.emit_opaque import opaque
-from teir.backends.llvm.emit_products import Factor, add_product, as_factor, load_scale
+from teir.backends.llvm.emit_products import Factor, add_product, load_scale
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.dtypes import DataType
 from teir.lower.kernels import GemmBlock
@@ -37,9 +35,10 @@ def walks_columns(kernel: GemmBlock) -> bool:
 
 
 def emit_column_steps(
-    text: FunctionText, block: Block, factors: list[Factor], b: str, sums: Accumulators
+    text: FunctionText, block: Block, steps: list[list[Factor]], b: str, sums: Accumulators
 ) -> Accumulators:
-    """The sums after as many values of k, from ``b`` on, as there are ``factors``."""
+    """The sums after as many values of k, from ``b`` on, as there are ``steps`` of A."""
+    factors = [one for (one,) in steps]
     b_n = block.b_multiples[1]
     places = [b]
     for _ in range(1, min(_COLUMNS_AT_ONCE, len(sums))):
@@ -53,18 +52,6 @@ def emit_column_steps(
         chosen = [row for (row,) in sums[first : first + len(places)]]
         following += [[row] for row in _add_steps(text, block, factors, places, chosen)]
     return following
-
-
-def factors_of_steps(text: FunctionText, block: Block, a: str, steps: int) -> list[Factor]:
-    """The vector of A of each of ``steps`` values of k."""
-    (lanes,) = block.a
-    factors = []
-    for _ in range(steps):
-        if block.kernel.brings:
-            prefetch_of_a(text, block, a)
-        factors.append(as_factor(text, block.arithmetic, load(text, lanes, a)))
-        a = shift_pointer(text, a, block.a_k)
-    return factors
 
 
 def _add_steps(

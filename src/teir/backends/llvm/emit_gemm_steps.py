@@ -42,10 +42,10 @@ def emit_step(
         prefetch_of_a(text, block, a)
     if kernel.parts:
         return _step_in_parts(text, block, a, b, sums)
-    return add_products(text, block, load_factors(text, block, a), b, sums)
+    return add_products(text, block, _load_factors(text, block, a), b, sums)
 
 
-def load_factors(text: FunctionText, block: Block, a: str) -> list[Factor]:
+def _load_factors(text: FunctionText, block: Block, a: str) -> list[Factor]:
     """The vectors of A of one step."""
     in_type = block.kernel.in_type
     factors = []
@@ -54,6 +54,17 @@ def load_factors(text: FunctionText, block: Block, a: str) -> list[Factor]:
         numbers = widen(text, in_type, block.isa, stored, lanes.numbers)
         rounded = round_factor(text, in_type, numbers, lanes.numbers)
         factors.append(as_factor(text, block.arithmetic, without_subnormals(text, block, rounded)))
+    return factors
+
+
+def factors_of_steps(text: FunctionText, block: Block, a: str, steps: int) -> list[list[Factor]]:
+    """The vectors of A of each of ``steps`` values of k."""
+    factors = []
+    for _ in range(steps):
+        if block.kernel.brings:
+            prefetch_of_a(text, block, a)
+        factors.append(_load_factors(text, block, a))
+        a = shift_pointer(text, a, block.a_k)
     return factors
 
 

@@ -12,7 +12,7 @@ again. The product of complex numbers is one of (re, im) and one of (im, re), wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
@@ -224,26 +224,17 @@ class _Body:
         A load waits for an earlier store to the same place of another page, until that is known to
         be another one: results so lie beside factors wherever both begin a few elements apart.
         """
-        text = self.text
         lanes = Lanes(self.kernel.data_type, self.kernel.lanes)
 
-        def vectors(left: str, now: Values) -> tuple[str, Values]:
-            a, c, *loaded = now
-            is_last = text.value(f"icmp eq i64 {left}, 1")
-            a_then, c_then = self._moved([a, c])
-            readable = text.value(f"select i1 {is_last}, ptr {a}, ptr {a_then}")
-            following = self._loaded(readable, lanes)
+        def turn(places: Values, readable: Callable[[int], str], loaded: Values) -> Values:
+            following = self._loaded(readable(0), lanes)
+            c = places[1]
             self._finish(loaded, self._before("whole", c, lanes, counts), c, lanes)
-            return "1", [a_then, c_then, *following]
+            return following
 
-        def run() -> Values:
-            first = self._loaded(places[0], lanes)
-            carried = [Carried("ptr", place) for place in places]
-            carried += [Carried(self.kind.kind, one) for one in first]
-            return emit_strides(text, "vectors", passes, carried, vectors)[:2]
-
-        some = text.value(f"icmp sgt i64 {passes}, 0")
-        return emit_when(text, "some", some, [Carried("ptr", place) for place in places], run)
+        return self._in_turn(
+            "whole_vectors", passes, places, lambda: self._loaded(places[0], lanes), turn
+        )
 
     def _lanes_of_vectors(self, left: str, places: Values, counts: str) -> Values:
         """The vectors full of sites among those left, each of C loaded before the one before is
@@ -255,24 +246,47 @@ class _Body:
         moves = self._moves(str(kernel.sites))
         full = text.value(f"udiv i64 {left}, {kernel.sites}")
 
-        def vectors(remaining: str, now: Values) -> tuple[str, Values]:
-            a, c, *sums = now
-            is_last = text.value(f"icmp eq i64 {remaining}, 1")
-            a_then, c_then = self._moved([a, c])
-            readable = text.value(f"select i1 {is_last}, ptr {c}, ptr {c_then}")
-            loaded = self._loaded(a, moves[0])
-            following = self._before("following", readable, moves[1], counts)
-            self._finish(loaded, sums, c, moves[1])
-            return "1", [a_then, c_then, *following]
+        def turn(places: Values, readable: Callable[[int], str], sums: Values) -> Values:
+            loaded = self._loaded(places[0], moves[0])
+            following = self._before("following", readable(1), moves[1], counts)
+            self._finish(loaded, sums, places[1], moves[1])
+            return following
+
+        return self._in_turn(
+            "lanes", full, places, lambda: self._before("first", places[1], moves[1], counts), turn
+        )
+
+    def _in_turn(
+        self,
+        label: str,
+        count: str,
+        places: Values,
+        begin: Callable[[], Values],
+        turn: Callable[[Values, Callable[[int], str], Values], Values],
+    ) -> Values:
+        """The places behind ``count`` vectors. ``begin`` loads ahead of the first one; ``turn``
+        forms one at its places from what was loaded ahead, and loads from where it may read next.
+        """
+        text = self.text
+
+        def vectors(left: str, now: Values) -> tuple[str, Values]:
+            here, loaded = now[:2], now[2:]
+            is_last = text.value(f"icmp eq i64 {left}, 1")
+            then = self._moved(here)
+
+            def readable(operand: int) -> str:
+                return text.value(f"select i1 {is_last}, ptr {here[operand]}, ptr {then[operand]}")
+
+            return "1", [*then, *turn(here, readable, loaded)]
+
+        pointers = [Carried("ptr", place) for place in places]
 
         def run() -> Values:
-            first = self._before("first", places[1], moves[1], counts)
-            carried = [Carried("ptr", place) for place in places]
-            carried += [Carried(self.kind.kind, one) for one in first]
-            return emit_strides(text, "lanes", full, carried, vectors)[:2]
+            carried = pointers + [Carried(self.kind.kind, one) for one in begin()]
+            return emit_strides(text, label, count, carried, vectors)[:2]
 
-        some = text.value(f"icmp sgt i64 {full}, 0")
-        return emit_when(text, "full", some, [Carried("ptr", place) for place in places], run)
+        some = text.value(f"icmp sgt i64 {count}, 0")
+        return emit_when(text, f"{label}_some", some, pointers, run)
 
     def _rest(self, left: str, places: Values, counts: str) -> None:
         """The sites that fill no vector."""
