@@ -20,7 +20,7 @@ from teir.search.step import Span, Step
 from teir.target import LINE_BYTES
 
 _FEWEST_ROWS = 64
-_FEW, FEWEST_SHORT_ROWS = 4, 32
+FEW, FEWEST_SHORT_ROWS = 4, 32
 """Rows worth joining; and of so few elements, most of whose vectors would be empty. Measured on Zen
 4, 32 to 127 rows: 0.3 to 1.1 of the time, 0.5 (FP32) and 0.75 (FP64) in the mean; longer rows 1.6.
 """
@@ -66,7 +66,7 @@ def joined_rows_of(step: Step) -> JoinedRows | None:
     row = next((axis for axis in free if axis.stride(output.name) == width), None)
     if row is None or row.extent * LINE_BYTES > JOINED_BYTES:
         return None
-    if k.extent < (FEWEST_SHORT_ROWS if row.extent <= _FEW else _FEWEST_ROWS):
+    if k.extent < (FEWEST_SHORT_ROWS if row.extent <= FEW else _FEWEST_ROWS):
         return None
     for tensor in step.inputs:
         if tensor.data_type is not output.data_type or not are_joined(row, k, tensor):
@@ -100,7 +100,7 @@ def _meets_many(step: Step, row: Span, k: Span, outer: tuple[Span, ...]) -> bool
         return False
     if step.output.data_type is DataType.FP64:
         return met * row.extent >= _MANY_RESULTS
-    fewest = 2 * _MANY_RESULTS if row.extent >= _FEW else _MANY_MET * row.extent
+    fewest = 2 * _MANY_RESULTS if row.extent >= FEW else _MANY_MET * row.extent
     return k.extent >= _FEWEST_ROWS and met * row.extent >= fewest
 
 

@@ -7,7 +7,7 @@
 Measured on Zen 4: `acb,bc->a` took 0.02 to 0.25 of the time, outer products like `cab,d->dabc` 0.04
 to 0.6, and those whose rows lie in A in pieces of less than a line, `acb,d->dcab`, 0.13 to 0.9;
 `cda,dc->a`, whose rows are then swept as they follow each other, 0.40 to 1.05; rows of two to four
-elements, like `dacb,cd->dab`, 0.17 to 1.2, 0.7 in the mean.
+elements, like `dacb,cd->dab` and `mde,ed->me`, 0.11 to 1.1, 0.45 in the mean.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from teir.search.in_parts import (
     moved_to,
     nearest_of,
     run_bytes,
+    run_of,
     starts_where_it_moves,
 )
-from teir.search.joined_dots import FEWEST_SHORT_ROWS, are_joined
+from teir.search.joined_dots import FEW, FEWEST_SHORT_ROWS, are_joined
 from teir.search.machine import Machine
 from teir.search.packing import all_follow
 from teir.search.shape import extent_of, outermost_first
@@ -35,8 +36,9 @@ from teir.target import LINE_BYTES
 _FEWEST_READS = 4
 """Uses of an element of a factor from which moving it costs little beside them. Of a dot, whose
 blocks are turned where they are fewer."""
-_SHORT_ROW_BYTES = 16
-"""Rows that one vector holds several of: joined, they need what they meet as they lie."""
+_WIDE_ROW_BYTES, _MOST_OF_WIDE_ROWS = 32, 2**13
+"""Bytes of rows that fill half a vector, and of their factors at most: of more, read again for
+every row of results, blocks of rows took as little as 0.7 of the time."""
 _FEWEST_LANES = 3
 """Elements in a row of an outer product that are made side by side."""
 
@@ -58,10 +60,11 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
         return in_parts(step, step.axes, [moved_to(emission, small, "turned", order)])
     adjacent = next((axis for axis in step.reductions if is_adjacent(axis, large)), None)
     if adjacent is None:
-        adjacent = _behind_short_rows(step, large, small, machine)
-    if adjacent is None or adjacent.stride(small.name) <= small.data_type.width:
-        return None
-    if run_bytes(adjacent, step.reductions, large) < LINE_BYTES:
+        is_across = _go_on_behind_short_rows(step, large, small, machine)
+    else:
+        is_long = run_bytes(adjacent, step.reductions, large) >= LINE_BYTES
+        is_across = is_long and adjacent.stride(small.name) > small.data_type.width
+    if not is_across:
         return None
     axes = axes_of(small, step)
     shared = [axis for axis in axes if axis.stride(large.name)]
@@ -71,20 +74,23 @@ def turned_factor(emission: Emission, step: Step, machine: Machine) -> InParts |
     return in_parts(step, step.axes, [moved_to(emission, small, "turned", order)])
 
 
-def _behind_short_rows(step: Step, large: Tensor, small: Tensor, machine: Machine) -> Span | None:
-    """The long sum that goes on where a row of a few elements of the large operand ends; None where
-    there is none, or where the small operand is not much smaller."""
-    rows, width = axes_of(step.output, step), large.data_type.width
-    row = next((axis for axis in rows if is_adjacent(axis, large)), None)
-    if row is None or row.extent * width > _SHORT_ROW_BYTES:
-        return None
-    elements = elements_of(large, step)
+def _go_on_behind_short_rows(step: Step, large: Tensor, small: Tensor, machine: Machine) -> bool:
+    """True for long sums that go on where a row of a few elements of the large operand ends, and
+    not so in the other one, which is much smaller."""
+    row = next((axis for axis in axes_of(step.output, step) if is_adjacent(axis, large)), None)
+    if row is None or row.extent > FEW:
+        return False
+    width = large.data_type.width
+    elements, factors = elements_of(large, step), elements_of(small, step)
+    if row.extent * width >= _WIDE_ROW_BYTES and factors * width > _MOST_OF_WIDE_ROWS:
+        return False
     fewest = 2 if elements * width <= machine.l2_bytes else _FEWEST_READS
-    if elements < fewest * elements_of(small, step):
-        return None
-    behind = [axis for axis in step.reductions if axis.stride(large.name) == row.extent * width]
-    across = [axis for axis in behind if not are_joined(row, axis, small)]
-    return next((axis for axis in across if axis.extent >= FEWEST_SHORT_ROWS), None)
+    if elements < fewest * factors:
+        return False
+    behind = run_of(row, step.reductions, large)[:-1]
+    if extent_of(behind) < FEWEST_SHORT_ROWS or not all(one.stride(small.name) for one in behind):
+        return False
+    return len(behind) > 1 or not are_joined(row, behind[0], small)
 
 
 def _are_swept_across(step: Step, large: Tensor, small: Tensor) -> bool:
