@@ -13,7 +13,14 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.lower.axes import fuse_any_order
 from teir.lower.cell_copy import lower_cells
-from teir.lower.copy_kernels import CELL_AXES, MOST_CELLS, MOST_IN_CELL, CellCopy, RowCopy
+from teir.lower.copy_kernels import (
+    CELL_AXES,
+    MOST_CELLS,
+    MOST_IN_CELL,
+    CellCopy,
+    RowCopy,
+    TransposeCopy,
+)
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.kernel_program import Address
 from teir.target import Isa
@@ -63,11 +70,11 @@ def test_short_axes_are_copied_as_cells_everywhere(isa: Isa, extent: int, is_cel
     assert found == {is_cells}
 
 
-@pytest.mark.parametrize("first", [2, 7])
-def test_rows_of_both_sides_are_not_taken_apart(first: int) -> None:
+@pytest.mark.parametrize(("first", "kernel"), [(2, TransposeCopy), (7, RowCopy)])
+def test_rows_of_both_sides_are_not_taken_apart(first: int, kernel: type) -> None:
     axes = axes_of((first, 4, 2, 3, 4, 5, 2), (0, 4, 2, 6, 1, 3, 5), 0, 4)
     assert lower_cells(axes, OPERANDS, 4, ROOM) is None
     types = (DataType.FP32, DataType.FP32)
     nodes = lower_elementwise(Operation.COPY, axes, OPERANDS, types, Isa.AVX512, room=ROOM)
-    assert {type(call.kernel) for call in calls_below(nodes)} == {RowCopy}
+    assert {type(call.kernel) for call in calls_below(nodes)} == {kernel}
     assert copied(nodes, axes, 4)

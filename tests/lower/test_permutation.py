@@ -270,6 +270,26 @@ def test_parts_of_lines_are_written_through_the_caches(following: int, is_stream
     assert copied(nodes, axes, 4)
 
 
+def test_short_rows_of_several_axes_are_one_run_with_the_columns_that_follow() -> None:
+    """``cdef->dfec``: rows c and e, columns f."""
+    axes = axes_of((24, 3, 42, 6), (3, 1, 0, 2), 0, 4)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512)
+    assert nodes is not None
+    for call in calls_below(nodes):
+        assert (prod(call.arguments[0:3]), prod(call.arguments[6:9])) == (18, 24)
+        assert call.arguments[18] == 18
+    assert copied(nodes, axes, 4)
+
+
+def test_a_call_takes_as_many_of_many_planes_as_keep_it_short() -> None:
+    axes = axes_of((24, 40, 4500), (1, 0, 2), 0, 2)
+    nodes = lower_permutation(axes, OPERANDS, 2, True, ROOM, Isa.AVX512)
+    assert nodes is not None
+    planes = [prod(call.arguments[12:14]) for call in calls_below(nodes)]
+    assert all(1 << 20 <= 24 * 40 * count <= 1 << 22 for count in planes)
+    assert copied(nodes, axes, 2)
+
+
 def test_columns_leave_an_axis_to_short_rows() -> None:
     """``bdaec->cdeab``: e follows the columns c, and the rows a and b, which are 96 bytes."""
     axes = axes_of((418, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)

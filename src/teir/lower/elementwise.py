@@ -18,6 +18,7 @@ from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_b
 from teir.lower.short_turns import lower_short_turn
 from teir.lower.stepped_copies import lower_stepped
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
+from teir.lower.wide_elements import wide_elements
 from teir.target import LINE_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
@@ -65,8 +66,9 @@ def lower_elementwise(
     widths = tuple(map(_WIDTH, types))
     is_copy = operation is Operation.COPY and types[0] is types[1]
     if is_copy:
+        elements, width = wide_elements(moving, widths[0])
         copied = _lower_moved(
-            moving, operands, widths[0], isa, output_bytes, room, streams, brings, follows_input
+            elements, operands, width, isa, output_bytes, room, streams, brings, follows_input
         )
         if copied is not None:
             return copied

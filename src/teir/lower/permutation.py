@@ -32,7 +32,7 @@ from teir.lower.copy_kernels import (
 from teir.lower.kernel_program import Address, Call, KernelNode
 from teir.lower.permutation_aims import aims_of
 from teir.lower.permutation_parts import Parts, running_parts, streamed_parts, turning_parts
-from teir.lower.permutation_pieces import cut, up
+from teir.lower.permutation_pieces import Piece, cut, up
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.passes.long_sides import length_of
 from teir.target import LINE_BYTES, Isa
@@ -135,18 +135,29 @@ class _Lowering:
     def calls(
         self, parts: Parts, loops: Sequence[TileAxis], offsets: Sequence[int]
     ) -> tuple[KernelNode, ...]:
-        """One call inside the loops it does not run itself."""
-        inside: list[TileAxis] = []
+        """Calls inside the loops they do not run themselves: an axis of many planes is cut."""
         work = parts.run * length_of(parts.rows) * length_of(parts.columns)
-        for axis in parts.outer[:PERMUTE_OUTER_AXES]:
-            work *= axis.extent
-            if work > _CALL_ELEMENTS:
-                break
-            inside.append(axis)
-        around = sorted(
-            (*parts.outer[len(inside) :], *loops), key=lambda axis: axis.strides[1], reverse=True
-        )
-        call = Call(
+        inside, around = 0, parts.outer
+        while around and inside < PERMUTE_OUTER_AXES and work * around[0].extent <= _CALL_ELEMENTS:
+            work *= around[0].extent
+            inside, around = inside + 1, around[1:]
+        planes = parts.outer[:inside]
+        pieces: tuple[Piece, ...] = (Piece(planes, None, (0, 0)),)
+        if around and inside < PERMUTE_OUTER_AXES and 2 * work <= _CALL_ELEMENTS:
+            pieces = cut((*planes, around[0]), 1, 1, _CALL_ELEMENTS // work * length_of(planes))
+            around = around[1:]
+        nodes: tuple[KernelNode, ...] = ()
+        for piece in pieces:
+            own = () if piece.loop is None else (piece.loop,)
+            starts = [sum(pair) for pair in zip(offsets, piece.offsets, strict=True)]
+            outside = sorted((*around, *own, *loops), key=_output_stride, reverse=True)
+            call = self.call(parts, piece.axes, starts)
+            nodes += wrap_in_loops(outside, self.operands, (call,))
+        return nodes
+
+    def call(self, parts: Parts, planes: Sequence[TileAxis], offsets: Sequence[int]) -> Call:
+        """One call for some planes, which begin so many bytes on."""
+        return Call(
             kernel=self.kernel,
             operands=(
                 *(
@@ -158,11 +169,10 @@ class _Lowering:
             arguments=(
                 *_extents_and_strides(parts.rows, (0,), PERMUTE_AXES),
                 *_extents_and_strides(parts.columns, (1,), PERMUTE_AXES),
-                *_extents_and_strides(inside, (0, 1), PERMUTE_OUTER_AXES),
+                *_extents_and_strides(planes, (0, 1), PERMUTE_OUTER_AXES),
                 *self.how(parts),
             ),
         )
-        return wrap_in_loops(around, self.operands, (call,))
 
     def how(self, parts: Parts) -> tuple[int, ...]:
         """The arguments behind the axes: tiles, whether the output is streamed, the run."""
@@ -229,6 +239,10 @@ class _Lowering:
         pitch_bytes = (tile_rows + per_line + lanes) * width
         most = scratch_bytes // pitch_bytes // lanes * lanes
         return tile_rows, _tile(columns, aims.column_bytes // width, lanes, 0, most), 1
+
+
+def _output_stride(axis: TileAxis) -> int:
+    return axis.strides[1]
 
 
 def _most_runs(parts: Parts) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from teir.lower.axes import TileAxis
-from teir.lower.copy_kernels import MOST_PERMUTED
+from teir.lower.copy_kernels import MOST_PERMUTED, PERMUTE_AXES
 from teir.lower.permutation_aims import aims_of
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.passes.long_sides import (
@@ -57,9 +57,11 @@ def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
     if sides is None:
         return None
     upwards, along = sides
-    if _follow_one_another(upwards[0], along[0], width):
+    rows = _rows_that_columns_follow(upwards, along[0], width)
+    if rows:
         aims = (0, aims_of(isa).dense_column_bytes // width)
-        return _parts(upwards, *grown_sides(upwards, along, (aims,)), 1, True)
+        _, columns = grown_sides(upwards, [axis for axis in along if axis not in rows], (aims,))
+        return _parts(upwards, rows, columns, 1, True)
     aims = (_ROW_BYTES // width, _COLUMNS_BYTES // width)
     return _parts(upwards, *balanced_sides(upwards, along, aims), 1, False)
 
@@ -132,7 +134,20 @@ def _parts(
     return Parts(run, tuple(rows), tuple(columns), tuple(outer), is_dense)
 
 
-def _follow_one_another(row: TileAxis, column: TileAxis, width: int) -> bool:
-    """True where columns are adjacent runs of the output, and short ones."""
-    run = row.extent * width
-    return column.strides[1] == run and run <= _DENSE_ROW_BYTES and row.extent <= MOST_PERMUTED
+def _rows_that_columns_follow(
+    upwards: Sequence[TileAxis], column: TileAxis, width: int
+) -> tuple[TileAxis, ...]:
+    """The axes of short rows, where columns are adjacent runs of the output behind them; else none.
+
+    in[c, d, e, f] -> out[d, f, e, c]: rows c and e, columns f
+    """
+    end = width
+    for count, axis in enumerate(upwards[:PERMUTE_AXES]):
+        if axis is column or axis.strides[1] != end:
+            return ()
+        end *= axis.extent
+        if end > min(_DENSE_ROW_BYTES, MOST_PERMUTED * width):
+            return ()
+        if column.strides[1] == end:
+            return tuple(upwards[: count + 1])
+    return ()

@@ -26,6 +26,7 @@ from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
 from teir.search.streamed_copies import is_streamed, shared_blocks
 from teir.search.thin_copies import is_thin
 from teir.search.two_turns import emit_two_turns, two_turns_of
+from teir.search.wide_copies import WideCopy, wide_copy_of
 from teir.target import LINE_BYTES
 
 _SIDE = 64
@@ -50,50 +51,56 @@ def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
     if is_stepped_turn(step):
         return emit_stepped_turn(emission, step, machine)
-    target = step.output
+    return _emit_elements(emission, wide_copy_of(step), machine)
+
+
+def _emit_elements(emission: Emission, copy: WideCopy, machine: Machine) -> Body:
+    step, target = copy.step, copy.step.output
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
     permutes = is_permutation(step)
     if permutes and is_streamed(step, machine):
-        leaf = _copying(emission, step, streams=True)
+        leaf = _copying(emission, copy, streams=True)
         if not is_shared:
             return leaf(Roles(m=_ordered(step.axes, target)))
         blocks = shared_blocks(step, machine.threads)
         if blocks is not None:
-            return _shared_tiles(emission, step, machine, blocks, leaf)
+            return _shared_tiles(emission, copy, machine, blocks, leaf)
     in_one_tile = permutes and is_large(step, machine)
-    turns = two_turns_of(step) if permutes and not in_one_tile else None
+    turns = two_turns_of(step) if permutes and not (in_one_tile or copy.run) else None
     if turns is not None:
         return emit_two_turns(emission, turns, machine)
-    leaf = _copying(emission, step, streams=False)
+    leaf = _copying(emission, copy, streams=False)
     if in_one_tile or (permutes and is_cells(step)):
         if not is_thin(step, machine):
-            return _emit_permutation(emission, step, machine, leaf)
+            return _emit_permutation(emission, copy, machine, leaf)
         if is_shared and len(step.axes) == 2:
-            return _shared_pieces(emission, step, machine)
+            return _shared_pieces(emission, copy, machine)
     most = max(_SIDE, machine.l1_bytes // _SIDE_LINES_BYTES)
     side = 1 << (most.bit_length() - 1)
     return _emit_tiles(emission, step, machine, leaf, side, side)
 
 
-def _copying(emission: Emission, step: Step, *, streams: bool) -> Callable[[Roles], Body]:
+def _copying(emission: Emission, copy: WideCopy, *, streams: bool) -> Callable[[Roles], Body]:
     """The invocation for a tile; ``streams`` writes past the caches."""
-    (source,), target = step.inputs, step.output
+    (source,), target = copy.step.inputs, copy.step.output
     hints = MemoryHints(streams=streams, prefetched=frozenset())
 
     def leaf(tile: Roles) -> Body:
-        return emission.leaf(Operation.COPY, (source.name,), target.name, tile, hints=hints)
+        whole = replace(tile, m=(*tile.m, *copy.run)) if copy.run else tile
+        return emission.leaf(Operation.COPY, (source.name,), target.name, whole, hints=hints)
 
     return leaf
 
 
-def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
+def _shared_pieces(emission: Emission, copy: WideCopy, machine: Machine) -> Body:
     """A permutation in pieces of its long side, shared among the threads."""
+    step = copy.step
     longest = max(step.axes, key=lambda axis: axis.extent)
     alone = replace(machine, threads=1)
 
     def part(tile: Span) -> Body:
         axes = tuple(tile if axis is longest else axis for axis in step.axes)
-        return emit_copy(emission, replace(step, axes=axes), alone)
+        return _emit_elements(emission, WideCopy(replace(step, axes=axes), copy.run), alone)
 
     body = Body()
     for piece in cut(longest, _chunk(longest, machine)):
@@ -103,23 +110,25 @@ def _shared_pieces(emission: Emission, step: Step, machine: Machine) -> Body:
 
 
 def _emit_permutation(
-    emission: Emission, step: Step, machine: Machine, leaf: Callable[[Roles], Body]
+    emission: Emission, copy: WideCopy, machine: Machine, leaf: Callable[[Roles], Body]
 ) -> Body:
     """One tile of all axes, which the lowering cuts; of a part where threads share an axis."""
-    axes = _ordered(step.axes, step.output)
+    axes = _ordered(copy.step.axes, copy.step.output)
     if machine.threads == 1 or extent_of(axes) < machine.threaded_work:
         return leaf(Roles(m=axes))
-    return _shared_tiles(emission, step, machine, shared_parts(step, machine.threads), leaf)
+    shared = shared_parts(copy.step, machine.threads)
+    return _shared_tiles(emission, copy, machine, shared, leaf)
 
 
 def _shared_tiles(
     emission: Emission,
-    step: Step,
+    copy: WideCopy,
     machine: Machine,
     shared: Shared,
     leaf: Callable[[Roles], Body],
 ) -> Body:
     """One tile of all axes for each part; what is left is copied as if it were alone."""
+    step = copy.step
     rest = tuple(axis for axis in step.axes if axis is not shared.axis)
     loop, inside = shared.axis.split(shared.part)
     tile = Roles(m=_ordered((*rest, *_longer_than_one(inside)), step.output))
@@ -130,7 +139,10 @@ def _shared_tiles(
     place, left = shared.axis.rest_in_loop(done)
     last = normalise(replace(step, axes=(*rest, *_longer_than_one(left))))
     alone = replace(machine, threads=1)
-    return body + emission.loops((place,), lambda: emit_copy(emission, last, alone), False)
+    left_over = WideCopy(last, copy.run)
+    return body + emission.loops(
+        (place,), lambda: _emit_elements(emission, left_over, alone), False
+    )
 
 
 def _longer_than_one(axis: Span) -> tuple[Span, ...]:
