@@ -95,14 +95,25 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, str
     assert copied(nodes, axes, width)
 
 
-@pytest.mark.parametrize("order", [(1, 0), (1, 0, 2), (0, 2, 1), (3, 2, 1, 0), (0, 3, 2, 1)])
+@pytest.mark.parametrize(
+    "order", [(1, 0), (1, 0, 2), (0, 2, 1), (3, 2, 1, 0), (0, 3, 2, 1), (3, 0, 2, 1)]
+)
 @pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("isa", [Isa.AVX512, Isa.AMX])
-def test_tiles_fit_the_scratch(order: tuple[int, ...], data_type: DataType, isa: Isa) -> None:
+@pytest.mark.parametrize("streams", [False, True])
+def test_tiles_fit_the_scratch(
+    order: tuple[int, ...], data_type: DataType, isa: Isa, streams: bool
+) -> None:
     width = data_type.width
-    for extents in ((5000, 4100, 3, 2), (24, 5000, 7, 9), (216, 11, 65, 300), (40, 1400, 36, 64)):
+    for extents in (
+        (5000, 4100, 3, 2),
+        (24, 5000, 7, 9),
+        (216, 11, 65, 300),
+        (40, 1400, 36, 64),
+        (1020 // width, 3, 9, 2040 // width),
+    ):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
-        nodes = lower_permutation(axes, OPERANDS, width, True, ROOM, isa)
+        nodes = lower_permutation(axes, OPERANDS, width, streams, ROOM, isa)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             if isinstance(kernel, StreamCopy):

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import msgspec
 
 from teir.lower.axes import TileAxis
-from teir.lower.copy_kernels import MOST_PERMUTED, PERMUTE_AXES
+from teir.lower.copy_kernels import MOST_PERMUTED, PERMUTE_AXES, permute_scratch_bytes
 from teir.lower.permutation_aims import aims_of
 from teir.lower.stream_room import STREAMED_COLUMNS, STREAMED_ROWS
 from teir.passes.long_sides import (
     STREAM_ROW_BYTES,
     balanced_sides,
     grown_sides,
+    length_of,
     long_sides,
     turned_sides,
 )
@@ -59,8 +60,11 @@ def turning_parts(axes: Sequence[TileAxis], width: int, isa: Isa) -> Parts | Non
     upwards, along = sides
     rows = _rows_that_columns_follow(upwards, along[0], width)
     if rows:
-        aims = (0, aims_of(isa).dense_column_bytes // width)
-        _, columns = grown_sides(upwards, [axis for axis in along if axis not in rows], (aims,))
+        others = [axis for axis in along if axis not in rows]
+        # Columns of several axes come in whole ones of the first, beside all rows of the tile.
+        is_small = length_of((*rows, others[0])) * width <= permute_scratch_bytes(isa)
+        aims = (0, aims_of(isa).dense_column_bytes // width if is_small else 0)
+        _, columns = grown_sides(upwards, others, (aims,))
         return _parts(upwards, rows, columns, 1, True)
     aims = (_ROW_BYTES // width, _COLUMNS_BYTES // width)
     return _parts(upwards, *balanced_sides(upwards, along, aims), 1, False)
