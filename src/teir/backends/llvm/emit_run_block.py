@@ -20,7 +20,8 @@ def emit_block_start(text: FunctionText) -> None:
 def emit_run_block(text: FunctionText, kernel: RunCopy) -> None:
     """Blocks %block to %transposed: one row of the tile, a run for every column.
 
-    A run is copied in vectors of ``lanes`` elements, the last one moved back over its neighbour.
+    A run is copied in vectors of ``lanes`` elements: the first, the last, which may lie over its
+    neighbour, then those between.
     """
     width, lanes = kernel.element_bytes, kernel.lanes
     kind = vector("i8", lanes * width)
@@ -54,21 +55,27 @@ copy_row:
 %into_bytes = mul i64 %row_block, %unit_bytes
 %into = getelementptr i8, ptr %write_at, i64 %into_bytes
 %last_vector = sub i64 %unit_bytes, {lanes * width}
+%has_between = icmp sgt i64 %last_vector, {lanes * width}
 br label %copy_run
 copy_run:
 %copy_column = phi i64 [ 0, %copy_row ], [ %copy_column_next, %copied_run ]
 %run_from = phi ptr [ %from, %copy_row ], [ %run_from_next, %copied_run ]
 %run_into = phi ptr [ %into, %copy_row ], [ %run_into_next, %copied_run ]
-br label %copy_vector
+%run_last_from = getelementptr i8, ptr %run_from, i64 %last_vector
+%run_last_into = getelementptr i8, ptr %run_into, i64 %last_vector
+%run_first = load {kind}, ptr %run_from, align 1
+%run_last = load {kind}, ptr %run_last_from, align 1
+store {kind} %run_first, ptr %run_into, align 1
+store {kind} %run_last, ptr %run_last_into, align 1
+br i1 %has_between, label %copy_vector, label %copied_run
 copy_vector:
-%copy_byte = phi i64 [ 0, %copy_run ], [ %copy_byte_next, %copy_vector ]
-%copy_place = call i64 @llvm.smin.i64(i64 %copy_byte, i64 %last_vector)
-%copy_from = getelementptr i8, ptr %run_from, i64 %copy_place
-%copy_into = getelementptr i8, ptr %run_into, i64 %copy_place
+%copy_byte = phi i64 [ {lanes * width}, %copy_run ], [ %copy_byte_next, %copy_vector ]
+%copy_from = getelementptr i8, ptr %run_from, i64 %copy_byte
+%copy_into = getelementptr i8, ptr %run_into, i64 %copy_byte
 %copied = load {kind}, ptr %copy_from, align 1
 store {kind} %copied, ptr %copy_into, align 1
 %copy_byte_next = add i64 %copy_byte, {lanes * width}
-%copy_more = icmp slt i64 %copy_byte_next, %unit_bytes
+%copy_more = icmp slt i64 %copy_byte_next, %last_vector
 br i1 %copy_more, label %copy_vector, label %copied_run
 copied_run:
 %copy_column_next = add i64 %copy_column, 1
