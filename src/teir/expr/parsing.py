@@ -31,12 +31,31 @@ def parse_expression(text: str) -> Subscripts:
     return parse_nested(text) if is_tree(text) else parse_subscripts(text)
 
 
+def plain_subscripts(text: str) -> Subscripts | None:
+    """An expression of nothing but letters, commas and an arrow, as most are; None for others."""
+    left, arrow, right = text.partition("->")
+    letters = left.replace(",", "") + right
+    if not (letters.isalpha() and letters.isascii()):
+        return None
+    terms: list[Term] = []
+    start = 0
+    # The two characters of the arrow are as two commas with nothing between.
+    for word in text.replace("->", ",,").split(","):
+        columns = tuple(range(start, start + len(word)))
+        terms.append(Term(symbols=tuple(word), ellipsis=None, columns=columns, start=start))
+        start += len(word) + 1
+    if not arrow:
+        return Subscripts(inputs=tuple(terms), output=None, text=text)
+    *inputs, _, output = terms
+    return Subscripts(inputs=tuple(inputs), output=output, text=text)
+
+
 def parse_subscripts(text: str) -> Subscripts:
     """The expression ``text`` as a value.
 
     Raises TeirError with every finding, each at its character.
     """
-    plain = _plain_subscripts(text)
+    plain = plain_subscripts(text)
     if plain is not None:
         return plain
     findings: list[Finding] = []
@@ -51,26 +70,6 @@ def parse_subscripts(text: str) -> Subscripts:
     if findings:
         raise TeirError(tuple(findings))
     return Subscripts(inputs=inputs, output=output, text=text)
-
-
-def _plain_subscripts(text: str) -> Subscripts | None:
-    """An expression of nothing but letters, commas and an arrow, as most are; None for others."""
-    left, arrow, right = text.partition("->")
-    letters = left.replace(",", "") + right
-    if not (letters.isalpha() and letters.isascii()):
-        return None
-    terms = []
-    start = 0
-    for word in left.split(","):
-        terms.append(_plain_term(word, start))
-        start += len(word) + 1
-    output = _plain_term(right, len(left) + 2) if arrow else None
-    return Subscripts(inputs=tuple(terms), output=output, text=text)
-
-
-def _plain_term(word: str, start: int) -> Term:
-    columns = tuple(range(start, start + len(word)))
-    return Term(symbols=tuple(word), ellipsis=None, columns=columns, start=start)
 
 
 def _parse_term(text: str, start: int, end: int, findings: list[Finding]) -> Term:

@@ -17,6 +17,8 @@ The products of all visits are then one such sum; the number of a visit stands f
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Primitive
 
@@ -32,7 +34,12 @@ def lanes_of(primitive: Primitive) -> int | None:
     """The chains of a well-formed Contraction; None where its sum is one chain."""
     if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
         return None
-    text = lanes_text(primitive)
+    return _lanes(primitive.metadata)
+
+
+@lru_cache(maxsize=256)
+def _lanes(metadata: tuple[tuple[str, str], ...]) -> int | None:
+    text = dict(metadata).get(LANES)
     return None if text is None else int(text)
 
 

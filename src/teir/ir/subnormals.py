@@ -11,6 +11,8 @@ group of 32 steps is flushed, and the order is that of `teir.lower.kernels.TileP
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from teir.ir.nodes import Operation, Primitive
 
 SUBNORMALS = "subnormals"
@@ -22,7 +24,12 @@ def flushes_subnormals(primitive: Primitive) -> bool:
     """True where a well-formed Contraction takes subnormal numbers for zero."""
     if not primitive.metadata or primitive.operation is not Operation.CONTRACTION:
         return False
-    return subnormals_text(primitive) is not None
+    return _has_entry(primitive.metadata)
+
+
+@lru_cache(maxsize=256)
+def _has_entry(metadata: tuple[tuple[str, str], ...]) -> bool:
+    return SUBNORMALS in dict(metadata)
 
 
 def subnormals_text(primitive: Primitive) -> str | None:

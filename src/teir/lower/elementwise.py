@@ -19,6 +19,7 @@ from teir.lower.short_turns import lower_short_turn
 from teir.lower.stepped_copies import lower_stepped
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
 from teir.lower.wide_elements import wide_elements
+from teir.passes.short_sides import FEWEST_AXES
 from teir.target import LINE_BYTES, Isa
 
 _STREAMED_TILE_BYTES = 96 << 10
@@ -62,7 +63,11 @@ def lower_elementwise(
     than the output, so it is read in the order it lies in, unless lines of the output would be
     written in parts that come apart.
     """
-    moving = fuse_any_order([axis for axis in axes if any(axis.strides)])
+    moving = []
+    for axis in axes:
+        if any(axis.strides):
+            moving.append(axis)
+    moving = fuse_any_order(moving)
     widths = tuple(map(_WIDTH, types))
     is_copy = operation is Operation.COPY and types[0] is types[1]
     if is_copy:
@@ -96,7 +101,7 @@ def _lower_moved(
 ) -> tuple[KernelNode, ...] | None:
     """A copy of elements that lie otherwise on the output; None where the element-wise kernel or
     that of rows copies them. Arguments as `lower_elementwise` has them."""
-    if room is not None:
+    if room is not None and len(moving) >= FEWEST_AXES:
         cells = lower_cells(moving, operands, width, room)
         if cells is not None:
             return cells

@@ -101,6 +101,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
     slots = assign_slots(program, needs or {}, primitives)
     used = {Storage.RUN: slots.run_scratch_bytes, Storage.THREAD: slots.thread_scratch_bytes}
     room = ScratchRoom([*slots.slots, kernel_slot(0)], used)
+    has_sparse = any(map(_SEGMENTS, program.axes))
     context = Context(
         program.axis_table(),
         primitives,
@@ -111,8 +112,8 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         room,
         _lower_siblings,
         turned_operands(program),
-        _parted(program),
-        any(map(_SEGMENTS, program.axes)),
+        _parted(program) if has_sparse else {},
+        has_sparse,
         isa.asks_in_passing and asks_for_inputs(program.primitives),
     )
     roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)

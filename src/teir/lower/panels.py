@@ -271,17 +271,15 @@ def _turned(
     return turned if turned is not None and is_whole and 0 < first == turned.first else None
 
 
-def _reads_ahead(tile: ContractionTile, axes: PanelAxes, columns: int, c_ahead: int) -> bool:
-    """True where C alone is asked for although caches hold it: then they are far, and the columns
-    of B, each a stream of its own along k, are asked for too; or the one stream that all
-    ``columns`` of a block make."""
+def _reads_ahead(tile: ContractionTile, axes: PanelAxes, columns: int) -> bool:
+    """Of C that is asked for although caches hold it, true where it alone is: then they are far,
+    and the columns of B, each a stream of its own along k, are asked for too; or the one stream
+    that all ``columns`` of a block make."""
     width = tile.in_type.width
     is_dense = axes.columns.strides[1] == width and axes.k.strides[1] == columns * width
     is_stream = is_dense and columns == axes.columns.extent
     is_adjacent = axes.k.strides[1] == width or is_stream
-    *inputs, output = tile.hints.prefetched
-    is_near = output and c_ahead != 0 and not tile.hints.streams
-    return is_near and is_adjacent and not any(inputs)
+    return is_adjacent and not any(tile.hints.prefetched[:-1])
 
 
 def _call(
@@ -318,7 +316,7 @@ def _kernel(
     a_place, b_place = _places(axes)
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
-    height = block_rows(rows, lanes)
+    height, claims = block_rows(rows, lanes), asked[2] and ahead[2] != 0
     turned = _turned(tile, axes, a_place, height, columns.size, lanes) if streams else None
     kernel = PanelBlock(
         data_type=tile.in_type,
@@ -332,10 +330,10 @@ def _kernel(
         streams=streams,
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
         brings_b=asked[b_place] and ahead[b_place] != 0,
-        claims=asked[2] and ahead[2] != 0,
+        claims=claims,
         staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
         turns=turned is not None,
-        reads_ahead=_reads_ahead(tile, axes, columns.size, ahead[2]),
+        reads_ahead=claims and not tile.hints.streams and _reads_ahead(tile, axes, columns.size),
     )
     return kernel, turned
 

@@ -24,9 +24,9 @@ def copies_before_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     if len(loop.body) < 2 or loop.index is not None:
         return None
     calls = list(map(_copy_below, loop.body))
-    found = [call for call in calls if call is not None]
-    if not found or len(found) == len(calls):
+    if None not in calls or not any(calls):
         return None
+    found = [call for call in calls if call is not None]
     pairs = list(zip(loop.body, calls, strict=True))
     copies = tuple(node for node, call in pairs if call is not None)
     rest = tuple(node for node, call in pairs if call is None)

@@ -30,6 +30,7 @@ from teir.lower.kernel_program import Slot, Storage
 SCRATCH_ALIGNMENT = 64
 _SIZE = attrgetter("size_bytes")
 _TENSOR = attrgetter("tensor")
+_STOP = attrgetter("stop")
 _NO_NEEDS: Mapping[str, Need] = MappingProxyType({})
 _NOTHING = Need(0, 0)
 
@@ -177,6 +178,8 @@ def scratch_uses(
     table = program.primitive_table() if primitives is None else primitives
     walk = _UseWalk(program, table, needs, {}, [], {})
     walk.through(program.roots, program.scratch, Storage.RUN, 0)
+    if all(map(_STOP, walk.uses.values())):
+        return walk.uses
     return {name: use for name, use in walk.uses.items() if use.stop}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-_FEWEST_AXES = 5
+FEWEST_AXES = 5
 _SHORT = 8
 """Where the axes of unit stride on both sides are shorter, a tile of the two holds 49 elements."""
 _FEWEST_ELEMENTS = 1024
@@ -13,7 +13,7 @@ _FEWEST_ELEMENTS = 1024
 
 def may_be_short(extents: Sequence[int]) -> bool:
     """True for as many axes and elements as tiles of two axes are too small for."""
-    return len(extents) >= _FEWEST_AXES and prod(extents) >= _FEWEST_ELEMENTS
+    return len(extents) >= FEWEST_AXES and prod(extents) >= _FEWEST_ELEMENTS
 
 
 def has_short_sides(extents: Sequence[int], unit_in: int, unit_out: int) -> bool:

@@ -39,8 +39,13 @@ class Decidable(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     counted_threads: int
     """Scratch is counted for so many threads."""
-    result_bytes: int
-    """Bytes of the result where a call allocates it."""
+    makes_result: bool
+    """A call allocates the result, which counts."""
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result where a call allocates it."""
+        return self.problem.result_bytes if self.makes_result else 0
 
     def make(self, choices: Choices, default: TreeProgram | None = None) -> TreeProgram:
         """The program of these choices within the memory limit. Raises TeirError (TEIR643).
@@ -51,9 +56,10 @@ class Decidable(msgspec.Struct, frozen=True, kw_only=True):
         contraction = self.problem.contraction
         assert contraction is not None
         if not choices:
-            return program_within(
-                contraction, self.path, self.machine, self.options, self.limit, self.scratch
-            )
+            problem = (contraction, self.path, self.machine, self.options)
+            if self.limit is None:
+                return contraction_program(*problem)
+            return program_within(*problem, self.limit, self.scratch)
         slices = self.make(()).slices if default is None else default.slices
         options = replace(self.options, choices=choices, slices=slices)
         tree = contraction_program(contraction, self.path, self.machine, options)

@@ -19,7 +19,7 @@ from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
 from teir.expr.index_notation_parsing import is_index_notation
 from teir.expr.nodes import Subscripts
-from teir.expr.parsing import parse_expression, parse_sublists
+from teir.expr.parsing import parse_expression, parse_sublists, plain_subscripts
 from teir.pipeline.call_checks import view_out
 from teir.pipeline.determinism import Determinism, checked_determinism
 from teir.pipeline.executable import thread_count
@@ -163,13 +163,14 @@ def _first(signature: tuple[Any, ...], operands: Sequence[Any], out: Any) -> Any
     """A call of usual wishes with arrays that none came with before."""
     subscripts = signature[0]
     subscripts = subscripts if type(subscripts) is str else subscripts[1]
-    if is_index_notation(subscripts):
+    parsed = plain_subscripts(subscripts)
+    if parsed is None and is_index_notation(subscripts):
         result = sparse_calls().run((subscripts, None, None, "runs"), operands, out)
         if result is not NotImplemented:
             return result
         runs = Determinism.RUNS
         return _sparse(subscripts, operands, out, None, None, None, False, runs, None)
-    plan, views = first_plan(parse_expression(subscripts), operands)
+    plan, views = first_plan(parsed or parse_expression(subscripts), operands)
     kept_plans().keep(signature, plan)
     return run_planned(plan, views, None if out is None else view_out(plan.problem, out))
 

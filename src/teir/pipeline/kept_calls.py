@@ -29,9 +29,13 @@ def kept_plan(kept: PlanCache, signature: tuple[Any, ...]) -> Plan | None:
     plan = kept.plans.get(signature)
     if plan is None or plan.is_callable:
         return plan
-    plan = callable_plan(plan)
-    kept.keep(signature, plan)
-    return plan
+    return _made_callable(kept, signature, plan)
+
+
+def _made_callable(kept: PlanCache, signature: tuple[Any, ...], plan: Plan) -> Plan:
+    made = callable_plan(plan)
+    kept.keep(signature, made)
+    return made
 
 
 def called_again(
@@ -50,9 +54,11 @@ def called_again(
             return NotImplemented, None
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept_plan(kept, signature)
+    plan = kept.plans.get(signature)
     if plan is None:
         return NotImplemented, signature
+    if not plan.is_callable:
+        plan = _made_callable(kept, signature, plan)
     if plan is latest:
         return plan.call_declined(arrays, out), signature
     if plan.known is not None:

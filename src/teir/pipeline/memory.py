@@ -93,15 +93,13 @@ def program_within(
     path: Path,
     machine: Machine,
     options: TreeOptions,
-    limit: int | None,
+    limit: int,
     measure: Measure,
 ) -> TreeProgram:
     """The tree's program; sliced where that is needed to stay within ``limit`` bytes.
 
     Raises TeirError (TEIR643) with the smallest limit that would do.
     """
-    if limit is None:
-        return contraction_program(contraction, path, machine, options)
     tries = _Tries(
         contraction,
         path,

@@ -76,9 +76,12 @@ def first_plan(subscripts: Subscripts, operands: Sequence[Any]) -> tuple[Plan, l
 
     With it the operands as they were looked at.
     """
-    views = [view_array(f"operand {place}", value) for place, value in enumerate(operands)]
-    types = tuple(map(operand_type, views))
-    return _make_plan(subscripts, types, None, Wishes(threads=default_threads())), views
+    views, types = [], []
+    for place, value in enumerate(operands):
+        view = view_array(f"operand {place}", value)
+        views.append(view)
+        types.append(operand_type(view))
+    return _make_plan(subscripts, tuple(types), None, Wishes(threads=default_threads())), views
 
 
 def plan_types(
@@ -168,7 +171,7 @@ def _plan_without_program(problem: Problem, wishes: Wishes, replan: Replan) -> P
     require_path_choice(wishes.optimize, len(problem.subscripts.inputs))
     if problem.route is Route.NUMPY:
         _require_numpy_size(problem.subscripts, problem.bound.einsum.indices)
-    require_result_within(wishes.memory_limit, _result_bytes(problem, wishes))
+    require_result_within(wishes.memory_limit, problem.result_bytes if wishes.makes_result else 0)
     return Plan(
         problem=problem,
         steps=(),
@@ -274,13 +277,8 @@ def _decidable(problem: Problem, wishes: Wishes) -> Decidable:
         machine=machine_of(threads),
         limit=wishes.memory_limit,
         counted_threads=threads if wishes.deterministic is Determinism.RUNS else 1,
-        result_bytes=_result_bytes(problem, wishes),
+        makes_result=wishes.makes_result,
     )
-
-
-def _result_bytes(problem: Problem, wishes: Wishes) -> int:
-    """What the result takes where the plan allocates it."""
-    return problem.result_bytes if wishes.makes_result else 0
 
 
 def _fitting_threads(executable: Executable, decidable: Decidable, limit: int, threads: int) -> int:

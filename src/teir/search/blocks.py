@@ -115,12 +115,10 @@ class ProductBlocks(msgspec.Struct, frozen=True, gc=False):
 
     def block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
         """One reduction block, of every batch inside it."""
-        if not self.batches:
-            return self._one_block(k, first)
-        return self.emission.loops(self.batches, partial(self._one_block, k, first), False)
-
-    def _one_block(self, k: tuple[Span, ...], first: tuple[str, ...] | None) -> Body:
-        """One reduction block: operands that are packed whole, then both sides."""
+        if self.batches:
+            alone = structs.replace(self, batches=())
+            return self.emission.loops(self.batches, partial(alone.block, k, first), False)
+        # Operands that are packed whole, then both sides.
         shape, choice = self.shape, self.choice
         if shape.n is not None and choice.packed_b is Packing.BLOCKS:
             return self._column_blocks(shape.n, k, first)

@@ -7,13 +7,10 @@ Normalising a step keeps its meaning: axes of extent 1 go, neighbouring axes fus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 
 import msgspec
 
 from teir.ir.nodes import Tensor
-
-_STRIDES = attrgetter("strides")
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -107,17 +104,22 @@ def is_adjacent(axis: Span, tensor: Tensor) -> bool:
 
 def normalise(step: Step) -> Step:
     """Drop extents of 1 and fuse neighbours. Strides must not be negative."""
-    axes = [axis for axis in step.axes if axis.extent > 1]
-    return Step(step.inputs, step.output, tuple(fuse(axes)), step.is_kept, step.standing)
+    return Step(step.inputs, step.output, tuple(fuse(step.axes)), step.is_kept, step.standing)
 
 
 def fuse(axes: Sequence[Span]) -> list[Span]:
-    """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none."""
-    left = list(axes)
-    walks = list(map(_STRIDES, left))
+    """Merge pairs X, Y with stride(X) = |Y| * stride(Y) on every tensor, until there are none.
+
+    Axes of one index go.
+    """
+    left: list[Span] = []
+    walks: list[Mapping[str, int]] = []
     steps: set[tuple[str, int]] = set()
-    for walk in walks:
-        steps.update(walk.items())
+    for axis in axes:
+        if axis.extent > 1:
+            left.append(axis)
+            walks.append(axis.strides)
+            steps.update(axis.strides.items())
     place = 0
     while place < len(left):
         walk, extent = walks[place], left[place].extent

@@ -102,7 +102,8 @@ def contraction_program(
     tensors = tuple(map(_TENSOR, (*contraction.inputs, contraction.output)))
     for tensor in tensors:
         builder.emission.name(tensor.name)
-    body = builder.sliced(contraction, tuple(options.slices.items()))
+    slices = tuple(options.slices.items())
+    body = builder.sliced(contraction, slices) if slices else builder.tree(contraction)
     program = builder.emission.program(contraction.name, tensors, body)
     first = builder.arrangements[0] if builder.arrangements else None
     return TreeProgram(

@@ -85,8 +85,9 @@ class Walked:
         if self._owners:
             self._levels.append({})
             for scratch in node.scratch:
-                if any(scratch.name in strides for _, strides, _ in path):
-                    return False
+                for _, strides, _ in path:
+                    if scratch.name in strides:
+                        return False
         return True
 
     def leave(self) -> None:
