@@ -106,7 +106,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         program.axis_table(),
         primitives,
         slots,
-        _index_cells(program),
+        _index_cells(slots.guarded, program.axes) if slots.guarded else {},
         isa,
         accumulator_of(slots, isa),
         room,
@@ -139,15 +139,9 @@ def _parted(program: Program) -> dict[str, int]:
     return counts
 
 
-def _index_cells(program: Program) -> dict[str, int]:
+def _index_cells(asked: Sequence[str], axes: Sequence[Axis]) -> dict[str, int]:
     """A cell for every axis that a guard asks about, and one more for the last visits of each."""
-    asked: dict[str, None] = {}
-    for node in program.nodes():
-        for term in node.guard:
-            asked[term.axis] = None
-    if not asked:
-        return {}
-    sparse = {axis.name for axis in program.axes if axis.is_sparse and axis.name in asked}
+    sparse = {axis.name for axis in axes if axis.is_sparse and axis.name in asked}
     cells = [name for axis in asked for name in (axis, *([last_cell(axis)] * (axis in sparse)))]
     return {name: cell for cell, name in enumerate(cells)}
 

@@ -44,6 +44,8 @@ class SlotTable(msgspec.Struct, frozen=True, gc=False):
     thread_scratch_bytes: int
     spans: dict[str, tuple[int, int]]
     """Of every scratch tensor that is used: the bytes it needs, relative to its first address."""
+    guarded: tuple[str, ...]
+    """The axes that guards ask about, in program order."""
 
 
 def assign_slots(
@@ -59,9 +61,9 @@ def assign_slots(
     slots = []
     for tensor in program.tensors:
         slots.append(Slot(tensor=tensor.name, data_type=tensor.data_type, storage=Storage.OPERAND))
-    uses = scratch_uses(program, needs, primitives)
+    uses, guarded = _walked(program, needs, primitives)
     if not uses:
-        return _table(slots, 0, 0, {})
+        return _table(slots, 0, 0, {}, guarded)
     used = {}
     starts: dict[str, int] = {}
     rooms: dict[Storage, list[Room]] = {Storage.RUN: [], Storage.THREAD: []}
@@ -78,7 +80,7 @@ def assign_slots(
             Slot(tensor=name, data_type=use.data_type, storage=use.storage, start_bytes=start)
         )
         spans[name] = use.low, use.high
-    return _table(slots, used[Storage.RUN], used[Storage.THREAD], spans)
+    return _table(slots, used[Storage.RUN], used[Storage.THREAD], spans, guarded)
 
 
 def _table(
@@ -86,9 +88,10 @@ def _table(
     run_scratch_bytes: int,
     thread_scratch_bytes: int,
     spans: dict[str, tuple[int, int]],
+    guarded: tuple[str, ...],
 ) -> SlotTable:
     number = dict(zip(map(_TENSOR, slots), range(len(slots)), strict=True))
-    return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes, spans)
+    return SlotTable(tuple(slots), number, run_scratch_bytes, thread_scratch_bytes, spans, guarded)
 
 
 class ScratchRoom(msgspec.Struct):
@@ -175,18 +178,27 @@ def scratch_uses(
 
     Those below a parallel node are private to a thread.
     """
+    return _walked(program, needs, primitives)[0]
+
+
+def _walked(
+    program: Program, needs: Mapping[str, Need], primitives: dict[str, Primitive] | None
+) -> tuple[dict[str, ScratchUse], tuple[str, ...]]:
+    """As `scratch_uses`, and the axes that guards ask about, in program order."""
     table = program.primitive_table() if primitives is None else primitives
-    walk = _UseWalk(program, table, needs, {}, [], {})
+    walk = _UseWalk(program, table, needs, {}, [], {}, {})
     walk.through(program.roots, program.scratch, Storage.RUN, 0)
-    if all(map(_STOP, walk.uses.values())):
-        return walk.uses
-    return {name: use for name, use in walk.uses.items() if use.stop}
+    uses = walk.uses
+    if not all(map(_STOP, uses.values())):
+        uses = {name: use for name, use in uses.items() if use.stop}
+    return uses, tuple(walk.guarded)
 
 
 class _UseWalk(msgspec.Struct, frozen=True, gc=False):
     """What a walk of the schedule looks up, what it finds, and the axes it is below.
 
-    ``axes`` are filled when the first scratch tensor is met of which no need is known.
+    ``axes`` are filled when the first scratch tensor is met of which no need is known; ``guarded``
+    has the axes that guards ask about as keys.
     """
 
     program: Program
@@ -195,6 +207,7 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
     uses: dict[str, ScratchUse]
     path: list[str]
     axes: dict[str, Axis]
+    guarded: dict[str, None]
 
     def through(
         self, nodes: Sequence[Node], scratch: Sequence[Tensor], storage: Storage, start: int
@@ -207,6 +220,8 @@ class _UseWalk(msgspec.Struct, frozen=True, gc=False):
         touched: set[str] = set()
         for node in nodes:
             before = start
+            for term in node.guard:
+                self.guarded[term.axis] = None
             if isinstance(node, IterationNode):
                 inner = Storage.THREAD if node.policy is Policy.PARALLEL else storage
                 path.append(node.axis)

@@ -246,7 +246,8 @@ def compile_program(
     """
     count = thread_count(threads)
     proof = prove(_program(program))
-    proof.report.raise_if_wrong()
+    if proof.report.findings:
+        proof.report.raise_if_wrong()
     _refuse_position_scratch(program)
     if packs_short_rows:
         program, proof = _with_short_rows_packed(program, proof, count)

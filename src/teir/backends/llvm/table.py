@@ -41,6 +41,7 @@ from teir.lower.kernel_program import (
     Loop,
     RowRunLoop,
     RunLoop,
+    Slot,
     SparseLoop,
     Step,
     Storage,
@@ -91,41 +92,23 @@ def build_table(
     ``control`` holds the addresses of the control functions by symbol, ``kernels`` those of the
     kernels' leaf functions.
     """
-    return _Builder(program, control, kernels, threads).build()
+    builder = _Builder(control, kernels, threads, program.slots, program.index_cells)
+    return builder.build(program.roots)
 
 
-class _Builder:
+class _Builder(msgspec.Struct):
     """One table while it is built; children are appended before the node that holds them."""
 
-    __slots__ = (
-        "_cells",
-        "_control",
-        "_kernels",
-        "_program",
-        "_reach_of",
-        "_slots",
-        "_threads",
-        "_words",
-    )
+    _control: Mapping[str, int]
+    _kernels: Mapping[Kernel, int]
+    _threads: int
+    _slots: tuple[Slot, ...]
+    _cells: int
+    _words: list[int] = msgspec.field(default_factory=list)
+    _reach_of: dict[int, int] = msgspec.field(default_factory=dict)
 
-    def __init__(
-        self,
-        program: KernelProgram,
-        control: Mapping[str, int],
-        kernels: Mapping[Kernel, int],
-        threads: int,
-    ) -> None:
-        self._program = program
-        self._control = control
-        self._kernels = kernels
-        self._threads = threads
-        self._slots = len(program.slots)
-        self._cells = program.index_cells
-        self._words: list[int] = []
-        self._reach_of: dict[int, int] = {}
-
-    def build(self) -> Table:
-        root = self._in_frame(self._program.roots)
+    def build(self, roots: tuple[KernelNode, ...]) -> Table:
+        root = self._in_frame(roots)
         return Table(array("q", self._words), root, self._cells)
 
     def _reach(self, node: KernelNode) -> int:
@@ -232,7 +215,7 @@ class _Builder:
             axes += (axis.extent, cell)
             axes += self._steps(axis.steps, reach)
         head = [self._control[nest_grid.GRID], child - self._next, points, chunks]
-        slots = enumerate(self._program.slots)
+        slots = enumerate(self._slots)
         thread_slots = [slot_bytes(n) for n, slot in slots if slot.storage is Storage.THREAD]
         counts = [len(thread_slots), len(node.axes), *_share_words(node.balance)]
         return self._append(head + counts + thread_slots + axes)
@@ -301,7 +284,7 @@ class _Builder:
         return words
 
     def _cell(self, index: int) -> int:
-        return index_bytes(self._slots, index)
+        return index_bytes(len(self._slots), index)
 
     def _enter(self, nodes: tuple[KernelNode, ...], reach: int) -> int:
         registers = slot_registers(nodes, reach)
