@@ -20,7 +20,7 @@ from teir.lower.site_kernels import SiteProduct
 from teir.soak.site_programs import sites_apart, sites_in_a_row, sites_with_outer_sums
 from teir.target import Isa
 
-TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
+TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128, DataType.BF16)
 TEXTS = {
     "in a row": lambda kind: sites_in_a_row(5, kind, 2, accumulates=False),
     "of three": lambda kind: sites_in_a_row(5, kind, 3, accumulates=True),
@@ -80,7 +80,7 @@ def test_all_rows_are_counted_as_time() -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("kind", [DataType.FP32, DataType.C64])
+@pytest.mark.parametrize("kind", [DataType.FP32, DataType.C64, DataType.BF16])
 def test_they_are_one_call(text: str, kind: DataType) -> None:
     called = count_calls(lower(parse_program(TEXTS[text](kind)), Isa.AVX512).roots)
     assert [type(kernel) for kernel in called] == [SiteProduct]
@@ -102,3 +102,14 @@ def test_sums_in_another_order_are_left_to_blocks() -> None:
     text = sites_with_outer_sums(3, DataType.FP32).replace("K=[x, k]", "K=[k, x]")
     called = count_calls(lower(parse_program(text), Isa.AVX512).roots)
     assert [type(kernel) for kernel in called] == [GemmBlock]
+
+
+def test_pairs_are_formed_where_subnormals_are_zero() -> None:
+    text = sites_in_a_row(5, DataType.BF16, 3, accumulates=False)
+    plain = text.replace(' with {"subnormals": "zero"}', "")
+    kinds = [
+        {type(kernel) for kernel in count_calls(lower(parse_program(one), isa).roots)}
+        for one in (text, plain)
+        for isa in (Isa.AVX512, Isa.AVX512_INTEL, Isa.AVX2)
+    ]
+    assert [SiteProduct in one for one in kinds] == [True, False, False, False, False, False]

@@ -106,3 +106,26 @@ def test_numbers_of_indices_allow_all_sites_there_are() -> None:
 )
 def test_many_columns_and_few_rows_allow_none(rows: int, columns: int, sums: int) -> None:
     assert not may_have_sites(rows, columns, sums, LANES)
+
+
+@pytest.mark.parametrize(
+    ("columns", "products", "count"), [(8, 8, 4), (3, 3, 10), (16, 16, 2), (3, 16, 2), (32, 5, 1)]
+)
+def test_rows_of_pairs_make_sites(columns: int, products: int, count: int) -> None:
+    rows = [Walk(1000, 2 * products, 2 * columns)]
+    sites = sites_of(rows, [Walk(columns, 0, 2)], [Walk(products, 2, 0)], 2, 32)
+    assert sites is not None
+    assert (sites.count, sites.a_elements, sites.c_elements) == (count, products, columns)
+
+
+@pytest.mark.parametrize(("columns", "products"), [(8, 32), (1, 8), (3, 400), (64, 24)], ids=str)
+def test_long_sums_and_single_columns_of_pairs_make_none(columns: int, products: int) -> None:
+    rows = [Walk(1000, 2 * products, 2 * columns)]
+    walks = [Walk(columns, 0, 2)] if columns > 1 else []
+    assert sites_of(rows, walks, [Walk(products, 2, 0)], 2, 32) is None
+
+
+def test_sums_of_pairs_that_lie_apart_make_none() -> None:
+    """Every product would load a vector of its own for a few results: `bda,dc->abc`."""
+    rows = [Walk(46, 512, 12), Walk(16, 2, 552)]
+    assert sites_of(rows, [Walk(6, 0, 2)], [Walk(16, 32, 0)], 2, 32) is None

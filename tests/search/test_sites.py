@@ -13,6 +13,7 @@ from teir.ir.nodes import Program
 from teir.lower.explanation import count_calls
 from teir.lower.lower import lower
 from teir.lower.site_kernels import SiteProduct
+from teir.search.machine import Machine
 from teir.target import Isa
 
 ONE, TWO = "ab,cbd->cad", "abxy,cxdye->cadbe"
@@ -90,3 +91,40 @@ def test_sums_keep_the_order_they_have_elsewhere() -> None:
     machines = [replace(USUAL, vector_bytes=size) for size in (64, 32, 16)]
     programs = [planned(text, extents, machine, DataType.FP64).program for machine in machines]
     assert_alike(programs, text, extents, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "extents"),
+    [
+        ("ck,eijc->eijk", {"c": 8, "k": 8, "e": 3, "i": 5, "j": 40}),
+        ("hwc,kc->hwk", {"c": 3, "k": 16, "h": 20, "w": 9}),
+        ("hwc,kc->hwk", {"c": 16, "k": 3, "h": 20, "w": 9}),
+        ("abc,bd->adc", {"a": 200, "b": 8, "c": 4, "d": 8}),
+    ],
+)
+def test_pairs_of_short_sums_are_one_call(text: str, extents: dict[str, int]) -> None:
+    program = planned(text, extents, USUAL, DataType.BF16).program
+    assert loops_of(program) == []
+    assert len(kernels(program)) == 1
+    assert_exact(program, text, extents, DataType.BF16, 3)
+
+
+@pytest.mark.parametrize(
+    "machine", [replace(USUAL, vector_bytes=32), replace(USUAL, multiplies_twice=True)]
+)
+def test_pairs_need_vectors_that_hold_them(machine: Machine) -> None:
+    extents = {"c": 8, "k": 8, "h": 20, "w": 9}
+    program = planned("hwc,kc->hwk", extents, machine, DataType.BF16).program
+    assert kernels(program, Isa.AVX2) == []
+    assert_exact(program, "hwc,kc->hwk", extents, DataType.BF16, 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("columns", "products"), [(8, 8), (3, 5), (16, 3), (5, 16), (12, 24)])
+def test_native_pairs_are_exact(columns: int, products: int, threads: int) -> None:
+    draw, bf16 = np.random.default_rng(5), DataType.BF16.numpy_dtype()
+    rows = draw.integers(-3, 4, (531, products)).astype(bf16)
+    matrix = draw.integers(-3, 4, (products, columns)).astype(bf16)
+    wanted = rows.astype(np.float32) @ matrix.astype(np.float32)
+    found = teir.einsum("rk,kn->rn", rows, matrix, threads=threads)
+    np.testing.assert_array_equal(found, wanted.astype(bf16))

@@ -95,11 +95,15 @@ def _lower_flushing(
     room: Address | None,
     slots: ScratchRoom | None,
 ) -> tuple[KernelNode, ...]:
-    """Blocks that count subnormal numbers as zero: of pairs where they suit, and the rows left."""
+    """Blocks that count subnormal numbers as zero: sites or pairs where they suit, and the rows
+    left."""
     axes = gemm_axes(tile) or single_elements(tile)
     if slots is not None and widens(tile, axes, isa):
         return lower_widened(tile, axes, isa, slots)
     pairs = pair_axes(tile, axes, isa)
+    sites = None if pairs is not None and pairs.run.extent > 1 else tile_sites(tile, isa)
+    if sites is not None:
+        return lower_sites(tile, sites, isa)
     if pairs is None:
         return lower_gemm(tile, axes, isa, accumulator, None, room)
     nodes = lower_pair_blocks(tile, pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teir.dtypes import DataType
 from teir.lower.evaluate_memory import Memory, accumulate_products
 from teir.lower.kernel_program import Call
 from teir.lower.site_kernels import SiteProduct
@@ -27,4 +28,5 @@ def site_product(memory: Memory, kernel: SiteProduct, call: Call) -> None:
         for operand in (0, 1)
     )
     c = memory.tile(call, 2, dtype, [(walk[0], walk[3]) for walk in walks])
-    accumulate_products(kind, kind, (a, b), c, accumulate)
+    flushes = kind is DataType.BF16
+    accumulate_products(kind, kind, (a, b), c, accumulate, flushes=flushes)

@@ -40,8 +40,8 @@ class SiteProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``rows``, ``columns`` and ``sums`` are the axes m, n and k inside a site. ``outer_columns`` are
     the extents of more of them, whose results lie in other vectors of C, and ``outer_sums`` those
-    of sums over other vectors of A, outermost first. The type is FP32, FP64, C64 or C128; A is the
-    left factor.
+    of sums over other vectors of A, outermost first. The type is FP32, FP64, C64 or C128, or BF16,
+    whose subnormal numbers count as zero; A is the left factor.
 
     Operands: A, B, C. Arguments, in order: sites of a row, a_site and c_site (from one vector to
     the next); twice blocks, a_block, c_block: rows of sites, and blocks of those; accumulate (1:
@@ -69,9 +69,17 @@ class SiteProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return prod(axis.extent for axis in (*self.rows, *self.columns))
 
     @property
+    def c_lanes(self) -> int:
+        """Elements of a vector of C: of BF16 the half of one, a vector of sums, where they fit."""
+        half = self.lanes // 2
+        fits = self.data_type is DataType.BF16 and self.c_elements * self.sites <= half
+        return half if fits else self.lanes
+
+    @property
     def is_whole(self) -> bool:
         """True where sites leave no lane of a vector empty, in A and in C."""
-        return self.a_elements == self.c_elements and self.a_elements * self.sites == self.lanes
+        taken, made = self.a_elements * self.sites, self.c_elements * self.sites
+        return (taken, made) == (self.lanes, self.c_lanes)
 
     def results(self) -> Iterator[SitePlace]:
         """Every result of a site."""

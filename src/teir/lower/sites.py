@@ -14,13 +14,13 @@ from math import prod
 from typing import NamedTuple
 
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
-from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteAxis, SiteProduct
 from teir.passes.sites import (
     MOST_FACTORS,
     MOST_OUTER,
+    PAIR_TYPE,
     SITE_TYPES,
     Part,
     Sites,
@@ -45,20 +45,14 @@ class TileSites:
 
 def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
     """The sites of a tile, of either input; None where another kernel serves."""
-    if (
-        len(tile.operands) != 3
-        or tile.in_type not in SITE_TYPES
-        or tile.out_type is not tile.in_type
-    ):
-        return None
     products = tile.products
-    if products > MOST_FACTORS:
+    if not _has_kernels(tile, isa) or products > MOST_FACTORS:
         return None
-    lanes = full_lanes(isa, tile.in_type, tile.out_type)
+    lanes = _lanes(tile, isa)
     for wide in (0, 1):
         if not may_have_sites(*_sides(tile, wide), products, lanes):
             continue
-        if _is_one_run(tile, wide, lanes):
+        if not tile.flushes and _is_one_run(tile, wide, lanes):
             return None
         free = [_from(axis, wide) for axis in tile.free]
         rows = tuple(axis for axis in free if axis.strides[0])
@@ -71,6 +65,22 @@ def tile_sites(tile: ContractionTile, isa: Isa) -> TileSites | None:
         if sites is not None and sites.keeps_order:
             return TileSites(wide, rows, columns, sums, sites)
     return None
+
+
+def _has_kernels(tile: ContractionTile, isa: Isa) -> bool:
+    """True for types that there are kernels for; not known is how those of pairs do on processors
+    that multiply twice a cycle, whose blocks have lanes to spare."""
+    if len(tile.operands) != 3 or tile.out_type is not tile.in_type:
+        return False
+    if tile.flushes:
+        is_fit = isa.is_avx512 and not isa.multiplies_twice_a_cycle
+        return is_fit and tile.in_type is PAIR_TYPE
+    return tile.in_type in SITE_TYPES
+
+
+def _lanes(tile: ContractionTile, isa: Isa) -> int:
+    """Elements of a vector as it is loaded."""
+    return max(1, isa.vector_bytes // tile.in_type.width)
 
 
 def _sides(tile: ContractionTile, wide: int) -> tuple[int, int]:
@@ -163,7 +173,7 @@ def _kernel(tile: ContractionTile, found: TileSites, matrix: _Matrix, isa: Isa) 
     width = tile.in_type.width
     return SiteProduct(
         data_type=tile.in_type,
-        lanes=full_lanes(isa, tile.in_type, tile.out_type),
+        lanes=_lanes(tile, isa),
         sites=found.sites.count,
         rows=_inside([found.rows[number] for number in found.sites.rows], width),
         columns=_inside(matrix.columns, width),

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from math import prod
 
 from teir.ir.nodes import Axis, Operation
-from teir.passes.sites import SITE_TYPES, Sites, Walk, sites_of
+from teir.ir.subnormals import flushes_subnormals
+from teir.passes.sites import PAIR_TYPE, Sites, Walk, sites_of
 from teir.search.machine import Machine
+from teir.search.sites import has_sites
 from teir.search.traffic import Leaf
 
 _PERMUTED = 0.5
@@ -18,8 +20,10 @@ def sites_of_leaf(leaf: Leaf, machine: Machine) -> Sites | None:
     """The sites that a Contraction forms; None where another kernel serves."""
     primitive = leaf.primitive
     types = [leaf.types[name] for name in (*primitive.inputs, primitive.output)]
-    is_alike = len(types) == 3 and len(set(types)) == 1 and types[0] in SITE_TYPES
+    is_alike = len(types) == 3 and len(set(types)) == 1 and has_sites(types[0], machine)
     if primitive.operation is not Operation.CONTRACTION or not is_alike:
+        return None
+    if types[0] is PAIR_TYPE and not flushes_subnormals(primitive):
         return None
     width = types[0].width
     for wide, matrix in (primitive.inputs, primitive.inputs[::-1]):

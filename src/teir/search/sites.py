@@ -14,16 +14,18 @@ from functools import partial
 
 import msgspec
 
+from teir.dtypes import DataType
 from teir.ir.nodes import Operation, Tensor
 from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
-from teir.passes.sites import MOST_FACTORS, SITE_TYPES, Walk, may_have_sites, sites_of
+from teir.passes.sites import MOST_FACTORS, PAIR_TYPE, SITE_TYPES, Walk, may_have_sites, sites_of
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import Piece, all_follow, cut
 from teir.search.shape import ProductShape, extent_of, outermost_first, some
 from teir.search.sharing import is_worth_sharing
 from teir.search.step import Span
+from teir.target import LINE_BYTES
 
 
 class SiteStep(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +45,7 @@ class SiteStep(msgspec.Struct, frozen=True, gc=False):
 def sites_along(shape: ProductShape, machine: Machine) -> SiteStep | None:
     """The product along sites of one operand; None for all others."""
     kind = shape.out.data_type
-    if shape.c or kind not in SITE_TYPES:
+    if shape.c or not has_sites(kind, machine):
         return None
     if not shape.a.data_type is shape.b.data_type is kind:
         return None
@@ -58,6 +60,13 @@ def sites_along(shape: ProductShape, machine: Machine) -> SiteStep | None:
     if counts[0] >= counts[1]:
         return _of(shape, shape.a, shape.b, rows, columns, lanes)
     return _of(shape, shape.b, shape.a, columns, rows, lanes)
+
+
+def has_sites(kind: DataType, machine: Machine) -> bool:
+    """True for types of products that kernels of sites form on this machine."""
+    if kind is PAIR_TYPE:
+        return machine.vector_bytes >= LINE_BYTES and not machine.multiplies_twice
+    return kind in SITE_TYPES
 
 
 def _of(
@@ -118,4 +127,5 @@ def _leaf(emission: Emission, found: SiteStep, outer: Sequence[Span]) -> Body:
         found.out.name,
         Roles(m=rows, n=found.columns, k=found.sums),
         data_type=found.out.data_type,
+        flushes=found.out.data_type is PAIR_TYPE,
     )

@@ -6,6 +6,7 @@ See `teir.soak.special_programs`.
 from __future__ import annotations
 
 from teir.dtypes import DataType
+from teir.passes.sites import PAIR_TYPE
 from teir.soak.copy_programs import GAP, head
 
 
@@ -19,7 +20,7 @@ def sites_in_a_row(remainder: int, kind: DataType, site: int, accumulates: bool)
 axis s = {n}: a {site * w}, c {site * w}
 axis n = {site}: b {w}, c {w}
 axis k = {site}: a {w}, b {(site + 1) * w}
-{clearing}primitive sites = Contraction {kind.value} (a, b -> c; M=[r, s], N=[n], K=[k])
+{clearing}primitive sites = {_product(kind, "M=[r, s], N=[n], K=[k]")}
 {zero}do_sites: sites
 """
 
@@ -35,7 +36,7 @@ axis n = 2: b {4 * w}, c {2 * w}
 axis m = 2: a {w}, c {w}
 axis k = 2: a {2 * w}, b {w}
 primitive zero = Zero(c; M=[s, m], N=[y, n])
-primitive sites = Contraction {kind.value} (a, b -> c; M=[s, m], N=[y, n], K=[x, k])
+primitive sites = {_product(kind, "M=[s, m], N=[y, n], K=[x, k]")}
 do_zero: zero
 do_sites: sites
 """
@@ -50,7 +51,13 @@ axis n = 2: b {2 * w}, c {m * w}
 axis m = {m}: a {w}, c {w}
 axis k = 2: a {m * w}, b {w}
 primitive zero = Zero(c; M=[s, m], N=[n])
-primitive sites = Contraction {kind.value} (a, b -> c; M=[s, m], N=[n], K=[k])
+primitive sites = {_product(kind, "M=[s, m], N=[n], K=[k]")}
 do_zero: zero
 do_sites: sites
 """
+
+
+def _product(kind: DataType, axes: str) -> str:
+    """The product as the kernels of sites form it."""
+    hints = ' with {"subnormals": "zero"}' if kind is PAIR_TYPE else ""
+    return f"Contraction {kind.value} (a, b -> c; {axes}){hints}"

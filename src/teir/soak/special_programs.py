@@ -80,7 +80,7 @@ def _all() -> Iterator[Special]:
     for kind in _SWEPT:
         yield _special("a vector and a large matrix", kind, _swept_by_one)
         yield _special("a matrix of factors and a matrix of long rows", kind, _swept_by_rows)
-    for kind in (*_REAL, *_COMPLEX):
+    for kind in (*_REAL, *_COMPLEX, DataType.BF16):
         for site, accumulates in product((2, 3), (False, True)):
             start = "from what is there" if accumulates else "from zero"
             title = f"sites of {site} in a row {start}"

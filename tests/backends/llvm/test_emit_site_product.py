@@ -13,7 +13,6 @@ from backends.llvm.kernel_calls import (
     Edge,
     Guarded,
     compiled_once,
-    full_lanes,
     kernel_assembly,
     small_integers,
     strided,
@@ -23,6 +22,7 @@ from teir.lower.site_kernels import SiteAxis, SiteProduct
 from teir.target import Isa
 
 TYPES = (DataType.FP32, DataType.FP64, DataType.C64, DataType.C128)
+PAIRS = tuple(isa for isa in HERE if isa.is_avx512)
 Axes = tuple[SiteAxis, ...]
 INSIDE: tuple[tuple[Axes, Axes, Axes], ...] = (
     ((), (SiteAxis(2, 0, 1),), (SiteAxis(2, 1, 0),)),
@@ -34,6 +34,12 @@ INSIDE: tuple[tuple[Axes, Axes, Axes], ...] = (
     ((SiteAxis(2, 1, 1),), (), ()),
 )
 """Rows, columns and sums of a site."""
+SHORT_SUMS = tuple(
+    ((), (SiteAxis(columns, 0, 1),), (SiteAxis(products, 1, 0),))
+    for columns in (1, 2, 5, 8, 16, 32)
+    for products in (1, 4, 7, 16)
+)
+"""The same of rows that are vectors of their own."""
 OUTER = (((), ()), ((2,), (2,)), ((2, 3), ()), ((), (2, 2)))
 
 
@@ -41,7 +47,7 @@ def site_product(
     kind: DataType, isa: Isa, inside: tuple[Axes, Axes, Axes], outer: tuple[tuple[int, ...], ...]
 ) -> SiteProduct | None:
     """As many sites as a vector holds; None where it holds none."""
-    lanes = full_lanes(isa, kind)
+    lanes = isa.vector_bytes // kind.width
     kernel = SiteProduct(
         data_type=kind,
         lanes=lanes,
@@ -127,6 +133,21 @@ def check(compiled: Compiled, kernel: SiteProduct, count: int, gap: int, edge: E
 @pytest.mark.parametrize("kind", TYPES)
 def test_sums_are_exact_and_stay_inside(isa: Isa, kind: DataType) -> None:
     made = [site_product(kind, isa, inside, outer) for inside in INSIDE for outer in OUTER]
+    kernels = [one for one in made if one is not None]
+    compiled = compiled_once(kernels, isa)
+    for kernel, edge in product(kernels, Edge):
+        for count in (1, kernel.sites, 3 * kernel.sites + 1, 6 * kernel.sites - 1):
+            check(compiled, kernel, count, 0, edge)
+        if kernel.sites == 1:
+            check(compiled, kernel, 4, 3, edge)
+
+
+@pytest.mark.parametrize("isa", PAIRS)
+@pytest.mark.parametrize("outer", OUTER)
+def test_sums_of_pairs_are_exact_and_stay_inside(
+    isa: Isa, outer: tuple[tuple[int, ...], ...]
+) -> None:
+    made = [site_product(DataType.BF16, isa, inside, outer) for inside in INSIDE + SHORT_SUMS]
     kernels = [one for one in made if one is not None]
     compiled = compiled_once(kernels, isa)
     for kernel, edge in product(kernels, Edge):

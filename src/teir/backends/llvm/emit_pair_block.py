@@ -25,7 +25,7 @@ from teir.backends.llvm.emit_flush import start_flushing, stop_flushing
 from teir.backends.llvm.emit_numbers import narrow
 from teir.backends.llvm.emit_pairs import (
     ROWS,
-    add_pair,
+    add_two_steps,
     as_ordered,
     has_pairs,
     interleaved,
@@ -34,13 +34,11 @@ from teir.backends.llvm.emit_pairs import (
     load_single_scale,
     narrow_permuted,
 )
-from teir.backends.llvm.emit_products import Arithmetic, multiply_add
 from teir.backends.llvm.emit_text import (
     FunctionText,
     multiple,
     multiples,
     prefetch_to_write,
-    repeated,
     shift_pointer,
     shuffle,
 )
@@ -58,7 +56,6 @@ _WIDTH = DataType.BF16.width
 _WORD_ROWS = 4
 """Rows of C in a word of 64 bits."""
 _WORDS = 8
-_HIGH_HALVES = -(1 << 16)
 
 Sums = list[list[str]]
 
@@ -206,7 +203,7 @@ class _Block:
             scale = self._scale(column, shift_pointer(text, state.b, distance), steps)
             following.append(
                 [
-                    self._add_pair(factor, scale, total)
+                    add_two_steps(self.text, self.isa, factor, scale, total)
                     for factor, total in zip(factors, sums, strict=True)
                 ]
             )
@@ -240,25 +237,6 @@ class _Block:
             return load_adjacent_scale(self.text, self.slots, column, place)
         second = shift_pointer(self.text, place, self._b_distance(1))
         return load_pair_scale(self.text, self.slots, column, place, second)
-
-    def _add_pair(self, factor: str, scale: str, total: str) -> str:
-        if has_pairs(self.isa):
-            return add_pair(self.text, factor, scale, total)
-        kind = Arithmetic(self.isa, DataType.FP32, ROWS)
-        for part in (self._early, self._late):
-            total = multiply_add(self.text, kind, part(factor), part(scale), total)
-        return total
-
-    def _early(self, pairs: str) -> str:
-        words = self.text.value(f"bitcast <32 x bfloat> {pairs} to <16 x i32>")
-        mask = repeated("i32", ROWS, _HIGH_HALVES)
-        high = self.text.value(f"and <16 x i32> {words}, {mask}")
-        return self.text.value(f"bitcast <16 x i32> {high} to {_SUMS}")
-
-    def _late(self, pairs: str) -> str:
-        words = self.text.value(f"bitcast <32 x bfloat> {pairs} to <16 x i32>")
-        high = self.text.value(f"shl <16 x i32> {words}, {repeated('i32', ROWS, 16)}")
-        return self.text.value(f"bitcast <16 x i32> {high} to {_SUMS}")
 
     def _finish(self, sums: Sums, columns: list[list[str]]) -> None:
         text = self.text

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from teir.backends.llvm.compile_ir import machine_for
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load
-from teir.backends.llvm.emit_text import FunctionText, shift_pointer, shuffle, splat
+from teir.backends.llvm.emit_products import Arithmetic, multiply_add
+from teir.backends.llvm.emit_text import FunctionText, repeated, shift_pointer, shuffle, splat
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import PAIR_ROWS, GemmBlock
@@ -27,6 +28,7 @@ ROWS = PAIR_ROWS
 _FEATURE = "+avx512bf16"
 _UNPACKED = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
 _INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps.512"
+_HIGH_HALVES = -(1 << 16)
 _NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
 _NARROW_TWO = "@llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 
@@ -148,10 +150,40 @@ def add_pair(text: FunctionText, factor: str, scale: str, total: str) -> str:
     )
 
 
+def add_two_steps(text: FunctionText, isa: Isa, factor: str, scale: str, total: str) -> str:
+    """Two steps of the chain, by two multiply-adds where the processor has no such instruction:
+    their function must count subnormal numbers as zero."""
+    if has_pairs(isa):
+        return add_pair(text, factor, scale, total)
+    kind = Arithmetic(isa, DataType.FP32, ROWS)
+    for part in (_early, _late):
+        total = multiply_add(text, kind, part(text, factor), part(text, scale), total)
+    return total
+
+
+def _early(text: FunctionText, pairs: str) -> str:
+    words = text.value(f"bitcast <32 x bfloat> {pairs} to <16 x i32>")
+    high = text.value(f"and <16 x i32> {words}, {repeated('i32', ROWS, _HIGH_HALVES)}")
+    return text.value(f"bitcast <16 x i32> {high} to <16 x float>")
+
+
+def _late(text: FunctionText, pairs: str) -> str:
+    words = text.value(f"bitcast <32 x bfloat> {pairs} to <16 x i32>")
+    high = text.value(f"shl <16 x i32> {words}, {repeated('i32', ROWS, 16)}")
+    return text.value(f"bitcast <16 x i32> {high} to <16 x float>")
+
+
 def narrow_sum(text: FunctionText, total: str) -> str:
     """A vector of sums as BF16, rounded to nearest even; no sum is subnormal here."""
     numbers = text.value(f"call <16 x bfloat> {_NARROW}(<16 x float> {total})")
     return text.value(f"bitcast <16 x bfloat> {numbers} to <16 x i16>")
+
+
+def narrow_sums(text: FunctionText, one: str, other: str) -> str:
+    """As `narrow_sum` of two vectors, the second behind the first."""
+    kind = "<16 x float>"
+    numbers = text.value(f"call <32 x bfloat> {_NARROW_TWO}({kind} {other}, {kind} {one})")
+    return text.value(f"bitcast <32 x bfloat> {numbers} to <32 x i16>")
 
 
 def narrow_permuted(text: FunctionText, one: str, other: str) -> str:
@@ -159,9 +191,8 @@ def narrow_permuted(text: FunctionText, one: str, other: str) -> str:
 
     What lies side by side in a permuted vector are four rows, a 64-bit word of the result.
     """
-    kind = "<16 x float>"
-    numbers = text.value(f"call <32 x bfloat> {_NARROW_TWO}({kind} {other}, {kind} {one})")
-    words = text.value(f"bitcast <32 x bfloat> {numbers} to <8 x i64>")
+    numbers = narrow_sums(text, one, other)
+    words = text.value(f"bitcast <32 x i16> {numbers} to <8 x i64>")
     return shuffle(text, "i64", 8, words, "poison", [0, 4, 1, 5, 2, 6, 3, 7])
 
 

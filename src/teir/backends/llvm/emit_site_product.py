@@ -7,7 +7,7 @@ for every row of sites
   the sites left: a vector in part
 
 A vector that sites do not fill is stored whole: what it writes behind them the next one writes
-again. The product of complex numbers is one of (re, im) and one of (im, re), with signs.
+again. How sums are formed is in `emit_site_sums` and `emit_pair_sites`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from teir.backends.llvm.emit_flush import start_flushing, stop_flushing
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
 from teir.backends.llvm.emit_loops import Carried, Values, emit_loop, emit_strides, emit_when
-from teir.backends.llvm.emit_numbers import numbers_per_element
-from teir.backends.llvm.emit_products import Arithmetic, multiply_add
-from teir.backends.llvm.emit_text import FunctionText, multiples, shift_pointer, shuffle, vector
+from teir.backends.llvm.emit_pair_sites import pair_sums
+from teir.backends.llvm.emit_pairs import has_pairs
+from teir.backends.llvm.emit_site_numbers import SiteSums, offsets
+from teir.backends.llvm.emit_site_sums import full_sums
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer
+from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.site_kernels import BLOCK_LOOPS, SiteProduct
 from teir.target import Isa
@@ -52,108 +56,23 @@ def emit_site_product_body(kernel: SiteProduct, isa: Isa) -> FunctionText:
     """The body of the function for operands %A, %B, %C and the arguments of `SiteProduct`."""
     text = FunctionText()
     text.label("entry")
-    numbers = kernel.lanes * numbers_per_element(kernel.data_type)
-    kind = Arithmetic(isa, kernel.data_type, numbers)
-    terms = _terms(text, kernel, kind)
-    sums_at = _offsets(text, kernel.outer_sums, "%a_outer_sum")
-    columns_at = _offsets(text, kernel.outer_columns, "%c_outer_column")
-    _Body(text, kernel, kind, terms, sums_at, columns_at).rows()
+    if kernel.data_type is not DataType.BF16:
+        _emit_rows(text, kernel, isa, full_sums(text, kernel, isa))
+        text.effect("ret void")
+        return text
+    before = None if has_pairs(isa) else start_flushing(text, isa)
+    _emit_rows(text, kernel, isa, pair_sums(text, kernel, isa))
+    text.effect("br label %exit")
+    text.label("exit")
+    stop_flushing(text, isa, before)
     text.effect("ret void")
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """One product of every lane: the numbers of A's vector it takes, and, by outer column and
-    outer sum, what it multiplies them by."""
-
-    taken: tuple[int, ...]
-    factors: tuple[tuple[str, ...], ...]
-
-
-def _terms(text: FunctionText, kernel: SiteProduct, kind: Arithmetic) -> tuple[_Term, ...]:
-    """The products of a sum in order; two for each of complex numbers."""
-    parts = numbers_per_element(kernel.data_type)
-    columns_at = _offsets(text, [axis.extent for axis in kernel.columns], "%b_column")
-    sums_at = _offsets(text, [axis.extent for axis in kernel.sums], "%b_sum")
-    outer_columns = _offsets(text, kernel.outer_columns, "%b_outer_column")
-    outer_sums = _offsets(text, kernel.outer_sums, "%b_outer_sum")
-    lanes = _lanes(kernel)
-    terms = []
-    for along_sum, behind in zip(sums_at, kernel.products(), strict=True):
-        starts = [
-            [shift_pointer(text, shift_pointer(text, along, column), total) for total in outer_sums]
-            for along in (shift_pointer(text, "%B", along_sum),)
-            for column in outer_columns
-        ]
-        for part in range(parts):
-            taken = tuple(
-                (place + behind) * parts + (number ^ part)
-                for place, _ in lanes
-                for number in range(parts)
-            )
-            places = [column for _, column in lanes]
-            factors = tuple(
-                tuple(_factors(text, kind, start, columns_at, places, part) for start in row)
-                for row in starts
-            )
-            terms.append(_Term(taken, factors))
-    return tuple(terms)
-
-
-def _lanes(kernel: SiteProduct) -> tuple[tuple[int, int], ...]:
-    """Of every lane of C where its factors begin in the vector of A, and its column; lanes without
-    a result do as the first one does."""
-    lanes = [(0, 0)] * kernel.lanes
-    for site in range(kernel.sites):
-        for one in kernel.results():
-            place = site * kernel.a_elements + one.a_place
-            lanes[site * kernel.c_elements + one.c_place] = (place, one.column)
-    return tuple(lanes)
-
-
-def _factors(
-    text: FunctionText,
-    kind: Arithmetic,
-    start: str,
-    columns_at: Sequence[str | int],
-    lanes: Sequence[int],
-    part: int,
-) -> str:
-    """The numbers of the columns at ``start`` in the lanes that want them: of complex ones the real
-    parts, or the imaginary parts with their signs."""
-    element, width = kind.element, 8 if kind.element == "double" else 4
-    singles = []
-    for offset in columns_at:
-        place = shift_pointer(text, shift_pointer(text, start, offset), part * width)
-        singles.append(text.value(f"load {element}, ptr {place}, align 1"))
-    if part:
-        singles = [text.value(f"fneg {element} {one}") for one in singles] + singles
-    count = len(singles)
-    known = "poison"
-    for number, one in enumerate(singles):
-        known = text.value(
-            f"insertelement {vector(element, count)} {known}, {element} {one}, i64 {number}"
-        )
-    parts = numbers_per_element(kind.data_type)
-    signed = len(columns_at) if part else 0
-    picked = [column + number * signed for column in lanes for number in range(parts)]
-    return shuffle(text, element, count, known, "poison", picked)
-
-
-def _offsets(text: FunctionText, extents: Sequence[int], stride: str) -> list[str | int]:
-    """How far all indices of axes lie from the first, the last one fastest."""
-    offsets: list[str | int] = [0]
-    for number, extent in enumerate(extents):
-        steps = multiples(text, f"{stride}{number}", extent)
-        offsets = [_sum(text, start, step) for start in offsets for step in steps]
-    return offsets
-
-
-def _sum(text: FunctionText, left: str | int, right: str | int) -> str | int:
-    if left == 0 or right == 0:
-        return right if left == 0 else left
-    return text.value(f"add i64 {left}, {right}")
+def _emit_rows(text: FunctionText, kernel: SiteProduct, isa: Isa, sums: SiteSums) -> None:
+    sums_at = offsets(text, kernel.outer_sums, "%a_outer_sum")
+    columns_at = offsets(text, kernel.outer_columns, "%c_outer_column")
+    _Body(text, kernel, isa, sums, sums_at, columns_at).rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +81,8 @@ class _Body:
 
     text: FunctionText
     kernel: SiteProduct
-    kind: Arithmetic
-    terms: tuple[_Term, ...]
+    isa: Isa
+    sums: SiteSums
     sums_at: Sequence[str | int]
     columns_at: Sequence[str | int]
 
@@ -199,7 +118,8 @@ class _Body:
             passes = text.value(f"udiv i64 %count, {kernel.sites}")
         else:
             # Whole vectors reach this far: no element behind a row is read or written.
-            reach = -(-kernel.lanes // min(kernel.a_elements, kernel.c_elements))
+            reaches = (kernel.lanes, kernel.a_elements), (kernel.c_lanes, kernel.c_elements)
+            reach = max(-(-lanes // elements) for lanes, elements in reaches)
             over = text.value(f"sub i64 %count, {reach - kernel.sites}")
             some = text.value(f"call i64 @llvm.smax.i64(i64 {over}, i64 0)")
             full = text.value(f"udiv i64 {some}, {kernel.sites}")
@@ -224,17 +144,20 @@ class _Body:
         A load waits for an earlier store to the same place of another page, until that is known to
         be another one: results so lie beside factors wherever both begin a few elements apart.
         """
-        lanes = Lanes(self.kernel.data_type, self.kernel.lanes)
+        kernel = self.kernel
+        taken, made = (Lanes(kernel.data_type, lanes) for lanes in (kernel.lanes, kernel.c_lanes))
 
         def turn(places: Values, readable: Callable[[int], str], loaded: Values) -> Values:
-            following = self._loaded(readable(0), lanes)
+            following = self._loaded(readable(0), taken)
             c = places[1]
-            self._finish(loaded, self._before("whole", c, lanes, counts), c, lanes)
+            self._finish(loaded, self._before("whole", c, made, counts), c, made)
             return following
 
-        return self._in_turn(
-            "whole_vectors", passes, places, lambda: self._loaded(places[0], lanes), turn
-        )
+        def begin() -> list[Carried]:
+            loaded = self._loaded(places[0], taken)
+            return [Carried(self.sums.loaded_kind, one) for one in loaded]
+
+        return self._in_turn("whole_vectors", passes, places, begin, turn)
 
     def _lanes_of_vectors(self, left: str, places: Values, counts: str) -> Values:
         """The vectors full of sites among those left, each of C loaded before the one before is
@@ -252,16 +175,18 @@ class _Body:
             self._finish(loaded, sums, places[1], moves[1])
             return following
 
-        return self._in_turn(
-            "lanes", full, places, lambda: self._before("first", places[1], moves[1], counts), turn
-        )
+        def begin() -> list[Carried]:
+            sums = self._before("first", places[1], moves[1], counts)
+            return [Carried(self.sums.kind, one) for one in sums]
+
+        return self._in_turn("lanes", full, places, begin, turn)
 
     def _in_turn(
         self,
         label: str,
         count: str,
         places: Values,
-        begin: Callable[[], Values],
+        begin: Callable[[], list[Carried]],
         turn: Callable[[Values, Callable[[int], str], Values], Values],
     ) -> Values:
         """The places behind ``count`` vectors. ``begin`` loads ahead of the first one; ``turn``
@@ -282,8 +207,7 @@ class _Body:
         pointers = [Carried("ptr", place) for place in places]
 
         def run() -> Values:
-            carried = pointers + [Carried(self.kind.kind, one) for one in begin()]
-            return emit_strides(text, label, count, carried, vectors)[:2]
+            return emit_strides(text, label, count, pointers + begin(), vectors)[:2]
 
         some = text.value(f"icmp sgt i64 {count}, 0")
         return emit_when(text, f"{label}_some", some, pointers, run)
@@ -305,13 +229,14 @@ class _Body:
         """The lanes of so many sites in A and in C."""
         text, kernel = self.text, self.kernel
 
-        def existing(elements: int) -> Lanes:
+        def existing(lanes: int, elements: int) -> Lanes:
             count = text.value(f"mul i64 {sites}, {elements}")
-            return lanes_in_memory(
-                text, self.kind.isa, kernel.data_type, kernel.lanes, Access.UNIT, "0", count
-            )
+            return lanes_in_memory(text, self.isa, kernel.data_type, lanes, Access.UNIT, "0", count)
 
-        return existing(kernel.a_elements), existing(kernel.c_elements)
+        return (
+            existing(kernel.lanes, kernel.a_elements),
+            existing(kernel.c_lanes, kernel.c_elements),
+        )
 
     def _moved(self, places: Values) -> Values:
         """The places of the next vector's sites."""
@@ -327,23 +252,19 @@ class _Body:
 
     def _before(self, label: str, c: str, lanes: Lanes, counts: str) -> Values:
         """What a vector of sites of every outer column is added to."""
-        text, kind = self.text, self.kind
-        zeros = [Carried(kind.kind, "zeroinitializer") for _ in self.columns_at]
+        text, sums = self.text, self.sums
+        zeros = [Carried(sums.kind, "zeroinitializer")] * (len(self.columns_at) * sums.vectors)
 
         def load_c() -> Values:
-            return [load(text, lanes, shift_pointer(text, c, offset)) for offset in self.columns_at]
+            places = [shift_pointer(text, c, offset) for offset in self.columns_at]
+            return [one for place in places for one in sums.opened(load(text, lanes, place))]
 
         return emit_when(text, label, counts, zeros, load_c)
 
     def _finish(self, loaded: Values, sums: Values, c: str, lanes: Lanes) -> None:
         """Form and store one vector of sites of every outer column."""
-        text, kind = self.text, self.kind
-        sums = list(sums)
-        for number, numbers in enumerate(loaded):
-            for term in self.terms:
-                taken = shuffle(text, kind.element, kind.count, numbers, "poison", term.taken)
-                for column, factors in enumerate(term.factors):
-                    factor = factors[number]
-                    sums[column] = multiply_add(text, kind, taken, factor, sums[column])
-        for offset, total in zip(self.columns_at, sums, strict=True):
-            store(text, lanes, shift_pointer(text, c, offset), total)
+        text, each = self.text, self.sums.vectors
+        totals = self.sums.added(loaded, sums)
+        for number, offset in enumerate(self.columns_at):
+            rounded = self.sums.rounded(totals[number * each : (number + 1) * each])
+            store(text, lanes, shift_pointer(text, c, offset), rounded)
