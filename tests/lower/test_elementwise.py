@@ -43,6 +43,18 @@ def test_other_large_arrays_take_whole_lines() -> None:
     assert vector_bytes(1 << 22, DataType.FP32, 1, Isa.AVX512) == 64
 
 
+@pytest.mark.parametrize("data_type", [DataType.BF16, DataType.FP16])
+@pytest.mark.parametrize(
+    ("elements", "lanes", "vectors"),
+    [(3, 16, 1), (16, 16, 1), (20, 16, 2), (32, 32, None), (48, 16, 3), (64, 32, None)],
+)
+def test_short_rows_of_narrow_elements_fill_vectors(
+    elements: int, lanes: int, vectors: int | None, data_type: DataType
+) -> None:
+    kernel = kernel_of(elements, data_type, 2, Isa.AVX512)
+    assert (kernel.lanes, kernel.vectors) == (lanes, vectors)
+
+
 @pytest.mark.parametrize(
     ("elements", "vectors", "aligns"),
     [
@@ -62,7 +74,7 @@ def test_the_length_of_a_row_decides_how_it_is_walked(
     kernel = kernel_of(elements, DataType.FP32, 2, Isa.AVX512)
     assert (kernel.vectors, kernel.aligns) == (vectors, aligns)
     for other in (
-        kernel_of(elements, DataType.BF16, 2, Isa.AVX512),
+        kernel_of(elements, DataType.BF16, 1, Isa.AVX512),
         kernel_of(elements, DataType.FP32, 1, Isa.AVX512),
         kernel_of(elements, DataType.FP32, 2, Isa.AVX2),
     ):

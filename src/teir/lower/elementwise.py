@@ -140,8 +140,12 @@ def _call(
 ) -> Call:
     widths = tuple(map(_WIDTH, types))
     lanes = max(1, _vector_bytes(lane_axis, row_axis, widths, isa) // max(widths))
+    computed = isa.vector_bytes // _WIDE_BYTES
+    is_short = lane_axis.extent <= _MOST_ROW_VECTORS * computed and lane_axis.extent % lanes > 0
+    is_plain = isa.has_masks and lanes > 1 and _is_plain(lane_axis, widths, is_short)
+    if is_plain and min(widths) < _WIDE_BYTES:
+        lanes = computed
     vectors = -(-lane_axis.extent // lanes)
-    is_plain = isa.has_masks and lanes > 1 and _is_plain(lane_axis, widths)
     kernel = Elementwise(
         operation=operation,
         in_type=types[0],
@@ -195,12 +199,17 @@ def _row_nodes(
     )
 
 
-def _is_plain(lane_axis: TileAxis, widths: Sequence[int]) -> bool:
+def _is_plain(lane_axis: TileAxis, widths: Sequence[int], is_short: bool) -> bool:
     """True for adjacent and repeated elements of operations on two inputs and more: the length of
-    a row decides how it is walked. Copies mostly go to whole lines."""
-    is_wide = len(widths) > 2 and min(widths) >= _WIDE_BYTES
+    a row decides how it is walked. Copies mostly go to whole lines.
+
+    ``is_short``: narrow elements in so short a row, which leave a part of a vector empty, are in
+    vectors as long as those they are computed in. Measured on Zen 4: outer products of 3 to 48
+    elements in a row took 0.28 to 0.77 of the time, of 32 and 64 up to 1.15.
+    """
+    is_walked = len(widths) > 2 and (is_short or min(widths) >= _WIDE_BYTES)
     pairs = zip(lane_axis.strides, widths, strict=True)
-    return is_wide and all(stride in (0, width) for stride, width in pairs)
+    return is_walked and all(stride in (0, width) for stride, width in pairs)
 
 
 def _vector_bytes(lane_axis: TileAxis, row_axis: TileAxis, widths: Sequence[int], isa: Isa) -> int:

@@ -149,7 +149,10 @@ def test_operations(isa: Isa, data_type: DataType) -> None:
 
 
 @pytest.mark.parametrize("isa", [isa for isa in HERE if isa.has_masks])
-@pytest.mark.parametrize("data_type", [DataType.FP64, DataType.FP32, DataType.C64, DataType.C128])
+@pytest.mark.parametrize(
+    "data_type",
+    [DataType.FP64, DataType.FP32, DataType.C64, DataType.C128, DataType.BF16, DataType.FP16],
+)
 @pytest.mark.parametrize("accesses", [(UNIT, UNIT, UNIT), (BROADCAST, UNIT, UNIT)])
 def test_rows_of_some_vectors(isa: Isa, data_type: DataType, accesses: tuple[Access, ...]) -> None:
     random = np.random.default_rng(6)
