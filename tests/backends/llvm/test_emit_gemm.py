@@ -86,7 +86,7 @@ def blocks_to_run(in_type: DataType, out_type: DataType, isa: Isa) -> list[GemmB
         several = [*chosen[2:5], *bringing[1:], block(in_type, out_type, full, 3, 7, masked=True)]
         chosen += [replace(kernel, b_adjacent=True, repeats=False) for kernel in several]
     if in_type is DataType.BF16:
-        chosen += flushing
+        chosen += [*flushing, *(replace(kernel, b_adjacent=True) for kernel in flushing)]
         chosen += [
             replace(block(in_type, out_type, full, vectors, 3, masked=True), flushes=True)
             for vectors in (3, 4)

@@ -226,7 +226,7 @@ def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
         address = _column_of_c(text, block, c_n, column)
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
             if block.pairs is not None and block.kernel.out_type is DataType.BF16:
-                stored = narrow_sum(text, row)
+                stored = narrow_sum(text, row, lanes.count)
             else:
                 stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)

@@ -152,14 +152,17 @@ def emit_pair(
     for column, rows in enumerate(sums):
         first = _column_of_b(text, block, b, column)
         if not is_whole:
-            scale = load_single_scale(text, pairs.slots, column, first)
+            scale = load_single_scale(text, pairs.slots, column, first, pairs.rows)
         elif block.kernel.b_adjacent:
-            scale = load_adjacent_scale(text, pairs.slots, column, first)
+            scale = load_adjacent_scale(text, pairs.slots, column, first, pairs.rows)
         else:
             second = _column_of_b(text, block, next_b, column)
-            scale = load_pair_scale(text, pairs.slots, column, first, second)
+            scale = load_pair_scale(text, pairs.slots, column, first, second, pairs.rows)
         following.append(
-            [add_pair(text, factor, scale, row) for factor, row in zip(factors, rows, strict=True)]
+            [
+                add_pair(text, factor, scale, row, pairs.rows)
+                for factor, row in zip(factors, rows, strict=True)
+            ]
         )
     return following
 

@@ -17,8 +17,16 @@ from dataclasses import dataclass
 
 from teir.backends.llvm.compile_ir import machine_for
 from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load
+from teir.backends.llvm.emit_numbers import narrow
 from teir.backends.llvm.emit_products import Arithmetic, multiply_add
-from teir.backends.llvm.emit_text import FunctionText, repeated, shift_pointer, shuffle, splat
+from teir.backends.llvm.emit_text import (
+    FunctionText,
+    repeated,
+    shift_pointer,
+    shuffle,
+    splat,
+    vector,
+)
 from teir.dtypes import DataType
 from teir.lower.access import Access
 from teir.lower.kernels import PAIR_ROWS, GemmBlock
@@ -26,10 +34,13 @@ from teir.target import Isa
 
 ROWS = PAIR_ROWS
 _FEATURE = "+avx512bf16"
+_FEW_ROWS = (4, 8)
+"""Of blocks one vector high, whose vectors are as short."""
 _UNPACKED = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
-_INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps.512"
+_INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps"
 _HIGH_HALVES = -(1 << 16)
-_NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16.512"
+_NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16"
+_SHORTEST_NARROWED = 8
 _NARROW_TWO = "@llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 
 
@@ -43,7 +54,7 @@ def takes_pairs(kernel: GemmBlock, isa: Isa) -> bool:
     return (
         kernel.flushes
         and kernel.in_type is DataType.BF16
-        and kernel.lanes == ROWS
+        and (kernel.lanes == ROWS or (kernel.lanes in _FEW_ROWS and kernel.vectors == 1))
         and kernel.a_access is Access.UNIT
         and has_pairs(isa)
     )
@@ -53,26 +64,28 @@ def takes_pairs(kernel: GemmBlock, isa: Isa) -> bool:
 class PairRows:
     """The rows of A as the instruction reads them: two vectors at a time, the last alone if odd.
 
-    ``lanes`` has the lanes of each group; ``slots`` is memory for one 32-bit word per column.
+    ``lanes`` has the lanes of each group; ``slots`` is memory for one 32-bit word per column;
+    ``rows`` are those of a vector.
     """
 
     lanes: tuple[Lanes, ...]
     slots: str
+    rows: int
 
 
 def pair_rows(text: FunctionText, kernel: GemmBlock, isa: Isa, last_lanes: str | None) -> PairRows:
     """Emit what addressing the rows needs; ``last_lanes`` of the last vector exist."""
-    groups = []
+    groups, rows = [], kernel.lanes
     for first in range(0, kernel.vectors, 2):
         vectors = min(2, kernel.vectors - first)
         existing = None
         if last_lanes is not None and first + vectors == kernel.vectors:
-            existing = text.value(f"add i64 {last_lanes}, {ROWS * (vectors - 1)}")
+            existing = text.value(f"add i64 {last_lanes}, {rows * (vectors - 1)}")
         groups.append(
-            lanes_in_memory(text, isa, DataType.BF16, ROWS * vectors, Access.UNIT, "0", existing)
+            lanes_in_memory(text, isa, DataType.BF16, rows * vectors, Access.UNIT, "0", existing)
         )
     slots = text.value(f"alloca [{kernel.columns} x i32], align 64")
-    return PairRows(tuple(groups), slots)
+    return PairRows(tuple(groups), slots, rows)
 
 
 def load_pair_factors(
@@ -81,7 +94,7 @@ def load_pair_factors(
     """The rows of two columns of A, interleaved; a missing second column is zero."""
     factors = []
     for number, lanes in enumerate(rows.lanes):
-        offset = 2 * ROWS * 2 * number
+        offset = 2 * rows.rows * DataType.BF16.width * number
         early = load(text, lanes, shift_pointer(text, first, offset))
         late = "zeroinitializer"
         if second is not None:
@@ -95,46 +108,54 @@ def interleaved(text: FunctionText, count: int, early: str, late: str) -> list[s
     factors = []
     for pattern in _patterns(count):
         words = shuffle(text, "i16", count, early, late, pattern)
-        factors.append(text.value(f"bitcast <32 x i16> {words} to <32 x bfloat>"))
+        numbers = vector("bfloat", len(pattern))
+        factors.append(text.value(f"bitcast {vector('i16', len(pattern))} {words} to {numbers}"))
     return factors
 
 
 def _patterns(count: int) -> list[list[int]]:
     """The words each interleaved vector takes: low halves from the late column, high from early."""
-    orders = [list(range(ROWS))]
+    orders = [list(range(min(count, ROWS)))]
     if count > ROWS:
         orders = [[half + row for half in (0, 16) for row in part] for part in _UNPACKED]
     return [[word for row in order for word in (count + row, row)] for order in orders]
 
 
-def load_adjacent_scale(text: FunctionText, slots: str, column: int, place: str) -> str:
+def load_adjacent_scale(
+    text: FunctionText, slots: str, column: int, place: str, rows: int = ROWS
+) -> str:
     """The elements of B at ``place`` (the earlier) and right after it, in every lane.
 
     ``slots``: memory for one 32-bit word per column.
     """
     words = text.value(f"load i32, ptr {place}, align 1")
     pair = text.value(f"call i32 @llvm.fshl.i32(i32 {words}, i32 {words}, i32 16)")
-    return _broadcast(text, slots, column, pair)
+    return _broadcast(text, slots, column, pair, rows)
 
 
-def load_pair_scale(text: FunctionText, slots: str, column: int, first: str, second: str) -> str:
+def load_pair_scale(
+    text: FunctionText, slots: str, column: int, first: str, second: str, rows: int = ROWS
+) -> str:
     """The elements of B at ``first`` (the earlier) and ``second``, in every lane."""
     early = text.value(f"shl i32 {_word(text, first)}, 16")
     pair = text.value(f"or i32 {early}, {_word(text, second)}")
-    return _broadcast(text, slots, column, pair)
+    return _broadcast(text, slots, column, pair, rows)
 
 
-def load_single_scale(text: FunctionText, slots: str, column: int, place: str) -> str:
+def load_single_scale(
+    text: FunctionText, slots: str, column: int, place: str, rows: int = ROWS
+) -> str:
     """The element of B at ``place`` and zero, in every lane."""
-    return _broadcast(text, slots, column, text.value(f"shl i32 {_word(text, place)}, 16"))
+    single = text.value(f"shl i32 {_word(text, place)}, 16")
+    return _broadcast(text, slots, column, single, rows)
 
 
-def _broadcast(text: FunctionText, slots: str, column: int, pair: str) -> str:
+def _broadcast(text: FunctionText, slots: str, column: int, pair: str, rows: int) -> str:
     slot = shift_pointer(text, slots, 4 * column)
     text.effect(f"store volatile i32 {pair}, ptr {slot}, align 4")
     stored = text.value(f"load i32, ptr {slot}, align 4")
-    words = splat(text, "i32", stored, ROWS)
-    return text.value(f"bitcast <16 x i32> {words} to <32 x bfloat>")
+    words = splat(text, "i32", stored, rows)
+    return text.value(f"bitcast {vector('i32', rows)} {words} to {vector('bfloat', 2 * rows)}")
 
 
 def _word(text: FunctionText, place: str) -> str:
@@ -142,11 +163,12 @@ def _word(text: FunctionText, place: str) -> str:
     return text.value(f"zext i16 {word} to i32")
 
 
-def add_pair(text: FunctionText, factor: str, scale: str, total: str) -> str:
+def add_pair(text: FunctionText, factor: str, scale: str, total: str, rows: int = ROWS) -> str:
     """Two steps of the chain."""
+    sums, numbers = vector("float", rows), vector("bfloat", 2 * rows)
     return text.value(
-        f"call <16 x float> {_INSTRUCTION}(<16 x float> {total}, <32 x bfloat> {factor}, "
-        f"<32 x bfloat> {scale})"
+        f"call {sums} {_INSTRUCTION}.{32 * rows}({sums} {total}, {numbers} {factor}, "
+        f"{numbers} {scale})"
     )
 
 
@@ -173,10 +195,13 @@ def _late(text: FunctionText, pairs: str) -> str:
     return text.value(f"bitcast <16 x i32> {high} to <16 x float>")
 
 
-def narrow_sum(text: FunctionText, total: str) -> str:
+def narrow_sum(text: FunctionText, total: str, rows: int = ROWS) -> str:
     """A vector of sums as BF16, rounded to nearest even; no sum is subnormal here."""
-    numbers = text.value(f"call <16 x bfloat> {_NARROW}(<16 x float> {total})")
-    return text.value(f"bitcast <16 x bfloat> {numbers} to <16 x i16>")
+    if rows < _SHORTEST_NARROWED:
+        return narrow(text, DataType.BF16, Isa.AVX512, total, rows)
+    sums, numbers = vector("float", rows), vector("bfloat", rows)
+    rounded = text.value(f"call {numbers} {_NARROW}.{32 * rows}({sums} {total})")
+    return text.value(f"bitcast {numbers} {rounded} to {vector('i16', rows)}")
 
 
 def narrow_sums(text: FunctionText, one: str, other: str) -> str:
