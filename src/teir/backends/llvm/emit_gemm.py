@@ -31,6 +31,7 @@ from teir.backends.llvm.emit_gemm_columns import (
     emit_column_steps,
     walks_columns,
 )
+from teir.backends.llvm.emit_gemm_pairs import emit_pairs, pair_steps
 from teir.backends.llvm.emit_gemm_repeats import begin_blocks, end_blocks, following_block
 from teir.backends.llvm.emit_gemm_requests import (
     Left,
@@ -42,7 +43,6 @@ from teir.backends.llvm.emit_gemm_requests import (
 )
 from teir.backends.llvm.emit_gemm_steps import (
     add_products,
-    emit_pair,
     emit_step,
     factors_of_steps,
     next_step,
@@ -153,6 +153,7 @@ def _emit_loop(
     )
     many = _emit_steps(text, block, state, "many", _steps_at_once(block))
     text.label("few")
+    two = _emit_two(text, block, state)
     last = text.value(f"icmp eq i64 {state.k_left}, 0")
     text.effect(f"br i1 {last}, label %segment, label %one")
     one = _emit_steps(text, block, state, "one", 1)
@@ -161,12 +162,24 @@ def _emit_loop(
         (_before(block), start),
         ("preload", replace(start, sums=first)),
         ("many", many),
+        *two,
         ("one", one),
         ("next_batch", next_batch),
         ("next_outer", next_outer),
     )
     _emit_loop_head(text, block, state, sources)
     return state.sums
+
+
+def _emit_two(text: FunctionText, block: Block, state: _State) -> Sources:
+    """A pair of steps, where more were taken at once; ends in the block that tells what is left."""
+    if block.pairs is None or pair_steps(block) == 2:
+        return ()
+    enough = text.value(f"icmp sge i64 {state.k_left}, 2")
+    text.effect(f"br i1 {enough}, label %two, label %fewer")
+    two = _emit_steps(text, block, state, "two", 2)
+    text.label("fewer")
+    return (("two", two),)
 
 
 def _emit_all_steps(
@@ -240,7 +253,7 @@ def _steps_at_once(block: Block) -> int:
     if walks_columns(kernel):
         return STEPS_OF_COLUMNS
     if block.pairs is not None:
-        return 2
+        return pair_steps(block)
     return _MANY_STEPS if block.isa.multiplies_twice_a_cycle else kernel.usual_steps
 
 
@@ -281,7 +294,7 @@ def _emit_steps(text: FunctionText, block: Block, state: _State, label: str, ste
     a, b, sums = state.a, state.b, state.sums
     is_one_by_one = False
     if block.pairs is not None:
-        sums = emit_pair(text, block, block.pairs, (a, b), steps == 2, sums)
+        sums = emit_pairs(text, block, block.pairs, (a, b), steps, sums)
     elif walks_columns(block.kernel):
         factors = factors_of_steps(text, block, a, steps)
         sums = emit_column_steps(text, block, factors, b[0], sums)

@@ -1,4 +1,4 @@
-"""One step of a register block along k: a column of A times a row of B; or two steps at once."""
+"""One step of a register block along k: a column of A times a row of B."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from teir.backends.llvm.emit_lanes import load, load_number
 from teir.backends.llvm.emit_numbers import (
     round_factor,
     widen,
-)
-from teir.backends.llvm.emit_pairs import (
-    PairRows,
-    add_pair,
-    load_adjacent_scale,
-    load_pair_factors,
-    load_pair_scale,
-    load_single_scale,
 )
 from teir.backends.llvm.emit_parts import add_product_of_parts
 from teir.backends.llvm.emit_products import (
@@ -79,7 +71,7 @@ def add_products(
     kernel, kind = block.kernel, block.arithmetic
     following = []
     for column, rows in enumerate(sums):
-        place = _column_of_b(text, block, b, column)
+        place = column_of_b(text, block, b, column)
         if block.reads_factors and column % block.columns_per_base == 0:
             following.append(
                 [
@@ -110,7 +102,7 @@ def _step_in_parts(
     ]
     following = []
     for column, held in enumerate(sums):
-        scale = load_scale(text, kind, _column_of_b(text, block, b, column))
+        scale = load_scale(text, kind, column_of_b(text, block, b, column))
         following.append(add_product_of_parts(text, kind, factors, scale, held))
     return following
 
@@ -136,37 +128,6 @@ def next_step(
     return following, tuple(shift_pointer(text, base, block.b_k) for base in b)
 
 
-def emit_pair(
-    text: FunctionText,
-    block: Block,
-    pairs: PairRows,
-    place: tuple[str, tuple[str, ...]],
-    is_whole: bool,
-    sums: Accumulators,
-) -> Accumulators:
-    """Two steps of k in one; where it is not whole, a single one."""
-    a, b = place
-    next_a, next_b = next_step(text, block, a, b)
-    factors = load_pair_factors(text, pairs, a, next_a if is_whole else None)
-    following = []
-    for column, rows in enumerate(sums):
-        first = _column_of_b(text, block, b, column)
-        if not is_whole:
-            scale = load_single_scale(text, pairs.slots, column, first, pairs.rows)
-        elif block.kernel.b_adjacent:
-            scale = load_adjacent_scale(text, pairs.slots, column, first, pairs.rows)
-        else:
-            second = _column_of_b(text, block, next_b, column)
-            scale = load_pair_scale(text, pairs.slots, column, first, second, pairs.rows)
-        following.append(
-            [
-                add_pair(text, factor, scale, row, pairs.rows)
-                for factor, row in zip(factors, rows, strict=True)
-            ]
-        )
-    return following
-
-
 def prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
     """Ask for the rows of this step in the next tile, also by the last one.
 
@@ -179,7 +140,8 @@ def prefetch_of_a(text: FunctionText, block: Block, a: str) -> None:
         prefetch(text, shift_pointer(text, ahead, offset), cache_of_next(block.isa))
 
 
-def _column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:
+def column_of_b(text: FunctionText, block: Block, b: tuple[str, ...], column: int) -> str:
+    """Where the factor of a column is."""
     base, distance = divmod(column, block.columns_per_base)
     if distance == 0:
         return b[base]

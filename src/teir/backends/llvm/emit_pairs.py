@@ -37,6 +37,9 @@ _FEATURE = "+avx512bf16"
 _FEW_ROWS = (4, 8)
 """Of blocks one vector high, whose vectors are as short."""
 _UNPACKED = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+PAIRS_BROUGHT = 4
+"""Pairs of adjacent factors that a block with one vector of rows brings by one load."""
+_WORD_BYTES = 4
 _INSTRUCTION = "@llvm.x86.avx512bf16.dpbf16ps"
 _HIGH_HALVES = -(1 << 16)
 _NARROW = "@llvm.x86.avx512bf16.cvtneps2bf16"
@@ -60,12 +63,17 @@ def takes_pairs(kernel: GemmBlock, isa: Isa) -> bool:
     )
 
 
+def brings_pairs(kernel: GemmBlock) -> bool:
+    """True for a block that brings several pairs of a column by one load."""
+    return kernel.b_adjacent and kernel.vectors == 1
+
+
 @dataclass(frozen=True, slots=True)
 class PairRows:
     """The rows of A as the instruction reads them: two vectors at a time, the last alone if odd.
 
-    ``lanes`` has the lanes of each group; ``slots`` is memory for one 32-bit word per column;
-    ``rows`` are those of a vector.
+    ``lanes`` has the lanes of each group; ``slots`` is memory for the 32-bit words of
+    every column that are brought at once; ``rows`` are those of a vector.
     """
 
     lanes: tuple[Lanes, ...]
@@ -84,7 +92,8 @@ def pair_rows(text: FunctionText, kernel: GemmBlock, isa: Isa, last_lanes: str |
         groups.append(
             lanes_in_memory(text, isa, DataType.BF16, rows * vectors, Access.UNIT, "0", existing)
         )
-    slots = text.value(f"alloca [{kernel.columns} x i32], align 64")
+    words = kernel.columns * (PAIRS_BROUGHT if brings_pairs(kernel) else 1)
+    slots = text.value(f"alloca [{words} x i32], align 64")
     return PairRows(tuple(groups), slots, rows)
 
 
@@ -133,6 +142,26 @@ def load_adjacent_scale(
     return _broadcast(text, slots, column, pair, rows)
 
 
+def store_turned_pairs(text: FunctionText, pairs: PairRows, column: int, place: str) -> None:
+    """Store the pairs of adjacent elements of B from ``place`` on, the earlier in high halves."""
+    kind = vector("i32", PAIRS_BROUGHT)
+    words = text.value(f"load {kind}, ptr {place}, align 1")
+    operands = f"{kind} {words}, {kind} {words}, {kind} {repeated('i32', PAIRS_BROUGHT, 16)}"
+    turned = text.value(f"call {kind} @llvm.fshl.v{PAIRS_BROUGHT}i32({operands})")
+    slot = _slot(text, pairs, column, 0)
+    text.effect(f"store volatile {kind} {turned}, ptr {slot}, align {PAIRS_BROUGHT * _WORD_BYTES}")
+
+
+def stored_pair(text: FunctionText, pairs: PairRows, column: int, number: int) -> str:
+    """One of the pairs that `store_turned_pairs` stored, in every lane."""
+    return _stored_scale(text, _slot(text, pairs, column, number), pairs.rows)
+
+
+def _slot(text: FunctionText, pairs: PairRows, column: int, number: int) -> str:
+    offset = _WORD_BYTES * (PAIRS_BROUGHT * column + number)
+    return shift_pointer(text, pairs.slots, offset)
+
+
 def load_pair_scale(
     text: FunctionText, slots: str, column: int, first: str, second: str, rows: int = ROWS
 ) -> str:
@@ -153,6 +182,11 @@ def load_single_scale(
 def _broadcast(text: FunctionText, slots: str, column: int, pair: str, rows: int) -> str:
     slot = shift_pointer(text, slots, 4 * column)
     text.effect(f"store volatile i32 {pair}, ptr {slot}, align 4")
+    return _stored_scale(text, slot, rows)
+
+
+def _stored_scale(text: FunctionText, slot: str, rows: int) -> str:
+    """The word at ``slot`` in every lane."""
     stored = text.value(f"load i32, ptr {slot}, align 4")
     words = splat(text, "i32", stored, rows)
     return text.value(f"bitcast {vector('i32', rows)} {words} to {vector('bfloat', 2 * rows)}")
