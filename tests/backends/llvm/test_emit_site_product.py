@@ -163,3 +163,17 @@ def test_factors_stay_in_registers(kind: DataType) -> None:
     assert kernel is not None
     text = kernel_assembly(kernel, Isa.AVX512)
     assert not [line for line in text.splitlines() if "zmm" in line and "(%rsp)" in line]
+
+
+@pytest.mark.parametrize(
+    ("columns", "products", "is_read"),
+    [(16, 16, True), (16, 4, False), (32, 16, False), (8, 16, False)],
+)
+def test_pairs_of_one_row_come_from_memory(columns: int, products: int, is_read: bool) -> None:
+    """Eight pairs of two rows; few pairs, and those that several vectors take, are permuted."""
+    inside = ((), (SiteAxis(columns, 0, 1),), (SiteAxis(products, 1, 0),))
+    kernel = site_product(DataType.BF16, Isa.AVX512, inside, ((), ()))
+    assert kernel is not None
+    lines = kernel_assembly(kernel, Isa.AVX512).splitlines()
+    products_read = [line for line in lines if "vdpbf16ps" in line and "{1to16}" in line]
+    assert bool(products_read) is is_read

@@ -146,15 +146,25 @@ def store_turned_pairs(text: FunctionText, pairs: PairRows, column: int, place: 
     """Store the pairs of adjacent elements of B from ``place`` on, the earlier in high halves."""
     kind = vector("i32", PAIRS_BROUGHT)
     words = text.value(f"load {kind}, ptr {place}, align 1")
-    operands = f"{kind} {words}, {kind} {words}, {kind} {repeated('i32', PAIRS_BROUGHT, 16)}"
-    turned = text.value(f"call {kind} @llvm.fshl.v{PAIRS_BROUGHT}i32({operands})")
-    slot = _slot(text, pairs, column, 0)
-    text.effect(f"store volatile {kind} {turned}, ptr {slot}, align {PAIRS_BROUGHT * _WORD_BYTES}")
+    _store_words(text, _slot(text, pairs, column, 0), words, PAIRS_BROUGHT)
+
+
+def store_turned(text: FunctionText, slot: str, numbers: str) -> None:
+    """The same of a vector of 32 elements."""
+    words = text.value(f"bitcast {vector('i16', 2 * ROWS)} {numbers} to {vector('i32', ROWS)}")
+    _store_words(text, slot, words, ROWS)
+
+
+def _store_words(text: FunctionText, slot: str, words: str, count: int) -> None:
+    kind = vector("i32", count)
+    operands = f"{kind} {words}, {kind} {words}, {kind} {repeated('i32', count, 16)}"
+    turned = text.value(f"call {kind} @llvm.fshl.v{count}i32({operands})")
+    text.effect(f"store volatile {kind} {turned}, ptr {slot}, align {count * _WORD_BYTES}")
 
 
 def stored_pair(text: FunctionText, pairs: PairRows, column: int, number: int) -> str:
     """One of the pairs that `store_turned_pairs` stored, in every lane."""
-    return _stored_scale(text, _slot(text, pairs, column, number), pairs.rows)
+    return stored_scale(text, _slot(text, pairs, column, number), pairs.rows)
 
 
 def _slot(text: FunctionText, pairs: PairRows, column: int, number: int) -> str:
@@ -182,10 +192,10 @@ def load_single_scale(
 def _broadcast(text: FunctionText, slots: str, column: int, pair: str, rows: int) -> str:
     slot = shift_pointer(text, slots, 4 * column)
     text.effect(f"store volatile i32 {pair}, ptr {slot}, align 4")
-    return _stored_scale(text, slot, rows)
+    return stored_scale(text, slot, rows)
 
 
-def _stored_scale(text: FunctionText, slot: str, rows: int) -> str:
+def stored_scale(text: FunctionText, slot: str, rows: int = ROWS) -> str:
     """The word at ``slot`` in every lane."""
     stored = text.value(f"load i32, ptr {slot}, align 4")
     words = splat(text, "i32", stored, rows)
