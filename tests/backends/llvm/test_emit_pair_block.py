@@ -17,7 +17,7 @@ from backends.llvm.kernel_calls import (
     small_integers,
     strided,
 )
-from teir.backends.llvm import emit_pair_block
+from teir.backends.llvm import emit_pair_block, emit_pairs
 from teir.backends.llvm.emit_kernel import kernel_symbol
 from teir.backends.llvm.emit_pair_block import emit_pair_block_body
 from teir.backends.llvm.emit_pairs import has_pairs
@@ -71,7 +71,8 @@ def test_block_is_exact_and_stays_inside(
 ) -> None:
     """Also by two multiply-adds, as where the processor has no instruction for both."""
     if is_emulated:
-        monkeypatch.setattr(emit_pair_block, "has_pairs", _never)
+        for module in (emit_pair_block, emit_pairs):
+            monkeypatch.setattr(module, "has_pairs", _never)
     random = np.random.default_rng(6)
     compiled = Compiled(BLOCKS, Isa.AVX512)
     for kernel, edge, k, gap_bytes in product(BLOCKS, Edge, (0, 1, 2, 7, 12), (0, WIDTH, 64)):
@@ -129,7 +130,8 @@ def test_bits_are_those_of_the_evaluator(
 ) -> None:
     """Whether or not factors and sums become subnormal, with infinities and no numbers, too."""
     if is_emulated:
-        monkeypatch.setattr(emit_pair_block, "has_pairs", _never)
+        for module in (emit_pair_block, emit_pairs):
+            monkeypatch.setattr(module, "has_pairs", _never)
     random = np.random.default_rng(7)
     kernel, k = pairs(4, 6, flags="adjacent accumulates" if accumulates else "adjacent"), 9
     a = (size * random.standard_normal((k, kernel.rows))).astype(BF16.numpy_dtype())

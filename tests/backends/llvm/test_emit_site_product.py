@@ -17,7 +17,9 @@ from backends.llvm.kernel_calls import (
     small_integers,
     strided,
 )
+from teir.backends.llvm import emit_pair_sites, emit_pairs, emit_site_product
 from teir.dtypes import DataType
+from teir.ir.tile_arithmetic import contract, convert
 from teir.lower.site_kernels import SiteAxis, SiteProduct
 from teir.target import Isa
 
@@ -165,6 +167,41 @@ def test_factors_stay_in_registers(kind: DataType) -> None:
     assert not [line for line in text.splitlines() if "zmm" in line and "(%rsp)" in line]
 
 
+@pytest.mark.skipif(not PAIRS, reason="needs AVX-512")
+@pytest.mark.parametrize("is_emulated", [False, True])
+@pytest.mark.parametrize("size", [1.0, 2.0**-63])
+@pytest.mark.parametrize(("columns", "products"), [(8, 7), (3, 3), (16, 12), (24, 9)])
+def test_bits_of_pairs_are_those_of_the_evaluator(
+    columns: int, products: int, size: float, is_emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not factors and sums become subnormal, with infinities and no numbers, too; also
+    by two multiply-adds, as where the processor has no instruction for both."""
+    if is_emulated:
+        for module in (emit_pair_sites, emit_pairs, emit_site_product):
+            monkeypatch.setattr(module, "has_pairs", lambda _: False)
+    inside = ((), (SiteAxis(columns, 0, 1),), (SiteAxis(products, 1, 0),))
+    kernel = site_product(DataType.BF16, Isa.AVX512, inside, ((), ()))
+    assert kernel is not None
+    random, rows, width = np.random.default_rng(7), 4 * kernel.sites + 1, 2
+    drawn = [(rows, products), (columns, products), (rows, columns)]
+    a, b, c = (
+        (size * random.standard_normal(shape)).astype(DataType.BF16.numpy_dtype())
+        for shape in drawn
+    )
+    a[0, 0], a[1, 1], a[2, 2], b[1, 2] = np.inf, np.nan, a.dtype.type(1e-39), a.dtype.type(1e-39)
+    whole = (rows, columns, products)
+    factors = (np.broadcast_to(a[:, None], whole), np.broadcast_to(b[None], whole))
+    with np.errstate(all="ignore"):
+        sums = contract(factors, c.astype(np.float32), DataType.BF16, None, True)
+        expected = convert(sums, DataType.BF16).astype(np.float32)
+    sites = (rows, kernel.sites * products * width, kernel.sites * columns * width)
+    arguments = (*sites, 1, 0, 0, 1, 0, 0, 1, products * width, width)
+    compiled = Compiled([kernel], Isa.AVX512)
+    compiled.call(kernel, arguments, [one.ctypes.data for one in (a, b, c)])
+    np.testing.assert_array_equal(c.astype(np.float32), expected)
+
+
+@pytest.mark.skipif(not emit_pairs.has_pairs(Isa.AVX512), reason="needs AVX512_BF16")
 @pytest.mark.parametrize(
     ("columns", "products", "is_read"),
     [(16, 16, True), (16, 4, False), (32, 16, False), (8, 16, False)],
