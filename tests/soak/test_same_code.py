@@ -69,8 +69,8 @@ def test_programs_run_for_a_kind_where_a_kernel_or_the_lowering_is_another() -> 
     assert once == (Isa.AVX512, Isa.AVX2, Isa.PLAIN)
     apart = dict.fromkeys(KINDS[:-1], 0)
     for program in PROGRAMS:
-        called = {isa: kernels_of(lower(program, isa).roots) for isa in KINDS}
-        codes = {isa: {code_isa(one, isa) for one in called[isa]} for isa in KINDS}
+        roots = {isa: lower(program, isa).roots for isa in KINDS}
+        codes = {isa: {code_isa(one, isa) for one in kernels_of(roots[isa])} for isa in KINDS}
         found = different_variants(program, ALL)
         assert found[-3:] == ALL[3:]
         for place, isa in enumerate(KINDS[:-1]):
@@ -78,7 +78,7 @@ def test_programs_run_for_a_kind_where_a_kernel_or_the_lowering_is_another() -> 
             apart[isa] += isa in found
             assert (
                 isa in codes[isa]
-                or all(called[isa] != called[one] for one in others)
+                or all(roots[isa] != roots[one] for one in others)
                 or (isa not in found)
             )
     assert all(0 < count < len(PROGRAMS) for count in apart.values()), apart
