@@ -16,9 +16,10 @@ from teir.passes.parallelise import CHUNKS
 from teir.search.alternating import alternating_result
 from teir.search.batches import emit_small_batch, is_small_batch
 from teir.search.choice import Choice
+from teir.search.copies import emit_copy
 from teir.search.default_choice import default_choice
 from teir.search.dots import dots_of, emit_dots
-from teir.search.elementwise import emit_copy, emit_product, emit_sum
+from teir.search.elementwise import emit_product, emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.few_dots import emit_few_dots, few_dots_of
 from teir.search.followed_rows import followed_depth

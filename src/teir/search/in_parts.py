@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from teir.ir.nodes import Tensor
-from teir.search.elementwise import emit_copy
+from teir.search.copies import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import dense, extent_of, outermost_first

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from teir.ir.nodes import Tensor
 from teir.search.blocks import ProductBlocks
 from teir.search.choice import Choice, Sharing
+from teir.search.copies import emit_copy
 from teir.search.default_choice import parts_of
 from teir.search.division import Division
-from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.followed_batches import FollowedBatches, followed_batches
 from teir.search.machine import Machine

@@ -19,7 +19,7 @@ from __future__ import annotations
 import msgspec
 
 from teir.ir.nodes import Tensor
-from teir.search.elementwise import emit_copy
+from teir.search.copies import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
-from teir.search.elementwise import emit_copy, emit_product
+from teir.search.copies import emit_copy
+from teir.search.elementwise import emit_product
 from teir.search.emission import Body, Emission
 from teir.search.in_parts import in_parts, moved_to, starts_where_it_moves
 from teir.search.machine import Machine

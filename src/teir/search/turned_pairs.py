@@ -17,8 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.ir.nodes import Operation, Tensor
+from teir.search.copies import emit_copy
 from teir.search.dots import ROW_LANES_BYTES, lane_count
-from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission, Roles
 from teir.search.in_parts import (
     Moved,

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from teir.dtypes import DataType
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import MOST_TOGETHER
+from teir.search.copies import emit_copy
 from teir.search.default_choice import reduction_blocks
-from teir.search.elementwise import emit_copy
 from teir.search.emission import Body, Emission
 from teir.search.in_parts import Moved, in_parts
 from teir.search.machine import Machine
