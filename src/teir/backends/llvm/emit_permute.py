@@ -79,7 +79,7 @@ def emit_permute_body(kernel: PermuteCopy | RunCopy, isa: Isa) -> FunctionText:
         case PermuteCopy():
             _emit_squares(text, kernel, cache_of_next(isa))
         case RunCopy():
-            emit_run_block(text, kernel)
+            emit_run_block(text, kernel, isa)
         case _:
             assert_never(kernel)
     emit_pieces(text, Stream(isa, width))

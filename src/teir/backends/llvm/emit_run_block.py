@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teir.backends.llvm.emit_text import FunctionText, vector
 from teir.lower.copy_kernels import RunCopy
-from teir.target import LINE_BYTES
+from teir.target import LINE_BYTES, Isa
 
 
 def emit_block_start(text: FunctionText) -> None:
@@ -17,11 +17,11 @@ def emit_block_start(text: FunctionText) -> None:
     text.effect("br label %block_begin")
 
 
-def emit_run_block(text: FunctionText, kernel: RunCopy) -> None:
+def emit_run_block(text: FunctionText, kernel: RunCopy, isa: Isa) -> None:
     """Blocks %block to %transposed: one row of the tile, a run for every column.
 
     A run is copied in vectors of ``lanes`` elements: the first, the last, which may lie over its
-    neighbour, then those between.
+    neighbour, then those between; or in one of twice as many (`_emit_reaching_runs`).
     """
     width, lanes = kernel.element_bytes, kernel.lanes
     kind = vector("i8", lanes * width)
@@ -56,11 +56,17 @@ copy_row:
 %into = getelementptr i8, ptr %write_at, i64 %into_bytes
 %last_vector = sub i64 %unit_bytes, {lanes * width}
 %has_between = icmp sgt i64 %last_vector, {lanes * width}
-br label %copy_run
+""")
+    begins = "[ 0, %copy_row ]", "[ %from, %copy_row ]", "[ %into, %copy_row ]"
+    if 2 * lanes * width <= isa.vector_bytes:
+        begins = _emit_reaching_runs(text, 2 * lanes * width)
+    else:
+        text.effect("br label %copy_run")
+    text.write(f"""
 copy_run:
-%copy_column = phi i64 [ 0, %copy_row ], [ %copy_column_next, %copied_run ]
-%run_from = phi ptr [ %from, %copy_row ], [ %run_from_next, %copied_run ]
-%run_into = phi ptr [ %into, %copy_row ], [ %run_into_next, %copied_run ]
+%copy_column = phi i64 {begins[0]}, [ %copy_column_next, %copied_run ]
+%run_from = phi ptr {begins[1]}, [ %run_from_next, %copied_run ]
+%run_into = phi ptr {begins[2]}, [ %run_into_next, %copied_run ]
 %run_last_from = getelementptr i8, ptr %run_from, i64 %last_vector
 %run_last_into = getelementptr i8, ptr %run_into, i64 %last_vector
 %run_first = load {kind}, ptr %run_from, align 1
@@ -84,3 +90,39 @@ copied_run:
 %more_runs = icmp slt i64 %copy_column_next, %tile_columns
 br i1 %more_runs, label %copy_run, label %transposed
 """)
+
+
+def _emit_reaching_runs(text: FunctionText, vector_bytes: int) -> tuple[str, str, str]:
+    """Runs longer than a vector of the kernel and shorter than one of ``vector_bytes``, all but the
+    last of a row, by one that reaches into the next run: there the input has one, and the next row
+    comes into the tile, or nothing behind the last one, but where rows are dense. Returns where the
+    other runs begin: column, input and tile.
+    """
+    kind = vector("i8", vector_bytes)
+    text.write(f"""
+%is_part = icmp sgt i64 %last_vector, 0
+%is_reached = icmp slt i64 %unit_bytes, {vector_bytes}
+%reaching_columns = sub i64 %tile_columns, 1
+%has_reaching = icmp sgt i64 %reaching_columns, 0
+%is_between = and i1 %is_part, %is_reached
+%has_room = xor i1 %dense, true
+%fits_between = and i1 %is_between, %has_room
+%reaches = and i1 %fits_between, %has_reaching
+br i1 %reaches, label %reach_run, label %copy_run
+reach_run:
+%reach_column = phi i64 [ 0, %copy_row ], [ %reach_column_next, %reach_run ]
+%reach_from = phi ptr [ %from, %copy_row ], [ %reach_from_next, %reach_run ]
+%reach_into = phi ptr [ %into, %copy_row ], [ %reach_into_next, %reach_run ]
+%reached = load {kind}, ptr %reach_from, align 1
+store {kind} %reached, ptr %reach_into, align 1
+%reach_column_next = add i64 %reach_column, 1
+%reach_from_next = getelementptr i8, ptr %reach_from, i64 %unit_bytes
+%reach_into_next = getelementptr i8, ptr %reach_into, i64 %pitch_bytes
+%more_reach = icmp slt i64 %reach_column_next, %reaching_columns
+br i1 %more_reach, label %reach_run, label %copy_run
+""")
+    return (
+        "[ 0, %copy_row ], [ %reaching_columns, %reach_run ]",
+        "[ %from, %copy_row ], [ %reach_from_next, %reach_run ]",
+        "[ %into, %copy_row ], [ %reach_into_next, %reach_run ]",
+    )
