@@ -246,8 +246,7 @@ def compile_program(
     """
     count = thread_count(threads)
     proof = prove(_program(program))
-    if proof.report.findings:
-        proof.report.raise_if_wrong()
+    proof.report.raise_if_wrong()
     _refuse_position_scratch(program)
     if packs_short_rows:
         program, proof = _with_short_rows_packed(program, proof, count)

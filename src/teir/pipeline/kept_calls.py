@@ -29,13 +29,9 @@ def kept_plan(kept: PlanCache, signature: tuple[Any, ...]) -> Plan | None:
     plan = kept.plans.get(signature)
     if plan is None or plan.is_callable:
         return plan
-    return _made_callable(kept, signature, plan)
-
-
-def _made_callable(kept: PlanCache, signature: tuple[Any, ...], plan: Plan) -> Plan:
-    made = callable_plan(plan)
-    kept.keep(signature, made)
-    return made
+    plan = callable_plan(plan)
+    kept.keep(signature, plan)
+    return plan
 
 
 def called_again(
@@ -54,11 +50,9 @@ def called_again(
             return NotImplemented, None
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept.plans.get(signature)
+    plan = kept_plan(kept, signature)
     if plan is None:
         return NotImplemented, signature
-    if not plan.is_callable:
-        plan = _made_callable(kept, signature, plan)
     if plan is latest:
         return plan.call_declined(arrays, out), signature
     if plan.known is not None:

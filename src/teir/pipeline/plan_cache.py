@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ class PlanCache:
 
     def keep(self, key: Hashable, plan: Plan) -> None:
         """Keep a plan, and let the oldest go until the others fit."""
-        self._turns.make(partial(self._keep, key, plan))
+        self._turns.make(partial(self._change, self._keep, key, plan))
 
     def try_first(self, signature: tuple[Any, ...], plan: Plan) -> None:
         """Try a plan kept by ``signature`` first in calls with its expression, the first entry.
@@ -47,7 +47,7 @@ class PlanCache:
 
     def clear(self) -> None:
         """Forget every plan."""
-        self._turns.make(self._empty_whole)
+        self._turns.make(partial(self._change, self._empty))
 
     def before_fork(self) -> None:
         """Nothing to wait for."""
@@ -59,31 +59,27 @@ class PlanCache:
         if not self._turns.is_whole_after_fork():
             self._empty()
 
-    def _keep(self, key: Hashable, plan: Plan) -> None:
+    def _change(self, change: Callable[..., None], *arguments: Any) -> None:
         try:
-            if key in self.plans:
-                self._forget(key)
-            self.plans[key] = plan
-            self._count(plan, 1)
-            while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:
-                oldest = next(iter(self.plans))
-                if oldest == key:
-                    return
-                self._forget(oldest)
+            change(*arguments)
         except BaseException:  # a signal handler may raise anything, in the middle of it
             self._empty()
             raise
 
+    def _keep(self, key: Hashable, plan: Plan) -> None:
+        if key in self.plans:
+            self._forget(key)
+        self.plans[key] = plan
+        self._count(plan, 1)
+        while len(self.plans) > MOST_PLANS or self._bytes > MOST_BYTES:
+            oldest = next(iter(self.plans))
+            if oldest == key:
+                return
+            self._forget(oldest)
+
     def _try_others_first(self, key: tuple[Any, ...], plan: Plan) -> None:
         if self.latest.get(key[0]) is plan:
             self.latest.pop(key[0], None)
-
-    def _empty_whole(self) -> None:
-        try:
-            self._empty()
-        except BaseException:
-            self._empty()
-            raise
 
     def _empty(self) -> None:
         self.plans.clear()

@@ -30,8 +30,6 @@ def find_path(
 ) -> Path:
     """The contraction path for these terms. Raises TeirError for a path that is none."""
     count = len(inputs)
-    if count == 2 and type(optimize) is str and optimize == "auto":
-        return ((0, 1),)
     if count == 1:
         require_path_choice(optimize, count)
         return ((0,),)

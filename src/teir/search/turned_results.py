@@ -76,10 +76,9 @@ def may_be_turned(shape: ProductShape, machine: Machine) -> bool:
     lanes = machine.lanes(shape.out.data_type.accumulator.width)
     row_bytes = 1 if shape.m is None else shape.m.extent * shape.out.data_type.width
     is_few = shape.columns <= _FEW_COLUMNS or shape.rows <= _FEW_VECTORS * lanes
-    may_be = is_few or row_bytes < LINE_BYTES
-    for axis in shape.m_outer:
-        may_be = may_be or is_adjacent(axis, shape.a)
-    return may_be
+    if is_few or row_bytes < LINE_BYTES:
+        return True
+    return any(is_adjacent(axis, shape.a) for axis in shape.m_outer)
 
 
 def turned_result(emission: Emission, step: Step, machine: Machine) -> InParts | None:
