@@ -18,6 +18,7 @@ from teir.target import Isa
 
 ROWS, COLUMNS = 48, 24
 HINT = 'with {"prefetch": ["in0"]}'
+BOTH = 'with {"prefetch": ["in0", "in1"]}'
 
 
 def product(hint: str = HINT, *, batches: int = 3, columns: int = COLUMNS) -> Program:
@@ -65,8 +66,51 @@ def test_blocks_ask_for_the_rows_of_the_next_turn() -> None:
     assert not any(isinstance(call.kernel, BringLines) for call in calls)
 
 
-def test_blocks_that_ask_compute_the_same() -> None:
-    program, random = product(), np.random.default_rng(3)
+def blocks_of_both(columns: int = COLUMNS) -> Program:
+    """Blocks of a sum of both inputs."""
+    return parse_program(f"""teir 1 "blocks of the sum"
+tensor in0: FP64
+tensor in1: FP64
+tensor out: FP64
+axis b = 5: in0 {40 * ROWS * 8}, in1 320
+axis m = {ROWS}: in0 8, out 8
+axis n = {columns}: in1 1600, out {ROWS * 8}
+axis k = 40: in0 {ROWS * 8}, in1 8
+axis t = 2: in0 {200 * ROWS * 8}, in1 {columns * 1600}
+primitive zero = Zero(out; M=[m], N=[n])
+primitive gemm = Contraction FP64 (in0, in1 -> out; M=[m], N=[n], K=[t, k]) {BOTH}
+sequential blocks over b
+  do_zero: zero if first(b)
+  do_gemm: gemm
+""")
+
+
+@pytest.mark.parametrize("isa", [Isa.AVX512, Isa.AVX512_ZEN5])
+def test_blocks_ask_for_both_inputs_one_after_the_other(isa: Isa) -> None:
+    calls = called(blocks_of_both(), isa)
+    first, second = [call for call in calls if isinstance(call.kernel, BeginAsking)]
+    assert first.operands[2] == second.operands[1] == second.operands[2]
+    assert first.operands[0].offset_bytes == 40 * ROWS * 8
+    assert first.arguments == (40 * ROWS * 8, 2, 200 * ROWS * 8, 1, 0)
+    assert second.operands[0].offset_bytes == 320
+    assert second.arguments == (320, 2 * COLUMNS, 1600, 1, 0)
+    blocks = [call for call in calls if isinstance(call.kernel, GemmBlock)]
+    assert blocks
+    assert all(call.operands[3] == first.operands[1] for call in blocks)
+    assert not any(call.arguments[15] for call in blocks)
+
+
+def test_passes_ask_for_lines_enough() -> None:
+    """Of few columns so many that they would not come in passing: nothing is asked for."""
+    (lines,) = {one.kernel.asks for one in asking(blocks_of_both(), Isa.AVX512)}
+    (fewer,) = {one.kernel.asks for one in asking(blocks_of_both(8 * COLUMNS), Isa.AVX512)}
+    assert lines > fewer >= 1
+    assert not asking(blocks_of_both(4), Isa.AVX512)
+
+
+@pytest.mark.parametrize("program", [product(), blocks_of_both()], ids=["one input", "both"])
+def test_blocks_that_ask_compute_the_same(program: Program) -> None:
+    random = np.random.default_rng(3)
     sizes = {"in0": 8 + 120 * 4 * ROWS, "in1": 2 * COLUMNS * 900, "out": 4 * ROWS * 2 * COLUMNS}
     memory = {name: random.integers(-3, 4, size).astype(float) for name, size in sizes.items()}
     expected = {name: array.copy() for name, array in memory.items()}

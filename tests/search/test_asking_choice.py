@@ -58,7 +58,7 @@ def test_rows_of_other_types_are_packed() -> None:
     [
         ("rstu,pqut->pqrs", FAR),
         ("turs,pqut->pqrs", FAR | {"q": 200}),
-        ("turs,pqut->pqrs", FAR | {"r": 2, "s": 30, "t": 1000}),
+        ("turs,pqut->pqrs", FAR | {"r": 2, "s": 12, "t": 1000}),
         ("turs,pqut->pqrs", FAR | {"t": 4}),
         ("tr,pt->pr", {"t": 1600, "p": 100, "r": 2000}),
         ("tsr,pt->spr", {"t": 400, "p": 100, "r": 70, "s": 70}),

@@ -21,10 +21,11 @@ class BeginAsking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     It changes no value, and the addresses need not exist.
 
-    Operands: the region, the cell, `CELL_BYTES` long. Arguments, in order, all counts at least 1:
+    Operands: the region, the cell, and the cell they ask from when nothing of the region is left,
+    or the same one; cells are `CELL_BYTES` long. Arguments, in order, all counts at least 1:
     run_bytes, m, m_step, n, n_step: n x m runs of so many bytes, so many bytes apart.
     """
 
 
-CELL_BYTES = 64
+CELL_BYTES = 128
 """A cell that says what to ask for."""

@@ -88,7 +88,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
                 ("masked", kernel.masked),
                 ("brings A", kernel.brings),
                 ("A in parts", kernel.parts),
-                ("asks", kernel.asks),
+                ("asks", kernel.asks > 0),
             )
             return (
                 f"GemmBlock {kernel.in_type.value} {_rows(kernel)}×{kernel.columns} "

@@ -47,9 +47,9 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``b_adjacent``: ``b_k`` is one element. With ``repeats`` there is one argument more, blocks: so
     many blocks are formed, each ``columns`` columns beyond the one before. With ``brings`` it is
     a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is
-    ``depth``, and batch and outer are 1. ``asks``: the block asks for some lines of what a cell
-    says, the operand behind C, and moves that on (see `BeginAsking`). ``parts`` (complex types,
-    vectors even in number): A lies as `PartCopy` writes it, whole vectors, the last one too.
+    ``depth``, and batch and outer are 1. ``asks``: every pass asks for so many lines of what a
+    cell says, the operand behind C, and moves that on (see `BeginAsking`). ``parts`` (complex
+    types, vectors even in number): A lies as `PartCopy` writes it, whole vectors, the last one too.
     ``loads_ahead`` (FP32 and FP64, repeated blocks that start from C, UNIT): the first vector of C
     is loaded before the block before is stored.
     """
@@ -68,7 +68,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     brings: bool = False
     depth: int | None = None
     parts: bool = False
-    asks: bool = False
+    asks: int = 0
     loads_ahead: bool = False
 
     @property

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from teir.passes.cache_blocks import reduction_depth
 from teir.passes.extents import even_block
+from teir.search.asked_blocks import asked_blocks_choice
 from teir.search.asked_copies import asking_in_copies
 from teir.search.asked_results import asking_for_results
 from teir.search.choice import Choice, Order, Packing, Sharing
@@ -95,6 +96,9 @@ def default_choice(shape: ProductShape, machine: Machine) -> Choice:
     k = reductions_of(shape, depth).block
     packs_a = _packs_a(shape, k, machine)
     if sharing_of(shape, machine) is Sharing.NONE:
+        both_asked = asked_blocks_choice(shape, machine)
+        if both_asked is not None:
+            return both_asked
         in_passing = are_asked_in_passing(shape, k, packs_a, machine)
         is_asked = is_asked_for(shape, k, machine)
         if is_asked or in_passing:

@@ -331,7 +331,8 @@ def _emit_tile_product(emission: Emission, step: Step, machine: Machine) -> Body
         n_outer=outermost_first(shape.n_outer, shape.b),
     )
     choice = default_choice(shape, machine)
-    if followed_depth(shape, machine) is not None:
+    asks_for_both = choice.prefetches_a and choice.prefetches_b
+    if asks_for_both or followed_depth(shape, machine) is not None:
         return emit_contraction(emission, shape, machine, choice)
     carries_lanes = shape.rows >= shape.columns
     choice = replace(

@@ -2,6 +2,8 @@
 
     word    0      1        2       3       4          5       6  7
             place  run end  m left  n left  run bytes  m step  m  from the last run of m to the next
+    word    8
+            the cell asked from when nothing of this one is left, or this one
 
 A region is n x m runs of adjacent bytes. Asked for in a row, lines beyond those that can be on
 their way are forgotten: on Zen 5 of 56 that were asked for between two blocks few came, of as many
@@ -15,12 +17,12 @@ from teir.backends.llvm.emit_text import Cache, FunctionText, prefetch
 from teir.target import LINE_BYTES
 
 BEGIN_ASKING_ARGUMENTS = ("run_bytes", "m", "m_step", "n", "n_step")
-_PLACE, _RUN_END, _M_LEFT, _N_LEFT, _RUN_BYTES, _M_STEP, _M, _TO_N = range(8)
+_PLACE, _RUN_END, _M_LEFT, _N_LEFT, _RUN_BYTES, _M_STEP, _M, _TO_N, _FOLLOWING = range(9)
 _WORD_BYTES = 8
 
 
 def emit_begin_asking_body() -> FunctionText:
-    """The body of the function for operands %A, %B and the arguments of `BeginAsking`."""
+    """The body of the function for operands %A, %B, %C and the arguments of `BeginAsking`."""
     text = FunctionText()
     text.label("entry")
     text.write(f"""
@@ -30,39 +32,63 @@ def emit_begin_asking_body() -> FunctionText:
         %back = sub i64 %m, 1
         %m_all = mul i64 %back, %m_step
         %to_n = sub i64 %n_step, %m_all
+        %following = ptrtoint ptr %C to i64
     """)
-    words = ("%line", "%end", "%m", "%n", "%run_bytes", "%m_step", "%m", "%to_n")
+    words = ("%line", "%end", "%m", "%n", "%run_bytes", "%m_step", "%m", "%to_n", "%following")
     for number, word in enumerate(words):
         text.effect(f"store i64 {word}, ptr {_word(text, '%B', number)}, align 8")
     text.effect("ret void")
     return text
 
 
-def ask_for_a_line(text: FunctionText, cell: str, after: str) -> None:
-    """One line of the region; begins in an open block and ends in the block %``after``."""
-    place, end = _read(text, cell, _PLACE), _read(text, cell, _RUN_END)
-    following = text.fresh()
-    is_inside = text.value(f"icmp ult i64 {place}, {end}")
+def ask_for_lines(text: FunctionText, first: str, lines: int, after: str) -> None:
+    """So many lines of the region of the cell ``first``, or of those that follow it where nothing
+    of it is left; begins in an open block and ends in the block %``after``."""
+    cell, follower, following, left, less = (text.fresh() for _ in range(5))
+    is_more = lines > 1
+    text.effect("br label %ask_begin")
+    text.label("ask_begin")
     text.effect("br label %ask_whether")
     text.label("ask_whether")
+    once_more = f", [ {cell}, %ask_line ]" if is_more else ""
+    text.define(cell, f"phi ptr [ {first}, %ask_begin ], [ {follower}, %ask_follower ]{once_more}")
+    if is_more:
+        text.define(
+            left,
+            f"phi i64 [ {lines}, %ask_begin ], [ {left}, %ask_follower ], [ {less}, %ask_line ]",
+        )
+    place, end = _read(text, cell, _PLACE), _read(text, cell, _RUN_END)
+    is_inside = text.value(f"icmp ult i64 {place}, {end}")
     text.effect(f"br i1 {is_inside}, label %ask_line, label %ask_run")
-    _move_to_next_run(text, cell, end, following, after)
+    _move_to_next_run(text, cell, end, following)
+    text.label("ask_over")
+    address = _read(text, cell, _FOLLOWING)
+    text.define(follower, f"inttoptr i64 {address} to ptr")
+    is_last = text.value(f"icmp eq ptr {follower}, {cell}")
+    text.effect(f"br i1 {is_last}, label %{after}, label %ask_follower")
+    text.label("ask_follower")
+    text.effect("br label %ask_whether")
     text.label("ask_line")
     line = text.value(f"phi i64 [ {place}, %ask_whether ], [ {following}, %next_run ]")
     prefetch(text, text.value(f"inttoptr i64 {line} to ptr"), Cache.FIRST)
     _write(text, cell, _PLACE, text.value(f"add i64 {line}, {LINE_BYTES}"))
-    text.effect(f"br label %{after}")
+    if not is_more:
+        text.effect(f"br label %{after}")
+        return
+    text.define(less, f"sub i64 {left}, 1")
+    is_done = text.value(f"icmp eq i64 {less}, 0")
+    text.effect(f"br i1 {is_done}, label %{after}, label %ask_whether")
 
 
-def _move_to_next_run(text: FunctionText, cell: str, end: str, following: str, after: str) -> None:
-    """The block %ask_run: on in %ask_line with the line ``following``, or in %``after``."""
+def _move_to_next_run(text: FunctionText, cell: str, end: str, following: str) -> None:
+    """The block %ask_run: on in %ask_line with the line ``following``, or in %ask_over."""
     text.label("ask_run")
     m_left, n_left = _read(text, cell, _M_LEFT), _read(text, cell, _N_LEFT)
     is_last_of_m = text.value(f"icmp sle i64 {m_left}, 1")
     n_taken = text.value(f"zext i1 {is_last_of_m} to i64")
     n_after = text.value(f"sub i64 {n_left}, {n_taken}")
     is_left = text.value(f"icmp sgt i64 {n_after}, 0")
-    text.effect(f"br i1 {is_left}, label %next_run, label %{after}")
+    text.effect(f"br i1 {is_left}, label %next_run, label %ask_over")
     text.label("next_run")
     m_less = text.value(f"sub i64 {m_left}, 1")
     m_after = text.value(f"select i1 {is_last_of_m}, i64 {_read(text, cell, _M)}, i64 {m_less}")

@@ -19,7 +19,7 @@ Lines go to the second cache: the first is full of this tile.
 
 from __future__ import annotations
 
-from teir.backends.llvm.emit_begin_asking import ask_for_a_line
+from teir.backends.llvm.emit_begin_asking import ask_for_lines
 from teir.backends.llvm.emit_gemm_block import Block, claims_c
 from teir.backends.llvm.emit_gemm_columns import walks_columns
 from teir.backends.llvm.emit_text import (
@@ -68,7 +68,7 @@ def emit_requests(text: FunctionText, block: Block, b: str, steps: int, left: Le
     after = "claim" if claims else "many"
     text.label("ask")
     if block.kernel.asks:
-        ask_for_a_line(text, "%D", "ask_others")
+        ask_for_lines(text, "%D", block.kernel.asks, "ask_others")
         text.label("ask_others")
     if claims:
         any_ahead = text.value(f"load volatile i64, ptr {block.any_ahead}, align 8")

@@ -115,7 +115,7 @@ def kernel_operands(kernel: Kernel) -> int:
     """Number of operand pointers, the output included."""
     match kernel:
         case GemmBlock():
-            return 3 + kernel.asks
+            return 4 if kernel.asks else 3
         case PanelBlock() | PairBlock() | LaneBlock() | BatchBlock() | RowSweep() | SiteProduct():
             return 3
         case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy() | BringLines():
@@ -123,7 +123,7 @@ def kernel_operands(kernel: Kernel) -> int:
         case TileProduct():
             return 4
         case BeginAsking():
-            return 2
+            return 3
         case ProductSum() | Elementwise():
             return len(kernel.accesses)
         case DotRows():
