@@ -60,13 +60,23 @@ def test_rows_of_other_types_are_packed() -> None:
         ("turs,pqut->pqrs", FAR | {"q": 200}),
         ("turs,pqut->pqrs", FAR | {"r": 2, "s": 12, "t": 1000}),
         ("turs,pqut->pqrs", FAR | {"t": 4}),
-        ("tr,pt->pr", {"t": 1600, "p": 100, "r": 2000}),
         ("tsr,pt->spr", {"t": 400, "p": 100, "r": 70, "s": 70}),
     ],
-    ids=["turned", "many columns", "few rows", "near", "sums in blocks", "few rows of one sum"],
+    ids=["turned", "many columns", "few rows", "near", "few rows of one sum"],
 )
 def test_other_operands_are_not(text: str, extents: dict[str, int]) -> None:
     assert not choice_of(text, extents, USUAL, DataType.FP64).prefetches_a
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [{"t": 1600, "p": 100, "r": 2000}, {"t": 500, "p": 100, "r": 1200}],
+    ids=["a sum in blocks", "nearer"],
+)
+def test_nearer_rows_are_where_the_third_cache_is_near(extents: dict[str, int]) -> None:
+    far = replace(USUAL, l2_bytes=2 << 20, l3_bytes=105 << 20)
+    choices = [choice_of("tr,pt->pr", extents, one, DataType.FP64) for one in (USUAL, far)]
+    assert [choice.prefetches_a for choice in choices] == [True, False]
 
 
 def test_threads_ask_for_the_rows_of_their_parts() -> None:

@@ -18,7 +18,7 @@ from teir.passes.cache_blocks import (
     rows_fill_second_cache,
 )
 from teir.search.choice import Choice, Order, Packing
-from teir.search.machine import FROM_MEMORY, Machine
+from teir.search.machine import BEYOND_L2, FROM_MEMORY, Machine
 from teir.search.packing import following
 from teir.search.pair_panels import turns_columns
 from teir.search.panel_rows import gains_by_following
@@ -276,19 +276,24 @@ def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     Its rows are adjacent and many, and all columns of a block stay in or near the second cache.
     Not where the third is far and every step of the sum is on another page, to where the hardware
     follows no stream: packed, such products took 0.84 of the time (Golden Cove, FP64).
+
+    Where requests are kept and the third cache is near, rows from there gain too, and sums of one
+    axis that is cut: on Zen 4, 66 to 500 columns, 0.69 to 1.1 of the time, 0.9 in the mean.
     """
     if shape.m is None or shape.n is None or shape.n_outer or not 1 <= len(shape.k) <= 3:
         return False
     kind = shape.a.data_type
     if kind not in _ASKED_LINES or shape.m.stride(shape.a.name) != kind.width:
         return False
-    if len(shape.k) == 1 and extent_of(k) < extent_of(shape.k):
+    gains_early = not (machine.forgets_requests or machine.has_far_third_cache)
+    if len(shape.k) == 1 and extent_of(k) < extent_of(shape.k) and not gains_early:
         return False
     if machine.has_far_third_cache and shape.k[-1].stride(shape.a.name) >= PAGE_BYTES:
         return False
     panels = _ASKED_PANELS_OF_A_SUM if len(shape.k) == 1 else _ASKED_PANELS
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
-    is_far = size >= FROM_MEMORY * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
+    least = BEYOND_L2 if gains_early else FROM_MEMORY
+    is_far = size >= least * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
     has_many = shape.m.extent >= panels * asked_panel(shape, machine)
     return is_far and has_many and shape.columns > FEW_COLUMNS
