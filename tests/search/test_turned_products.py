@@ -165,3 +165,33 @@ def test_half_vectors_do_not_pay_where_whole_ones_are_as_quick(
     program = planned(TURNED[0], extents, machine, DataType.FP64).program
     assert is_turned(program) is turned
     assert_exact(program, TURNED[0], extents, DataType.FP64, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        ("ka,kb->ab", {}, True),
+        ("ka,bk->ab", {}, True),
+        ("ka,kb->ba", {}, False),
+        ("ak,kb->ab", {}, False),
+        ("ka,kb->ab", {"a": 200}, False),
+        ("ka,kb->ab", {"b": 90}, False),
+    ],
+    ids=["rows", "rows along the sum", "lanes are near", "no lanes", "near", "many results"],
+)
+def test_large_columns_are_rows_that_are_asked_for(
+    text: str, changed: dict[str, int], expected: bool
+) -> None:
+    machine, extents = replace(USUAL, l2_bytes=96 << 10), {"a": 400, "b": 70, "k": 300} | changed
+    program = planned(text, extents, machine).program
+    assert is_turned(program) == expected
+    assert_exact(program, text, extents, DataType.FP32, 8)
+
+
+@pytest.mark.parametrize(
+    "machine", [FAR, replace(USUAL, forgets_requests=True)], ids=["far third cache", "forgotten"]
+)
+def test_they_are_not_where_it_was_not_measured(machine: Machine) -> None:
+    extents = {"a": 1600, "b": 100, "k": 2000}
+    assert is_turned(planned("ka,kb->ab", extents, USUAL).program)
+    assert not is_turned(planned("ka,kb->ab", extents, machine).program)
