@@ -82,21 +82,15 @@ def asking_for_next_turn(
         Address(slot=len(context.room.slots) + number, offset_bytes=0)
         for number in range(len(regions))
     ]
-    asking = _asking(body, _Blocks(cells[0], 1, len(regions) == 1))
-    passes = _passes(asking, cells[0])
-    if not passes:
+    how = _how_to_ask(body, regions, cells[0], context)
+    if how is None:
         return body
-    lines = math.ceil(sum(_lines(one.words) for one in regions) / passes)
-    if lines > 1 and not context.isa.forgets_requests:
-        if len(regions) == 1 or lines > _MOST_LINES:
-            return body
-        asking = _asking(body, _Blocks(cells[0], lines, False))
     begun: tuple[KernelNode, ...] = ()
     for region, cell, following in zip(regions, cells, (*cells[1:], cells[-1]), strict=True):
         context.room.add("what blocks ask for", DataType.FP64, Storage.THREAD, CELL_BYTES)
         operands = (region.ahead, cell, following)
         begun += (Call(kernel=BeginAsking(), operands=operands, arguments=region.words),)
-    return (*begun, *asking)
+    return (*begun, *_asking(body, how))
 
 
 def _asked_below(node: IterationNode, axis: Axis, path: Path, context: Context) -> list[_Asked]:
@@ -204,6 +198,20 @@ class _Blocks(NamedTuple):
     cell: Address
     lines: int
     for_columns: bool
+
+
+def _how_to_ask(
+    body: tuple[KernelNode, ...], regions: Sequence[_Region], cell: Address, context: Context
+) -> _Blocks | None:
+    """None where no block of ``body`` can ask, or their passes are too few for what is kept."""
+    is_alone = len(regions) == 1
+    passes = _passes(_asking(body, _Blocks(cell, 1, is_alone)), cell)
+    if not passes:
+        return None
+    if context.isa.forgets_requests:
+        return _Blocks(cell, 1, is_alone)
+    lines = math.ceil(sum(_lines(region.words) for region in regions) / passes)
+    return _Blocks(cell, lines, is_alone) if lines <= (1 if is_alone else _MOST_LINES) else None
 
 
 def _asking(nodes: tuple[KernelNode, ...], how: _Blocks) -> tuple[KernelNode, ...]:
