@@ -73,24 +73,25 @@ def asking_for_next_turn(
     """
     axis = context.axes[node.axis]
     asked = _asked_below(node, axis, path, context)
-    if not asked or not any(isinstance(call.kernel, GemmBlock) for call, _ in calls_of(body)):
+    passes = _passes(body) if asked else 0
+    if passes == 0:
         return body
     regions = _regions(asked, axis, context)
     if regions is None:
+        return body
+    lines = _lines_of_pass(regions, passes, context)
+    if lines is None:
         return body
     cells = [
         Address(slot=len(context.room.slots) + number, offset_bytes=0)
         for number in range(len(regions))
     ]
-    how = _how_to_ask(body, regions, cells[0], context)
-    if how is None:
-        return body
     begun: tuple[KernelNode, ...] = ()
     for region, cell, following in zip(regions, cells, (*cells[1:], cells[-1]), strict=True):
         context.room.add("what blocks ask for", DataType.FP64, Storage.THREAD, CELL_BYTES)
         operands = (region.ahead, cell, following)
         begun += (Call(kernel=BeginAsking(), operands=operands, arguments=region.words),)
-    return (*begun, *_asking(body, how))
+    return (*begun, *_asking(body, _Blocks(cells[0], lines, len(regions) == 1)))
 
 
 def _asked_below(node: IterationNode, axis: Axis, path: Path, context: Context) -> list[_Asked]:
@@ -170,13 +171,29 @@ def _lines(region: tuple[int, int, int, int, int]) -> float:
     return m * n * (1 + (run_bytes - 1) / LINE_BYTES)
 
 
-def _passes(nodes: tuple[KernelNode, ...], cell: Address) -> int:
-    """How often the blocks that ask for what ``cell`` says do so in one turn."""
+def _lines_of_pass(regions: Sequence[_Region], passes: int, context: Context) -> int | None:
+    """How many lines every pass asks for; None where passes are too few for what is kept."""
+    if context.isa.forgets_requests:
+        return 1
+    lines = math.ceil(sum(_lines(region.words) for region in regions) / passes)
+    return lines if lines <= (1 if len(regions) == 1 else _MOST_LINES) else None
+
+
+def _passes(nodes: tuple[KernelNode, ...]) -> int:
+    """How many passes the blocks that may ask make in one turn."""
     return sum(
         times * _blocks(call) * -(-_products(call) // call.kernel.usual_steps)
         for call, times in calls_of(nodes)
-        if isinstance(call.kernel, GemmBlock) and cell in call.operands
+        if isinstance(call.kernel, GemmBlock) and _may_ask(call.kernel)
     )
+
+
+def _may_ask(kernel: GemmBlock) -> bool:
+    """True for blocks whose columns are several vectors, in a loop over the sum, that ask for
+    nothing in passing yet."""
+    is_plain = kernel.in_type in _PLAIN and kernel.in_type is kernel.out_type
+    is_looped = kernel.depth is None and kernel.c_access is Access.UNIT
+    return not kernel.asks and is_plain and is_looped and kernel.vectors > 1
 
 
 def _blocks(block: Call) -> int:
@@ -200,20 +217,6 @@ class _Blocks(NamedTuple):
     for_columns: bool
 
 
-def _how_to_ask(
-    body: tuple[KernelNode, ...], regions: Sequence[_Region], cell: Address, context: Context
-) -> _Blocks | None:
-    """None where no block of ``body`` can ask, or their passes are too few for what is kept."""
-    is_alone = len(regions) == 1
-    passes = _passes(_asking(body, _Blocks(cell, 1, is_alone)), cell)
-    if not passes:
-        return None
-    if context.isa.forgets_requests:
-        return _Blocks(cell, 1, is_alone)
-    lines = math.ceil(sum(_lines(region.words) for region in regions) / passes)
-    return _Blocks(cell, lines, is_alone) if lines <= (1 if is_alone else _MOST_LINES) else None
-
-
 def _asking(nodes: tuple[KernelNode, ...], how: _Blocks) -> tuple[KernelNode, ...]:
     """Blocks that ask for what the cell says instead of rows of their own."""
     found: list[KernelNode] = []
@@ -231,10 +234,8 @@ def _asking(nodes: tuple[KernelNode, ...], how: _Blocks) -> tuple[KernelNode, ..
 
 
 def _asking_block(call: Call, kernel: GemmBlock, how: _Blocks) -> Call:
-    """Only of blocks whose columns are several vectors, in a loop over the sum."""
-    is_plain = kernel.in_type in _PLAIN and kernel.in_type is kernel.out_type
-    is_looped = kernel.depth is None and kernel.c_access is Access.UNIT
-    if kernel.asks or not is_plain or not is_looped or kernel.vectors == 1:
+    """The call where it may ask, else the same."""
+    if not _may_ask(kernel):
         return call
     words = call.arguments[:-1] if kernel.brings else call.arguments
     if not how.for_columns:

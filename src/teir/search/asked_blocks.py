@@ -69,10 +69,6 @@ def asked_blocks_choice(shape: ProductShape, machine: Machine) -> Choice | None:
 def _lie_so(shape: ProductShape, machine: Machine) -> bool:
     """True for rows of one axis that are adjacent in A and in the result, and columns of one, on
     processors that keep requests for the second cache and have a near third one."""
-    m, kind = shape.m, shape.a.data_type
-    if m is None or shape.m_outer or shape.n_outer or shape.c or kind not in _PLAIN:
+    if shape.m_outer or shape.n_outer or shape.c or shape.a.data_type not in _PLAIN:
         return False
-    if machine.forgets_requests or machine.has_far_third_cache or not machine.writes_lines:
-        return False
-    strides = (m.stride(shape.a.name), m.stride(shape.out.name))
-    return kind is shape.out.data_type and strides == (kind.width, kind.width)
+    return shape.has_adjacent_rows and machine.keeps_near_requests and machine.writes_lines

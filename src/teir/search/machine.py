@@ -56,6 +56,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """True where what the second cache loses is worth asking for again in time."""
         return is_third_cache_far(self.l2_bytes, self.l3_bytes)
 
+    @cached_property
+    def keeps_near_requests(self) -> bool:
+        """True where all that is asked for comes, from a third cache that is near: there rows in
+        place are asked for that others pack or leave to the hardware."""
+        return not (self.forgets_requests or self.has_far_third_cache)
+
     def lanes(self, width: int) -> int:
         """Accumulators ``width`` bytes wide in one vector."""
         return max(1, self.vector_bytes // width)

@@ -285,15 +285,15 @@ def is_asked_for(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bo
     kind = shape.a.data_type
     if kind not in _ASKED_LINES or shape.m.stride(shape.a.name) != kind.width:
         return False
-    gains_early = not (machine.forgets_requests or machine.has_far_third_cache)
-    if len(shape.k) == 1 and extent_of(k) < extent_of(shape.k) and not gains_early:
+    is_cut = extent_of(k) < extent_of(shape.k)
+    if len(shape.k) == 1 and is_cut and not machine.keeps_near_requests:
         return False
     if machine.has_far_third_cache and shape.k[-1].stride(shape.a.name) >= PAGE_BYTES:
         return False
     panels = _ASKED_PANELS_OF_A_SUM if len(shape.k) == 1 else _ASKED_PANELS
     size = shape.rows * extent_of(shape.k) * kind.width
     columns = shape.n.extent * extent_of(k) * kind.width
-    least = BEYOND_L2 if gains_early else FROM_MEMORY
+    least = BEYOND_L2 if machine.keeps_near_requests else FROM_MEMORY
     is_far = size >= least * machine.l2_bytes and columns <= 5 * machine.l2_bytes // 4
     has_many = shape.m.extent >= panels * asked_panel(shape, machine)
     return is_far and has_many and shape.columns > FEW_COLUMNS

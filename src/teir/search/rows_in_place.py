@@ -40,11 +40,10 @@ def rows_in_place(shape: ProductShape, depth: int, machine: Machine) -> Choice |
     kind = shape.a.data_type
     if shape.m is None or shape.n is None or shape.c or machine.threads > 1:
         return None
-    if kind not in _MEASURED or shape.out.data_type is not kind or not machine.has_far_third_cache:
+    if kind not in _MEASURED or not shape.has_adjacent_rows or not machine.has_far_third_cache:
         return None
-    rows, panel = shape.m, _VECTORS * machine.lanes(kind.width)
-    is_along = rows.stride(shape.a.name) == rows.stride(shape.out.name) == kind.width
-    if not is_along or rows.extent < _FEWEST_PANELS * panel or machine.has_few_registers:
+    panel = _VECTORS * machine.lanes(kind.width)
+    if shape.m.extent < _FEWEST_PANELS * panel or machine.has_few_registers:
         return None
     if not _FEWEST <= shape.columns <= _MOST or not reductions_of(shape, depth).is_one_block:
         return None

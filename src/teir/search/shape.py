@@ -64,6 +64,14 @@ class ProductShape(msgspec.Struct, frozen=True, gc=False):
             total *= axis.extent
         return total
 
+    @property
+    def has_adjacent_rows(self) -> bool:
+        """True for rows of one type that are adjacent in A and in the result."""
+        if self.m is None or self.a.data_type is not self.out.data_type:
+            return False
+        width = self.a.data_type.width
+        return self.m.stride(self.a.name) == self.m.stride(self.out.name) == width
+
 
 def product_shape(step: Step) -> ProductShape | None:
     """The shape of a two-input step; None when the lanes belong to a C axis."""

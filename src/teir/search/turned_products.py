@@ -126,15 +126,12 @@ def _asked_once_turned(
     (FP32) and 0.91 (FP64) in the mean.
     """
     n, kind = shape.n, shape.b.data_type
-    if machine.has_far_third_cache or machine.forgets_requests or kind not in _PLAIN:
+    if not machine.keeps_near_requests or kind not in _PLAIN or shape.out.data_type is not kind:
         return None
-    if n is None or shape.n_outer or shape.m_outer or shape.out.data_type is not kind:
+    if n is None or n.stride(shape.b.name) != kind.width or shape.n_outer or shape.m_outer:
         return None
     is_large = elements_of(shape.b, step) * kind.width >= BEYOND_L2 * machine.l2_bytes
-    is_long = extent_of(shape.k) >= _LONG_SUM * shape.rows
-    if not is_large or not is_long or n.stride(shape.b.name) != kind.width:
-        return None
-    if _is_asked_for(shape, machine):
+    if not is_large or extent_of(shape.k) < _LONG_SUM * shape.rows or _is_asked_for(shape, machine):
         return None
     turned = _turned(emission, step, shape, machine)
     return turned if _is_asked_for(turned.shape, machine) else None

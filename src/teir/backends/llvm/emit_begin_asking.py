@@ -51,11 +51,11 @@ def ask_for_lines(text: FunctionText, first: str, lines: int, after: str) -> Non
     text.effect("br label %ask_whether")
     text.label("ask_whether")
     once_more = f", [ {cell}, %ask_line ]" if is_more else ""
-    text.define(cell, f"phi ptr [ {first}, %ask_begin ], [ {follower}, %ask_follower ]{once_more}")
+    text.define(cell, f"phi ptr [ {first}, %ask_begin ], [ {follower}, %ask_over ]{once_more}")
     if is_more:
         text.define(
             left,
-            f"phi i64 [ {lines}, %ask_begin ], [ {left}, %ask_follower ], [ {less}, %ask_line ]",
+            f"phi i64 [ {lines}, %ask_begin ], [ {left}, %ask_over ], [ {less}, %ask_line ]",
         )
     place, end = _read(text, cell, _PLACE), _read(text, cell, _RUN_END)
     is_inside = text.value(f"icmp ult i64 {place}, {end}")
@@ -65,9 +65,7 @@ def ask_for_lines(text: FunctionText, first: str, lines: int, after: str) -> Non
     address = _read(text, cell, _FOLLOWING)
     text.define(follower, f"inttoptr i64 {address} to ptr")
     is_last = text.value(f"icmp eq ptr {follower}, {cell}")
-    text.effect(f"br i1 {is_last}, label %{after}, label %ask_follower")
-    text.label("ask_follower")
-    text.effect("br label %ask_whether")
+    text.effect(f"br i1 {is_last}, label %{after}, label %ask_whether")
     text.label("ask_line")
     line = text.value(f"phi i64 [ {place}, %ask_whether ], [ {following}, %next_run ]")
     prefetch(text, text.value(f"inttoptr i64 {line} to ptr"), Cache.FIRST)

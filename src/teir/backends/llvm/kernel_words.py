@@ -66,9 +66,8 @@ def kernel_words(kernel: Kernel) -> str:
             adjacent = "_adjacent" if kernel.b_adjacent else ""
             repeats = ("_repeats" if kernel.repeats else "") + ("_brings" if kernel.brings else "")
             depth = "" if kernel.depth is None else f"_depth{kernel.depth}"
-            depth += ("_parts" if kernel.parts else "") + (
-                f"_asks{kernel.asks}" if kernel.asks else ""
-            )
+            depth += "_parts" if kernel.parts else ""
+            depth += f"_asks{kernel.asks}" if kernel.asks else ""
             depth += "_ahead" if kernel.loads_ahead else ""
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PartCopy():
