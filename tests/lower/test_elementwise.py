@@ -201,7 +201,7 @@ def test_narrow_elements_are_turned_in_squares() -> None:
 def test_a_copy_to_pairs_has_its_lanes_along_many_pairs(
     row: int, others: int, lanes_along_rows: bool
 ) -> None:
-    rows, along = TileAxis(others, (4 * row, 8 * row)), TileAxis(row, (400, 4))
+    rows, along = TileAxis(others, (4 * row, 8 * row)), TileAxis(row, (404, 4))
     operands = tuple(Address(slot=slot, offset_bytes=0) for slot in range(2))
     types = (DataType.FP32, DataType.FP32)
     (call,) = lower_elementwise(Operation.COPY, [rows, along], operands, types, Isa.AVX512)

@@ -89,7 +89,33 @@ def test_a_permutation_copies_every_element(extents, random, gap, data_type, str
     axes = axes_of(extents, order, gap, data_type.width)
     moving = fuse_any_order(axes)
     width = data_type.width
-    nodes = lower_permutation(moving, OPERANDS, width, stream, ROOM, isa)
+    nodes = lower_permutation(moving, OPERANDS, width, stream, ROOM, isa, 1)
+    if nodes is None:
+        return
+    assert copied(nodes, axes, width)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from((2, 3, 7, 13, 16, 24, 33, 64)), min_size=2, max_size=5),
+    st.randoms(use_true_random=False),
+    st.sampled_from((0, 1, 5)),
+    st.sampled_from(TYPES[:3]),
+    st.sampled_from((2, 3, 4)),
+    st.booleans(),
+)
+def test_a_permutation_of_elements_apart_copies_each(
+    extents, random, gap, data_type, step, stream
+) -> None:
+    while prod(extents) > 1 << 17:
+        extents.pop()
+    order = list(range(len(extents)))
+    random.shuffle(order)
+    width = data_type.width
+    dense = axes_of(extents, order, gap, width)
+    axes = [TileAxis(one.extent, (step * one.strides[0], one.strides[1])) for one in dense]
+    moving = fuse_any_order(axes)
+    nodes = lower_permutation(moving, OPERANDS, width, stream, ROOM, Isa.AVX512, step)
     if nodes is None:
         return
     assert copied(nodes, axes, width)
@@ -113,7 +139,7 @@ def test_tiles_fit_the_scratch(
         (1020 // width, 3, 9, 2040 // width),
     ):
         axes = fuse_any_order(axes_of(extents[: len(order)], order, 0, width))
-        nodes = lower_permutation(axes, OPERANDS, width, streams, ROOM, isa)
+        nodes = lower_permutation(axes, OPERANDS, width, streams, ROOM, isa, 1)
         for call in calls_below(() if nodes is None else nodes):
             kernel, words = call.kernel, call.arguments
             if isinstance(kernel, StreamCopy):
@@ -151,7 +177,7 @@ def test_tiles_fit_the_scratch(
 )
 def test_more_of_far_rows_is_read_at_once_where_few_are_followed(isa, least, most) -> None:
     axes = axes_of((3464, 3464), (1, 0), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, isa, 1)
     assert nodes is not None
     pieces = [4 * call.arguments[19] for call in calls_below(nodes)]
     assert all(least <= piece <= most for piece in pieces)
@@ -186,7 +212,7 @@ def test_outputs_go_past_the_caches_from_a_size_on(isa: Isa, megabytes: int) -> 
 def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_streamed) -> None:
     axes = axes_of(extents, (1, 0), 0, data_type.width)
     for stream in (False, True):
-        nodes = lower_permutation(axes, OPERANDS, data_type.width, stream, ROOM, isa)
+        nodes = lower_permutation(axes, OPERANDS, data_type.width, stream, ROOM, isa, 1)
         kinds = {isinstance(call.kernel, StreamCopy) for call in calls_below(nodes)}
         assert kinds == {is_streamed and stream}
         assert copied(nodes, axes, data_type.width)
@@ -204,7 +230,7 @@ def test_long_rows_and_columns_are_read_as_streams(extents, data_type, isa, is_s
 )
 def test_runs_of_a_line_are_read_as_streams(run, data_type, isa, is_streamed) -> None:
     axes = axes_of((run, 24, 13, 7), (0, 2, 3, 1), 0, data_type.width)
-    nodes = lower_permutation(axes, OPERANDS, data_type.width, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, data_type.width, True, ROOM, isa, 1)
     kinds = {isinstance(call.kernel, StreamRuns) for call in calls_below(nodes or ())}
     assert kinds == ({True} if is_streamed else {False})
     assert copied(nodes, axes, data_type.width)
@@ -213,7 +239,7 @@ def test_runs_of_a_line_are_read_as_streams(run, data_type, isa, is_streamed) ->
 @pytest.mark.parametrize("extents", [(1 << 20, 300, 40), (64, 70000, 9), (64, 9, 70000)])
 def test_calls_that_stream_runs_end(extents: tuple[int, ...]) -> None:
     axes = axes_of(extents, (0, 2, 1), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX, 1)
     calls = list(calls_below(nodes))
     assert calls
     for call in calls:
@@ -226,7 +252,7 @@ def test_calls_that_stream_runs_end(extents: tuple[int, ...]) -> None:
 
 def test_an_axis_goes_to_the_side_that_is_short() -> None:
     axes = axes_of((232, 37, 1416), (2, 1, 0), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AMX, 1)
     assert nodes is not None
     for call in calls_below(nodes):
         assert isinstance(call.kernel, StreamCopy)
@@ -236,7 +262,7 @@ def test_an_axis_goes_to_the_side_that_is_short() -> None:
 @pytest.mark.parametrize(("isa", "is_joined"), [(Isa.AVX512, False), (Isa.AMX, True)])
 def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joined) -> None:
     axes = axes_of((64, 57, 64, 52), (2, 0, 3, 1), 0, 8)
-    nodes = lower_permutation(axes, OPERANDS, 8, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 8, True, ROOM, isa, 1)
     assert nodes is not None
     for call in calls_below(nodes):
         assert call.arguments[20] == (64 if is_joined else call.arguments[19])
@@ -246,7 +272,7 @@ def test_columns_of_half_a_kilobyte_are_joined_where_pieces_are_long(isa, is_joi
 @pytest.mark.parametrize(("isa", "columns"), [(Isa.AVX2, 12), (Isa.AMX, 24)])
 def test_few_runs_are_copied_twice_where_pieces_are_long(isa: Isa, columns: int) -> None:
     axes = axes_of((10, 24, 12, 25, 12), (0, 3, 2, 4, 1), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa, 1)
     assert nodes is not None
     assert {call.arguments[19] for call in calls_below(nodes)} == {columns}
 
@@ -275,7 +301,7 @@ def test_smaller_tiles_are_permuted_where_the_output_goes_past_the_caches(stream
 def test_parts_of_lines_are_written_through_the_caches(following: int, is_streamed: bool) -> None:
     """Five rows and so many columns follow one another in the output, then another place does."""
     axes = axes_of((following, 40, 16, 5), (3, 0, 2, 1), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512, 1)
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
     assert copied(nodes, axes, 4)
@@ -284,7 +310,7 @@ def test_parts_of_lines_are_written_through_the_caches(following: int, is_stream
 def test_short_rows_of_several_axes_are_one_run_with_the_columns_that_follow() -> None:
     """``cdef->dfec``: rows c and e, columns f."""
     axes = axes_of((24, 3, 42, 6), (3, 1, 0, 2), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, Isa.AVX512, 1)
     assert nodes is not None
     for call in calls_below(nodes):
         assert (prod(call.arguments[0:3]), prod(call.arguments[6:9])) == (18, 24)
@@ -294,7 +320,7 @@ def test_short_rows_of_several_axes_are_one_run_with_the_columns_that_follow() -
 
 def test_a_call_takes_as_many_of_many_planes_as_keep_it_short() -> None:
     axes = axes_of((24, 40, 4500), (1, 0, 2), 0, 2)
-    nodes = lower_permutation(axes, OPERANDS, 2, True, ROOM, Isa.AVX512)
+    nodes = lower_permutation(axes, OPERANDS, 2, True, ROOM, Isa.AVX512, 1)
     assert nodes is not None
     planes = [prod(call.arguments[12:14]) for call in calls_below(nodes)]
     assert all(1 << 20 <= 24 * 40 * count <= 1 << 22 for count in planes)
@@ -304,7 +330,7 @@ def test_a_call_takes_as_many_of_many_planes_as_keep_it_short() -> None:
 def test_columns_leave_an_axis_to_short_rows() -> None:
     """``bdaec->cdeab``: e follows the columns c, and the rows a and b, which are 96 bytes."""
     axes = axes_of((418, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX, 1)
     assert nodes is not None
     for call in calls_below(nodes):
         assert prod(call.arguments[0:3]) == 4 * 6 * 13
@@ -313,7 +339,7 @@ def test_columns_leave_an_axis_to_short_rows() -> None:
 
 def test_columns_that_would_be_few_keep_the_axis() -> None:
     axes = axes_of((3, 13, 6, 8, 4), (4, 2, 1, 3, 0), 0, 4)
-    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX)
+    nodes = lower_permutation(axes, OPERANDS, 4, False, ROOM, Isa.AMX, 1)
     assert nodes is not None
     for call in calls_below(nodes):
         assert prod(call.arguments[0:3]) == 4 * 6
@@ -327,7 +353,7 @@ def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed
     """Each row of a tile lies elsewhere in the output."""
     axes = axes_of((40, 16, 100, rows), (3, 1, 2, 0), 0, 4)
     axes = [axes[0], axes[2], axes[3]]
-    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, 4, True, ROOM, isa, 1)
     assert nodes is not None
     assert {call.arguments[21] for call in calls_below(nodes)} == {int(is_streamed)}
 
@@ -343,7 +369,7 @@ def test_rows_of_few_lines_are_written_through_the_caches(rows, isa, is_streamed
 )
 def test_calls_of_short_runs_fit_their_tables(extents, order, width, isa) -> None:
     axes = axes_of(extents, order, 0, width)
-    nodes = lower_permutation(axes, OPERANDS, width, True, ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, width, True, ROOM, isa, 1)
     for call in calls_below(nodes or ()):
         assert prod(call.arguments[0:3]) <= MOST_PERMUTED
         assert prod(call.arguments[6:9]) <= MOST_PERMUTED
@@ -360,7 +386,7 @@ def test_no_call_has_more_rows_or_columns_than_its_tables(data: st.DataObject) -
     width = data.draw(st.sampled_from((1, 2, 4, 8, 16)))
     isa = data.draw(st.sampled_from((Isa.AMX, Isa.AVX512, Isa.AVX2, Isa.NEON)))
     axes = axes_of(extents, order, 0, width)
-    nodes = lower_permutation(axes, OPERANDS, width, data.draw(st.booleans()), ROOM, isa)
+    nodes = lower_permutation(axes, OPERANDS, width, data.draw(st.booleans()), ROOM, isa, 1)
     for call in calls_below(nodes or ()):
         streams = isinstance(call.kernel, StreamCopy | StreamRuns)
         most = (STREAMED_ROWS, STREAMED_COLUMNS) if streams else (MOST_PERMUTED, MOST_PERMUTED)

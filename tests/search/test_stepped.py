@@ -28,6 +28,10 @@ CASES: dict[str, tuple[dict[str, int], set[str]]] = {
     "abc->b": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
     "abc->cba": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
     "abc->bac": ({"a": 20, "b": 13, "c": 3}, {"in0"}),
+    "ab->ba": ({"a": 41, "b": 50}, set()),
+    "bac->acb": ({"a": 20, "b": 5, "c": 30}, set()),
+    "bac->cba": ({"a": 40, "b": 9, "c": 4}, set()),
+    "bca->acb": ({"a": 6, "b": 5, "c": 30}, {"in0"}),
     "abc->abc": ({"a": 20, "b": 13, "c": 20}, set()),
     "bac->abc": ({"a": 20, "b": 13, "c": 20}, set()),
 }
@@ -90,3 +94,18 @@ def test_large_inputs_are_made_dense_in_pieces() -> None:
         assert "in0" in _made_dense(program)
         assert len(sizes) > 1
         assert _made_dense(_program("ab,b->a", {"a": extent, "b": 500}, 2, DataType.FP64, USUAL))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_far_turns_are_one_tile_of_all_axes_or_one_for_each_part(threads: int) -> None:
+    extents = {"a": 129, "b": 81, "c": 101}
+    machine = replace(USUAL, threads=threads)
+    program = _program("abc->cab", extents, 2, DataType.FP64, machine)
+    assert check(program).ok, print_program(program).text
+    assert not _made_dense(program)
+    assert (len(program.primitives) == 1) == (threads == 1)
+    source = np.random.default_rng(5).standard_normal((129, 81, 202))
+    expected = np.einsum("abc->cab", source[..., ::2])
+    out = np.full(expected.shape, 7.0)
+    evaluate(program, {"in0": source, "out": out})
+    np.testing.assert_array_equal(out, expected)

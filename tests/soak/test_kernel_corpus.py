@@ -13,6 +13,7 @@ from teir.ir.check import check
 from teir.lower.calls import kernels_of
 from teir.lower.copy_kernels import (
     JoinedTranspose,
+    PermuteCopy,
     RowCopy,
     ShortTranspose,
     SteppedCopy,
@@ -118,6 +119,12 @@ def test_runs_and_reductions_are_reached() -> None:
     }
     assert {one.grouped for one in reached() if isinstance(one, TransposeCopy)} == {1, 2, 4}
     assert {one.columns for one in reached() if isinstance(one, TransposeCopy)} >= {0, 6, 11}
+    for kind, steps in (
+        (TransposeCopy, {1, 2, 3}),
+        (PermuteCopy, {1, 2, 3}),
+        (ShortTranspose, {1, 2}),
+    ):
+        assert {one.step for one in reached() if isinstance(one, kind)} == steps
     assert {one.pieces for one in reached() if isinstance(one, RowCopy)} >= {1, 2, 3}
     assert {one.lanes for one in reached() if isinstance(one, JoinedTranspose)} == {4, 8, 16, 32}
     assert {one.step for one in reached() if isinstance(one, SteppedCopy)} == {2, 3, 5}

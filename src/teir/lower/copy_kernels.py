@@ -17,6 +17,8 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``aligns``: all rows of the output lie alike in their lines, and the second tile along n begins
     where a line does.
     ``columns``: n, where rows of the output are turned whole; 0 where squares are.
+    ``step``: elements from one to the next along m on the input, where squares are turned and rows
+    are not in groups.
 
     Operands: input, output. Arguments, in order: m, n, in_n, out_m, and out_row where grouped > 1.
     """
@@ -26,6 +28,7 @@ class TransposeCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     grouped: int = 1
     aligns: bool = False
     columns: int = 0
+    step: int = 1
 
 
 class JoinedTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,6 +55,7 @@ class ShortTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     With ``joins`` they are so on the output, whose rows of ``side`` elements follow one another
     along n, and the input is adjacent along n; without it input and output change places. So many
     vectors of ``lanes`` elements, at most n, are taken apart or put together in registers at once.
+    ``step``: elements of the input from one to the next, where what is said to be adjacent is not.
 
     Operands: input, output. Arguments, in order: n, the stride of s where n is adjacent, o, in_o,
     out_o.
@@ -61,6 +65,7 @@ class ShortTranspose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     side: int
     lanes: int
     joins: bool
+    step: int = 1
 
 
 STEPS = range(2, 9)
@@ -132,6 +137,7 @@ class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     With ``group`` = g > 1 all rows make one tile, and g columns follow one another in the output:
     column c starts where column c - 1 ends unless g divides c - c0, c0 the first column of a tile.
     ``stream`` = 1: the output is written past the caches, where its alignment allows it.
+    On the input ``step`` elements lead from one column to the next.
 
     Operands: input, output, room (`permute_room_bytes` of scratch that nobody else uses meanwhile).
     Arguments, in order: r0, r1, r2 (extents of the rows' axes), r_in0, r_in1, r_in2, c0, c1, c2,
@@ -141,6 +147,7 @@ class PermuteCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     element_bytes: int
     lanes: int
+    step: int = 1
 
 
 class RunCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):

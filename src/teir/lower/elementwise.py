@@ -17,6 +17,7 @@ from teir.lower.kernels import Elementwise
 from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_bytes
 from teir.lower.short_turns import lower_short_turn
 from teir.lower.stepped_copies import lower_stepped
+from teir.lower.stepped_turns import lower_stepped_turn
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
 from teir.lower.wide_elements import wide_elements
 from teir.passes.short_sides import FEWEST_AXES
@@ -105,7 +106,9 @@ def _lower_moved(
         cells = lower_cells(moving, operands, width, room)
         if cells is not None:
             return cells
-    stepped = lower_stepped(moving, operands, width, isa, follows_input, may_turn=True)
+    stepped = lower_stepped_turn(
+        moving, operands, width, isa, output_bytes, room, streams, follows_input
+    ) or lower_stepped(moving, operands, width, isa, follows_input, may_turn=True)
     if stepped is not None:
         return stepped
     tile_bytes = width
@@ -114,13 +117,13 @@ def _lower_moved(
     turned = turned_axes(moving, width, isa)
     in_panels = is_panel(turned, width, isa)
     if not brings and not in_panels and tile_bytes >= PERMUTED_BYTES:
-        short = lower_short_turn(moving, operands, width, isa, SHORT_SIDES, follows_input)
+        short = lower_short_turn(moving, operands, width, isa, SHORT_SIDES, follows_input, 1)
         if short is not None:
             return short
     is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
     if room is not None and is_large and not in_panels and not _copies_rows(moving, isa):
         streams = streams or output_bytes >= streamed_bytes(isa)
-        permutation = lower_permutation(moving, operands, width, streams, room, isa)
+        permutation = lower_permutation(moving, operands, width, streams, room, isa, 1)
         if permutation is not None:
             return permutation
     nodes = lower_turned(turned, in_panels, moving, operands, width, isa, brings, follows_input)

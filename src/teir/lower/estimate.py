@@ -89,7 +89,7 @@ def _steps(call: Call) -> float:
             return 4 * (1 + outer * m * n0 * n1 / kernel.lanes)
         case ShortTranspose():
             n, _, outer, _, _ = call.arguments
-            return outer * kernel.side * 4 * (1 + n / kernel.lanes)
+            return outer * kernel.side * (3 + kernel.step) * (1 + n / kernel.lanes)
         case SteppedCopy():
             n, rows, _, _ = call.arguments
             return 2 * rows * kernel.step * (1 + n / kernel.lanes)
@@ -97,7 +97,7 @@ def _steps(call: Call) -> float:
             return 2 * kernel.pieces * call.arguments[1] * call.arguments[4]
         case TransposeCopy():
             rows, columns = call.arguments[:2]
-            return 4 * (1 + rows * columns / kernel.lanes)
+            return (3 + kernel.step) * (1 + rows * columns / kernel.lanes)
         case PanelBlock():
             blocks = call.arguments[-3] if kernel.repeats else 1
             return blocks * kernel.vectors * kernel.columns * (2 + call.arguments[0])

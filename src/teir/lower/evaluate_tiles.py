@@ -272,7 +272,8 @@ def transpose_copy(memory: Memory, kernel: TransposeCopy, call: Call) -> None:
     width, grouped = kernel.element_bytes, kernel.grouped
     element = np.dtype(f"V{width}")
     rows = (m // grouped, grouped)
-    reads = ((rows[0], grouped * width), (rows[1], width), (n, in_n))
+    along = kernel.step * width
+    reads = ((rows[0], grouped * along), (rows[1], along), (n, in_n))
     writes = ((rows[0], out_m), (rows[1], sum(out_row)), (n, width))
     source = memory.tile(call, 0, element, reads)
     target = memory.tile(call, 1, element, writes)
@@ -293,7 +294,9 @@ def short_transpose(memory: Memory, kernel: ShortTranspose, call: Call) -> None:
     width, side = kernel.element_bytes, kernel.side
     element = np.dtype(f"V{width}")
     together, separate = (side * width, width), (width, apart)
-    along_in, along_out = (separate, together) if kernel.joins else (together, separate)
+    along = kernel.step * width
+    along_in = (along, apart) if kernel.joins else (side * along, along)
+    along_out = together if kernel.joins else separate
     reads = ((o, in_o), (n, along_in[0]), (side, along_in[1]))
     writes = ((o, out_o), (n, along_out[0]), (side, along_out[1]))
     memory.tile(call, 1, element, writes)[...] = memory.tile(call, 0, element, reads)
@@ -323,7 +326,8 @@ def permute_copy(
     unit_bytes = run * kernel.element_bytes
     element = np.dtype(f"V{unit_bytes}")
     rows_out = _adjacent(rows, unit_bytes)
-    columns_in = _adjacent(columns, unit_bytes)
+    step = kernel.step if isinstance(kernel, PermuteCopy) else 1
+    columns_in = _adjacent(columns, step * unit_bytes)
     extents = (*outer, *columns, *rows)
     source_strides = (*outer_in, *columns_in, *rows_in)
     target_strides = (*outer_out, *columns_out, *rows_out)

@@ -190,6 +190,10 @@ def _batch_kernel(kernel: BatchBlock | LaneBlock | SiteProduct) -> str:
             assert_never(kernel)
 
 
+def _steps(step: int) -> str:
+    return f", one of {step} read" if step > 1 else ""
+
+
 def _copy(kernel: TurningCopy) -> str:
     match kernel:
         case TransposeCopy():
@@ -197,16 +201,18 @@ def _copy(kernel: TurningCopy) -> str:
             lines = ", to whole lines" if kernel.aligns else ""
             whole = f"{kernel.columns} at once in registers"
             square = whole if kernel.columns else _square(kernel.lanes)
-            name, how = "TransposeCopy", square + groups + lines
+            name, how = "TransposeCopy", square + groups + lines + _steps(kernel.step)
         case JoinedTranspose():
             name, how = "JoinedTranspose", f"{_square(kernel.lanes)}, short runs joined"
         case ShortTranspose():
             done = "put together" if kernel.joins else "taken apart"
-            name, how = "ShortTranspose", f"{kernel.side} vectors of {kernel.lanes} {done}"
+            vectors = f"{kernel.side} vectors of {kernel.lanes} {done}"
+            name, how = "ShortTranspose", vectors + _steps(kernel.step)
         case SteppedCopy():
             name, how = "SteppedCopy", f"one of {kernel.step}, vectors of {kernel.lanes}"
         case PermuteCopy():
-            name, how = "PermuteCopy", f"{_square(kernel.lanes)}, tiles written in lines"
+            tiles = f"{_square(kernel.lanes)}, tiles written in lines"
+            name, how = "PermuteCopy", tiles + _steps(kernel.step)
         case RunCopy():
             name, how = "RunCopy", f"vectors of {kernel.lanes}, tiles written in lines"
         case StreamCopy():

@@ -67,14 +67,18 @@ def lower_permutation(
     stream: bool,
     room: Address,
     isa: Isa,
+    step: int,
 ) -> tuple[KernelNode, ...] | None:
     """Calls that copy along ``axes``; None where it is no permutation.
 
     ``stream``: the output is written past the caches. ``room``: as much scratch as the calls'
-    kernel needs, that nobody else uses during a call.
+    kernel needs, that nobody else uses during a call. ``step``: elements of the input from one to
+    the next; where they are not adjacent, all of its strides are multiples of so many.
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
+    if step > 1:
+        return _lower_stepped(axes, operands, width, stream, room, isa, step)
     streamed = streamed_parts(axes, width) if stream and isa.follows_few_rows else None
     if streamed is not None:
         is_turned = streamed.run == 1
@@ -85,6 +89,29 @@ def lower_permutation(
         return None
     kernel = _kernel(parts, width, isa)
     return None if kernel is None else _Lowering(operands, room, kernel, stream, isa).blocks(parts)
+
+
+def _lower_stepped(
+    axes: Sequence[TileAxis],
+    operands: tuple[Address, ...],
+    width: int,
+    stream: bool,
+    room: Address,
+    isa: Isa,
+    step: int,
+) -> tuple[KernelNode, ...] | None:
+    """Rows and columns are those of an input without the elements between, then as far apart."""
+    near = [TileAxis(one.extent, (one.strides[0] // step, one.strides[1])) for one in axes]
+    parts = turning_parts(near, width, isa)
+    kernel = None if parts is None else _kernel(parts, width, isa)
+    if parts is None or not isinstance(kernel, PermuteCopy):
+        return None
+    rows, columns, outer = (
+        tuple(TileAxis(one.extent, (one.strides[0] * step, one.strides[1])) for one in side)
+        for side in (parts.rows, parts.columns, parts.outer)
+    )
+    apart = replace(parts, rows=rows, columns=columns, outer=outer)
+    return _Lowering(operands, room, replace(kernel, step=step), stream, isa).blocks(apart)
 
 
 def _kernel(parts: Parts, width: int, isa: Isa) -> PermuteCopy | RunCopy | None:

@@ -10,7 +10,8 @@ from teir.lower.asking_kernels import BringLines
 from teir.lower.axes import TileAxis, in_order, wrap_in_loops
 from teir.lower.copy_kernels import JoinedTranspose, TransposeCopy
 from teir.lower.kernel_program import Address, Call, KernelNode
-from teir.lower.short_turns import SHORT_NEAR_SIDES, lower_short_turn
+from teir.lower.short_turns import lower_short_turn
+from teir.passes.short_sides import SHORT_NEAR_SIDES
 from teir.target import ARRAY_START_BYTES, LINE_BYTES, Isa
 
 _SHORT = 4
@@ -62,7 +63,7 @@ def lower_turned(
     if joined is not None:
         return _joined_nodes(joined, axes, operands, width, follows_input)
     if not in_panels:
-        short = lower_short_turn(axes, operands, width, isa, SHORT_NEAR_SIDES, follows_input)
+        short = lower_short_turn(axes, operands, width, isa, SHORT_NEAR_SIDES, follows_input, 1)
         if short is not None:
             return short
     if turned is None:

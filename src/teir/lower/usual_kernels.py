@@ -16,9 +16,9 @@ from teir.lower.copy_kernels import MOST_PIECES
 from teir.lower.explanation import count_calls
 from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
-from teir.lower.short_turns import SHORT_NEAR_SIDES
 from teir.lower.usual_sites import site_programs
 from teir.lower.usual_walks import walked_programs
+from teir.passes.short_sides import SHORT_NEAR_SIDES
 from teir.target import Isa
 
 DEPTH = NARROW_DEPTH

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+SHORT_NEAR_SIDES = range(2, 7)
+"""Short sides of copies that stay in the caches: longer ones are turned in squares as soon."""
 FEWEST_AXES = 5
 _SHORT = 8
 """Where the axes of unit stride on both sides are shorter, a tile of the two holds 49 elements."""

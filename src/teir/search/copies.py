@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from teir.ir.memory_hints import MemoryHints
 from teir.ir.nodes import Operation
+from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.packing import cut
@@ -16,11 +17,18 @@ from teir.search.permutations import is_cells, is_large, is_permutation
 from teir.search.shape import extent_of, outermost_first
 from teir.search.shared_permutations import Shared, shared_parts
 from teir.search.step import Span, Step, normalise
-from teir.search.stepped_turns import emit_stepped_turn, is_stepped_turn
+from teir.search.stepped_turns import (
+    emit_dense_turn,
+    fills_squares,
+    innermost,
+    is_far_turn,
+    is_stepped_turn,
+)
 from teir.search.streamed_copies import is_streamed, shared_blocks
 from teir.search.thin_copies import is_thin
+from teir.search.tile_loops import emit_tiles
 from teir.search.two_turns import emit_two_turns, two_turns_of
-from teir.search.unit_tiles import SIDE, emit_unit_tiles, shared_piece
+from teir.search.unit_tiles import GRANULE, SIDE, emit_unit_tiles, shared_piece
 from teir.search.wide_copies import WideCopy, wide_copy_of
 from teir.target import LINE_BYTES
 
@@ -31,13 +39,15 @@ is asked for next, and room. Sides of 128 where L1 holds 48 KB took 0.85 of the 
 
 def emit_copy(emission: Emission, step: Step, machine: Machine) -> Body:
     """A copy, permutation, diagonal or repetition; the type may change."""
-    if is_stepped_turn(step):
-        return emit_stepped_turn(emission, step, machine)
     return _emit_elements(emission, wide_copy_of(step), machine)
 
 
 def _emit_elements(emission: Emission, copy: WideCopy, machine: Machine) -> Body:
     step, target = copy.step, copy.step.output
+    if is_stepped_turn(step):
+        if fills_squares(step, machine):
+            return _emit_picked(emission, copy, machine)
+        return emit_dense_turn(emission, step, machine)
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
     permutes = is_permutation(step)
     if permutes and is_streamed(step, machine):
@@ -60,6 +70,20 @@ def _emit_elements(emission: Emission, copy: WideCopy, machine: Machine) -> Body
     most = max(SIDE, machine.l1_bytes // _SIDE_LINES_BYTES)
     side = 1 << (most.bit_length() - 1)
     return emit_unit_tiles(emission, step, machine, leaf, side, side)
+
+
+def _emit_picked(emission: Emission, copy: WideCopy, machine: Machine) -> Body:
+    """A permutation of elements that kernels pick from rows as they turn them."""
+    step, target = copy.step, copy.step.output
+    leaf = _copying(emission, copy, streams=False)
+    if is_far_turn(step):
+        return _emit_permutation(emission, copy, machine, leaf)
+    blocks = {id(axis): even_block(axis.extent, SIDE, GRANULE) for axis in innermost(step)}
+
+    def inside(tile: tuple[Span, ...]) -> Body:
+        return leaf(Roles(m=outermost_first(tile, target)))
+
+    return emit_tiles(emission, step, target, blocks, machine, inside)
 
 
 def _copying(emission: Emission, copy: WideCopy, *, streams: bool) -> Callable[[Roles], Body]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+
 from teir.dtypes import DataType
 from teir.target import LINE_BYTES
 
@@ -9,9 +13,38 @@ GAP = 3
 """Elements between rows, so that a stride is no extent."""
 _STREAMED_BYTES = 96 << 10
 """What a copy has at least whose runs are streamed."""
+_PERMUTED_BYTES = 3 << 20
+"""What a copy has at least that permutes through scratch."""
 _ROW_BYTES = 2048
 _COLUMN_BYTES = 1024
 """What rows and columns have at least that are read side by side."""
+
+
+def copies() -> Iterator[tuple[str, Callable[[int, DataType], str]]]:
+    """A title and a text for every remainder and type, in a fixed order."""
+    yield "a streamed copy of runs", _runs
+    yield "streamed rows side by side", _rows
+    yield "many short axes", _cells
+    yield "a copy of what is far", _brought
+    for group in (2, 4):
+        yield f"rows turned in groups of {group}", partial(_turned, group=group)
+    yield "short rows", _short_rows
+    for side, joins in product((2, 3, 4, 5, 6), (True, False)):
+        done = "put together" if joins else "taken apart"
+        yield f"{side} elements {done}", partial(_few_turned, side=side, joins=joins, step=1)
+    for step in (2, 3, 5):
+        yield f"every {step}th element", partial(_picked, step=step)
+    for run in (3, 7):
+        yield f"runs of {run} turned joined", partial(_turned_runs, run=run)
+    for width in (6, 11):
+        yield f"{width} columns turned whole", partial(_turned_whole, columns=width)
+    for step in (2, 3):
+        yield f"every {step}th element turned", partial(_turned_steps, step=step, least_bytes=0)
+        far = partial(_turned_steps, step=step, least_bytes=_PERMUTED_BYTES)
+        yield f"every {step}th element permuted", far
+    for joins in (True, False):
+        done = "put together" if joins else "taken apart"
+        yield f"3 elements {done} in steps", partial(_few_turned, side=3, joins=joins, step=2)
 
 
 def head(**kinds: DataType) -> str:
@@ -19,7 +52,7 @@ def head(**kinds: DataType) -> str:
     return "\n".join(['teir 1 "special"', *lines, ""])
 
 
-def copied_runs(remainder: int, kind: DataType) -> str:
+def _runs(remainder: int, kind: DataType) -> str:
     """Runs as long as the remainder and one more, written past the caches in another order."""
     w, e, c = kind.width, remainder + 1, 17
     r = -(-_STREAMED_BYTES // (e * w * c))
@@ -31,7 +64,7 @@ do_copy: copy
 """
 
 
-def brought(remainder: int, kind: DataType) -> str:
+def _brought(remainder: int, kind: DataType) -> str:
     w, m, n = kind.width, remainder, 5
     return f"""{head(in0=kind, out=kind)}axis p = 2: in0 {n * (m + GAP) * w}, out {n * m * w}
 axis m = {m}: in0 {w}, out {w}
@@ -42,7 +75,7 @@ sequential loop over p
 """
 
 
-def copied_rows(remainder: int, kind: DataType) -> str:
+def _rows(remainder: int, kind: DataType) -> str:
     """Rows and columns that are long enough to be read side by side, a few planes of them."""
     w = kind.width
     rows, columns, planes = _ROW_BYTES // w + remainder, _COLUMN_BYTES // w + 7, 1 + remainder % 2
@@ -54,7 +87,7 @@ do_copy: copy
 """
 
 
-def copied_cells(remainder: int, kind: DataType) -> str:
+def _cells(remainder: int, kind: DataType) -> str:
     """Many short axes in another order, one of them as long as the remainder and three more."""
     extents = {"a": 2, "b": 3, "c": remainder + 3, "d": 2, "e": 5, "f": 4, "g": 2}
     inward, outward = (_strides(order, extents, kind.width) for order in ("abcdefg", "fdgcbea"))
@@ -68,7 +101,7 @@ do_copy: copy
 """
 
 
-def turned(remainder: int, kind: DataType, group: int) -> str:
+def _turned(remainder: int, kind: DataType, group: int) -> str:
     """Rows of the output that lie in groups; the input is adjacent across all of them."""
     w, m, r = kind.width, 3 + remainder, 1 + remainder * 5 % 14
     return f"""{head(in0=kind, out=kind)}axis g = {group}: in0 {w}, out {(m + GAP) * w}
@@ -79,7 +112,7 @@ do_copy: copy
 """
 
 
-def turned_runs(remainder: int, kind: DataType, run: int) -> str:
+def _turned_runs(remainder: int, kind: DataType, run: int) -> str:
     """Rows of the output that are runs of a few elements, four more than the remainder."""
     w, m, runs = kind.width, 4 + remainder * 7 % 45, 4 + remainder
     return f"""{head(in0=kind, out=kind)}axis o = 2: in0 {w * m * run * runs}, out {run * runs * w}
@@ -91,12 +124,13 @@ do_copy: copy
 """
 
 
-def few_turned(remainder: int, kind: DataType, side: int, joins: bool) -> str:
-    """A few elements next to each other in the output or the input; two rows and a remainder."""
+def _few_turned(remainder: int, kind: DataType, side: int, joins: bool, step: int) -> str:
+    """A few elements next to each other in the output, or ``step`` apart in the input; two rows and
+    a remainder."""
     w, n = kind.width, 2 + remainder
     apart, together = (w, (n + GAP) * w), (side * w, w)
     (n_in, s_in), (n_out, s_out) = (apart, together) if joins else (together, apart)
-    reach = (side + 1) * (n + GAP) * w
+    n_in, s_in, reach = step * n_in, step * s_in, step * (side + 1) * (n + GAP) * w
     return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {reach}, out {reach}
 axis s = {side}: in0 {s_in}, out {s_out}
 axis n = {n}: in0 {n_in}, out {n_out}
@@ -105,7 +139,7 @@ do_copy: copy
 """
 
 
-def picked(remainder: int, kind: DataType, step: int) -> str:
+def _picked(remainder: int, kind: DataType, step: int) -> str:
     """Every so many-th element of rows that are one more than the remainder and three."""
     w, n = kind.width, 4 + remainder
     return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {(step * n + GAP) * w}, out {(n + GAP) * w}
@@ -115,7 +149,18 @@ do_copy: copy
 """
 
 
-def short_rows(remainder: int, kind: DataType) -> str:
+def _turned_steps(remainder: int, kind: DataType, step: int, least_bytes: int) -> str:
+    """Every so many-th element of rows that become columns, four and the remainder."""
+    w, m = kind.width, 4 + remainder
+    n = max(4 + remainder * 5 % 14, -(-least_bytes // (m * w)))
+    return f"""{head(in0=kind, out=kind)}axis m = {m}: in0 {step * w}, out {(n + GAP) * w}
+axis n = {n}: in0 {step * (m + GAP) * w}, out {w}
+primitive copy = Copy(in0 -> out; M=[m], N=[n])
+do_copy: copy
+"""
+
+
+def _short_rows(remainder: int, kind: DataType) -> str:
     """Rows of some elements, as many as the remainder and one more, apart on both sides."""
     w, e, n = kind.width, remainder + 1, 3 + remainder % 6
     return f"""{head(in0=kind, out=kind)}axis o = 3: in0 {n * (e + GAP) * w}, out {(e + 1) * w}
@@ -126,7 +171,7 @@ do_copy: copy
 """
 
 
-def turned_whole(remainder: int, kind: DataType, columns: int) -> str:
+def _turned_whole(remainder: int, kind: DataType, columns: int) -> str:
     """Panels of few columns, each adjacent along a depth of some lines and a remainder."""
     w, k = kind.width, 2 * LINE_BYTES // kind.width + remainder
     return f"""{head(in0=kind, out=kind)}axis n = {columns}: in0 {(k + GAP) * w}, out {w}

@@ -14,20 +14,7 @@ from itertools import product
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.soak.copy_programs import (
-    GAP,
-    brought,
-    copied_cells,
-    copied_rows,
-    copied_runs,
-    few_turned,
-    head,
-    picked,
-    short_rows,
-    turned,
-    turned_runs,
-    turned_whole,
-)
+from teir.soak.copy_programs import GAP, copies, head
 from teir.soak.dot_programs import dots_joined, dots_of_blocks, dots_of_columns
 from teir.soak.pair_programs import pairs_of_rows, pairs_of_runs
 from teir.soak.site_programs import sites_apart, sites_in_a_row, sites_with_outer_sums
@@ -91,22 +78,8 @@ def _all() -> Iterator[Special]:
         for reductions in (1, 3):
             yield _special(f"rows in parts, {reductions} reductions", kind, _parts, reductions)
     for kind in (*_REAL, DataType.BF16, DataType.C128):
-        yield _special("a streamed copy of runs", kind, copied_runs)
-        yield _special("streamed rows side by side", kind, copied_rows)
-        yield _special("many short axes", kind, copied_cells)
-        yield _special("a copy of what is far", kind, brought)
-        for group in (2, 4):
-            yield _special(f"rows turned in groups of {group}", kind, turned, group)
-        yield _special("short rows", kind, short_rows)
-        for side, joins in product((2, 3, 4, 5, 6), (True, False)):
-            done = "put together" if joins else "taken apart"
-            yield _special(f"{side} elements {done}", kind, few_turned, side, joins)
-        for step in (2, 3, 5):
-            yield _special(f"every {step}th element", kind, picked, step)
-        for run in (3, 7):
-            yield _special(f"runs of {run} turned joined", kind, turned_runs, run)
-        for width in (6, 11):
-            yield _special(f"{width} columns turned whole", kind, turned_whole, width)
+        for title, copy in copies():
+            yield _special(title, kind, copy)
         yield _special("products of a batch from zero", kind, _batch_from_zero)
         for reductions in (1, 2, 3):
             yield _special(

@@ -22,6 +22,7 @@ from backends.llvm.kernel_calls import (
     compiled_once,
 )
 from teir.lower.copy_kernels import PermuteCopy, RunCopy, permute_room_bytes, permute_scratch_bytes
+from teir.passes.stepped_rows import TURNED_STEPS
 from teir.target import Isa
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 33)
@@ -44,6 +45,19 @@ def test_squares(isa: Isa, element_bytes: int) -> None:
     for kernel in kernels:
         for _ in range(DRAWS):
             drawn = draw(random, element_bytes, kernel.lanes, 1)
+            check_copy(compiled, kernel, drawn, ROOM_BYTES, random)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa.has_masks])
+@pytest.mark.parametrize("element_bytes", [2, 4, 8])
+@pytest.mark.parametrize("step", TURNED_STEPS)
+def test_squares_of_elements_apart(isa: Isa, element_bytes: int, step: int) -> None:
+    random = np.random.default_rng(element_bytes)
+    kernels = [PermuteCopy(element_bytes=element_bytes, lanes=lanes, step=step) for lanes in (4, 8)]
+    compiled = compiled_once(kernels, isa)
+    for kernel in kernels:
+        for _ in range(DRAWS // 2):
+            drawn = draw(random, element_bytes, kernel.lanes, 1, step)
             check_copy(compiled, kernel, drawn, ROOM_BYTES, random)
 
 
@@ -89,13 +103,15 @@ def test_threads_of_short_stacks_permute_too() -> None:
     assert child.stdout.split() == ["True", "True"]
 
 
-def draw(random: np.random.Generator, width: int, least: int, run: int) -> Permutation:
+def draw(
+    random: np.random.Generator, width: int, least: int, run: int, step: int = 1
+) -> Permutation:
     """Rows and columns of one to three axes, up to two outer axes, in any order with gaps."""
     unit = width * run
     rows, columns = (draw_side(random, EXTENTS, least, MOST) for _ in range(2))
     outer = tuple(int(extent) for extent in random.integers(1, 4, 2))
     is_dense = bool(random.random() < 0.4) and columns[0] > 1
-    rows_in, outer_in, _ = place(random, (rows, outer), unit * prod(columns), width)
+    rows_in, outer_in, _ = place(random, (rows, outer), step * unit * prod(columns), width)
     if is_dense:
         start = unit * prod(rows) * columns[0]
         rest, outer_out, _ = place(random, (columns[1:], outer), start, width)
@@ -111,7 +127,7 @@ def draw(random: np.random.Generator, width: int, least: int, run: int) -> Permu
     )
     return Permutation(
         extents=(*outer, *columns, *rows),
-        source_strides=(*outer_in, *adjacent(columns, unit), *rows_in),
+        source_strides=(*outer_in, *adjacent(columns, step * unit), *rows_in),
         target_strides=(*outer_out, *columns_out, *adjacent(rows, unit)),
         unit_bytes=unit,
         arguments=arguments,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from backends.llvm.copy_calls import GAPS, Permutation, check_copy
 from backends.llvm.kernel_calls import HERE, compiled_once
 from teir.lower.copy_kernels import SHORT_SIDES, ShortTranspose
+from teir.passes.stepped_rows import TURNED_STEPS
 from teir.target import Isa
 
 
@@ -26,6 +28,8 @@ def test_few_elements_put_together_and_taken_apart(
     ]
     if not kernels:
         pytest.skip("vectors hold no two elements")
+    if isa.has_masks:
+        kernels += [replace(one, step=step) for one in kernels[::3] for step in TURNED_STEPS]
     compiled = compiled_once(kernels, isa)
     for kernel in kernels:
         for n in (kernel.lanes, kernel.lanes + 1, 3 * kernel.lanes - 1):
@@ -34,13 +38,12 @@ def test_few_elements_put_together_and_taken_apart(
 
 def drawn(random: np.random.Generator, kernel: ShortTranspose, n: int) -> Permutation:
     """Gaps between all but the rows that are together."""
-    width, side = kernel.element_bytes, kernel.side
+    width, side, along = kernel.element_bytes, kernel.side, kernel.step * kernel.element_bytes
     apart_gap, in_gap, out_gap = (width * int(gap) for gap in random.choice(GAPS, 3))
-    o, step = int(random.integers(1, 4)), n * width + apart_gap
-    together, apart = (side * width, width), (width, step)
-    reach = {together: n * side * width, apart: side * step}
-    source, target = (apart, together) if kernel.joins else (together, apart)
-    in_o, out_o = reach[source] + in_gap, reach[target] + out_gap
+    o, step = int(random.integers(1, 4)), n * along + apart_gap
+    source = (along, step) if kernel.joins else (side * along, along)
+    target = (side * width, width) if kernel.joins else (width, step)
+    in_o, out_o = side * step + in_gap, side * step + out_gap
     return Permutation(
         extents=(o, n, side),
         source_strides=(in_o, *source),

@@ -15,6 +15,7 @@ from backends.llvm.kernel_calls import (
 from teir.backends.llvm.emit_short_transpose import emit_short_transpose_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body
 from teir.lower.copy_kernels import ShortTranspose, TransposeCopy
+from teir.passes.stepped_rows import TURNED_STEPS
 from teir.target import Isa
 
 _ASKED_TO_STORE = "i32 1, i32 2, i32 1)"
@@ -79,6 +80,24 @@ def test_rows_that_lie_alike_in_their_lines(isa: Isa, element_bytes: int) -> Non
                 check(compiled, kernel, m, n, edge, random, gap)
 
 
+@pytest.mark.parametrize("isa", [isa for isa in HERE if isa.has_masks])
+@pytest.mark.parametrize("element_bytes", [2, 4, 8])
+@pytest.mark.parametrize("step", TURNED_STEPS)
+def test_what_lies_between_elements_is_not_read(isa: Isa, element_bytes: int, step: int) -> None:
+    random = np.random.default_rng(step)
+    kernels = [
+        TransposeCopy(element_bytes=element_bytes, lanes=lanes, step=step)
+        for lanes in (4, 8, 16)
+        if lanes * element_bytes <= isa.vector_bytes
+    ]
+    compiled = compiled_once(kernels, isa)
+    for kernel in kernels:
+        for m in (1, kernel.lanes, 3 * kernel.lanes - 1):
+            for n in (kernel.lanes - 1, 2 * kernel.lanes + 1):
+                for edge in Edge:
+                    check(compiled, kernel, m, n, edge, random)
+
+
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("element_bytes", [4, 8])
 def test_few_columns_turned_whole(isa: Isa, element_bytes: int) -> None:
@@ -132,14 +151,15 @@ def check(
 ) -> None:
     """``gap``: bytes between rows of the output."""
     width = kernel.element_bytes
-    in_n, out_m = m * width + 3, n * width + gap
-    source = Guarded((n - 1) * in_n + m * width, edge)
+    along = kernel.step * width
+    in_n, out_m = m * along + 3, n * width + gap
+    source = Guarded((n - 1) * in_n + (m - 1) * along + width, edge)
     source.bytes[:] = random.integers(0, 256, source.bytes.size, np.uint8)
     target = Guarded((m - 1) * out_m + n * width, edge)
     target.bytes[:] = 0x3C
     element = np.dtype(f"V{width}")
     wanted = target.bytes.copy()
-    rows = np.ndarray((m, n), element, source.bytes.data, 0, (width, in_n))
+    rows = np.ndarray((m, n), element, source.bytes.data, 0, (along, in_n))
     np.ndarray((m, n), element, wanted.data, 0, (out_m, width))[...] = rows
     compiled.call(kernel, (m, n, in_n, out_m), (source.address, target.address))
     np.testing.assert_array_equal(target.bytes, wanted, str((kernel, m, n)))

@@ -29,7 +29,13 @@ from teir.backends.llvm.emit_stream import (
     emit_pieces,
     emit_stream_mode,
 )
-from teir.backends.llvm.emit_text import Cache, FunctionText, cache_of_next, prefetch
+from teir.backends.llvm.emit_text import (
+    Cache,
+    FunctionText,
+    cache_of_next,
+    prefetch,
+    shift_pointer,
+)
 from teir.backends.llvm.emit_transpose import SquareTile
 from teir.backends.llvm.layout import WORD_BYTES
 from teir.lower.copy_kernels import (
@@ -105,7 +111,13 @@ def _emit_blocking(text: FunctionText, kernel: PermuteCopy | RunCopy) -> None:
     text.effect(f"%block_height = add i64 {rows}, 0")
     text.effect(f"%block_width = add i64 {columns}, 0")
     text.effect(f"%unit_bytes = mul i64 %unit, {kernel.element_bytes}")
+    text.effect(f"%step_bytes = mul i64 %unit_bytes, {_step(kernel)}")
     text.effect("%tile_bytes = mul i64 %tile_rows, %unit_bytes")
+
+
+def _step(kernel: PermuteCopy | RunCopy) -> int:
+    """Units of the input from one column to the next."""
+    return kernel.step if isinstance(kernel, PermuteCopy) else 1
 
 
 def _emit_counts(text: FunctionText, width: int) -> None:
@@ -169,10 +181,10 @@ block_begin:
 %block_row = mul i64 %row_block, {lanes}
 %block_column_whole = mul i64 %column_block, {lanes}
 %block_column = call i64 @llvm.smin.i64(i64 %block_column_whole, i64 %last_column_block)
-%block_column_bytes = mul i64 %block_column, {width}
+%block_column_bytes = mul i64 %block_column, %step_bytes
 br i1 %fetch, label %fetch_block, label %fetched
 """)
-    _emit_fetch(text, width, lanes, cache)
+    _emit_fetch(text, kernel, cache)
     text.label("fetched")
     text.effect("br i1 %working, label %transpose_block, label %transposed")
     text.write(f"""
@@ -185,7 +197,7 @@ transpose_block:
 %into_bytes = add i64 %into_row, %into_column
 %into = getelementptr i8, ptr %write_at, i64 %into_bytes
 """)
-    tile = SquareTile(text, width, lanes)
+    tile = SquareTile(text, width, lanes, kernel.step)
     places = []
     for row in range(lanes):
         at = text.value(f"getelementptr i64, ptr %from_table, i64 {row}")
@@ -200,25 +212,28 @@ transpose_block:
     text.effect("br label %transposed")
 
 
-def _emit_fetch(text: FunctionText, width: int, lanes: int, cache: Cache) -> None:
-    """Fetch the line where each row of the block ends in the next tile, and the first of a row.
+def _emit_fetch(text: FunctionText, kernel: PermuteCopy, cache: Cache) -> None:
+    """Fetch the lines where each row of the block ends in the next tile, and the first of a row.
 
     A row of a block that starts inside a line was fetched with the block before it.
     """
+    row_bytes = kernel.lanes * kernel.step * kernel.element_bytes
     text.write(f"""
 fetch_block:
 %next_block_row = call i64 @llvm.smin.i64(i64 %block_row, i64 %next_last_block)
 %next_table = getelementptr i64, ptr %next_row_table, i64 %next_block_row
 %next_block = getelementptr i8, ptr %next_in, i64 %block_column_bytes
-%next_end = getelementptr i8, ptr %next_block, i64 {lanes * width - 1}
+%next_end = getelementptr i8, ptr %next_block, i64 {row_bytes - 1}
 %first_block = icmp eq i64 %column_block, 0
 %fetch_start = and i1 %first_block, %opens_row
 """)
     offsets = []
-    for row in range(lanes):
+    for row in range(kernel.lanes):
         at = text.value(f"getelementptr i64, ptr %next_table, i64 {row}")
         offsets.append(text.value(f"load i64, ptr {at}"))
-    _emit_prefetches(text, "%next_end", offsets, cache)
+    for line in range(max(1, row_bytes // LINE_BYTES)):
+        end = shift_pointer(text, "%next_end", -line * LINE_BYTES)
+        _emit_prefetches(text, end, offsets, cache)
     text.effect("br i1 %fetch_start, label %fetch_first, label %fetched")
     text.label("fetch_first")
     _emit_prefetches(text, "%next_block", offsets, cache)

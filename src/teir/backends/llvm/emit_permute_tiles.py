@@ -73,7 +73,7 @@ place:
 %row_extent = sub i64 %row_end, %row_start
 %column_boundary = mul i64 %column_tile, %tile_columns
 %column_start = call i64 @llvm.smin.i64(i64 %column_boundary, i64 %last_column_start)
-%column_bytes = mul i64 %column_start, %unit_bytes
+%column_bytes = mul i64 %column_start, %step_bytes
 %tile_in = getelementptr i8, ptr %plane_in, i64 %column_bytes
 """)
     values = ("%tile_in", "%plane_out", "%column_start", "%row_start", "%row_extent", "%boundary")

@@ -31,26 +31,27 @@ def _block(
     kernel: ShortTranspose, isa: Isa, text: FunctionText, source: str, target: str, row: str
 ) -> None:
     """A vector of n from this row on, along the whole short side."""
-    width, side = kernel.element_bytes, kernel.side
+    width, side, step = kernel.element_bytes, kernel.side, kernel.step
     vectors = Shuffles(text, width, kernel.lanes)
-    near = text.value(f"mul i64 {row}, {width}")
-    whole = text.value(f"mul i64 {row}, {side * width}")
-    reads, writes = (near, whole) if kernel.joins else (whole, near)
-    places = _places(text, kernel, shift_pointer(text, source, reads), kernel.joins)
-    loaded = [text.value(f"load {vectors.kind}, ptr {place}, align 1") for place in places]
+    read = text.value(f"mul i64 {row}, {step * width * (1 if kernel.joins else side)}")
+    written = text.value(f"mul i64 {row}, {width * (side if kernel.joins else 1)}")
+    places = _places(text, kernel, shift_pointer(text, source, read), kernel.joins, step)
+    loaded = [vectors.every(place, step) for place in places]
     made = vectors.joined(loaded) if kernel.joins else vectors.split(loaded)
-    places = _places(text, kernel, shift_pointer(text, target, writes), not kernel.joins)
+    places = _places(text, kernel, shift_pointer(text, target, written), not kernel.joins, 1)
     for place, value in zip(places, made, strict=True):
         text.effect(f"store {vectors.kind} {value}, ptr {place}, align 1")
         if not kernel.joins:
             ask_to_store(text, isa, place, _LINES_AHEAD)
 
 
-def _places(text: FunctionText, kernel: ShortTranspose, start: str, is_apart: bool) -> list[str]:
-    """Where the vectors of a block lie on one side."""
+def _places(
+    text: FunctionText, kernel: ShortTranspose, start: str, is_apart: bool, step: int
+) -> list[str]:
+    """Where the vectors of a block, of elements ``step`` from one to the next, lie on one side."""
     if not is_apart:
-        step = kernel.lanes * kernel.element_bytes
-        return [shift_pointer(text, start, step * place) for place in range(kernel.side)]
+        vector_bytes = step * kernel.lanes * kernel.element_bytes
+        return [shift_pointer(text, start, vector_bytes * place) for place in range(kernel.side)]
     places = [start]
     for _ in range(kernel.side - 1):
         places.append(shift_pointer(text, places[-1], "%apart"))

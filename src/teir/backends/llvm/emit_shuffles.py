@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from teir.backends.llvm.emit_text import FunctionText, vector
+from teir.backends.llvm.emit_text import FunctionText, shift_pointer, vector
 
 _WORD_BYTES = 8
 
@@ -41,6 +41,20 @@ class Shuffles(msgspec.Struct, frozen=True, gc=False):
             f"call {self.kind} @llvm.masked.load.{suffix}.p0(ptr {pointer}, i32 1, "
             f"<{numbers} x i1> <{bits}>, {self.kind} zeroinitializer)"
         )
+
+    def every(self, pointer: str, step: int) -> str:
+        """Every ``step``-th element from ``pointer`` on; what lies between them is not read."""
+        if step == 1:
+            return self.text.value(f"load {self.kind}, ptr {pointer}, align 1")
+        width, lanes = self.element_bytes, self.lanes
+        loaded = [
+            self.loaded_in_part(
+                shift_pointer(self.text, pointer, number * lanes * width),
+                [(number * lanes + lane) % step == 0 for lane in range(lanes)],
+            )
+            for number in range(step)
+        ]
+        return self.picked(loaded, [divmod(lane * step, lanes) for lane in range(lanes)])
 
     def joined(self, apart: Sequence[str]) -> list[str]:
         """Vectors whose elements take turns: all first elements, all second ones, and so on."""

@@ -27,19 +27,11 @@ def emit_stepped_copy_body(kernel: SteppedCopy) -> FunctionText:
 
 def _vector(kernel: SteppedCopy, text: FunctionText, source: str, target: str, place: str) -> None:
     """One vector, from this element on."""
-    width, step, lanes = kernel.element_bytes, kernel.step, kernel.lanes
-    shuffles = Shuffles(text, width, lanes)
+    width, step = kernel.element_bytes, kernel.step
+    shuffles = Shuffles(text, width, kernel.lanes)
     from_here = text.value(f"mul i64 {place}, {step * width}")
     to_here = text.value(f"mul i64 {place}, {width}")
-    start = shift_pointer(text, source, from_here)
-    loaded = [
-        shuffles.loaded_in_part(
-            shift_pointer(text, start, number * lanes * width),
-            [(number * lanes + lane) % step == 0 for lane in range(lanes)],
-        )
-        for number in range(step)
-    ]
-    picked = shuffles.picked(loaded, [divmod(lane * step, lanes) for lane in range(lanes)])
+    picked = shuffles.every(shift_pointer(text, source, from_here), step)
     text.effect(
         f"store {shuffles.kind} {picked}, ptr {shift_pointer(text, target, to_here)}, align 1"
     )

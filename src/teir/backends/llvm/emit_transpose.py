@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teir.backends.llvm.emit_chunks import elements_in_front
+from teir.backends.llvm.emit_shuffles import Shuffles
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
@@ -50,14 +51,14 @@ def emit_transpose_body(kernel: TransposeCopy, isa: Isa) -> FunctionText:
     text.effect(f"%m_last = sub i64 %m, {side}")
     text.effect(f"%n_last = sub i64 %n, {side}")
     if side > 1:
-        _emit_distance(text, kernel.element_bytes, side)
+        _emit_distance(text, kernel, side)
     text.effect("%shorter = call i64 @llvm.smin.i64(i64 %m_last, i64 %n_last)")
     text.effect("%narrow = icmp slt i64 %shorter, 0")
     if kernel.aligns:
         _emit_first_step(text, kernel.element_bytes, side)
     text.effect("br i1 %narrow, label %element_row, label %row")
     _emit_tile_loops(text, kernel, side, isa)
-    if _asks_apart(kernel.element_bytes, side):
+    if _asks_apart(kernel, side):
         _emit_asking(text, side, cache_of_next(isa))
     _emit_element_loops(text, kernel)
     text.label("exit")
@@ -71,23 +72,24 @@ def _emit_tile_loops(text: FunctionText, kernel: TransposeCopy, side: int, isa: 
     text.label("row")
     text.effect("%i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]")
     text.effect("%i_tile = call i64 @llvm.smin.i64(i64 %i, i64 %m_last)")
-    text.effect(f"%a_start = mul i64 %i_tile, {element_bytes}")
+    text.effect(f"%a_start = mul i64 %i_tile, {_along_bytes(kernel)}")
     text.effect("%a_row = getelementptr i8, ptr %A, i64 %a_start")
     _emit_row_offset(text, kernel, "%b_start", "%i_tile")
     text.effect("%b_row = getelementptr i8, ptr %B, i64 %b_start")
-    if _asks_apart(element_bytes, side):
+    asks_apart = _asks_apart(kernel, side)
+    if asks_apart:
         text.effect(f"%in_line = and i64 %a_start, {LINE_BYTES - 1}")
         text.effect("%is_line = icmp eq i64 %in_line, 0")
     text.effect("br label %tile")
     text.label("tile")
-    end = "move" if _asks_apart(element_bytes, side) else "tile"
+    end = "move" if asks_apart else "tile"
     text.effect(f"%j = phi i64 [ 0, %row ], [ %j_next, %{end} ]")
     text.effect("%j_tile = call i64 @llvm.smin.i64(i64 %j, i64 %n_last)")
     text.effect("%a_across = mul i64 %j_tile, %in_n")
     text.effect("%a = getelementptr i8, ptr %a_row, i64 %a_across")
     text.effect(f"%b_across = mul i64 %j_tile, {element_bytes}")
     text.effect("%b = getelementptr i8, ptr %b_row, i64 %b_across")
-    if _asks_apart(element_bytes, side):
+    if asks_apart:
         text.effect("br i1 %is_line, label %ask, label %move")
         text.label("move")
     _emit_tile(text, kernel, side, isa)
@@ -124,11 +126,10 @@ def _element(element_bytes: int) -> str:
 
 def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, isa: Isa) -> None:
     """Loads put the 128-bit parts in place, in pieces of ``_piece_parts`` parts, then shuffles."""
-    element_bytes = kernel.element_bytes
-    tile = SquareTile(text, element_bytes, side)
+    tile = SquareTile(text, kernel.element_bytes, side, kernel.step)
     places = [_row_place(text, "%a", "%in_n", row) for row in range(side)]
-    if side > 1 and not _asks_apart(element_bytes, side):
-        _ask(text, places, cache_of_next(isa))
+    if side > 1 and not _asks_apart(kernel, side):
+        _ask(text, places, cache_of_next(isa), _lines_of_a_row(kernel, side))
     columns = tile.transposed([tile.loaded_parts(group) for group in tile.across(places)])
     for row, value in enumerate(columns):
         group, inside = divmod(row, kernel.grouped)
@@ -138,32 +139,46 @@ def _emit_tile(text: FunctionText, kernel: TransposeCopy, side: int, isa: Isa) -
         ask_to_store(text, isa, place, _STORED_LINES_AHEAD)
 
 
-def _asks_apart(element_bytes: int, side: int) -> bool:
+def _along_bytes(kernel: TransposeCopy) -> int:
+    """From one element of a row of the input to the next."""
+    return kernel.step * kernel.element_bytes
+
+
+def _asks_apart(kernel: TransposeCopy, side: int) -> bool:
     """True where several tiles share a line of a row, which is asked for once."""
-    return side > 1 and side * element_bytes < LINE_BYTES
+    return side > 1 and side * _along_bytes(kernel) < LINE_BYTES
 
 
-def _emit_distance(text: FunctionText, element_bytes: int, side: int) -> None:
+def _lines_of_a_row(kernel: TransposeCopy, side: int) -> int:
+    """Lines that a row of a tile is read from."""
+    return max(1, side * _along_bytes(kernel) // LINE_BYTES)
+
+
+def _emit_distance(text: FunctionText, kernel: TransposeCopy, side: int) -> None:
     """%ahead: the last byte of the lines that are asked for, some tiles after the present one."""
     text.effect(f"%n_over = add i64 %n, {side - 1}")
     text.effect(f"%tiles = sdiv i64 %n_over, {side}")
     text.effect(f"%tiles_ahead = add i64 %tiles, {_TILES_AHEAD - 1}")
     text.effect("%lines_ahead = sdiv i64 %tiles_ahead, %tiles")
-    text.effect(f"%bytes_ahead = mul i64 %lines_ahead, {LINE_BYTES}")
-    text.effect(f"%ahead = add i64 %bytes_ahead, {max(side * element_bytes, LINE_BYTES) - 1}")
+    row_bytes = max(side * _along_bytes(kernel), LINE_BYTES)
+    text.effect(
+        f"%bytes_ahead = mul i64 %lines_ahead, {_lines_of_a_row(kernel, side) * LINE_BYTES}"
+    )
+    text.effect(f"%ahead = add i64 %bytes_ahead, {row_bytes - 1}")
 
 
 def _emit_asking(text: FunctionText, side: int, cache: Cache) -> None:
     """Block %ask, before the first of the tiles that share a line."""
     text.label("ask")
-    _ask(text, [_row_place(text, "%a", "%in_n", row) for row in range(side)], cache)
+    _ask(text, [_row_place(text, "%a", "%in_n", row) for row in range(side)], cache, 1)
     text.effect("br label %move")
 
 
-def _ask(text: FunctionText, places: Sequence[str], cache: Cache) -> None:
+def _ask(text: FunctionText, places: Sequence[str], cache: Cache, lines: int) -> None:
     for place in places:
         address = shift_pointer(text, place, "%ahead")
-        prefetch(text, address, cache)
+        for line in range(lines):
+            prefetch(text, shift_pointer(text, address, -line * LINE_BYTES), cache)
 
 
 def _emit_row_offset(text: FunctionText, kernel: TransposeCopy, name: str, row: str) -> None:
@@ -183,7 +198,7 @@ def _emit_element_loops(text: FunctionText, kernel: TransposeCopy) -> None:
     element = vector("i64", 2) if element_bytes == _PART_BYTES else _element(element_bytes)
     text.label("element_row")
     text.effect("%r = phi i64 [ 0, %entry ], [ %r_next, %element_row_end ]")
-    text.effect(f"%a_r = mul i64 %r, {element_bytes}")
+    text.effect(f"%a_r = mul i64 %r, {_along_bytes(kernel)}")
     _emit_row_offset(text, kernel, "%b_r", "%r")
     text.effect("br label %element")
     text.label("element")
@@ -215,13 +230,15 @@ class SquareTile:
     """The vectors of one square tile: ``side`` rows of ``side`` elements.
 
     A row is ``parts`` parts of 128 bits, each of ``inside`` elements (fewer bits for tiny tiles).
+    ``step``: elements from one that is loaded to the next; rows come whole where they lie apart.
     """
 
-    __slots__ = ("_bytes", "_element_bytes", "_text", "inside", "kind", "parts", "words")
+    __slots__ = ("_bytes", "_element_bytes", "_step", "_text", "inside", "kind", "parts", "words")
 
-    def __init__(self, text: FunctionText, element_bytes: int, side: int) -> None:
+    def __init__(self, text: FunctionText, element_bytes: int, side: int, step: int = 1) -> None:
         self._text = text
         self._element_bytes = element_bytes
+        self._step = step
         self._bytes = side * element_bytes
         self.inside = min(side, max(1, _PART_BYTES // element_bytes))
         self.parts = side // self.inside
@@ -235,6 +252,8 @@ class SquareTile:
 
     def loaded_parts(self, places: Sequence[str]) -> list[str]:
         """Result p is part p of the row at every place, as words; one place per part."""
+        if self._step > 1:
+            return self.gathered([self._picked_row(place) for place in places])
         if self.parts == 1:
             return [self._text.value(f"load {self.words}, ptr {places[0]}, align 1")]
         found: list[str] = []
@@ -303,6 +322,10 @@ class SquareTile:
             *self._interleaved(low, wide, 2 * element_bytes),
             *self._interleaved(high, wide, 2 * element_bytes),
         ]
+
+    def _picked_row(self, place: str) -> str:
+        shuffles = Shuffles(self._text, self._element_bytes, self._bytes // self._element_bytes)
+        return self._cast(shuffles.every(place, self._step), shuffles.kind, self.words)
 
     def _load_words(self, place: str, part: int, words: int) -> str:
         address = shift_pointer(self._text, place, part * _PART_BYTES)

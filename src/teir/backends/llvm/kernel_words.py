@@ -137,18 +137,21 @@ def kernel_words(kernel: Kernel) -> str:
             groups = f"_groups{kernel.grouped}" if kernel.grouped > 1 else ""
             lines = "_lines" if kernel.aligns else ""
             lines += f"_columns{kernel.columns}" if kernel.columns else ""
+            lines += _step_words(kernel.step)
             return f"transpose_bytes{kernel.element_bytes}_lanes{kernel.lanes}{groups}{lines}"
         case JoinedTranspose():
             return f"joined_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case ShortTranspose():
             done = "joined" if kernel.joins else "split"
-            return f"{done}{kernel.side}_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+            steps = _step_words(kernel.step)
+            return f"{done}{kernel.side}_bytes{kernel.element_bytes}_lanes{kernel.lanes}{steps}"
         case SteppedCopy():
             return f"every{kernel.step}_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case RowCopy():
             return f"rows_{kernel.pieces}x{kernel.piece_bytes}bytes"
         case PermuteCopy():
-            return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
+            steps = _step_words(kernel.step)
+            return f"permute_bytes{kernel.element_bytes}_lanes{kernel.lanes}{steps}"
         case RunCopy():
             return f"runs_bytes{kernel.element_bytes}_lanes{kernel.lanes}"
         case StreamCopy():
@@ -206,6 +209,10 @@ def _rows_words(rows: WalkedRows) -> str:
     moves = "".join(_FOLLOWS_LETTER[one] for one in (*rows.inputs, rows.output))
     asks = "_asks" if rows.asks else ""
     return f"_rows{rows.together}_{types}_{moves}{asks}"
+
+
+def _step_words(step: int) -> str:
+    return f"_every{step}" if step > 1 else ""
 
 
 def _walked_sampled_words(kernel: WalkedSampledSum) -> str:
