@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from search.planned import USUAL, shapes_of, stated
 from teir.dtypes import DataType
 from teir.ir.check import check
 from teir.ir.evaluate import evaluate
-from teir.ir.nodes import Operation, Program
+from teir.ir.nodes import InvocationNode, IterationNode, Node, Operation, Program
 from teir.ir.printing import print_program
 from teir.pipeline.operand_types import OperandType
 from teir.search.machine import Machine
@@ -28,6 +28,8 @@ CASES: dict[str, tuple[dict[str, int], set[str]]] = {
     "abc->b": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
     "abc->cba": ({"a": 20, "b": 13, "c": 20}, {"in0"}),
     "abc->bac": ({"a": 20, "b": 13, "c": 3}, {"in0"}),
+    "cdab,cbd->cad": ({"a": 40, "b": 30, "c": 3, "d": 20}, {"in0", "in1", "in1_dense"}),
+    "cb,cab->ac": ({"a": 9, "b": 30, "c": 41}, {"in0", "in1"}),
     "ab->ba": ({"a": 41, "b": 50}, set()),
     "bac->acb": ({"a": 20, "b": 5, "c": 30}, set()),
     "bac->cba": ({"a": 40, "b": 9, "c": 4}, set()),
@@ -109,3 +111,39 @@ def test_far_turns_are_one_tile_of_all_axes_or_one_for_each_part(threads: int) -
     out = np.full(expected.shape, 7.0)
     evaluate(program, {"in0": source, "out": out})
     np.testing.assert_array_equal(out, expected)
+
+
+def _copies_below(nodes: Sequence[Node], program: Program) -> list[str]:
+    """The tensors that are copied in these nodes and below."""
+    primitives = {one.name: one for one in program.primitives}
+    found: list[str] = []
+    for node in nodes:
+        match node:
+            case IterationNode():
+                found += _copies_below(node.children, program)
+            case InvocationNode():
+                one = primitives[node.primitive]
+                found += one.inputs if one.operation is Operation.COPY else ()
+    return found
+
+
+def test_what_every_piece_reads_whole_is_copied_and_turned_once() -> None:
+    extents = {"a": 64, "b": 300, "c": 3, "d": 20}
+    program = _program("cdab,cbd->cad", extents, 2, DataType.FP64, replace(SMALL, l2_bytes=1 << 16))
+    assert check(program).ok, print_program(program).text
+    pieces = [
+        node
+        for node in program.roots
+        if isinstance(node, IterationNode) and "in0" in _copies_below([node], program)
+    ]
+    assert pieces
+    assert not {"in1", "in1_dense"} & {*_copies_below(pieces, program)}
+    assert {"in1", "in1_dense"} <= {*_copies_below(program.roots, program)}
+
+
+def test_batches_along_results_are_cut_where_inputs_lie_batch_after_batch() -> None:
+    extents, machine = {"a": 9, "b": 30, "c": 96}, replace(SMALL, l2_bytes=1 << 16)
+    cut = _program("cb,cab->ac", extents, 2, DataType.FP64, machine)
+    assert "c" in {axis.name for axis in cut.axes if axis.extent == 12}
+    whole = _program("cb,acb->ac", extents, 2, DataType.FP64, machine)
+    assert [axis.extent for axis in whole.axes if axis.name == "c"] == [96]

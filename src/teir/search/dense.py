@@ -37,7 +37,7 @@ from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.parted_dots import emit_parted_dots, parted_dots_of
 from teir.search.parted_sweeps import emit_parted_sweep, parted_sweep_of
-from teir.search.pieces import are_near, emit_pieces, pieces_of
+from teir.search.pieces import are_near, emit_pieces, pieces_of, standing_inputs
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
@@ -92,7 +92,8 @@ def emit_step(
     if stepped:
         pieces = stepped_pieces(step, stepped, machine)
         if pieces is not None:
-            return emit_pieces(emission, step, pieces, machine, emit)
+            still = standing_inputs(step, pieces)
+            return emit_pieces(emission, step, pieces, machine, emit, still)
         dense = on_dense_copies(emission, step, stepped)
         return _emit_moved(emission, step, dense, machine, inner, emit)
     shared = shared_sum(step, machine) if machine.threads > 1 else None
@@ -135,7 +136,8 @@ def _emit_mixed(
     """A product of factors of two types, in blocks where its copies would not be near."""
     blocks = mixed_blocks(step, machine)
     if blocks is not None:
-        return emit_pieces(emission, step, blocks, machine, inner.whole)
+        still = standing_inputs(step, blocks)
+        return emit_pieces(emission, step, blocks, machine, inner.whole, still)
     return _emit_moved(emission, step, mixed(emission, step), machine, inner, emit)
 
 
@@ -153,7 +155,7 @@ def _emit_moved(
     if pieces is None:
         return emit_in_parts(emission, parts, machine, emit)
     emission.release(parts.scratch)
-    return emit_pieces(emission, step, pieces, machine, inner.whole)
+    return emit_pieces(emission, step, pieces, machine, inner.whole, frozenset())
 
 
 def _emit_of_its_own(emission: Emission, shape: ProductShape, machine: Machine) -> Body | None:
@@ -220,7 +222,7 @@ def _emit_tile(
     """The nodes of a product through tiles of results, in pieces where threads share it."""
     pieces = pieces_of(step, machine)
     if pieces is not None:
-        return emit_pieces(emission, step, pieces, machine, inner.whole)
+        return emit_pieces(emission, step, pieces, machine, inner.whole, frozenset())
     alone = replace(machine, threads=1) if machine.threads > 1 else machine
     return emit_through_tile(
         emission,
@@ -287,7 +289,7 @@ def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inne
         are_few = extent_of(lanes.c) < CHUNKS * machine.threads
         pieces = pieces_of(step, machine) if are_few else None
         if pieces is not None:
-            return emit_pieces(emission, step, pieces, machine, inner.whole)
+            return emit_pieces(emission, step, pieces, machine, inner.whole, frozenset())
         return emit_lanes(emission, lanes, machine)
     batches = None if inner.laid is None else turned_batches(emission, step, machine)
     if inner.laid is None or batches is None:

@@ -19,6 +19,7 @@ from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.shape import extent_of
+from teir.search.standing_copies import standing_copies
 from teir.search.step import Span, Step, elements_of
 from teir.target import LINE_BYTES
 
@@ -67,6 +68,11 @@ def pieces_of(step: Step, machine: Machine) -> Pieces | None:
     return Pieces(axis, axis.extent // count) if cost <= _MOST_COST else None
 
 
+def standing_inputs(step: Step, pieces: Pieces) -> frozenset[str]:
+    """The inputs that every piece reads whole."""
+    return frozenset(one.name for one in step.inputs if not pieces.axis.stride(one.name))
+
+
 def are_near(step: Step, machine: Machine) -> bool:
     """True where the second caches of all threads hold every tensor."""
     tensors = (*step.inputs, step.output)
@@ -81,19 +87,31 @@ def _elements(step: Step) -> tuple[int, ...]:
 
 
 def emit_pieces(
-    emission: Emission, step: Step, pieces: Pieces, machine: Machine, emit: EmitStep
+    emission: Emission,
+    step: Step,
+    pieces: Pieces,
+    machine: Machine,
+    emit: EmitStep,
+    standing: frozenset[str],
 ) -> Body:
     """The loop over the pieces, which threads share, and what remains; ``emit`` makes the step on
-    one thread."""
-    alone = replace(machine, threads=1)
+    one thread. Copies of ``standing`` inputs, which the axis does not move, come before the loop.
+    """
+    alone, before = replace(machine, threads=1), list[Body]()
 
     def made(part: Span) -> Body:
         axes = tuple(part if axis is pieces.axis else axis for axis in step.axes)
         return emit(emission, replace(step, axes=axes), alone)
 
+    def repeated() -> Body:
+        copies, rest = standing_copies(emission, made(inside), standing)
+        before.append(copies)
+        return rest
+
     axis, size = pieces.axis, pieces.size
     loop, inside = axis.split(size)
-    body = emission.loops((loop,), lambda: made(inside), parallel=machine.threads > 1)
+    body = emission.loops((loop,), repeated, parallel=machine.threads > 1)
+    body = before[0] + body
     left = axis.extent % size
     if not left:
         return body
