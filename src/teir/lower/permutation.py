@@ -77,44 +77,38 @@ def lower_permutation(
     """
     if not axes or any(0 in axis.strides for axis in axes):
         return None
-    if step > 1:
-        return _lower_stepped(axes, operands, width, stream, room, isa, step)
-    streamed = streamed_parts(axes, width) if stream and isa.follows_few_rows else None
+    is_dense = step == 1
+    streamed = streamed_parts(axes, width) if is_dense and stream and isa.follows_few_rows else None
     if streamed is not None:
         is_turned = streamed.run == 1
         streams = (StreamCopy if is_turned else StreamRuns)(element_bytes=width)
         return _Lowering(operands, room, streams, stream, isa).blocks(streamed)
-    parts = turning_parts(axes, width, isa) or (running_parts(axes, width, isa) if stream else None)
+    parts = _square_parts(axes, width, isa, step)
+    if parts is None and is_dense and stream:
+        parts = running_parts(axes, width, isa)
     if parts is None:
         return None
-    kernel = _kernel(parts, width, isa)
+    kernel = _kernel(parts, width, isa, step)
     return None if kernel is None else _Lowering(operands, room, kernel, stream, isa).blocks(parts)
 
 
-def _lower_stepped(
-    axes: Sequence[TileAxis],
-    operands: tuple[Address, ...],
-    width: int,
-    stream: bool,
-    room: Address,
-    isa: Isa,
-    step: int,
-) -> tuple[KernelNode, ...] | None:
-    """Rows and columns are those of an input without the elements between, then as far apart."""
+def _square_parts(axes: Sequence[TileAxis], width: int, isa: Isa, step: int) -> Parts | None:
+    """Rows and columns of squares: those of an input without the elements between, as far apart as
+    they are."""
+    if step == 1:
+        return turning_parts(axes, width, isa)
     near = [TileAxis(one.extent, (one.strides[0] // step, one.strides[1])) for one in axes]
     parts = turning_parts(near, width, isa)
-    kernel = None if parts is None else _kernel(parts, width, isa)
-    if parts is None or not isinstance(kernel, PermuteCopy):
+    if parts is None:
         return None
     rows, columns, outer = (
         tuple(TileAxis(one.extent, (one.strides[0] * step, one.strides[1])) for one in side)
         for side in (parts.rows, parts.columns, parts.outer)
     )
-    apart = replace(parts, rows=rows, columns=columns, outer=outer)
-    return _Lowering(operands, room, replace(kernel, step=step), stream, isa).blocks(apart)
+    return replace(parts, rows=rows, columns=columns, outer=outer)
 
 
-def _kernel(parts: Parts, width: int, isa: Isa) -> PermuteCopy | RunCopy | None:
+def _kernel(parts: Parts, width: int, isa: Isa, step: int) -> PermuteCopy | RunCopy | None:
     """The kernel with the widest vectors that rows and columns, or runs, hold."""
     widest = isa.vector_bytes // width
     if parts.run > 1:
@@ -123,7 +117,9 @@ def _kernel(parts: Parts, width: int, isa: Isa) -> PermuteCopy | RunCopy | None:
     rows, columns = length_of(parts.rows), length_of(parts.columns)
     fitting = 1 << (min(rows, columns).bit_length() - 1)
     lanes = min(widest, fitting, _LARGEST_SQUARE)
-    return PermuteCopy(element_bytes=width, lanes=lanes) if lanes >= _SMALLEST_SQUARE else None
+    if lanes < _SMALLEST_SQUARE:
+        return None
+    return PermuteCopy(element_bytes=width, lanes=lanes, step=step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from teir.search.machine import SAME_PLACE_BYTES, Machine
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Step
 
-_LARGE_BYTES, _FAR_BYTES, _FAR_OF_FEW_ROWS_BYTES = 3 << 20, 8 << 20, 16 << 20
+LARGE_BYTES, FAR_BYTES, _FAR_OF_FEW_ROWS_BYTES = 3 << 20, 8 << 20, 16 << 20
 """Permutations from the first on may be one tile, which the lowering cuts, and from the second, or
 where few rows are followed the third, all are; between them only those that squares do not suit.
 Measured on Zen 4: 0.25 to 1.5 of the time there, 0.6 in the mean; on Golden Cove, whose squares ask
@@ -35,14 +35,14 @@ def is_large(step: Step, machine: Machine) -> bool:
     `teir.search.streamed_copies`).
     """
     total_bytes = extent_of(step.axes) * step.output.data_type.width
-    if total_bytes < _LARGE_BYTES:
+    if total_bytes < LARGE_BYTES:
         return False
     source, target = step.inputs[0], step.output
     along_input, along_output = (outermost_first(step.axes, one)[-1] for one in (source, target))
     are_full = min(along_input.extent, along_output.extent) >= _LONG_SIDE
     strides = along_input.stride(target.name), along_output.stride(source.name)
     collide = any(stride % SAME_PLACE_BYTES == 0 for stride in strides)
-    far_bytes = _FAR_OF_FEW_ROWS_BYTES if machine.follows_few_rows else _FAR_BYTES
+    far_bytes = _FAR_OF_FEW_ROWS_BYTES if machine.follows_few_rows else FAR_BYTES
     return total_bytes >= far_bytes or not are_full or collide
 
 

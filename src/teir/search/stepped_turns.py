@@ -22,6 +22,7 @@ from teir.passes.stepped_rows import (
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.pair_tiles import pair_blocks
+from teir.search.permutations import FAR_BYTES, LARGE_BYTES
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Span, Step
 from teir.search.tile_loops import emit_through_scratch, emit_tiles
@@ -29,7 +30,6 @@ from teir.target import LINE_BYTES
 
 _FEWEST = 512
 """Elements that are worth two steps."""
-_LARGE_BYTES, _FAR_BYTES = 3 << 20, 8 << 20
 _FEWEST_BESIDE_FEW = 8
 """Elements of a row that few elements of the other side meet: 1.1 to 3 times as long with fewer."""
 _FEWEST_IN_LARGE, _NARROW_ROW_BYTES = 8, 16
@@ -95,14 +95,14 @@ def fills_squares(step: Step, machine: Machine) -> bool:
         return longer >= _FEWEST_BESIDE_FEW
     if width == WIDEST_BYTES:
         return shorter >= FEWEST_IN_A_SQUARE
-    if shorter < (_FEWEST_IN_LARGE if _size(step) >= _LARGE_BYTES else _NARROW_ROW_BYTES // width):
+    if shorter < (_FEWEST_IN_LARGE if _size(step) >= LARGE_BYTES else _NARROW_ROW_BYTES // width):
         return False
     return width >= _FAR_WIDTH if is_far_turn(step) else _has_own_lines(step)
 
 
 def is_far_turn(step: Step) -> bool:
     """True for what is one tile of all axes, which the lowering cuts as it does dense ones."""
-    return _size(step) >= _FAR_BYTES
+    return _size(step) >= FAR_BYTES
 
 
 def _size(step: Step) -> int:

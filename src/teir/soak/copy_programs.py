@@ -7,14 +7,13 @@ from functools import partial
 from itertools import product
 
 from teir.dtypes import DataType
+from teir.lower.permutation import PERMUTED_BYTES
 from teir.target import LINE_BYTES
 
 GAP = 3
 """Elements between rows, so that a stride is no extent."""
 _STREAMED_BYTES = 96 << 10
 """What a copy has at least whose runs are streamed."""
-_PERMUTED_BYTES = 3 << 20
-"""What a copy has at least that permutes through scratch."""
 _ROW_BYTES = 2048
 _COLUMN_BYTES = 1024
 """What rows and columns have at least that are read side by side."""
@@ -40,7 +39,7 @@ def copies() -> Iterator[tuple[str, Callable[[int, DataType], str]]]:
         yield f"{width} columns turned whole", partial(_turned_whole, columns=width)
     for step in (2, 3):
         yield f"every {step}th element turned", partial(_turned_steps, step=step, least_bytes=0)
-        far = partial(_turned_steps, step=step, least_bytes=_PERMUTED_BYTES)
+        far = partial(_turned_steps, step=step, least_bytes=PERMUTED_BYTES)
         yield f"every {step}th element permuted", far
     for joins in (True, False):
         done = "put together" if joins else "taken apart"

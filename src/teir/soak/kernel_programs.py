@@ -13,6 +13,7 @@ from itertools import product
 from teir.dtypes import DataType
 from teir.ir.lanes import LANES
 from teir.ir.nodes import Axis, Bytes, InvocationNode, Operation, Primitive, Program, Tensor
+from teir.lower.permutation import PERMUTED_BYTES
 from teir.soak.parts import BINARY, FLOATS, ORDERED
 
 PRODUCT_TYPES = (
@@ -22,7 +23,6 @@ PRODUCT_TYPES = (
 )
 PRODUCTS = 9
 """Products of a batch, where the batch is not the remainder."""
-_PERMUTED_BYTES = 3 << 20
 GAP = 3
 """Elements between two columns, so that a leading dimension is no extent."""
 
@@ -215,5 +215,5 @@ def _permutations() -> Iterator[Family]:
             types={"in0": data_type, "out": data_type},
             orders={"in0": "mn", "out": "nm"},
             along=along,
-            least_elements=_PERMUTED_BYTES // data_type.width,
+            least_elements=PERMUTED_BYTES // data_type.width,
         )
