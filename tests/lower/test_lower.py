@@ -244,16 +244,19 @@ def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 480, "in1": 15, "out": 1024})
 
 
-@pytest.mark.parametrize(("turns", "ahead"), [(4, 1 << 16), (16, 4096)])
+@pytest.mark.parametrize(
+    ("turns", "depth", "ahead"), [(4, 40, 1 << 16), (16, 40, 4096), (16, 5, 1 << 16)]
+)
 def test_what_is_asked_for_lies_in_the_next_turn_of_a_loop_that_is_not_soon_over(
-    turns: int, ahead: int
+    turns: int, depth: int, ahead: int
 ) -> None:
+    """Nor does a turn that reads 640 bytes leave time for what the next one reads."""
     axes = (
         axis("p", 12, in0=1 << 16, out=1 << 16),
         axis("q", turns, in0=4096, out=4096),
         axis("m", 32, in0=4, out=4),
         axis("n", 4, in1=4, out=128),
-        axis("k", 5, in0=128, in1=16),
+        axis("k", depth, in0=128, in1=16),
     )
     product = gemm(("prefetch", '["in0"]'), m=("m",), n=("n",), k=("k",))
     tile = loop("p", loop("q", leaf("zero"), leaf("gemm")))

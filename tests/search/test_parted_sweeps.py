@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_alike, loops_of, program_of, shares_loops
+from search.planned import FAR, USUAL, assert_alike, loops_of, program_of, shares_loops
 from teir.dtypes import DataType
+from teir.ir.memory_hints import memory_hints
 from teir.ir.nodes import Operation, Primitive, Program
 
 INSIDE = "ebda,de->ba"
@@ -47,10 +48,42 @@ def test_short_rows_are_read_so_where_many_lie_at_one_index() -> None:
     program = program_of("bhk,bkhd->bhd", heads)
     assert loops_of(program)[:3] == ["b", "k", "h"]
     assert_alike([program, program_of("bhk,bkhd->bhd", heads, TWO)], "bhk,bkhd->bhd", heads, 9)
-    few = {"b": 16, "k": 500, "h": 8, "d": 40}
-    tiny = {"b": 8, "k": 300, "h": 64, "d": 20}
-    for extents in (few, tiny):
-        assert "k" not in loops_of(program_of("bhk,bkhd->bhd", extents))
+
+
+def asked_for(program: Program) -> set[tuple[str, ...]]:
+    return {tuple(sorted(memory_hints(one).prefetched)) for one in sums_of(program)}
+
+
+def test_rows_of_some_elements_are_asked_for_a_block_of_the_sum_ahead() -> None:
+    for extents in (
+        {"b": 16, "k": 500, "h": 8, "d": 40},
+        {"b": 8, "k": 300, "h": 64, "d": 20},
+    ):
+        program = program_of("bhk,bkhd->bhd", extents)
+        table = program.axis_table()
+        found = [table[name] for name in loops_of(program)[:3]]
+        assert [axis.strides["out"] > 0 for axis in found] == [True, False, True]
+        assert max(table[one.k[0]].extent for one in sums_of(program)) in (15, 16)
+        assert asked_for(program) == {("in1",)}
+        assert_alike([program], "bhk,bkhd->bhd", extents, 11)
+        assert asked_for(program_of("bhk,bkhd->bhd", extents, FAR)) == {()}
+
+
+def test_sums_of_one_part_are_formed_at_once_in_the_order_of_the_matrix() -> None:
+    long = {"a": 30, "b": 40, "c": 34, "d": 60}
+    inside = program_of("bcda,dc->ba", long)
+    assert loops_of(inside) == ["b"]
+    assert [len(one.k) for one in sums_of(inside)] == [2]
+    assert_alike([inside], "bcda,dc->ba", long, 12)
+
+
+def test_a_few_rows_from_each_place_are_asked_for_where_memory_holds_them() -> None:
+    extents = {"a": 14, "b": 451, "c": 18, "d": 40}
+    far, near = (replace(USUAL, l3_bytes=size << 20) for size in (32, 64))
+    asking, alone = (program_of("cbda,cd->abd", extents, machine) for machine in (far, near))
+    assert asked_for(asking) == {("in0",)}
+    assert asked_for(alone) != {("in0",)}
+    assert_alike([asking, alone], "cbda,cd->abd", extents, 13)
 
 
 def test_threads_share_what_is_not_summed_and_change_no_bit() -> None:

@@ -36,7 +36,7 @@ from teir.search.mixed_types import is_mixed, mixed, mixed_blocks
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.parted_dots import emit_parted_dots, parted_dots_of
-from teir.search.parted_sweeps import emit_parted_sweep, parted_sweep_of
+from teir.search.parted_sweeps import emit_parted_sweep, parted_rows_of, parted_sweep_of
 from teir.search.pieces import are_near, emit_pieces, pieces_of, standing_inputs
 from teir.search.relaid import emit_relaid_copy, relaid
 from teir.search.row_dots import are_row_dots, emit_row_dots
@@ -198,6 +198,9 @@ def _emit_matrix(
             result = alternating_result(emission, step, shape, machine, inner.tried)
         if result is not None:
             return _emit_moved(emission, step, result, machine, inner, inner.turned)
+    parted = parted_rows_of(shape, machine) if shape.n is None else None
+    if parted is not None:
+        return emit_parted_sweep(emission, parted, machine)
     if inner.laid is not None:
         rows = gathered_rows(emission, step, shape) or fused_rows(emission, step, shape)
         if rows is not None:

@@ -20,9 +20,8 @@ from teir.passes.extents import even_block
 from teir.passes.parallelise import CHUNKS
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import comes_from_memory
 from teir.search.packing import Piece, cut
-from teir.search.shape import extent_of, outermost_first, some
+from teir.search.shape import comes_from_memory, extent_of, outermost_first, some
 from teir.search.step import Span, Step, elements_of, is_adjacent
 from teir.target import PAGE_BYTES
 

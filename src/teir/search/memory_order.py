@@ -12,36 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from teir.ir.nodes import Tensor
 from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
 from teir.search.packing import cut
-from teir.search.shape import extent_of
+from teir.search.shape import FEWEST_RUNS, extent_of
 from teir.search.step import Span
 
-_FROM_MEMORY_BYTES = 16 << 20
-"""A matrix from which on it is read in this order, on every machine: sums are taken in it too."""
 _SHARES = 2
 """For each thread: few, so that each reads long runs."""
-_FEWEST_RUNS = 8
-"""Prefetchers follow fewer, each over all results, as well as one."""
 
 Nest = Callable[[Sequence[Span], Span], Body]
 """The nodes of some loops around the parts of some rows."""
-
-
-def comes_from_memory(matrix: Tensor, axes: Sequence[Span]) -> bool:
-    """True for so large a tensor, on the axes of those that move it."""
-    elements = extent_of([axis for axis in axes if axis.stride(matrix.name)])
-    return elements * matrix.data_type.width >= _FROM_MEMORY_BYTES
 
 
 def comes_in_few_runs(loops: Sequence[Span], summed: Sequence[Span]) -> bool:
     """True where those of ``loops`` that are ``summed`` lie outside all others, and are short: the
     matrix is then a few long runs, all of which every result is formed from."""
     outside = [axis for axis in loops if axis in summed]
-    return list(loops[: len(outside)]) == outside and extent_of(outside) < _FEWEST_RUNS
+    return list(loops[: len(outside)]) == outside and extent_of(outside) < FEWEST_RUNS
 
 
 def emit_in_memory_order(

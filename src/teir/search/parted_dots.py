@@ -24,8 +24,8 @@ from teir.ir.nodes import Operation, Tensor
 from teir.search.dots import Dots, sum_in_lanes
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import comes_from_memory, comes_in_few_runs, emit_in_memory_order
-from teir.search.shape import extent_of, outermost_first
+from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order
+from teir.search.shape import comes_from_memory, extent_of, outermost_first
 from teir.search.step import Span
 
 _SHORT_RUN_BYTES = 16 << 10

@@ -16,6 +16,10 @@ from teir.search.step import Span, Step
 
 PIECE_BYTES = 64
 """Bytes of what lies together in A that a block of reductions holds at least."""
+_FROM_MEMORY_BYTES = 16 << 20
+"""A matrix from which on it is read as it lies, on every machine: sums are taken in that order."""
+FEWEST_RUNS = 8
+"""Runs of a matrix, fewer of which prefetchers follow side by side as well as one."""
 _RUN_BYTES = 640
 """Bytes of B that lie together below which reading it in place is slow."""
 _NEAR_BYTES = 512 << 10
@@ -115,7 +119,11 @@ def product_shape(step: Step) -> ProductShape | None:
         n_axes.remove(n)
     k = tuple(reductions)
     if len(k) > 1:
-        k = _in_lines(_reduction_order(k, a, b), a, out)
+        is_matrix = n is None and comes_from_memory(a, step.axes)
+        if is_matrix and not _is_few_runs(k, free, a):
+            k = outermost_first(k, a)
+        else:
+            k = _in_lines(_reduction_order(k, a, b), a, out)
     return ProductShape(
         a=a,
         b=b,
@@ -153,6 +161,12 @@ def _column_worth(
     return min(axis.extent, enough), is_near and is_unit, -axis.strides[out.name]
 
 
+def comes_from_memory(matrix: Tensor, axes: Sequence[Span]) -> bool:
+    """True for so large a tensor, on the axes of those that move it."""
+    elements = extent_of([axis for axis in axes if axis.stride(matrix.name)])
+    return elements * matrix.data_type.width >= _FROM_MEMORY_BYTES
+
+
 def outermost_first(axes: Sequence[Span], tensor: Tensor) -> tuple[Span, ...]:
     """The axes in the order of their strides on ``tensor``, the largest first."""
     if len(axes) < 2:
@@ -169,6 +183,13 @@ def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, 
         return (in_b != b.data_type.width, in_a != a.data_type.width, in_a + in_b)
 
     return tuple(sorted(axes, key=far, reverse=True))
+
+
+def _is_few_runs(k: Sequence[Span], free: Sequence[Span], a: Tensor) -> bool:
+    """True where sums that lie outside all others in A are short: A is then a few long runs."""
+    farthest = max((axis.stride(a.name) for axis in free), default=0)
+    outside = [axis for axis in k if axis.stride(a.name) > farthest]
+    return bool(outside) and extent_of(outside) < FEWEST_RUNS
 
 
 def _in_lines(k: tuple[Span, ...], a: Tensor, out: Tensor) -> tuple[Span, ...]:

@@ -24,8 +24,7 @@ from teir.search.dots import dots_of
 from teir.search.elementwise import emit_sum
 from teir.search.emission import Body, Emission
 from teir.search.machine import Machine
-from teir.search.memory_order import comes_from_memory
-from teir.search.shape import extent_of
+from teir.search.shape import comes_from_memory, extent_of
 from teir.search.step import Span, Step, elements_of, normalise
 from teir.target import in_lines
 
