@@ -244,6 +244,22 @@ def test_short_rows_that_follow_in_a_fill_whole_vectors() -> None:
     same_as_evaluated(subject, Isa.AVX512, {"in0": 480, "in1": 15, "out": 1024})
 
 
+@pytest.mark.parametrize(("tiles", "kernel"), [(1000, GemmBlock), (100, PanelBlock)])
+def test_rows_of_one_column_are_taken_whole_where_memory_holds_them(
+    tiles: int, kernel: type[GemmBlock | PanelBlock]
+) -> None:
+    """50 rows of FP64 are seven vectors, the last one of two elements; tiles take 20 KB."""
+    axes = (
+        axis("p", tiles, in0=20000, out=400),
+        axis("m", 50, in0=8, out=8),
+        axis("k", 50, in0=400, in1=8),
+    )
+    product = gemm(m=("m",), n=(), k=("k",))
+    subject = program(DataType.FP64, "in0 in1 out", axes, (product,), loop("p", leaf("gemm")))
+    found = {type(call.kernel) for call in calls(lower(subject, Isa.AVX512).roots)}
+    assert found == {kernel}
+
+
 @pytest.mark.parametrize(
     ("turns", "depth", "ahead"), [(4, 40, 1 << 16), (16, 40, 4096), (16, 5, 1 << 16)]
 )
