@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from teir.search.choice import Choice, Packing
 from teir.search.machine import FROM_MEMORY, Machine
 from teir.search.packing import all_follow
-from teir.search.shape import ProductShape, extent_of
+from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span, is_adjacent
 
 _TILE_BYTES = 2048
@@ -48,9 +48,10 @@ def asking_in_copies(
 
 
 def _lie_together(shape: ProductShape, k: Sequence[Span]) -> bool:
-    """True where each row of A follows the one before, and enough of them make a tile."""
+    """True where a block of A lies without a gap, sums inside rows or outside, and enough of a row
+    makes a tile."""
     if shape.m is None:
         return False
-    name, axes = shape.a.name, (shape.m, *k)
+    name, axes = shape.a.name, outermost_first((shape.m, *k), shape.a)
     is_dense = all_follow(axes, name) and is_adjacent(axes[-1], shape.a)
     return is_dense and shape.m.extent * shape.m.stride(name) >= _TILE_BYTES
