@@ -36,6 +36,7 @@ from teir.search.mixed_types import is_mixed, mixed, mixed_blocks
 from teir.search.narrow_batches import narrow_batch
 from teir.search.packed_tiles import packed_tile_choice
 from teir.search.parted_dots import emit_parted_dots, parted_dots_of
+from teir.search.parted_lanes import emit_parted_lanes, laid_for_lanes, parted_lanes_of
 from teir.search.parted_sweeps import emit_parted_sweep, parted_rows_of, parted_sweep_of
 from teir.search.pieces import are_near, emit_pieces, pieces_of, standing_inputs
 from teir.search.relaid import emit_relaid_copy, relaid
@@ -289,6 +290,12 @@ def _emit_batches(emission: Emission, step: Step, machine: Machine, inner: _Inne
         if moved is not None:
             return _emit_moved(emission, step, moved, machine, inner, inner.turned)
     if lanes is not None:
+        laid = None if inner.laid is None else laid_for_lanes(emission, lanes, machine)
+        if inner.laid is not None and laid is not None:
+            return _emit_moved(emission, step, laid, machine, inner, inner.laid)
+        parted = parted_lanes_of(lanes, machine)
+        if parted is not None:
+            return emit_parted_lanes(emission, parted, machine)
         are_few = extent_of(lanes.c) < CHUNKS * machine.threads
         pieces = pieces_of(step, machine) if are_few else None
         if pieces is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teir.search.shape import extent_of, outermost_first
-from teir.search.step import Span, Step, is_adjacent
+from teir.ir.nodes import Tensor
+from teir.search.shape import comes_from_memory, extent_of, outermost_first
+from teir.search.step import Span, Step, elements_of, is_adjacent
 
 FEWEST_LANES = 16
 """Lanes from which transposing both inputs' tiles is better than gathering them."""
@@ -69,6 +70,13 @@ def _lane_step(step: Step, lanes: Span) -> LaneStep:
         outermost_first(c, out),
         outermost_first(m, out),
         outermost_first(n, out),
-        outermost_first(step.reductions, first),
+        outermost_first(step.reductions, _read_in_order(step)),
         rows=(),
     )
+
+
+def _read_in_order(step: Step) -> Tensor:
+    """The input in whose order sums are taken: the larger one where it comes from memory."""
+    first, second = step.inputs
+    is_larger = elements_of(second, step) > elements_of(first, step)
+    return second if is_larger and comes_from_memory(second, step.axes) else first
