@@ -35,7 +35,7 @@ def test_some_places_at_a_time_where_nothing_is_summed_inside() -> None:
 def test_vectors_are_laid_along_the_lanes_first() -> None:
     program = program_of("bac,cb->ca", EXTENTS)
     assert depths_of(program) == depths_of(program_of(TEXT, EXTENTS))
-    assert [tensor.name for tensor in program.scratch][0] == "in1_laid"
+    assert program.scratch[0].name == "in1_laid"
     assert_alike([program], "bac,cb->ca", EXTENTS, 4)
 
 
