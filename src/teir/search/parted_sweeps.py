@@ -28,6 +28,7 @@ from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
 from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order
 from teir.search.shape import (
+    FEWEST_ROW_BYTES,
     ProductShape,
     comes_from_memory,
     extent_of,
@@ -39,11 +40,9 @@ from teir.search.sweeps import has_adjacent_rows
 
 _PART, _PART_OF_SHORT = 8, 16
 """Rows of a part that is a block of a summed axis, long ones and short ones."""
-_SHORTEST_ROW_BYTES, _SHORTEST_RUN_BYTES = 256, 8 << 10
+_LONG_ROW_BYTES, _SHORTEST_RUN_BYTES = 256, 8 << 10
 """Of adjacent rows, and of all that lies at one index of a summed axis: shorter runs are read as
 fast a row of each at a time where nothing is asked for."""
-_SHORT_ROW_BYTES = 32
-"""Of adjacent rows that are asked for."""
 _FEWEST = 4
 """Rows that results are worth reading and writing once more for."""
 _LONG_SUM = 64
@@ -72,7 +71,7 @@ class PartedSweep(msgspec.Struct, frozen=True, gc=False):
 
 def parted_sweep_of(shape: ProductShape) -> PartedSweep | None:
     """None where results are formed at once: of numbers that parts would be rounded to, too."""
-    axes = _axes_as_they_lie(shape, _SHORTEST_ROW_BYTES)
+    axes = _axes_as_they_lie(shape, _LONG_ROW_BYTES)
     if axes is None:
         return None
     free = (*shape.c, *shape.m_outer)
@@ -99,7 +98,7 @@ def parted_rows_of(shape: ProductShape, machine: Machine) -> PartedSweep | None:
     90 MB beside blocks of the sum that were the outermost loops: FP32 0.2 to 0.97 of the time, FP64
     0.29 to 1.02, 0.5 in the mean.
     """
-    axes = None if machine.has_far_third_cache else _axes_as_they_lie(shape, _SHORT_ROW_BYTES)
+    axes = None if machine.has_far_third_cache else _axes_as_they_lie(shape, FEWEST_ROW_BYTES)
     if axes is None:
         return None
     free = (*shape.c, *shape.m_outer)

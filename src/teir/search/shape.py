@@ -12,12 +12,14 @@ import msgspec
 
 from teir.ir.nodes import Tensor
 from teir.passes.cache_blocks import reduction_depth
-from teir.search.step import Span, Step
+from teir.search.step import Span, Step, is_adjacent
 
 PIECE_BYTES = 64
 """Bytes of what lies together in A that a block of reductions holds at least."""
 _FROM_MEMORY_BYTES = 16 << 20
 """A matrix from which on it is read as it lies, on every machine: sums are taken in that order."""
+FEWEST_ROW_BYTES = 32
+"""Of rows of a matrix from memory that are read as they lie."""
 FEWEST_RUNS = 8
 """Runs of a matrix, fewer of which prefetchers follow side by side as well as one."""
 _RUN_BYTES = 640
@@ -119,7 +121,8 @@ def product_shape(step: Step) -> ProductShape | None:
         n_axes.remove(n)
     k = tuple(reductions)
     if len(k) > 1:
-        is_matrix = n is None and comes_from_memory(a, step.axes)
+        is_in_rows = n is None and m is not None and _has_rows(m, a)
+        is_matrix = is_in_rows and comes_from_memory(a, step.axes)
         if is_matrix and not _is_few_runs(k, free, a):
             k = outermost_first(k, a)
         else:
@@ -183,6 +186,11 @@ def _reduction_order(axes: Sequence[Span], a: Tensor, b: Tensor) -> tuple[Span, 
         return (in_b != b.data_type.width, in_a != a.data_type.width, in_a + in_b)
 
     return tuple(sorted(axes, key=far, reverse=True))
+
+
+def _has_rows(m: Span, a: Tensor) -> bool:
+    """True for lanes that are adjacent in A, and enough."""
+    return is_adjacent(m, a) and m.extent * a.data_type.width >= FEWEST_ROW_BYTES
 
 
 def _is_few_runs(k: Sequence[Span], free: Sequence[Span], a: Tensor) -> bool:
