@@ -21,6 +21,7 @@ from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.block_shapes import is_fixed
 from teir.lower.blocking import full_lanes
 from teir.lower.contraction_tile import ContractionTile
+from teir.lower.dot_rows import STREAMED_BYTES
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, Loop
 from teir.lower.kernels import PanelBlock
@@ -30,7 +31,7 @@ from teir.lower.turned_runs import Turned, TurnedRuns
 from teir.target import ARRAY_START_BYTES, MANY_REGISTERS, Isa
 
 _TYPES = (DataType.FP32, DataType.FP64)
-_WHOLE_ROWS, _FROM_MEMORY_BYTES = range(5, 9), 16 << 20
+_WHOLE_ROWS = range(5, 9)
 """Vectors of rows of one column that `GemmBlock` takes whole, as they lie in a large matrix: half
 the time of panels one after the other on Zen 4. Near ones took 0.76 to 1.3."""
 _NARROWEST_BYTES = 16
@@ -101,7 +102,7 @@ def _are_read_whole(tile: ContractionTile, axes: GemmAxes, k: int, lanes: int) -
     rows = axes.lanes.extent
     if axes.swapped or -(-rows // lanes) not in _WHOLE_ROWS:
         return False
-    return rows * k * tile.tiles * tile.in_type.width >= _FROM_MEMORY_BYTES
+    return rows * k * tile.tiles * tile.in_type.width >= STREAMED_BYTES
 
 
 def _asks_for_both(tile: ContractionTile, isa: Isa) -> bool:

@@ -33,6 +33,30 @@ def comes_in_few_runs(loops: Sequence[Span], summed: Sequence[Span]) -> bool:
     return list(loops[: len(outside)]) == outside and extent_of(outside) < FEWEST_RUNS
 
 
+def emit_parts(
+    emission: Emission,
+    loops: Sequence[Span],
+    cut_axis: Span | None,
+    size: int,
+    summed: tuple[Span, ...],
+    part: Callable[[tuple[Span, ...]], Body],
+) -> Body:
+    """``loops``, outermost first, around the ``part`` that sums along the given axes: ``summed``,
+    outside of which blocks of ``size`` of the ``cut_axis`` where it is one of the loops."""
+    if not loops:
+        return part(summed)
+    first, *inside = loops
+    if first is not cut_axis:
+        return emission.loop(
+            first, lambda _: emit_parts(emission, inside, cut_axis, size, summed, part)
+        )
+    return emission.blocks(
+        first,
+        even_block(first.extent, size),
+        lambda block: emit_parts(emission, inside, None, size, (block, *summed), part),
+    )
+
+
 def emit_in_memory_order(
     emission: Emission,
     loops: Sequence[Span],

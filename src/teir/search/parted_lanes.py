@@ -21,12 +21,11 @@ from functools import partial
 import msgspec
 
 from teir.ir.nodes import Operation, Tensor
-from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.in_parts import InParts, axes_of, in_parts, moved_to
 from teir.search.lane_step import LaneStep
 from teir.search.machine import Machine
-from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order
+from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order, emit_parts
 from teir.search.shape import comes_from_memory, extent_of, outermost_first
 from teir.search.step import Span, elements_of, is_adjacent
 from teir.target import LINE_BYTES
@@ -117,33 +116,24 @@ def emit_parted_lanes(emission: Emission, parted: PartedLanes, machine: Machine)
     step = parted.step
     roles = Roles(m=(*parted.free, step.lanes))
     zero = emission.leaf(Operation.ZERO, (), step.step.output.name, roles)
-    nest = partial(_nest, emission, parted, parted.inside)
+    size = max(1, _PART // extent_of(parted.inside))
+
+    def nest(loops: Sequence[Span], lanes: Span) -> Body:
+        leaf = partial(_leaf, emission, parted, lanes)
+        return emit_parts(emission, loops, parted.cut, size, parted.inside, leaf)
+
     return zero + emit_in_memory_order(
         emission, parted.loops, parted.free, step.lanes, machine, nest
     )
 
 
-def _nest(
-    emission: Emission,
-    parted: PartedLanes,
-    summed: tuple[Span, ...],
-    loops: Sequence[Span],
-    lanes: Span,
-) -> Body:
-    """Loops around the parts of some lanes, each the sum along ``summed``."""
-    if not loops:
-        first, second = parted.step.step.inputs
-        return emission.leaf(
-            Operation.CONTRACTION,
-            (first.name, second.name),
-            parted.step.step.output.name,
-            Roles(c=(lanes,), k=summed),
-            data_type=first.data_type,
-        )
-    first_loop, *inside = loops
-    if first_loop is not parted.cut:
-        return emission.loop(first_loop, lambda _: _nest(emission, parted, summed, inside, lanes))
-    block = even_block(first_loop.extent, max(1, _PART // extent_of(summed)))
-    return emission.blocks(
-        first_loop, block, lambda part: _nest(emission, parted, (part, *summed), inside, lanes)
+def _leaf(emission: Emission, parted: PartedLanes, lanes: Span, summed: tuple[Span, ...]) -> Body:
+    """The Contraction of a part of some lanes."""
+    first, second = parted.step.step.inputs
+    return emission.leaf(
+        Operation.CONTRACTION,
+        (first.name, second.name),
+        parted.step.step.output.name,
+        Roles(c=(lanes,), k=summed),
+        data_type=first.data_type,
     )

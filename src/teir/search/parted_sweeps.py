@@ -23,10 +23,9 @@ import msgspec
 
 from teir.ir.memory_hints import NO_HINTS, MemoryHints
 from teir.ir.nodes import Operation
-from teir.passes.extents import even_block
 from teir.search.emission import Body, Emission, Roles
 from teir.search.machine import Machine
-from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order
+from teir.search.memory_order import comes_in_few_runs, emit_in_memory_order, emit_parts
 from teir.search.shape import (
     FEWEST_ROW_BYTES,
     ProductShape,
@@ -163,7 +162,11 @@ def emit_parted_sweep(emission: Emission, parted: PartedSweep, machine: Machine)
     shape = parted.shape
     assert shape.m is not None
     free = (*shape.c, *shape.m_outer)
-    nest = partial(_nest, emission, parted, parted.inside)
+
+    def nest(loops: Sequence[Span], rows: Span) -> Body:
+        leaf = partial(_leaf, emission, parted, rows)
+        return emit_parts(emission, loops, parted.cut, parted.part, parted.inside, leaf)
+
     body = Body()
     if _has_parts(parted):
         body += emission.leaf(Operation.ZERO, (), shape.out.name, Roles(m=(*free, shape.m)))
@@ -175,26 +178,7 @@ def _has_parts(parted: PartedSweep) -> bool:
     return any(axis in parted.shape.k for axis in parted.loops)
 
 
-def _nest(
-    emission: Emission,
-    parted: PartedSweep,
-    summed: tuple[Span, ...],
-    loops: Sequence[Span],
-    rows: Span,
-) -> Body:
-    """Loops around the parts of some rows, each the sum along ``summed``."""
-    if not loops:
-        return _leaf(emission, parted, summed, rows)
-    first, *inside = loops
-    if first is not parted.cut:
-        return emission.loop(first, lambda _: _nest(emission, parted, summed, inside, rows))
-    block = even_block(first.extent, parted.part)
-    return emission.blocks(
-        first, block, lambda part: _nest(emission, parted, (part, *summed), inside, rows)
-    )
-
-
-def _leaf(emission: Emission, parted: PartedSweep, summed: tuple[Span, ...], rows: Span) -> Body:
+def _leaf(emission: Emission, parted: PartedSweep, rows: Span, summed: tuple[Span, ...]) -> Body:
     """The Contraction of a part; Zero before it where it is the whole sum."""
     a, b, out = parted.shape.a, parted.shape.b, parted.shape.out
     zero = Body()
