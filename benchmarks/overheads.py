@@ -2,7 +2,8 @@
 
     python benchmarks/overheads.py
 
-* `plan(a, b, out=c)` and `teir.einsum` on extents 1 to 4, against NumPy's einsum,
+* `plan(a, b, out=c)` and `teir.einsum` on extents 1 to 4, against NumPy's einsum; the same on
+  tensors of PyTorch, against its einsum,
 * `import teir` in fresh interpreters, and which packages it brings in,
 * the first call of contractions never seen before, less the same call warm: with the kernels on
   disk and with an empty cache, in fresh interpreters that have run something else before,
@@ -21,6 +22,7 @@ Writes ``results/overheads.json``. Exits 1 where a figure misses what is due.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import statistics
@@ -158,6 +160,27 @@ def small_calls() -> list[dict[str, float]]:
     return rows
 
 
+def tensor_calls() -> list[dict[str, float]]:
+    """The same of tensors of PyTorch, beside its einsum."""
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    rows = []
+    for extent in (1, 2, 3, 4):
+        a, b, c = (torch.ones(extent, extent) for _ in range(3))
+        planned = teir.plan("ab,bc->ac", a, b)
+        rows.append(
+            {
+                "extent": extent,
+                "plan_seconds": call_seconds(lambda p=planned, a=a, b=b, c=c: p(a, b, out=c)),
+                "einsum_seconds": call_seconds(lambda a=a, b=b: teir.einsum("ab,bc->ac", a, b)),
+                "torch_seconds": call_seconds(
+                    lambda e=torch.einsum, a=a, b=b: e("ab,bc->ac", a, b)
+                ),
+            }
+        )
+    return rows
+
+
 def import_times(rounds: int = 9) -> tuple[float, list[str]]:
     """Median seconds of `import teir` alone, and the top-level modules it brings in."""
     seconds, names = [], []
@@ -281,11 +304,14 @@ def main() -> int:
         kind: statistics.median(row[kind] for row in contractions.values() if kind in row)
         for kind in ("stored_seconds", "stored_seconds_over_repeated", "empty_seconds")
     }
-    phases = planning_phases()
+    phases, tensors = planning_phases(), tensor_calls()
     print("extent  plan(a, b, out=c)  teir.einsum  numpy.einsum")
     for row in small:
         plan, einsum, peer = (1e6 * row[f"{name}_seconds"] for name in ("plan", "einsum", "numpy"))
         print(f"{row['extent']:6} {plan:15.2f} us {einsum:9.2f} us {peer:10.2f} us")
+    for row in tensors:
+        plan, einsum, peer = (1e6 * row[f"{name}_seconds"] for name in ("plan", "einsum", "torch"))
+        print(f"{row['extent']:6} {plan:15.2f} us {einsum:9.2f} us {peer:10.2f} us, tensors")
     print(f"import teir: {1e3 * import_seconds:.1f} ms, brings in {', '.join(imported)}")
     for row in first:
         on_disk, empty = (1e3 * float(row[name]) for name in ("stored_seconds", "empty_seconds"))
@@ -300,7 +326,7 @@ def main() -> int:
     print("planning: " + ", ".join(f"{name} {1e6 * s:.0f} us" for name, s in phases.items()))
     found = {
         "plan call": max(row["plan_seconds"] for row in small),
-        "einsum call": max(row["einsum_seconds"] for row in small),
+        "einsum call": max(row["einsum_seconds"] for row in (*small, *tensors)),
         "import": import_seconds,
         "class c, on disk": of_class["stored_seconds"],
         "class c, empty": of_class["empty_seconds"],
@@ -312,6 +338,7 @@ def main() -> int:
         print(f"{name}: {found[name]:.2e} s, due {DUE_SECONDS[name]:.2e} s")
     figures = {
         "small_calls": small,
+        "tensor_calls": tensors,
         "import_seconds": import_seconds,
         "imported": imported,
         "first_calls": first,

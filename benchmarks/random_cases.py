@@ -3,6 +3,9 @@
     python benchmarks/random_cases.py [--dtype float32] [--kind products] [--count 250] [--seed 5]
         [--threads=1] [--every 1]
 
+Of float32, float64, complex64, complex128, and of bfloat16 and float16, which are tensors of
+PyTorch, with PyTorch alone beside us.
+
 As many threads for everybody, with an equals sign, as libraries are told while they load; several
 rest before each is timed, since threads of one library spin for a while after its calls. With
 ``--every 2`` operands are views, every second element of their last axes. Axes of rows, columns,
@@ -83,6 +86,10 @@ _SMALL_RANGES = ((2, 4), (2, 4), (2, 8), (2, 16))
 """Extents, of the kind of many small axes."""
 _FEWEST_BYTES = 1e4
 
+_HALVES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+_BOUNDS = {"float32": 1e-4, "complex64": 1e-4, "float64": 1e-10, "complex128": 1e-10}
+"""The largest difference of two results, of the largest element."""
+_BOUND_OF_HALVES = 2e-2
 Array = np.ndarray[Any, Any]
 
 
@@ -146,12 +153,40 @@ def draw_of_one_operand(draw: random.Random, width: int, kind: str) -> Case:
             return Case(f"{first}->{out}", extents)
 
 
+def width_of(dtype: str) -> int:
+    """Bytes of an element."""
+    return _HALVES[dtype].itemsize if dtype in _HALVES else np.dtype(dtype).itemsize
+
+
 def operand_of(
     noise: np.random.Generator, shape: list[int], dtype: np.dtype[Any], every: int
 ) -> Array:
     """Contiguous, or every so many-th element along the last axis."""
     whole = noise.standard_normal([*shape[:-1], shape[-1] * every])
+    if dtype.kind == "c":
+        whole = whole + 1j * noise.standard_normal(whole.shape)
     return whole.astype(dtype)[..., ::every]
+
+
+def calls_of_halves(case: Case, dtype: torch.dtype, every: int) -> dict[str, Callable[[], Any]]:
+    """The same of tensors of PyTorch."""
+    noise = np.random.default_rng(1)
+    *shapes, out_shape = case.shapes()
+    single = np.dtype(np.float32)
+    drawn = [torch.from_numpy(operand_of(noise, shape, single, 1)) for shape in shapes]
+    operands = [one.repeat_interleave(every, -1).to(dtype)[..., ::every] for one in drawn]
+    out, torch_out = torch.empty(out_shape, dtype=dtype), torch.empty(out_shape, dtype=dtype)
+    plan = teir.plan(case.expression, *operands, threads=_THREADS)
+    ours: dict[str, Callable[[], Any]] = {"teir": lambda: plan(*operands, out=out)}
+    if len(operands) == 2:
+        return ours | {"torch": lambda: torch.einsum(case.expression, *operands).contiguous()}
+    first, _, last = case.expression.partition("->")
+    summed = [place for place, index in enumerate(first) if index not in last]
+    kept = [first.index(index) for index in last]
+    view = operands[0].permute([*kept, *summed])
+    if summed:
+        return ours | {"torch": lambda: view.sum(tuple(range(len(kept), view.ndim))).contiguous()}
+    return ours | {"torch": lambda: torch_out.copy_(view)}
 
 
 def calls_of(case: Case, dtype: np.dtype[Any], every: int) -> dict[str, Callable[[], Any]]:
@@ -203,13 +238,22 @@ def sums_of(expression: str, operand: Array, numpy_out: Array) -> dict[str, Call
     }
 
 
-def measure(case: Case, dtype: np.dtype[Any], every: int) -> Figure:
+def values_of(result: Any) -> Array:
+    """Of a half type in single precision, which NumPy has."""
+    is_half = isinstance(result, torch.Tensor) and result.dtype in _HALVES.values()
+    return np.asarray(result.float() if is_half else result)
+
+
+def measure(case: Case, dtype: str, every: int) -> Figure:
     """Raises AssertionError where results differ."""
-    calls = calls_of(case, dtype, every)
-    expected = np.asarray(calls["torch"]())
-    bound = (1e-4 if dtype == np.float32 else 1e-10) * max(1.0, np.abs(expected).max())
+    if dtype in _HALVES:
+        calls = calls_of_halves(case, _HALVES[dtype], every)
+    else:
+        calls = calls_of(case, np.dtype(dtype), every)
+    expected = values_of(calls["torch"]())
+    bound = _BOUNDS.get(dtype, _BOUND_OF_HALVES) * max(1.0, np.abs(expected).max())
     for who, call in calls.items():
-        assert np.abs(np.asarray(call()) - expected).max() <= bound, (who, case)
+        assert np.abs(values_of(call()) - expected).max() <= bound, (who, case)
     ours = min(_seconds(calls["teir"], 1) for _ in range(3))
     timed = {
         who: call
@@ -238,7 +282,7 @@ def _seconds(call: Callable[[], Any], count: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--dtype", choices=(*_BOUNDS, *_HALVES), default="float32")
     parser.add_argument("--kind", choices=(*_KINDS, *_OF_ONE_OPERAND), default="products")
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=5)
@@ -249,8 +293,8 @@ def main() -> int:
     if arguments.threads != _THREADS:
         parser.error(f"write --threads={arguments.threads}, with an equals sign")
     torch.set_num_threads(_THREADS)
-    draw, dtype = random.Random(arguments.seed), np.dtype(arguments.dtype)
-    cases = [draw_case(draw, dtype.itemsize, arguments.kind) for _ in range(arguments.count)]
+    draw, dtype = random.Random(arguments.seed), arguments.dtype
+    cases = [draw_case(draw, width_of(dtype), arguments.kind) for _ in range(arguments.count)]
     every = arguments.every
     figures = sorted((measure(case, dtype, every) for case in cases), key=lambda one: one.times)
     found = summary(figures, arguments.seed)
@@ -260,7 +304,7 @@ def main() -> int:
     prefix = "" if _THREADS == 1 else f"{_THREADS}-threads-"
     prefix += "" if every == 1 else f"every-{every}-"
     prefix += "" if arguments.kind == "products" else f"{arguments.kind}-"
-    print(f"written: {write(f'random-{prefix}{arguments.dtype}', found)}")
+    print(f"written: {write(f'random-{prefix}{dtype}', found)}")
     return 0
 
 

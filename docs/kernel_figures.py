@@ -61,8 +61,19 @@ def first_call_lines(stored: Record) -> list[str]:
         f"as new (`benchmarks/overheads.py`, {_where(stored)}). Median: {1e3 * on_disk:.2f} ms "
         f"with kernels on disk, {1e3 * empty:.0f} ms where they must be compiled. Planning a small "
         f"contraction again takes: {phases}. On extents 1 to 4 `plan(a, b, out=c)` takes up to "
-        f"{1e6 * small:.2f} us and `teir.einsum` up to {1e6 * einsum:.2f} us.",
+        f"{1e6 * small:.2f} us and `teir.einsum` up to {1e6 * einsum:.2f} us"
+        f"{_of_tensors(figures)}.",
     ]
+
+
+def _of_tensors(figures: Record) -> str:
+    """The same on tensors of PyTorch."""
+    rows = figures.get("tensor_calls")
+    if rows is None:
+        return ""
+    names = ("plan_seconds", "einsum_seconds", "torch_seconds")
+    plan, einsum, peer = (1e6 * max(one[name] for one in rows) for name in names)
+    return f"; on tensors of PyTorch {plan:.1f} us and {einsum:.1f} us, `torch.einsum` {peer:.1f}"
 
 
 def _where(stored: Record) -> str:

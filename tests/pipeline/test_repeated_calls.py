@@ -53,6 +53,41 @@ def test_calls_with_keywords(keywords: dict[str, Any], monkeypatch: pytest.Monke
     np.testing.assert_array_equal(result, A @ B)
 
 
+NUMBERS: tuple[Any, ...] = (2, 2.5, 2 - 1j, True, np.float32(2.5), np.int8(3))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_calls_with_numbers(number: Any, is_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, operands = (",ij->ij", (number, A)) if is_first else ("ij,->ij", (A, number))
+    plan = teir.plan(text, *operands)
+    results = [plan(*operands), plan(*operands)]
+    results.append(called(lambda: teir.einsum(text, *operands), monkeypatch))
+    for result in results:
+        assert result.dtype == np.result_type(np.asarray(number), A)
+        np.testing.assert_array_equal(result, np.asarray(number) * A)
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "expected"),
+    [("ij,jk->ik", (A.tolist(), B), A @ B), ("i,i", ([1, 2], (3, 4)), 11)],
+    ids=["lists", "tuples"],
+)
+def test_calls_with_sequences(
+    text: str, operands: Any, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = called(lambda: teir.einsum(text, *operands), monkeypatch)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("value", [[1, [2]], ["a", "b"]], ids=repr)
+def test_sequences_of_something_else_are_refused_each_time(value: Any) -> None:
+    for _ in range(3):
+        assert len(teir.einsum("i,i->i", [1.0, 2.0], B[0, :2])) == 2
+        with pytest.raises(TeirError, match="operand 0"):
+            teir.einsum("i,i->i", value, B[0, :2])
+
+
 @pytest.mark.parametrize("keywords", KEYWORDS[:2] + KEYWORDS[-1:], ids=str)
 def test_calls_with_keywords_and_a_result(
     keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ conjugated, sparse tensors, arrays on another device.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, Never
@@ -107,6 +108,21 @@ def view_array(name: str, value: Any) -> ArrayView:
     if isinstance(value, (int, float, complex, np.generic, list, tuple)):
         return _numpy_view(name, _converted(name, value), Kind.NUMBER, value)
     return _other_view(name, value)
+
+
+NUMBERS = frozenset((int, float, complex, bool, list, tuple, *np.sctypeDict.values()))
+"""Of what NumPy makes arrays of numbers without asking; a subclass may be more."""
+
+
+def arrays_of_numbers(operands: Sequence[Any]) -> list[Any] | None:
+    """The operands, numbers and sequences of them as arrays; None where there is none of these,
+    and where one has no array, which `view_array` says."""
+    if NUMBERS.isdisjoint(map(type, operands)):
+        return None
+    try:
+        return [np.asarray(one) if type(one) in NUMBERS else one for one in operands]
+    except Exception:  # conversion calls code of the elements
+        return None
 
 
 def _refuse_subclass(name: str, value: np.ndarray[Any, Any]) -> Never:
@@ -208,6 +224,11 @@ _TORCH_TYPES = {
 
 _TORCH_NAMES = {data_type: name for name, data_type in _TORCH_TYPES.items()}
 _TORCH_NAMES |= {DataType.TF32: "float32", DataType.I32: "int32", DataType.I64: "int64"}
+
+
+def torch_name(data_type: DataType) -> str:
+    """Of the type of tensors that hold such elements."""
+    return _TORCH_NAMES[data_type]
 
 
 def _other_view(name: str, value: Any) -> ArrayView:

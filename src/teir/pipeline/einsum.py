@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from teir.arrays.adapters import view_array
+from teir.arrays.adapters import NUMBERS, view_array
 from teir.arrays.integers import as_integer
 from teir.dtypes import DataType
 from teir.errors import Finding, Rule, TeirError, at_argument, refuse
@@ -121,10 +121,11 @@ def einsum(
                 asked, makes_result, dtype, threads, optimize, memory_limit, deterministic
             )
     if asked is not None:
-        if arrays and type(arrays[0]) is not _ndarray:
-            result, signature = called_on_tensors(asked, arrays, out)
-        else:
+        kind = type(arrays[0]) if arrays else _ndarray
+        if kind is _ndarray or kind in NUMBERS:
             result, signature = called_again(asked, arrays, out)
+        else:
+            result, signature = called_on_tensors(asked, arrays, out)
         if result is not NotImplemented:
             return result
         if signature is not None and asked is subscripts:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from teir.arrays.torch_plain import as_arrays
+from teir.arrays.adapters import arrays_of_numbers
+from teir.arrays.torch_plain import as_arrays, is_tensor
 from teir.dtypes import DataType
 from teir.pipeline.plan import Plan, call_on_tensors
 from teir.pipeline.plan_cache import PlanCache
@@ -47,7 +48,8 @@ def called_again(
     key: list[Any] = [asked]
     for array in arrays:
         if type(array) is not _ndarray:
-            return NotImplemented, None
+            made = arrays_of_numbers(arrays)
+            return (NotImplemented, None) if made is None else called_again(asked, made, out)
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
     plan = kept_plan(kept, signature)
@@ -64,17 +66,27 @@ def called_on_tensors(
     asked: Hashable, tensors: Sequence[Any], out: Any
 ) -> tuple[Any, tuple[Any, ...] | None]:
     """As `called_again`, of plain tensors of PyTorch, whose memory is that of arrays."""
+    if not is_tensor(tensors[0]):
+        return NotImplemented, None
+    kept, asked = kept_plans(), ("tensors", asked)
+    latest = kept.latest.get(asked)
+    if latest is not None and latest.tensors is not None:
+        result = latest.tensors.run(tensors, out)
+        if result is not NotImplemented:
+            return result, None
     arrays = as_arrays(tensors)
     if arrays is None:
         return NotImplemented, None
-    key: list[Any] = [("tensors", asked)]
+    key: list[Any] = [asked]
     for array in arrays:
         key += (array.dtype, array.shape, array.strides)
     signature = tuple(key)
-    plan = kept_plan(kept_plans(), signature)
+    plan = kept_plan(kept, signature)
     if plan is None:
         return NotImplemented, signature
-    return call_on_tensors(plan, arrays, out), None
+    if plan.tensors is not None and plan is not latest:
+        kept.try_first(signature, plan)
+    return call_on_tensors(plan, tensors, out), None
 
 
 def call_with_keywords(

@@ -9,7 +9,7 @@ from typing import Any, Never
 import msgspec
 import numpy as np
 
-from teir.arrays.adapters import ArrayView, Kind, new_array, view_array
+from teir.arrays.adapters import ArrayView, arrays_of_numbers, view_array
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.torch_plain import as_arrays, is_tensor
 from teir.errors import Rule, refuse
@@ -24,6 +24,7 @@ from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.problem import Problem, Route
 from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.room import no_room
+from teir.pipeline.tensor_calls import TensorCall, new_tensor
 from teir.pipeline.view_runs import run_native, run_numpy, run_zeros
 from teir.search.tree import StepNote
 
@@ -69,6 +70,8 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     indirect: Indirect | None
     """Makes a new result where operands are copied first, or NumPy computes; None before a plan is
     called again."""
+    tensors: TensorCall | None
+    """Runs on tensors of PyTorch; None where ``entry`` is, and where no tensor lies as planned."""
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
@@ -184,29 +187,38 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def call_plan(plan: Plan, *operands: Any, out: Any = None, overlap: str = "refuse") -> Any:
     """A call of ``plan`` that its native call does not serve."""
-    if operands and is_tensor(operands[0]) and type(overlap) is str and overlap == "refuse":
-        arrays = as_arrays(operands)
-        result = NotImplemented if arrays is None else call_on_tensors(plan, arrays, out)
+    if operands and type(overlap) is str and overlap == "refuse":
+        call = call_on_tensors if is_tensor(operands[0]) else _call_on_numbers
+        result = call(plan, operands, out)
         if result is not NotImplemented:
             return result
     return run_plan(plan, read_apart(operands, out, overlap), out)
 
 
-def call_on_tensors(plan: Plan, arrays: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+def call_on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
     """By native code on the memory of plain tensors, the result a tensor; NotImplemented where that
-    declines, or a new tensor is no plain one."""
+    declines, or one of them is no plain one."""
+    if plan.tensors is not None:
+        result = plan.tensors.run(tensors, out)
+        if result is not NotImplemented:
+            return result
     planned = plan.problem.out
-    if plan.entry is None or planned.data_type is None:
+    arrays = as_arrays(tensors)
+    if arrays is None or plan.entry is None or planned.data_type is None:
         return NotImplemented
     if out is None:
-        try:
-            out = new_array(Kind.TORCH, planned.shape, planned.data_type)
-        except MemoryError:
-            raise no_room(planned) from None
+        out = new_tensor(planned)
     target = as_arrays((out,))
     if target is None or plan.call_known(arrays, target[0]) is NotImplemented:
         return NotImplemented
     return out
+
+
+def _call_on_numbers(plan: Plan, operands: Sequence[Any], out: Any) -> Any:
+    """By native code, numbers among the operands made arrays; NotImplemented where that declines,
+    or there are none."""
+    arrays = arrays_of_numbers(operands)
+    return NotImplemented if arrays is None else plan.call_known(arrays, out)
 
 
 def _new_result(plan: Plan) -> np.ndarray[Any, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from teir.backends.llvm.call_ir import CALL
 from teir.backends.llvm.entry import METH_FASTCALL, MethodDefinition, entry_record, function_of
+from teir.backends.llvm.entry_ir import ADDRESSES_ENTRY
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.new_result_ir import KNOWN
 from teir.runtime import runtime
@@ -61,3 +62,13 @@ def bind_calls(
     return NativeCalls(
         call=function_of(call, record, owners), known=function_of(known, record, owners)
     )
+
+
+def entry_of_addresses(entry: Callable[..., Any], isa: Isa) -> Callable[..., Any]:
+    """``entry``, made by `bind_entry`, called with the addresses of arrays that its caller has
+    looked at: None, or NotImplemented where it did not run."""
+    function = code_library(runtime.current(), isa).control()[ADDRESSES_ENTRY]
+    definition = MethodDefinition(
+        b"run", function, METH_FASTCALL, b"Run on memory that fits, or decline to."
+    )
+    return function_of(definition, entry.__self__, (entry,))  # type: ignore[attr-defined]

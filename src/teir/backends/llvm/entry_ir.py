@@ -9,6 +9,9 @@ in ``teir_python``. Arguments are of the very type ``numpy.ndarray``: a subclass
 its buffer (a mask, a unit). Fields of arrays are read where they can be, which is four times as
 fast as asking for a buffer. Arrays that lie where those of the last run lay, with the same extents
 and strides, overlap no more than those did: the frame still holds their addresses.
+
+``teir_entry_of_addresses`` is the same of addresses, as Python's integers, of arrays that its
+caller has looked at.
 """
 
 from __future__ import annotations
@@ -40,31 +43,41 @@ from teir.backends.llvm.nest import RUN
 from teir.backends.llvm.pool_ir import WORKERS_BYTES
 
 ENTRY = "teir_entry"
+ADDRESSES_ENTRY = "teir_entry_of_addresses"
 RUN_ENTRY = "teir_run_entry"
-"""``i1 (ptr record, ptr arguments, i64 given)``: whether they were as expected, and it ran."""
-ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
+"""``i1 (ptr record, ptr arguments, i64 given, i1 by_address)``: whether they were as expected, and
+it ran."""
+ENTRY_SYMBOLS = (ENTRY, ADDRESSES_ENTRY, PYTHON_TABLE)
 
 
 def emit_entry() -> str:
     """The definition of the entry point and of its table of Python's functions."""
     table = f"@{PYTHON_TABLE} = global [{TABLE_WORDS} x ptr] zeroinitializer\n"
-    return f"{table}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{OVERLAP_TEXT}{_RUN_TEXT}"
+    functions = _function_text(ENTRY, "false") + _function_text(ADDRESSES_ENTRY, "true")
+    return f"{table}{functions}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{OVERLAP_TEXT}{_RUN_TEXT}"
 
 
-_OPENING_TEXT = f"""
-define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
+def _function_text(name: str, by_address: str) -> str:
+    """What Python calls: None where the program ran, else NotImplemented."""
+    return f"""
+define ptr @{name}(ptr %self, ptr %arguments, i64 %given) nounwind {{
 {python_function("PyCapsule_GetPointer")}
 {python_function("Py_IncRef")}
   %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
-  %has_run = call i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given)
+  %has_run = call i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given, i1 {by_address})
   %answer_byte = select i1 %has_run, i64 {NONE_BYTES}, i64 {NONE_BYTES + 8}
   %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
   %result = load ptr, ptr %result_at
   call void %Py_IncRef(ptr %result)
   ret ptr %result
 }}
+"""
 
-define internal i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given) nounwind {{
+
+_OPENING_TEXT = f"""
+define internal i1 @{RUN_ENTRY}(
+    ptr %record, ptr %arguments, i64 %given, i1 %by_address
+) nounwind {{
 entry:
   %views = alloca [{MOST_OPERANDS * VIEW_BYTES} x i8], align 16
 {python_function("PyObject_GetBuffer")}
@@ -116,13 +129,22 @@ _ARGUMENTS_TEXT = f"""operand:
   %view = getelementptr i8, ptr %views, i64 %view_byte
   %argument_at = getelementptr ptr, ptr %arguments, i64 %number
   %argument = load ptr, ptr %argument_at
+  %number_next = add i64 %number, 1
+  br i1 %by_address, label %address, label %type_test
+address:
+{python_function("PyLong_AsVoidPtr")}
+  %pointer = call ptr %PyLong_AsVoidPtr(ptr %argument)
+  store ptr %pointer, ptr %view
+  %no_owner_at = getelementptr i8, ptr %view, i64 8
+  store ptr null, ptr %no_owner_at
+  br label %dims_fit
+type_test:
   %type_at = getelementptr i8, ptr %argument, i64 {TYPE_FIELD_BYTES}
   %type = load ptr, ptr %type_at
   %array_type_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {ARRAY_TYPE_BYTES}
   %array_type = load ptr, ptr %array_type_at
   %is_array = icmp eq ptr %type, %array_type
   %flags = load i64, ptr %expected
-  %number_next = add i64 %number, 1
   br i1 %is_array, label %dtype_test, label %release_unexpected
 dtype_test:
   %dtype_at = getelementptr i8, ptr %argument, i64 {DTYPE_BYTES}
@@ -219,7 +241,7 @@ dims:
   %shape = phi ptr [ %array_shape, %fields_taken ], [ %buffer_shape, %buffer_dims ]
   %strides = phi ptr [ %array_strides, %fields_taken ], [ %buffer_strides, %buffer_dims ]
   %ndims = phi i64 [ %dimensions, %fields_taken ], [ %ndim, %buffer_dims ]
-  %holds = phi i1 [ %held_before, %fields_taken ], [ true, %buffer_dims ]
+  %holds_buffers = phi i1 [ %held_before, %fields_taken ], [ true, %buffer_dims ]
   %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
   %pairs_byte = load i64, ptr %pairs_byte_at
   %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
@@ -254,6 +276,7 @@ dim_fits:
   %dim_next = add i64 %dim, 1
   br label %dim_test
 dims_fit:
+  %holds = phi i1 [ false, %address ], [ %holds_buffers, %words_end ], [ %holds_buffers, %dim_test ]
   %more_operands = icmp slt i64 %number_next, %wanted
   br i1 %more_operands, label %operand, label %claim
 mismatch:
@@ -261,7 +284,7 @@ mismatch:
   br label %release_unexpected
 
 release_unexpected:
-  %held = phi i64 [ %number, %operand ], [ %number, %buffer_test ], [ %number, %fields ],
+  %held = phi i64 [ %number, %type_test ], [ %number, %buffer_test ], [ %number, %fields ],
                   [ %number, %no_buffer ], [ %number, %mismatch ],
                   [ %wanted, %overlapping ], [ %wanted, %claim ], [ %wanted, %ask ]
   br label %drop_test

@@ -39,6 +39,7 @@ PYTHON_FUNCTIONS = (
     "PyDict_GetItemWithError",
     "PyObject_Call",
     "PyObject_GetItem",
+    "PyLong_AsVoidPtr",
 )
 """The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
 

@@ -35,4 +35,6 @@ take:
 run:
   %entry_record_at = getelementptr i8, ptr %record, i64 8
   %entry_record = load ptr, ptr %entry_record_at
-  %has_run = call i1 @{RUN_ENTRY}(ptr %entry_record, ptr %arguments, i64 %wanted)"""
+  %has_run = call i1 @{RUN_ENTRY}(
+    ptr %entry_record, ptr %arguments, i64 %wanted, i1 false
+  )"""

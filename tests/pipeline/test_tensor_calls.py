@@ -1,0 +1,149 @@
+"""Plans called with tensors of PyTorch: native code runs on plain ones, others are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import teir
+from teir.pipeline.tensor_calls import tensor_call
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64)
+
+
+def called_plan(left: Any, right: Any) -> Any:
+    plan = teir.plan("ij,jk->ik", left, right)
+    assert torch.equal(plan(left, right), left @ right)
+    return plan
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_calls_give_tensors_of_every_type(dtype: Any) -> None:
+    left, right = torch.arange(12).reshape(4, 3).to(dtype), torch.arange(6).reshape(3, 2).to(dtype)
+    plan, out = called_plan(left, right), torch.zeros(4, 2, dtype=dtype)
+    assert plan(left, right, out=out) is out
+    results = [out, plan(left, right)]
+    results += [teir.einsum("ij,jk->ik", left, right) for _ in range(3)]
+    assert all(torch.equal(one, left @ right) for one in results)
+    assert all(type(one) is torch.Tensor and one.dtype == dtype for one in results)
+
+
+def test_native_code_runs_on_tensors_as_they_lie() -> None:
+    left, right = torch.arange(24.0).reshape(3, 8)[:, 1::2].T, torch.ones(3, 2)
+    plan = called_plan(left, right)
+    assert plan.tensors is not None
+    run = plan.tensors.run
+    out = torch.empty(4, 2)
+    assert run((left, right), out) is out
+    assert torch.equal(out, left @ right)
+    assert run((left.contiguous(), right), out) is NotImplemented
+    assert run((left, right, right), out) is NotImplemented
+    assert run((left.numpy(), right), out) is NotImplemented
+    assert run((left.double(), right), out) is NotImplemented
+    assert run((left, right.to("meta")), out) is NotImplemented
+    assert run((left, right.to_sparse()), out) is NotImplemented
+    assert run((left, right.expand(3, 2).clone().as_subclass(Named)), out) is NotImplemented
+
+
+class Named(torch.Tensor):
+    """A subclass may mean more than its memory."""
+
+
+def shared_with(out: Any) -> Any:
+    return out.view(-1)[:6].view(3, 2)
+
+
+def freed(left_bytes: int) -> Any:
+    tensor = torch.ones(3, 2)
+    tensor.untyped_storage().resize_(left_bytes)
+    return tensor
+
+
+def negated() -> Any:
+    return torch.full((3, 2), 1j).conj().imag
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _out: freed(0),
+        lambda _out: freed(20),
+        lambda _out: negated(),
+        lambda _out: torch.ones(3, 2, requires_grad=True),
+        lambda _out: torch.nn.Parameter(torch.ones(3, 2)),
+        lambda _out: torch._efficientzerotensor(3, 2),
+        shared_with,
+    ],
+)
+def test_what_is_no_plain_tensor_is_not_run(make: Callable[[Any], Any]) -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.full((4, 2), 7.0)
+    unusual = make(out)
+    assert plan.tensors.run((left, unusual), out) is NotImplemented
+    assert out.tolist() == [[7.0, 7.0]] * 4
+    with pytest.raises(teir.TeirError):
+        plan(left, unusual, out=out)
+    assert out.tolist() == [[7.0, 7.0]] * 4
+
+
+def test_lazy_conjugates_are_not_run() -> None:
+    left, right = torch.full((4, 3), 1j), torch.full((3, 2), 1j)
+    plan, out = called_plan(left, right), torch.zeros(4, 2, dtype=torch.complex64)
+    assert plan.tensors.run((left, right.conj()), out) is NotImplemented
+    assert plan.tensors.run((left, right), out.conj()) is NotImplemented
+
+
+def test_parameters_are_run_where_nothing_is_recorded() -> None:
+    weight, right = torch.nn.Parameter(torch.ones(4, 3)), torch.ones(3, 2)
+    with torch.no_grad():
+        plan = called_plan(weight, right)
+        out = torch.zeros(4, 2)
+        assert plan.tensors.run((weight, right), out) is out
+        assert out.tolist() == [[3.0, 3.0]] * 4
+    assert plan.tensors.run((weight, right), out) is NotImplemented
+
+
+def test_nothing_is_run_for_mapped_traced_or_dual_tensors() -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan = called_plan(left, right)
+    seen = []
+
+    def run(one: Any) -> Any:
+        seen.append(plan.tensors.run((one, right), None))
+        return one
+
+    torch.func.vmap(run)(torch.ones(2, 4, 3))
+    torch.func.jvp(run, (left,), (left,))
+    torch.jit.trace(run, (left,), check_trace=False)
+    assert len(seen) >= 3
+    assert all(one is NotImplemented for one in seen)
+
+
+def test_a_trace_of_a_number_is_refused() -> None:
+    number = torch.ones(())
+    with pytest.raises(teir.TeirError, match="traced"):
+        torch.jit.trace(lambda one: teir.einsum(",i->i", one, torch.ones(3)), (number,))
+
+
+def test_arrays_between_elements_have_no_tensors() -> None:
+    records = np.zeros(4, [("value", np.float64), ("tag", np.int8)])["value"]
+    for array in (np.ones(4)[::-1], records):
+        plan = teir.plan("i,i->i", array, np.ones(4))
+        assert np.array_equal(plan(array, np.ones(4)), array)
+        assert plan.tensors is None
+    planned = teir.plan("i,i->i", np.ones(0), np.ones(0)).problem
+    assert tensor_call(planned.operands, planned.out, print) is None
+
+
+def test_two_shapes_by_turns_are_both_right() -> None:
+    for _ in range(3):
+        for rows in (2, 5):
+            left, right = torch.rand(rows, 3), torch.rand(3, 2)
+            result = teir.einsum("ij,jk->ik", left, right)
+            torch.testing.assert_close(result, left @ right)
