@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from search.planned import (
     USUAL,
     assert_alike,
+    assert_exact,
     assert_means_it,
     planned,
     shares_loops,
@@ -71,6 +72,24 @@ def test_lanes_run_along_long_sums(text: str) -> None:
 def test_turned_pairs_mean_what_numpy_computes(text: str, threads: int) -> None:
     machine = replace(USUAL, threads=threads, threaded_work=64)
     assert_means_it(text, PAIRS[text], machine, 11)
+
+
+@pytest.mark.parametrize("data_type", [DataType.BF16, DataType.FP16])
+@pytest.mark.parametrize("text", PAIRS)
+def test_results_of_narrow_types_are_rounded_once(text: str, data_type: DataType) -> None:
+    extents = PAIRS[text]
+    for threads in (1, 3):
+        machine = replace(USUAL, threads=threads, threaded_work=64)
+        program = planned(text, extents, machine, data_type).program
+        assert len(turned_of(program)) == 1
+        assert_exact(program, text, extents, data_type, 13)
+
+
+def test_long_sums_are_worth_more_than_a_few_results_side_by_side() -> None:
+    for columns, of_results in ((7, False), (8, True)):
+        extents = {"a": 40, "b": 300, "c": columns}
+        program = planned("bac,acb->c", extents, USUAL).program
+        assert (lanes_of(program) == {None}) is of_results
 
 
 @pytest.mark.parametrize("text", PAIRS)

@@ -48,11 +48,11 @@ def test_a_few_vectors_of_columns_carry_the_lanes_of_long_sums(columns: int) -> 
 
 
 def test_results_of_narrow_types_are_rounded_once_and_then_moved() -> None:
-    """Half the elements of a sum in FP16 would not pay for moving results twice."""
+    """Half the elements of a sum in BF16 would not pay for moving results twice."""
     extents = EXTENTS | {"x": 16}
-    program = program_of(TURNED[0], extents, 1, DataType.FP16)
+    program = program_of(TURNED[0], extents, 1, DataType.BF16)
     assert is_turned(program)
-    assert_exact(program, TURNED[0], extents, DataType.FP16, 5)
+    assert_exact(program, TURNED[0], extents, DataType.BF16, 5)
 
 
 def test_threads_do_not_decide_the_order_of_the_sum() -> None:
@@ -70,7 +70,7 @@ def test_threads_do_not_decide_the_order_of_the_sum() -> None:
         ("syx,nyx->ns", {"n": 4, "x": 2, "y": 6}, DataType.FP64),
         ("syx,nyx->ns", {"x": 2, "y": 2}, DataType.FP64),
         ("cysx,cnyx->cns", {"c": 2}, DataType.FP64),
-        ("syx,nyx->ns", {}, DataType.FP16),
+        ("syx,nyx->ns", {}, DataType.BF16),
     ],
 )
 def test_products_whose_results_are_many_or_whose_lanes_are_near_stay(

@@ -1,4 +1,4 @@
-"""Products of FP16 in FP32 scratch, where conversions inside a product cost as much as products."""
+"""Products of FP16 in FP32 scratch, where elements that meet others are converted once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from teir.dtypes import DataType
 from teir.ir.nodes import Operation
 from teir.search.machine import Machine
 
+SPARE_PORTS = replace(USUAL, l2_bytes=1 << 20, l3_bytes=32 << 20)
 TILES = replace(
     USUAL, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=105 << 20, multiplies_twice=True
 )
@@ -41,8 +42,8 @@ def is_wide(
 )
 def test_products_in_wide_scratch_mean_what_numpy_computes(text, extents) -> None:
     assert is_wide(text, extents, TILES)
-    assert not is_wide(text, extents, USUAL)
-    for machine in (TILES, replace(TILES, threads=2, threaded_work=64)):
+    assert is_wide(text, extents, SPARE_PORTS)
+    for machine in (SPARE_PORTS, TILES, replace(TILES, threads=2, threaded_work=64)):
         assert_exact(
             planned(text, extents, machine, DataType.FP16).program, text, extents, DataType.FP16, 3
         )
@@ -60,6 +61,20 @@ def test_products_in_wide_scratch_mean_what_numpy_computes(text, extents) -> Non
 )
 def test_elements_that_meet_others_are_converted_once(extents, wide) -> None:
     assert is_wide("ij,jk->ik", extents, TILES) == wide
+
+
+@pytest.mark.parametrize(
+    ("extents", "wide"),
+    [
+        ({"i": 200, "j": 5, "k": 200}, False),
+        ({"i": 200, "j": 6, "k": 200}, True),
+        ({"i": 800, "j": 800, "k": 7}, False),
+        ({"i": 800, "j": 800, "k": 8}, True),
+        ({"i": 400, "j": 400, "k": 7}, True),
+    ],
+)
+def test_results_count_twice_and_far_operands_meet_many(extents, wide) -> None:
+    assert is_wide("ij,jk->ik", extents, SPARE_PORTS) == wide
 
 
 def test_sums_of_single_precision_are_as_they_were() -> None:

@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from teir.dtypes import DataType
 from teir.passes.parallelise import CHUNKS
 from teir.search.alternating import alternating_result
 from teir.search.batches import emit_small_batch, is_small_batch
@@ -107,7 +108,8 @@ def emit_step(
         body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:
             return body
-    wide = widened(emission, step, machine) if machine.multiplies_twice else None
+    is_half = step.inputs[0].data_type is DataType.FP16
+    wide = widened(emission, step, machine) if is_half else None
     if wide is not None:
         return _emit_moved(emission, step, wide, machine, inner, emit)
     shape = product_shape(step)

@@ -25,11 +25,10 @@ from teir.search.in_parts import (
     axes_of,
     emit_in_parts,
     in_parts,
-    moved_to,
     starts_where_it_moves,
 )
 from teir.search.machine import Machine
-from teir.search.pair_tiles import pair_blocks
+from teir.search.pair_tiles import Blocks, pair_blocks
 from teir.search.shape import dense, extent_of, outermost_first
 from teir.search.step import Span, Step, is_adjacent, normalise
 from teir.search.tile_loops import emit_tiles
@@ -39,9 +38,11 @@ _FEWEST_BYTES = 1 << 16
 """Of an input, from which turning it in tiles pays."""
 _FEWEST_LANES = 3
 """Elements in a row that are turned and multiplied side by side."""
-_SHORT_SUM, _LONG_SUM = 12, 512
-"""Products next to each other from which they are added up in lanes, and from which adding up the
-lanes does not show."""
+_SHORT_SUM, _MIDDLE_SUM, _LONG_SUM = 12, 128, 512
+"""Products next to each other from which they are added up in lanes, from which that is worth more
+than a few results side by side, and from which adding up the lanes does not show."""
+_FEW_RESULTS = 8
+"""Fewer results side by side leave lanes empty."""
 _LANES_BYTES = 256
 """Of results next to each other that are turned together."""
 
@@ -59,7 +60,9 @@ def turned_pair_of(step: Step) -> TurnedPair | None:
     if len(step.inputs) != 2 or not step.reductions or not starts_where_it_moves(step):
         return None
     (first, second), out, element = step.inputs, step.output, step.output.data_type
-    if element.accumulator is not element or len(step.axes) == len(step.reductions):
+    if element.accumulator is not element and not element.is_narrow:
+        return None
+    if len(step.axes) == len(step.reductions):
         return None
     if first.data_type is not element or second.data_type is not element:
         return None
@@ -78,7 +81,7 @@ def turned_pair_of(step: Step) -> TurnedPair | None:
 def _worth(row: tuple[Span, ...], out: Tensor) -> tuple[int, int]:
     """What multiplying along these axes is worth, outermost first; 0 where rows are too short.
 
-    Long sums come first, then results side by side.
+    Long sums come first, then results side by side, then sums of a hundred products.
     """
     is_free = bool(row[-1].stride(out.name))
     run = 1
@@ -88,28 +91,51 @@ def _worth(row: tuple[Span, ...], out: Tensor) -> tuple[int, int]:
         run *= axis.extent
     if row[-1].extent < _FEWEST_LANES or (not is_free and run < _SHORT_SUM):
         return 0, run
-    return 2 if is_free else 3 if run >= _LONG_SUM else 1, run
+    if is_free:
+        return 4 if run >= _FEW_RESULTS else 2, run
+    return 5 if run >= _LONG_SUM else 3 if run >= _MIDDLE_SUM else 1, run
 
 
 def emit_turned_pair(emission: Emission, pair: TurnedPair, machine: Machine) -> Body:
     """The nodes of a step that `turned_pair_of` recognised."""
-    step, out = pair.step, pair.step.output
-    lanes = outermost_first(step.axes, pair.kept)[-1]
-    moved = []
-    if lanes.stride(out.name) and not is_adjacent(lanes, out):
-        along = outermost_first(axes_of(out, step), pair.kept)
-        moved.append(moved_to(emission, out, "turned", along))
+    step = pair.step
 
     def tiles(emission: Emission, step: Step, machine: Machine) -> Body:
         return _emit_tiles(emission, replace(pair, step=step), machine)
 
-    return emit_in_parts(emission, in_parts(step, step.axes, moved), machine, tiles)
+    parts = in_parts(step, step.axes, _moved_results(emission, pair))
+    return emit_in_parts(emission, parts, machine, tiles)
+
+
+def _moved_results(emission: Emission, pair: TurnedPair) -> list[Moved]:
+    """Results that lie across the lanes, and those of narrow types whose sums are cut: they add up
+    in the type of sums."""
+    step, out = pair.step, pair.step.output
+    lanes = outermost_first(step.axes, pair.kept)[-1]
+    if lanes.stride(out.name) and not is_adjacent(lanes, out):
+        order = outermost_first(axes_of(out, step), pair.kept)
+    elif out.data_type.is_narrow and not _sums_in_one(step, _blocks_of(pair)):
+        order = outermost_first(axes_of(out, step), out)
+    else:
+        return []
+    kind = out.data_type.accumulator
+    scratch = Tensor(name=emission.name(f"{out.name}_turned"), data_type=kind)
+    return [Moved(out, scratch, dense(order, kind.width))]
+
+
+def _blocks_of(pair: TurnedPair) -> Blocks:
+    return pair_blocks(pair.step, pair.kept, pair.turned)
+
+
+def _sums_in_one(step: Step, blocks: Blocks) -> bool:
+    """True where a tile has all that is added up of its results."""
+    return all(blocks.get(id(axis)) == axis.extent for axis in step.reductions)
 
 
 def _emit_tiles(emission: Emission, pair: TurnedPair, machine: Machine) -> Body:
     step = pair.step
-    blocks = pair_blocks(step, pair.kept, pair.turned)
-    sums_in_one = all(blocks.get(id(axis)) == axis.extent for axis in step.reductions)
+    blocks = _blocks_of(pair)
+    sums_in_one = _sums_in_one(step, blocks)
     alone = replace(machine, threads=1)
 
     def inside(tile: tuple[Span, ...]) -> Body:

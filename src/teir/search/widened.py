@@ -5,7 +5,9 @@
 Register blocks of FP16 convert every vector of A once for a few columns, and every element of B
 once for a few vectors, on the ports that multiply. A processor that multiplies twice a cycle has
 none to spare there: on Golden Cove such blocks reach 40 % of its peak, so an element that meets
-others is converted once. Sums are those of FP32 in either way.
+others is converted once. Where whole vectors are multiplied once a cycle, blocks of one vector and
+many columns are no better: drawn products on Zen 4 took 0.2 to 1.6 of the time, 0.70 in the mean.
+Sums are those of FP32 in either way.
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ from teir.search.machine import Machine
 from teir.search.shape import dense, extent_of, outermost_first
 from teir.search.step import Span, Step
 
-_FEWEST_PRODUCTS = 2
+_FEWEST_PRODUCTS, _FEWEST_BESIDE_SPARE_PORTS = 2, 2.5
 """Products for each element of the operands from which copying them pays: with 2 to 30 of them the
-product took 0.25 to 0.85 of the time (Golden Cove)."""
+product took 0.25 to 0.85 of the time (Golden Cove); and where converting goes on beside
+multiplying, and results, which are written once more, count twice (Zen 4)."""
+_FEWEST_READERS = 8
+"""Products for each element of an operand whose copy leaves the second cache (Zen 4)."""
 _SHORT_SUM = 32
 """Shorter sums do not pay for writing and reading results that leave the second cache: 1.1 of the
 time with 8 and 16 products."""
 
 
 def widened(emission: Emission, step: Step, machine: Machine) -> InParts | None:
-    """The step in parts, for a machine that multiplies twice a cycle; None where its operands are
-    better converted inside the product."""
+    """The step in parts; None where its operands are better converted inside the product."""
     if not _is_narrow(step):
         return None
     names = [tensor.name for tensor in (*step.inputs, step.output)]
@@ -62,4 +66,9 @@ def _pays(axes: tuple[Span, ...], names: list[str], machine: Machine) -> bool:
     is_far = results * DataType.FP32.width > machine.l2_bytes
     if is_far and products < _SHORT_SUM * results:
         return False
-    return products >= _FEWEST_PRODUCTS * sum(sizes)
+    if machine.multiplies_twice:
+        return products >= _FEWEST_PRODUCTS * sum(sizes)
+    near = machine.l2_bytes // DataType.FP32.width
+    if any(size > near and products < _FEWEST_READERS * size for size in sizes[:-1]):
+        return False
+    return products >= _FEWEST_BESIDE_SPARE_PORTS * (sum(sizes) + results)
