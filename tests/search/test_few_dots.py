@@ -85,6 +85,15 @@ def test_rows_that_caches_do_not_hold_keep_their_register_blocks(
         assert found == (data_type in dots_of)
 
 
+def test_rows_of_types_that_blocks_convert_may_be_a_few_more() -> None:
+    for few in (5, 6, 7):
+        found = [
+            has_dots("ik,jk->ij", ((97, 300), (few, 300)), 1, data_type)
+            for data_type in (DataType.BF16, DataType.FP16, DataType.FP32)
+        ]
+        assert found == [False, few < 7, False]
+
+
 def test_short_rows_of_a_matrix_from_memory_are_dots() -> None:
     for data_type in (DataType.FP32, DataType.FP64):
         assert has_dots("ik,kj->ij", ((100_000, 40), (40, 4)), 1, data_type)
@@ -101,7 +110,7 @@ def test_two_rows_stand_beside_many_rows_of_the_matrix_and_three_beside_one() ->
 
 @pytest.mark.parametrize(("text", "first", "second"), FEW)
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32, np.float64])
 def test_results_are_right(
     text: str, first: tuple[int, ...], second: tuple[int, ...], threads: int, dtype: type[Any]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_means_it, planned, shares_loops
+from search.planned import USUAL, assert_exact, assert_means_it, planned, shares_loops
 from teir.dtypes import DataType
 
 TWICE = {
@@ -36,6 +36,15 @@ def test_far_axes_are_summed_first(text: str, threads: int) -> None:
     assert shares_loops(planned(text, TWICE[text], machine).program) == (threads > 1)
 
 
+@pytest.mark.parametrize("data_type", [DataType.BF16, DataType.FP16])
+@pytest.mark.parametrize("text", TWICE)
+def test_sums_of_narrow_types_wait_in_the_wider_one(text: str, data_type: DataType) -> None:
+    program = planned(text, TWICE[text], USUAL, data_type).program
+    (kind,) = {one.data_type for one in program.scratch if "sums" in one.name}
+    assert kind is DataType.FP32
+    assert_exact(program, text, TWICE[text], data_type, 5)
+
+
 @pytest.mark.parametrize("text", ONCE)
 def test_others_are_summed_at_once(text: str) -> None:
     assert not has_sums(text, ONCE[text])
@@ -49,9 +58,11 @@ def test_others_are_summed_at_once(text: str) -> None:
         (1025, 100, DataType.FP64, False),
         (128, 1024, DataType.FP64, True),
         (128, 1025, DataType.FP64, False),
-        (128, 100, DataType.BF16, False),
+        (2048, 100, DataType.BF16, True),
+        (2049, 100, DataType.BF16, False),
+        (128, 2048, DataType.BF16, True),
+        (128, 2049, DataType.BF16, False),
     ],
-    ids=["pieces", "long pieces", "as many as the cache holds", "more", "narrow"],
 )
 def test_short_pieces_whose_sums_stay_near(
     piece: int, rows: int, data_type: DataType, expected: bool
@@ -75,4 +86,7 @@ def test_weights_of_one_side_are_used_there_in_large_operands(text: str) -> None
     is_twice = any("sums" in one.output for one in program.primitives)
     assert is_twice == (text != "dabec,ac->db")
     assert_means_it(text, extents, small, 4)
+    assert_exact(
+        planned(text, extents, small, DataType.FP16).program, text, extents, DataType.FP16, 6
+    )
     assert not any("sums" in one.output for one in planned(text, extents, USUAL).program.primitives)

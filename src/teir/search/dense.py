@@ -108,12 +108,13 @@ def emit_step(
         body = _emit_without_matrix(emission, step, machine, inner)
         if body is not None:
             return body
-    is_half = step.inputs[0].data_type is DataType.FP16
-    wide = widened(emission, step, machine) if is_half else None
-    if wide is not None:
-        return _emit_moved(emission, step, wide, machine, inner, emit)
     shape = product_shape(step)
     assert shape is not None
+    if step.inputs[0].data_type is DataType.FP16:
+        is_better = machine.multiplies_twice or few_dots_of(shape) is None
+        wide = widened(emission, step, machine) if is_better else None
+        if wide is not None:
+            return _emit_moved(emission, step, wide, machine, inner, emit)
     body = _emit_of_its_own(emission, shape, machine)
     if body is not None:
         return body

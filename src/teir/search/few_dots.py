@@ -31,9 +31,10 @@ from teir.search.shape import ProductShape, extent_of, outermost_first
 from teir.search.step import Span, fuse, is_adjacent
 from teir.target import rows_apart
 
-_TYPES = (DataType.BF16, DataType.FP32, DataType.FP64)
-_MOST_FEW = 4
-"""Rows up to which dots take less time than register blocks: 0.2 to 0.9 of it on Zen 4."""
+_TYPES = (DataType.BF16, DataType.FP16, DataType.FP32, DataType.FP64)
+_MOST_FEW, _MOST_CONVERTED = 4, 6
+"""Rows up to which dots take less time than register blocks: 0.2 to 0.9 of it on Zen 4; and those
+of FP16, of which blocks convert every element as they meet it: 0.1 to 1.1, 0.4 in the mean."""
 _FEWEST = 64
 """Rows of the matrix."""
 _SHORTEST = 32
@@ -43,13 +44,13 @@ the time, 0.5 in the mean."""
 _JOINED = 128
 """Products of sums that three and four rows are copied for, in FP32: 0.24 to 1.46 of the time, 0.6
 in the mean; shorter ones up to 1.7, in FP64 0.95 in the mean."""
-_SHORTEST_NEAR = {DataType.BF16: 64, DataType.FP32: 64}
+_SHORTEST_NEAR = {DataType.BF16: 64, DataType.FP16: 128, DataType.FP32: 64}
 """The same with more rows and a matrix that a cache holds: sums over lanes take their time."""
 _FROM_MEMORY_BYTES = 12 * 2**20
 """Of a matrix that second caches do not hold. Sums keep their order on every machine."""
 _NEAR_BYTES = 2**14
-"""The few rows that stay in the first cache. Those of BF16 may be longer: converting takes more
-time than reading them from the second."""
+"""The few rows that stay in the first cache. Those of narrow types may be longer: converting takes
+more time than reading them from the second."""
 _SECOND_BYTES, _PART_BYTES = 1 << 20, 1 << 18
 """Two rows, and three or four, that the second cache holds: 0.41 to 1.06 of the time of register
 blocks on Golden Cove, whose vectors are for the greatest part empty or need the matrix turned."""
@@ -86,9 +87,10 @@ def few_dots_of(shape: ProductShape) -> FewDots | None:
     """The product as dots of a matrix with few rows; None for all others."""
     if shape.m is None or shape.n is None or shape.a.data_type not in _TYPES:
         return None
-    if not shape.n_outer and shape.n.extent <= _MOST_FEW:
+    most = _MOST_CONVERTED if shape.a.data_type is DataType.FP16 else _MOST_FEW
+    if not shape.n_outer and shape.n.extent <= most:
         return _beside(shape, shape.a, (*shape.m_outer, shape.m), shape.b, shape.n)
-    if not shape.m_outer and shape.m.extent <= _MOST_FEW:
+    if not shape.m_outer and shape.m.extent <= most:
         return _beside(shape, shape.b, (*shape.n_outer, shape.n), shape.a, shape.m)
     return None
 
@@ -102,7 +104,7 @@ def _beside(
         return None
     width = matrix.data_type.width
     is_near = few.extent * extent_of(k) * width <= _most_bytes(rows, few, shape.out)
-    if not is_near and matrix.data_type is not DataType.BF16:
+    if not is_near and not matrix.data_type.is_narrow:
         return None
     is_far = extent_of((*shape.c, *side, *k)) * width >= _FROM_MEMORY_BYTES
     least, run = _fewest_joined(few, matrix), extent_of(run_of(k[-1], k, matrix))
