@@ -117,12 +117,12 @@ def test_results_that_meet_across_loops_stay_where_they_are() -> None:
 
 
 def test_a_long_loop_gives_some_of_its_turns() -> None:
-    (only,) = lower(looped(rows=1, columns=64, m=512, n=512, k=512), Isa.AMX).roots
+    (only,) = lower(looped(rows=1, columns=1024, m=512, n=512, k=512), Isa.AMX).roots
     assert isinstance(only, Loop)
     (call,) = only.body
     assert isinstance(call, Call)
-    assert only.extent * call.arguments[19] == 64
-    assert call.arguments[19] == 4
+    assert only.extent * call.arguments[19] == 1024
+    assert call.arguments[19] == 64
 
 
 def test_results_that_meet_stay_in_their_loop() -> None:

@@ -9,7 +9,7 @@ from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Call
-from teir.lower.kernels import GemmBlock, Kernel, TileProduct
+from teir.lower.kernels import GemmBlock, Kernel, TileProduct, TileRows
 from teir.lower.lower import lower
 from teir.lower.tile_room import room_bytes
 from teir.target import Isa
@@ -23,13 +23,16 @@ def product_text(
     b_adjacent: bool,
     from_zero: bool,
     flushes: bool = True,
+    a_adjacent: bool = False,
 ) -> str:
-    """out[n, m] (+)= sum over k of in0[k, m] in1[n, k], or in1[k, n]; k in as many axes as given.
+    """out[n, m] (+)= sum over k of in0[k, m] in1[n, k]; k in as many axes as given.
+
+    Or of in1[k, n], and of in0[m, k] where its steps are adjacent.
 
     There are gaps between the steps of an outer axis, so that no two axes are one.
     """
     axes: list[str] = []
-    a, b = 2 * m, 2 if b_adjacent else 2 * n
+    a, b = 2 if a_adjacent else 2 * m, 2 if b_adjacent else 2 * n
     for number, extent in reversed(list(enumerate(k))):
         axes.insert(0, f"axis k{number} = {extent}: in0 {a}, in1 {b}")
         gap = 16 if number else 0
@@ -41,7 +44,7 @@ def product_text(
 tensor in0: BF16
 tensor in1: BF16
 tensor out: {out.value}
-axis m = {m}: in0 2, out {out.width}
+axis m = {m}: in0 {a if a_adjacent else 2}, out {out.width}
 axis n = {n}: in1 {b if b_adjacent else 2}, out {out.width * m}
 {chr(10).join(axes)}
 primitive zero = Zero(out; M=[m], N=[n])
@@ -124,6 +127,20 @@ def test_columns_of_short_sums_stay_near_until_all_rows_met_them(m: int, k: int)
     groups, rows = -(-k // 32), -(-m // 16)
     assert packed <= max(8 * rows, (256 << 10) // (groups * 1024))
     assert packed >= 8 * rows
+
+
+def test_rows_are_interleaved_once_where_columns_come_in_parts() -> None:
+    rows = {
+        (m, n, k): settled_call(m, n, k).kernel.rows  # type: ignore[union-attr]
+        for m, n, k in ((600, 1200, 1000), (600, 400, 1000), (30_000, 1200, 1000))
+    }
+    assert list(rows.values()) == [TileRows.FAR, TileRows.PASSING, TileRows.PASSING]
+
+
+def test_rows_whose_steps_are_adjacent_are_turned_by_the_kernel() -> None:
+    (kernel,) = kernels_of(product(a_adjacent=True), Isa.AMX)
+    assert isinstance(kernel, TileProduct)
+    assert kernel.a_adjacent
 
 
 @pytest.mark.parametrize(("m", "k"), [(48, 48), (48, 2000), (480, 30)])

@@ -99,12 +99,12 @@ def part_copy(memory: Memory, kernel: PartCopy, call: Call) -> None:
 def tile_product(memory: Memory, kernel: TileProduct, call: Call) -> None:
     m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer = call.arguments[:11]
     b_n, c_n, accumulate, piece, a_piece = call.arguments[11:16]
-    m_outer, a_m_outer, c_m_outer, n_outer, b_n_outer, c_n_outer = call.arguments[16:22]
+    m_outer, a_m_outer, c_m_outer, n_outer, b_n_outer, c_n_outer, a_m = call.arguments[16:23]
     in_type, out_type = kernel.in_type.numpy_dtype(), kernel.out_type.numpy_dtype()
     pieces = k // piece
     depth_a = ((outer, a_outer), (batch, a_batch), (pieces, a_piece), (piece, a_k))
     depth_b = ((outer, b_outer), (batch, b_batch), (pieces, piece * b_k), (piece, b_k))
-    rows_a, rows_b = ((m_outer, a_m_outer), (m, in_type.itemsize)), ((m_outer, 0), (m, 0))
+    rows_a, rows_b = ((m_outer, a_m_outer), (m, a_m)), ((m_outer, 0), (m, 0))
     columns_a, columns_b = ((n_outer, 0), (n, 0)), ((n_outer, b_n_outer), (n, b_n))
     rows_c = ((m_outer, c_m_outer), (m, out_type.itemsize))
     columns_c = ((n_outer, c_n_outer), (n, c_n))

@@ -26,7 +26,7 @@ from teir.lower.blocking import (
 from teir.lower.bringing import Brought, Marks, brought_rows
 from teir.lower.contraction_tile import NO_TILE_HINTS, Accumulator, ContractionTile
 from teir.lower.elementwise import lower_elementwise
-from teir.lower.gemm_axes import GemmAxes, in_order
+from teir.lower.gemm_axes import GemmAxes, has_adjacent_results, in_order, other_way
 from teir.lower.gemm_call import BLOCK_REDUCTIONS, BlockCall, BlockCalls, all_loops
 from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, Loop
 from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
@@ -59,10 +59,13 @@ def lower_gemm(
     reductions = [in_order(axis, axes.swapped) for axis in tile.reductions]
     inside = tuple(reductions[-BLOCK_REDUCTIONS:])
     outside = tuple(reductions[:-BLOCK_REDUCTIONS])
-    if not outside:
-        whole = tile_product(tile, axes, operands, inside, isa, room)
+    if not outside and isa is Isa.AMX:
+        way = axes if has_adjacent_results(tile, axes) else other_way(axes)
+        mine = operands if way is axes else (operands[1], operands[0], output)
+        steps = inside if way is axes else tuple([in_order(axis, True) for axis in inside])
+        whole = tile_product(tile, way, mine, steps, isa, room)
         if whole is not None:
-            return _around(whole, axes.loops, operands)
+            return _around(whole, way.loops, mine)
     depth = prod(axis.extent for axis in inside)
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     has_parts = not outside and takes_parts(tile, axes, lanes, depth, isa)

@@ -41,6 +41,21 @@ class GemmAxes(msgspec.Struct, frozen=True, gc=False):
         return max(reductions, key=lambda axis: axis.extent).strides[0]
 
 
+def has_adjacent_results(tile: ContractionTile, axes: GemmAxes) -> bool:
+    """True where lanes follow one another in C."""
+    return axes.lanes.strides[2] == tile.out_type.width
+
+
+def other_way(axes: GemmAxes) -> GemmAxes:
+    """Lanes as columns and columns as lanes, the operands exchanged."""
+    return GemmAxes(
+        lanes=in_order(axes.columns, True),
+        columns=in_order(axes.lanes, True),
+        loops=tuple([in_order(axis, True) for axis in axes.loops]),
+        swapped=not axes.swapped,
+    )
+
+
 def gemm_axes(tile: ContractionTile) -> GemmAxes | None:
     """The axes a register block takes; None where no axis separates the two inputs."""
     if len(tile.operands) != 3:

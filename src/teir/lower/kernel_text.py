@@ -119,6 +119,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
         case TileProduct():
             copied = ", columns of B copied" if kernel.copies else ""
             turned = copied if kernel.b_adjacent else ", columns of B turned"
+            turned += ", rows of A turned" if kernel.a_adjacent else ""
             turned += ", rows of A kept" if kernel.keeps_rows else ""
             return (
                 f"TileProduct {kernel.in_type.value} to {kernel.out_type.value} "

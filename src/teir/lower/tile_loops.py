@@ -23,12 +23,13 @@ from teir.lower.kernels import Elementwise, TileProduct
 from teir.lower.tile_products import settled
 from teir.passes.extents import largest_divisor
 
-_LONGEST_CALL = 1 << 29
-"""Products of one call, which nothing can interrupt: half a millisecond of those by tiles."""
+_LONGEST_CALL = 1 << 33
+"""Products of one call, which nothing can interrupt: ten milliseconds of those by tiles."""
 _SMALL_CALL = 1 << 20
 """Products of a call that is worth lengthening across a loop it cannot take."""
-_ROWS_AT, _COLUMNS_AT = 16, 19
-"""Where the outer axes of the rows and of the columns begin among the arguments."""
+_ROWS_AT, _COLUMNS_AT, _ROW_STRIDE_AT = 16, 19, 22
+"""Where the outer axes of the rows and of the columns begin among the arguments, and the step from
+row to row."""
 
 
 def tiles_of_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
@@ -154,7 +155,7 @@ def _continued(call: Call, at: int) -> Call:
     inner = arguments[0] if is_rows else arguments[1]
     steps = (arguments[11], arguments[12])
     if is_rows:
-        steps = (kernel.in_type.width, kernel.out_type.width)
+        steps = (arguments[_ROW_STRIDE_AT], kernel.out_type.width)
     if (factor, result) != (inner * steps[0], inner * steps[1]):
         return call
     arguments[0 if is_rows else 1] = inner * size

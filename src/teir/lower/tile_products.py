@@ -1,7 +1,7 @@
 """Lowering of BF16 products to one call that forms a whole tile with tile registers.
 
-Taken where rows are adjacent in A and in C, columns of B have adjacent steps or are adjacent
-themselves, and all reductions run inside the call. The order of sums is that of `TileProduct`.
+Taken where rows are adjacent in C, rows and columns are adjacent themselves or have adjacent steps,
+and all reductions run inside the call. The order of sums is that of `TileProduct`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from teir.lower.axes import STILL, TileAxis
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call
-from teir.lower.kernels import TileProduct
+from teir.lower.kernels import TileProduct, TileRows
 from teir.lower.tile_room import GROUP_STEPS, TILE_BYTES, TILE_SIDE, most_packed, room_bytes
 from teir.target import Isa
 
@@ -26,6 +26,8 @@ _LEAST_OF_A_TURN, _LEAST_OF_ALL_TURNS, _LEAST_STEPS = 1 << 10, 1 << 15, 4
 1.3 to 6 times as fast as vectors on Golden Cove from here on, 0.6 to 0.8 of it where none is taken.
 """
 _LEAST_COLUMNS = 4
+_LEAST_TURNED = 16
+"""Adjacent steps of rows that are worth turning, 32 at a time."""
 _MOST_ROOM_BYTES = 5 << 18
 _LOOPS = 3
 _STILL = (1, 0, 0)
@@ -40,6 +42,15 @@ _KEPT_BYTES = 1 << 19
 follow one another, 0.3 to 1.0 of the time where they leave the caches."""
 _COLUMNS_OF_KEPT_ROWS_BYTES = 1 << 17
 """Columns that are copied together then."""
+_FAR_ROWS_BYTES = 1 << 25
+"""Rows that are interleaved once for all columns, which come in parts that stay near."""
+_STRIP_TILES = 16
+"""Tiles of rows that are interleaved together, so that whole lines of A are read along."""
+_LEAST_OF_STRIP = 256
+"""Steps of a run from which strips are interleaved, else two tiles step by step: a strip asks for
+its lines, and goes round more loops."""
+_STRIP_BYTES = 1 << 18
+"""The same, of rows that pass by once, for they stay in the second cache until then."""
 _FEW_TILES = 4
 """Tiles of rows up to which columns whose steps are adjacent are read where they lie: more of them
 repay a copy whose columns no line ends in."""
@@ -64,10 +75,17 @@ def tile_product(
     """
     if isa is not Isa.AMX or room is None or not tile.flushes or tile.in_type is not DataType.BF16:
         return None
-    if not reductions or not _rows_are_adjacent(tile, axes):
+    if tile.out_type not in (DataType.BF16, DataType.FP32):
+        return None
+    if not reductions or axes.lanes.strides[2] != tile.out_type.width:
+        return None
+    a_adjacent = reductions[-1].strides[0] == tile.in_type.width
+    if not a_adjacent and axes.lanes.strides[0] != tile.in_type.width:
+        return None
+    if a_adjacent and reductions[-1].extent < _LEAST_TURNED:
         return None
     loops, piece, a_piece = _joined(reductions)
-    if len(loops) > _LOOPS:
+    if len(loops) > _LOOPS or (a_adjacent and a_piece):
         return None
     k = loops[-1]
     is_adjacent = k.strides[1] == tile.in_type.width
@@ -85,12 +103,19 @@ def tile_product(
         value for axis in reversed((*missing, *loops)) for value in (axis.extent, *axis.strides[:2])
     ]
     kernel = TileProduct(
-        in_type=tile.in_type, out_type=tile.out_type, b_adjacent=is_adjacent, copies=True
+        in_type=tile.in_type,
+        out_type=tile.out_type,
+        b_adjacent=is_adjacent,
+        copies=True,
+        a_adjacent=a_adjacent,
+        packs_pairs=not a_adjacent,
     )
     _, b_n, c_n = axes.columns.strides
     arguments = (rows, columns, *strides, b_n, c_n, int(not tile.from_zero), piece, a_piece)
     call = Call(
-        kernel=kernel, operands=(*operands, room), arguments=(*arguments, *_STILL, *_STILL, 0)
+        kernel=kernel,
+        operands=(*operands, room),
+        arguments=(*arguments, *_STILL, *_STILL, axes.lanes.strides[0], 0, 0),
     )
     return settled(call)
 
@@ -135,29 +160,47 @@ def settled(call: Call) -> Call:
     if groups <= _NEAR_GROUPS or row_tiles <= _FEW_NEAR_TILES:
         near = max(_COLUMNS_PER_ROW * row_tiles, _NEAR_BYTES // (groups * TILE_BYTES))
         most = min(most, max(2, near))
-    keeps_rows = min(row_tiles, column_tiles) > 2 and groups * row_tiles * TILE_BYTES <= _KEPT_BYTES
-    if keeps_rows:
+    is_long = k >= _LEAST_OF_STRIP and call.arguments[14] == k
+    rows = _rows(row_tiles, column_tiles, groups, most if is_long else 0)
+    if rows is TileRows.NEAR:
         most = min(most, max(2, _COLUMNS_OF_KEPT_ROWS_BYTES // (groups * TILE_BYTES)))
     chunks = ceil(column_tiles / (most // 2 * 2))
     packed = 2 * ceil(column_tiles / (2 * chunks))
-    kernel = replace(call.kernel, copies=copies, keeps_rows=keeps_rows)
-    return replace(call, kernel=kernel, arguments=(*call.arguments[:-1], packed))
+    packs_pairs = not call.kernel.a_adjacent and not is_long
+    kernel = replace(call.kernel, copies=copies, rows=rows, packs_pairs=packs_pairs)
+    strip = _strip(kernel, groups)
+    return replace(call, kernel=kernel, arguments=(*call.arguments[:-2], strip, packed))
+
+
+def _rows(row_tiles: int, column_tiles: int, groups: int, most: int) -> TileRows:
+    """How rows and columns of so many tiles meet, ``most`` of columns being copied together.
+
+    0 of them: rows are not worth keeping for the next ones.
+    """
+    rows_bytes = groups * row_tiles * TILE_BYTES
+    if min(row_tiles, column_tiles) > 2 and rows_bytes <= _KEPT_BYTES:
+        return TileRows.NEAR
+    is_met_again = 0 < most < column_tiles
+    return TileRows.FAR if is_met_again and rows_bytes <= _FAR_ROWS_BYTES else TileRows.PASSING
+
+
+def _strip(kernel: TileProduct, groups: int) -> int:
+    """Tiles of rows that are interleaved together."""
+    if kernel.a_adjacent or kernel.packs_pairs:
+        return 2
+    if kernel.keeps_rows:
+        return _STRIP_TILES
+    return 2 * max(1, min(_STRIP_TILES, _STRIP_BYTES // (groups * TILE_BYTES)) // 2)
 
 
 def tile_product_room(call: Call) -> int:
     """Bytes of the room of a call of a `TileProduct`."""
     assert isinstance(call.kernel, TileProduct)
     k, batch, outer = call.arguments[2:9:3]
-    pairs = -(-_row_tiles(call) // 2) if call.kernel.keeps_rows else 1
+    tiles = _row_tiles(call) if call.kernel.keeps_rows else call.arguments[-2]
     packed = call.arguments[-1] if call.kernel.copies else 0
-    return room_bytes(batch * outer, k, packed, pairs)
+    return room_bytes(batch * outer, k, packed, -(-tiles // 2))
 
 
 def _row_tiles(call: Call) -> int:
     return call.arguments[16] * -(-call.arguments[0] // TILE_SIDE)
-
-
-def _rows_are_adjacent(tile: ContractionTile, axes: GemmAxes) -> bool:
-    a_m, _, c_m = axes.lanes.strides
-    is_known = tile.out_type in (DataType.BF16, DataType.FP32)
-    return is_known and a_m == tile.in_type.width and c_m == tile.out_type.width

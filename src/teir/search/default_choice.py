@@ -55,7 +55,13 @@ from teir.search.short_sums import (
 )
 from teir.search.standing_rows import standing_choice
 from teir.search.step import Span
-from teir.search.tile_registers import are_tiles, pads_runs, tile_column_block
+from teir.search.tile_registers import (
+    are_laid_for_tiles,
+    are_tiles,
+    pads_runs,
+    tile_column_block,
+    tile_rows_of_call,
+)
 from teir.target import LINE_BYTES
 
 _DEEP_BYTES = 12288
@@ -126,6 +132,19 @@ def _tile_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Ma
     choice = (_packing_choice if packs else _in_blocks)(shape, k, depth, machine)
     if choice.sharing is not Sharing.NONE:
         return choice
+    if are_laid_for_tiles(shape, k) and reductions_of(shape, depth).is_one_block:
+        assert shape.n is not None
+        rows = tile_rows_of_call(shape, k)
+        return replace(
+            choice,
+            packed_a=Packing.NONE,
+            packed_b=Packing.NONE,
+            order=Order.COLUMNS,
+            panel=rows,
+            row_block=rows,
+            column_block=shape.n.extent,
+            streams=False,
+        )
     columns = tile_column_block(shape, k, machine)
     rows = max(1, choice.row_block // choice.panel) * choice.panel
     return replace(choice, order=Order.COLUMNS, row_block=rows, column_block=columns, streams=False)

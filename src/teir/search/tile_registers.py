@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teir.dtypes import DataType
+from teir.passes.extents import even_block
 from teir.search.machine import Machine
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span
@@ -24,6 +25,10 @@ _PANELS = range(512, 2 * _TILE - 1, -1)
 """Rows of a panel."""
 _WASTE = 0.04
 """The part of a panel's tiles that may be empty for a larger panel."""
+_MOST_REDUCTIONS = 3
+_LEAST_TURNED = 64
+"""Adjacent steps of rows from which the kernel turns them by itself, 32 at a time."""
+_INTERLEAVED_BYTES = 1 << 24
 _PADDING = 1.2
 """Steps of padded runs per step from which a copy of B without gaps costs less."""
 
@@ -63,6 +68,33 @@ def tile_column_block(shape: ProductShape, k: Sequence[Span], machine: Machine) 
     tiles = max(2, 5 * machine.l2_bytes // 8 // (column_bytes * _TILE) - 2)
     blocks = -(-shape.n.extent // (tiles * _TILE))
     return -(-shape.n.extent // blocks)
+
+
+def are_laid_for_tiles(shape: ProductShape, k: Sequence[Span]) -> bool:
+    """True for one axis of rows and one of columns that the kernel brings into tiles by itself:
+    both adjacent in their operands, or their steps."""
+    assert shape.m is not None
+    assert shape.n is not None
+    if shape.m_outer or shape.n_outer or len(k) > _MOST_REDUCTIONS or not k:
+        return False
+    if len(k) > 1 and k[-1].extent % _GROUP:
+        return False
+    is_turned = shape.m.stride(shape.a.name) != shape.a.data_type.width
+    if is_turned and k[-1].extent < _LEAST_TURNED:
+        return False
+    sides = ((shape.m, shape.a), (shape.n, shape.b))
+    return all(
+        operand.data_type.width in (axis.stride(operand.name), k[-1].stride(operand.name))
+        for axis, operand in sides
+    )
+
+
+def tile_rows_of_call(shape: ProductShape, k: Sequence[Span]) -> int:
+    """Rows of one call: all, or as many as the kernel interleaves once for all columns."""
+    assert shape.m is not None
+    row_bytes = extent_of(k) * shape.a.data_type.width
+    most = max(_PANELS.start, _INTERLEAVED_BYTES // row_bytes // _TILE * _TILE)
+    return even_block(shape.m.extent, most, 2 * _TILE)
 
 
 def tile_rows(rows: int, outer: int) -> int:

@@ -11,7 +11,7 @@ from teir.backends.llvm.compile_ir import runs_here
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.lower.kernels import Kernel, TileProduct
+from teir.lower.kernels import Kernel, TileProduct, TileRows
 from teir.pipeline.executable import Form, compile_program
 from teir.soak.kernel_corpus import audit_kernel
 from teir.soak.operands import differences, draw_images, tight_images
@@ -37,12 +37,15 @@ SHAPES = (
 @pytest.mark.parametrize("out", OUTPUTS)
 @pytest.mark.parametrize("from_zero", [False, True])
 @pytest.mark.parametrize("b_adjacent", [False, True])
+@pytest.mark.parametrize("a_adjacent", [False, True])
 def test_whole_numbers_are_exact_and_nothing_else_is_touched(
-    out: DataType, from_zero: bool, b_adjacent: bool
+    out: DataType, from_zero: bool, b_adjacent: bool, a_adjacent: bool
 ) -> None:
     for number, (m, n, k) in enumerate(SHAPES):
         for segments in ((), (3,), (2, 2)):
-            text = product_text(m, n, (*segments, k), out, b_adjacent, from_zero)
+            text = product_text(
+                m, n, (*segments, k), out, b_adjacent, from_zero, a_adjacent=a_adjacent
+            )
             program = parse_program(text)
             if not any(isinstance(one, TileProduct) for one in kernels_of(program, Isa.AMX)):
                 assert m * n * k < 8192
@@ -94,6 +97,26 @@ def test_small_products_in_long_calls_change_nothing(changes: dict[str, int]) ->
         ours = pages.placed(at_end=at_end)
         executable.run(as_operands(ours))
         assert list(differences(ours, expected)) == []
+
+
+@pytest.mark.parametrize("a_adjacent", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(530, 400, 1633), (112, 300, 5000), (1050, 700, 1000)])
+def test_rows_that_pass_columns_again_change_nothing(
+    m: int, n: int, k: int, a_adjacent: bool
+) -> None:
+    text = product_text(m, n, (k,), DataType.FP32, True, True, a_adjacent=a_adjacent)
+    program = parse_program(text)
+    (kernel,) = kernels_of(program, Isa.AMX)
+    assert isinstance(kernel, TileProduct)
+    assert kernel.rows is TileRows.FAR
+    draw = np.random.default_rng(3)
+    bf16 = DataType.BF16.numpy_dtype()
+    a, b = (draw.integers(-3, 4, shape).astype(bf16) for shape in ((m, k), (n, k)))
+    out = np.empty((n, m), np.float32)
+    executable = compiled(program, Isa.AMX, 1)
+    laid = a if a_adjacent else np.ascontiguousarray(a.T)
+    executable.run({"in0": laid.reshape(-1), "in1": b.reshape(-1), "out": out.reshape(-1)})
+    np.testing.assert_array_equal(out, b.astype(np.float32) @ a.astype(np.float32).T)
 
 
 def pieces_text(k: int, batch: int) -> str:
@@ -197,11 +220,15 @@ def kernels() -> list[Kernel]:
             out_type=out,
             b_adjacent=adjacent,
             copies=copies,
-            keeps_rows=keeps_rows,
+            rows=rows,
+            a_adjacent=a_adjacent,
+            packs_pairs=packs_pairs,
         )
         for out in OUTPUTS
         for adjacent, copies in ((False, True), (True, False), (True, True))
-        for keeps_rows in (False, True)
+        for rows in TileRows
+        for a_adjacent, packs_pairs in ((False, False), (False, True), (True, False))
+        if not (packs_pairs and rows is TileRows.FAR)
     ]
 
 

@@ -72,7 +72,7 @@ def row_tile(text: FunctionText, grid: Grid, kernel: TileProduct, number: str) -
     row = text.value(f"mul i64 {inner}, {TILE_SIDE}")
     left = text.value(f"sub i64 %m, {row}")
     count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 {TILE_SIDE})")
-    a = _at(text, grid.a, (outer, "%a_m_outer"), (row, str(kernel.in_type.width)))
+    a = _at(text, grid.a, (outer, "%a_m_outer"), (row, "%a_m"))
     c = _at(text, grid.c, (outer, "%c_m_outer"), (row, str(kernel.out_type.width)))
     return Rows(a, c, count)
 

@@ -32,17 +32,22 @@ _WORD_BYTES = 4
 def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows]) -> None:
     """The rows of one or two tiles, side by side in every group of steps."""
     name = f"rows{len(tiles)}"
-    masks = [_exist(text, _SIDE, tile.count) for tile in tiles]
+    masks = [exist(text, _SIDE, tile.count) for tile in tiles]
     shifts = [distance(text, tiles[0].a, tile.a) for tile in tiles[1:]]
     twice = text.value("shl i64 %a_k, 1")
 
     def steps(place: str, has_second: bool) -> list[tuple[str, str]]:
         places = [place, *(shift_pointer(text, place, shift) for shift in shifts)]
-        first = [_rows(text, at, mask, _SIDE) for at, mask in zip(places, masks, strict=True)]
+        first = [
+            adjacent_elements(text, at, mask, _SIDE) for at, mask in zip(places, masks, strict=True)
+        ]
         if not has_second:
             return [(one, "zeroinitializer") for one in first]
         seconds = [shift_pointer(text, at, "%a_k") for at in places]
-        second = [_rows(text, at, mask, _SIDE) for at, mask in zip(seconds, masks, strict=True)]
+        second = [
+            adjacent_elements(text, at, mask, _SIDE)
+            for at, mask in zip(seconds, masks, strict=True)
+        ]
         return list(zip(first, second, strict=True))
 
     def segment(_: str, now: list[str]) -> list[str]:
@@ -85,7 +90,7 @@ def pack_rows(text: FunctionText, depth: Depth, panel: str, tiles: Sequence[Rows
         size = text.value(f"mul i64 {depth.groups}, {PANEL_GROUP_BYTES}")
         return [shift_pointer(text, target, size)]
 
-    _each_segment(text, name, tiles[0].a, "a", panel, segment)
+    each_segment(text, name, tiles[0].a, "a", panel, segment)
 
 
 def distance(text: FunctionText, one: str, other: str) -> str:
@@ -142,7 +147,7 @@ def copy_columns(
             _, following = emit_loop(text, "copied_groups", depth.groups, 1, start, group)
             return [following[1]]
 
-        _each_segment(text, "copied", columns.b, "b", target, segment)
+        each_segment(text, "copied", columns.b, "b", target, segment)
         return [shift_pointer(text, target, size), text.value(f"add i64 {number}, 1")]
 
     first, count = chosen
@@ -156,12 +161,12 @@ def _copy_group(text: FunctionText, source: str, target: str, steps: str, count:
     The same of the next tile is asked for: so many columns side by side no processor follows.
     """
     most = text.value(f"call i64 @llvm.smin.i64(i64 {steps}, i64 {GROUP_STEPS})")
-    mask = _exist(text, GROUP_STEPS, most)
+    mask = exist(text, GROUP_STEPS, most)
     next_tile = text.value(f"mul i64 %b_n, {_SIDE}")
 
     def column(values: list[str]) -> list[str]:
         prefetch(text, shift_pointer(text, values[0], next_tile), Cache.FIRST)
-        words = _rows(text, values[0], mask)
+        words = adjacent_elements(text, values[0], mask)
         text.effect(f"store <{GROUP_STEPS} x i16> {words}, ptr {values[1]}, align 1")
         return [
             shift_pointer(text, values[0], "%b_n"),
@@ -174,27 +179,31 @@ def _copy_group(text: FunctionText, source: str, target: str, steps: str, count:
 
 def _turn_square(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
     """``steps`` steps, at most 32, of ``count`` columns; the target has room for all."""
-    exist = _exist(text, _SIDE, count)
-    square = SquareTile(text, _WORD_BYTES, _SIDE)
+    existing = exist(text, _SIDE, count)
     rows = []
     for pair in range(_SIDE):
         halves = []
         for step in (2 * pair, 2 * pair + 1):
             is_there = text.value(f"icmp sgt i64 {steps}, {step}")
             there = splat(text, "i1", is_there, _SIDE)
-            mask = text.value(f"and <{_SIDE} x i1> {exist}, {there}")
+            mask = text.value(f"and <{_SIDE} x i1> {existing}, {there}")
             place = shift_pointer(text, source, text.value(f"mul i64 %b_k, {step}"))
-            halves.append(_rows(text, place, mask, _SIDE))
+            halves.append(adjacent_elements(text, place, mask, _SIDE))
         order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
-        both = shuffle(text, "i16", _SIDE, halves[0], halves[1], order)
-        rows.append(text.value(f"bitcast <{2 * _SIDE} x i16> {both} to {square.words}"))
-    columns = square.transposed([square.gathered(group) for group in square.across(rows)])
-    for number, column in enumerate(columns):
+        rows.append(shuffle(text, "i16", _SIDE, halves[0], halves[1], order))
+    for number, column in enumerate(turned_words(text, rows)):
         place = shift_pointer(text, target, number * GROUP_BYTES)
-        text.effect(f"store {square.kind} {column}, ptr {place}, align 1")
+        text.effect(f"store <{_SIDE} x i32> {column}, ptr {place}, align 1")
 
 
-def _each_segment(
+def turned_words(text: FunctionText, rows: Sequence[str]) -> list[str]:
+    """A square of 16 rows of 16 words, each of two elements, turned."""
+    square = SquareTile(text, _WORD_BYTES, _SIDE)
+    words = [text.value(f"bitcast <{2 * _SIDE} x i16> {row} to {square.words}") for row in rows]
+    return square.transposed([square.gathered(group) for group in square.across(words)])
+
+
+def each_segment(
     text: FunctionText,
     name: str,
     source: str,
@@ -217,12 +226,12 @@ def _each_segment(
     emit_loop(text, f"{name}_outer", "%outer", 1, start, outer)
 
 
-def _exist(text: FunctionText, count: int, existing: str) -> str:
+def exist(text: FunctionText, count: int, existing: str) -> str:
     limit = splat(text, "i16", text.value(f"trunc i64 {existing} to i16"), count)
     return text.value(f"icmp ult <{count} x i16> {constants('i16', range(count))}, {limit}")
 
 
-def _rows(text: FunctionText, place: str, mask: str, count: int = GROUP_STEPS) -> str:
+def adjacent_elements(text: FunctionText, place: str, mask: str, count: int = GROUP_STEPS) -> str:
     """Adjacent elements, zeros where the mask says that none exist."""
     return text.value(
         f"call <{count} x i16> @llvm.masked.load.v{count}i16.p0(ptr {place}, i32 1, "

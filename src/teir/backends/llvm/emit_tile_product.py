@@ -2,13 +2,14 @@
 
     for as many tiles of columns as the room takes:
       copy them into the room, steps adjacent, padded with zeros
-      for every two tiles of 16 rows of A:
+      for every strip of tiles of 16 rows of A:
         interleave the steps of their rows by twos, padded with zeros, into the room
-        for every two of these tiles of columns:
+        for every two of these tiles of rows, for every two tiles of columns:
           sum all steps in four tiles, of 16 x 16 results each
           put the tiles down in the room; add C, round, store
 
-Where all rows fit (``keeps_rows``), they are interleaved once, and walked inside the columns:
+Where the room holds all rows (``keeps_rows``), they are interleaved once before the columns. FAR
+ones are walked outside the columns as above, NEAR ones inside:
 
     interleave the steps of all rows
     for as many tiles of columns as the room takes:
@@ -28,14 +29,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 
 from teir.backends.llvm.emit_flush import start_flushing, stop_flushing
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.emit_tile_grid import Columns, Grid, Rows, column_tile, row_tile
 from teir.backends.llvm.emit_tile_packing import copy_columns, distance, pack_rows
-from teir.backends.llvm.emit_tile_sums import Block, Depth, configure, emit_sums, store_sums
-from teir.lower.kernels import TileProduct
+from teir.backends.llvm.emit_tile_rows import Strip, pack_strip
+from teir.backends.llvm.emit_tile_sums import (
+    ASKED_BYTES,
+    Block,
+    Depth,
+    configure,
+    emit_sums,
+    store_sums,
+)
+from teir.lower.kernels import TileProduct, TileRows
 from teir.lower.tile_room import (
     CONFIGURED_BYTES,
     GROUP_STEPS,
@@ -48,7 +58,7 @@ from teir.target import Isa
 TILE_PRODUCT_ARGUMENTS = (
     "m", "n", "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
     "b_n", "c_n", "accumulate", "piece", "a_piece", "m_outer", "a_m_outer", "c_m_outer", "n_outer",
-    "b_n_outer", "c_n_outer", "packed",
+    "b_n_outer", "c_n_outer", "a_m", "strip", "packed",
 )  # fmt: skip
 
 
@@ -63,13 +73,13 @@ def emit_tile_product_body(
     grid, depth = Grid.of(text, operands), _depth(text)
     panel = shift_pointer(text, room, PANEL_START_BYTES)
     pair_bytes = text.value(f"mul i64 {depth.all_groups}, {PANEL_GROUP_BYTES}")
-    kept = _halved(text, grid.rows.count) if kernel.keeps_rows else "1"
+    kept = _halved(text, grid.rows.count if kernel.keeps_rows else "%strip")
     packed = shift_pointer(text, panel, text.value(f"mul i64 {pair_bytes}, {kept}"))
     configure(text, shift_pointer(text, room, CONFIGURED_BYTES), grid.columns.size)
     product = _Product(kernel, isa, grid, depth, room, panel, pair_bytes, packed)
 
     if kernel.keeps_rows:
-        _keep_rows(text, product)
+        _each_strip(text, product, lambda _: None)
 
     def chunk(now: list[str]) -> list[str]:
         (first,) = now
@@ -77,10 +87,17 @@ def emit_tile_product_body(
         count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 %packed)")
         if kernel.copies:
             copy_columns(text, kernel, grid, depth, packed, (first, count))
-        if kernel.keeps_rows:
-            _emit_columns(text, product, (first, count))
-        else:
-            _emit_rows(text, product, (first, count))
+        match kernel.rows:
+            case TileRows.PASSING:
+                _each_strip(
+                    text, product, lambda strip: _emit_rows(text, product, (first, count), strip)
+                )
+            case TileRows.NEAR:
+                _emit_columns(text, product, (first, count))
+            case TileRows.FAR:
+                _emit_rows(text, product, (first, count), ("0", grid.rows.count))
+            case _:
+                assert_never(kernel.rows)
         return [text.value(f"add i64 {first}, %packed")]
 
     before = text.value("sub i64 %packed, 1")
@@ -153,18 +170,50 @@ def _in_pairs(
     emit_loop(text, f"{name}_pairs", pairs, 1, (Carried("i64", "0"),), pair)
 
 
-def _keep_rows(text: FunctionText, product: _Product) -> None:
-    """All rows in the room, pairs of tiles one after the other."""
+def _each_strip(
+    text: FunctionText, product: _Product, body: Callable[[tuple[str, str]], None]
+) -> None:
+    """Interleave the rows of every strip, then do ``body``: it is told the first tile, how many."""
 
-    def pack(numbers: tuple[str, ...]) -> None:
-        place = _kept(text, product, numbers)
-        pack_rows(text, product.depth, place, product.row_tiles(text, numbers))
+    def strip(now: list[str]) -> list[str]:
+        (first,) = now
+        left = text.value(f"sub i64 {product.grid.rows.count}, {first}")
+        count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 %strip)")
+        place = product.panel
+        if product.kernel.keeps_rows:
+            before = text.value(f"lshr i64 {first}, 1")
+            place = shift_pointer(
+                text, place, text.value(f"mul i64 {before}, {product.pair_bytes}")
+            )
+        _pack(text, product, Strip("strip", first, count, place, product.pair_bytes))
+        body((first, count))
+        return [text.value(f"add i64 {first}, %strip")]
 
-    _in_pairs(text, "kept", product.grid.rows.count, pack)
+    before = text.value("sub i64 %strip, 1")
+    strips = text.value(
+        f"udiv i64 {text.value(f'add i64 {product.grid.rows.count}, {before}')}, %strip"
+    )
+    emit_loop(text, "strips", strips, 1, (Carried("i64", "0"),), strip)
 
 
-def _kept(text: FunctionText, product: _Product, numbers: tuple[str, ...]) -> str:
-    before = text.value(f"lshr i64 {numbers[0]}, 1")
+def _pack(text: FunctionText, product: _Product, strip: Strip) -> None:
+    if not product.kernel.packs_pairs:
+        pack_strip(text, product.kernel, product.grid, product.depth, strip)
+        return
+
+    def pair(numbers: tuple[str, ...]) -> None:
+        tiles = [text.value(f"add i64 {strip.first}, {number}") for number in numbers]
+        rows = product.row_tiles(text, tiles)
+        before = text.value(f"lshr i64 {numbers[0]}, 1")
+        offset = text.value(f"mul i64 {before}, {strip.pair_bytes}")
+        pack_rows(text, product.depth, shift_pointer(text, strip.place, offset), rows)
+
+    _in_pairs(text, "packed", strip.count, pair)
+
+
+def _kept(text: FunctionText, product: _Product, number: str) -> str:
+    """Where the pair of tiles of rows lies whose first one is ``number`` of those in the room."""
+    before = text.value(f"lshr i64 {number}, 1")
     return shift_pointer(text, product.panel, text.value(f"mul i64 {before}, {product.pair_bytes}"))
 
 
@@ -185,9 +234,15 @@ def _emit_columns(text: FunctionText, product: _Product, columns: tuple[str, str
 
         def row_pair(numbers: tuple[str, ...]) -> None:
             rows = product.row_tiles(text, numbers)
-            place = _kept(text, product, numbers)
+            place = _kept(text, product, numbers[0])
             at = Block(
-                f"{name}x{len(rows)}", tuple(rows), tuple(tiles), place, tuple(packed), tuple(ahead)
+                f"{name}x{len(rows)}",
+                tuple(rows),
+                tuple(tiles),
+                place,
+                tuple(packed),
+                tuple(ahead),
+                None,
             )
             product.block(text, at)
 
@@ -206,14 +261,20 @@ def _columns_ahead(text: FunctionText, grid: Grid, number: str, step: int, tile:
     return text.value(f"sub i64 {after.c_offset}, {tile.c_offset}")
 
 
-def _emit_rows(text: FunctionText, product: _Product, columns: tuple[str, str]) -> None:
-    """All rows beside the tiles of ``columns``: the first, how many."""
+def _emit_rows(
+    text: FunctionText, product: _Product, columns: tuple[str, str], strip: tuple[str, str]
+) -> None:
+    """The rows of ``strip`` beside the tiles of ``columns``: of both the first, how many.
+
+    The first of the strip lies first in the room.
+    """
     first, count = columns
     grid = product.grid
 
-    def row_pair(numbers: tuple[str, ...]) -> None:
+    def row_pair(places: tuple[str, ...]) -> None:
+        panel = _kept(text, product, places[0])
+        numbers = [text.value(f"add i64 {strip[0]}, {place}") for place in places]
         rows = product.row_tiles(text, numbers)
-        pack_rows(text, product.depth, product.panel, rows)
         (next_rows,) = product.row_tiles(text, (text.value(f"add i64 {numbers[-1]}, 1"),))
         rows_ahead = distance(text, rows[0].c, next_rows.c)
         name = f"by{len(rows)}"
@@ -230,15 +291,31 @@ def _emit_rows(text: FunctionText, product: _Product, columns: tuple[str, str]) 
                 f"{name}x{len(places)}",
                 tuple(rows),
                 tuple(tiles),
-                product.panel,
+                panel,
                 tuple(packed),
                 tuple(ahead),
+                _rows_asked(text, product, panel, places[0]),
             )
             product.block(text, at)
 
         _in_pairs(text, f"{name}_columns", count, column_pair)
 
-    _in_pairs(text, "rows", grid.rows.count, row_pair)
+    _in_pairs(text, "rows", strip[1], row_pair)
+
+
+def _rows_asked(text: FunctionText, product: _Product, panel: str, place: str) -> str | None:
+    """Where the part of the next pair of tiles lies that the block at tile ``place`` asks for.
+
+    Blocks behind those that ask for all of them ask for their last part again.
+    """
+    if product.kernel.rows is not TileRows.FAR:
+        return None
+    part = text.value(f"mul i64 {product.depth.all_groups}, {ASKED_BYTES}")
+    before = text.value(f"mul i64 {text.value(f'lshr i64 {place}, 1')}, {part}")
+    last = text.value(f"sub i64 {product.pair_bytes}, {part}")
+    start = text.value(f"call i64 @llvm.umin.i64(i64 {before}, i64 {last})")
+    following = shift_pointer(text, panel, product.pair_bytes)
+    return shift_pointer(text, following, start)
 
 
 def _ahead(

@@ -13,8 +13,10 @@ from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_numbers import widen
 from teir.backends.llvm.emit_pairs import narrow_sum
 from teir.backends.llvm.emit_text import (
+    Cache,
     FunctionText,
     constants,
+    prefetch,
     prefetch_to_write,
     shift_pointer,
     splat,
@@ -23,7 +25,7 @@ from teir.backends.llvm.emit_tile_grid import Columns, Rows
 from teir.dtypes import DataType
 from teir.lower.kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 LANES = TILE_SIDE
 """Rows of A of one tile, lanes of one of its rows."""
@@ -31,6 +33,9 @@ _FIRST_COLUMNS, _FIRST_ROWS, _REGISTERS = 4, 6, 8
 _SUM_BYTES = 2 * LANES * 4
 """A column of sums in the room."""
 _ROW_BYTES_AT, _ROWS_AT = 16, 48
+ASKED_BYTES = 4 * LINE_BYTES
+"""Of the rows that come next, so much is asked for by every group of products: they arrive from
+beyond the second cache while the registers multiply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,10 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some tiles of rows by some tiles of columns, where those are copied at ``packed``."""
+    """Some tiles of rows by some tiles of columns, where those are copied at ``packed``.
+
+    ``asked``: where lines begin that its groups ask for one after the other.
+    """
 
     name: str
     rows: tuple[Rows, ...]
@@ -52,6 +60,7 @@ class Block:
     panel: str
     packed: tuple[str, ...]
     ahead: tuple[str, ...]
+    asked: str | None
 
     @property
     def registers(self) -> list[tuple[int, int, int]]:
@@ -122,12 +131,13 @@ def _groups(
     """
 
     def group(values: list[str]) -> list[str]:
-        a, *columns = values
+        a, *columns = values[: len(places)]
         for number, place in enumerate(columns):
             _load_tile(text, _FIRST_COLUMNS + number, place, column_bytes)
         for number in range(len(block.rows)):
             place = shift_pointer(text, a, number * TILE_BYTES)
             _load_tile(text, _FIRST_ROWS + number, place, str(GROUP_BYTES))
+        asked = [_ask(text, place) for place in values[len(places) :]]
         for register, column, row in block.registers:
             text.effect(
                 f"call void @llvm.x86.tdpbf16ps(i8 {register}, i8 {_FIRST_COLUMNS + column}, "
@@ -136,10 +146,19 @@ def _groups(
         return [
             shift_pointer(text, a, PANEL_GROUP_BYTES),
             *(shift_pointer(text, place, step) for place in columns),
+            *asked,
         ]
 
-    start = tuple(Carried("ptr", place) for place in places)
+    every = places if block.asked is None else (*places, block.asked)
+    start = tuple(Carried("ptr", place) for place in every)
     return emit_loop(text, f"{block.name}_sums", count, 1, start, group)[1]
+
+
+def _ask(text: FunctionText, place: str) -> str:
+    """Ask for the lines there; returns where the next ones begin."""
+    for start in range(0, ASKED_BYTES, LINE_BYTES):
+        prefetch(text, shift_pointer(text, place, start), Cache.SECOND)
+    return shift_pointer(text, place, ASKED_BYTES)
 
 
 def _load_tile(text: FunctionText, register: int, place: str, stride: str) -> None:

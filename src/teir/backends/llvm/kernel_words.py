@@ -85,8 +85,10 @@ def kernel_words(kernel: Kernel) -> str:
         case TileProduct():
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
             copied = "_copied" if kernel.b_adjacent and kernel.copies else ""
-            kept = "_rows_kept" if kernel.keeps_rows else ""
-            return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}{copied}{kept}"
+            rows = f"_rows_{kernel.rows.value}" if kernel.keeps_rows else ""
+            rows += "_adjacent" if kernel.a_adjacent else ""
+            rows += "_pairs" if kernel.packs_pairs else ""
+            return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}{copied}{rows}"
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
             types = f"{kernel.in_type.value}_{kernel.out_type.value}".lower()
