@@ -28,12 +28,32 @@ def test_short_rows_fill_tiles(rows: int, outer: int, count: int) -> None:
 
 
 def test_blocks_of_columns_fill_the_room_beside_two_tiles_of_rows() -> None:
-    extents = {"m": 2016, "n": 2024, "k": 2016}
-    choice = choice_of("km,nk->nm", extents, TILES, BF16)
+    extents = {"a": 2, "m": 1008, "n": 2024, "k": 2016}
+    choice = choice_of("akm,nk->nam", extents, TILES, BF16)
     assert choice.order is Order.COLUMNS
     assert choice.column_block == 253
     assert choice.row_block % choice.panel == 0
     assert not choice.streams
+
+
+@pytest.mark.parametrize("expression", ["km,nk->nm", "km,kn->nm", "mk,nk->nm", "mk,kn->nm"])
+def test_matrices_lie_as_they_are_for_a_call_that_brings_them_into_tiles_once(
+    expression: str,
+) -> None:
+    choice = choice_of(expression, {"m": 2016, "n": 2024, "k": 2016}, TILES, BF16)
+    assert (choice.packed_a, choice.packed_b) == (Packing.NONE, Packing.NONE)
+    assert (choice.panel, choice.column_block) == (2016, 2024)
+
+
+def test_rows_of_a_call_are_as_many_as_the_room_takes() -> None:
+    choice = choice_of("km,nk->nm", {"m": 20_000, "n": 1000, "k": 2048}, TILES, BF16)
+    assert choice.panel * 2048 * 2 <= 1 << 24
+    assert choice.panel > 3000
+
+
+def test_short_sums_are_turned_by_a_copy() -> None:
+    extents = {"m": 2016, "n": 2024, "k": 48}
+    assert choice_of("mk,nk->nm", extents, TILES, BF16).packed_a is not Packing.NONE
 
 
 def test_short_runs_of_b_are_copied_without_gaps() -> None:

@@ -210,7 +210,8 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     With ``copies`` columns of B are copied into the room, else they are read where they lie: k is
     adjacent and made of whole groups. Unless rows are PASSING the room holds all of them too.
     ``packs_pairs``: two tiles of rows are interleaved at a time, step by step, else a strip of
-    them, 32 steps at a time.
+    them, 32 steps at a time. With ``asks`` a block asks for its results while it is summed, else
+    for those of the next one while it is stored.
 
     Operands: A, B, C, room (`teir.lower.tile_room` says how large; nobody else uses it meanwhile).
     Arguments, in order: m, n, k, a_k, b_k, batch, a_batch, b_batch, outer, a_outer, b_outer, b_n,
@@ -227,6 +228,7 @@ class TileProduct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rows: TileRows = TileRows.PASSING
     a_adjacent: bool = False
     packs_pairs: bool = False
+    asks: bool = False
 
     @property
     def keeps_rows(self) -> bool:

@@ -223,6 +223,7 @@ def kernels() -> list[Kernel]:
             rows=rows,
             a_adjacent=a_adjacent,
             packs_pairs=packs_pairs,
+            asks=copies and rows is not TileRows.PASSING,
         )
         for out in OUTPUTS
         for adjacent, copies in ((False, True), (True, False), (True, True))

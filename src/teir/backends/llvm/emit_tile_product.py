@@ -38,7 +38,7 @@ from teir.backends.llvm.emit_tile_grid import Columns, Grid, Rows, column_tile, 
 from teir.backends.llvm.emit_tile_packing import copy_columns, distance, pack_rows
 from teir.backends.llvm.emit_tile_rows import Strip, pack_strip
 from teir.backends.llvm.emit_tile_sums import (
-    ASKED_BYTES,
+    Asked,
     Block,
     Depth,
     configure,
@@ -52,8 +52,9 @@ from teir.lower.tile_room import (
     PANEL_GROUP_BYTES,
     PANEL_START_BYTES,
     TILE_BYTES,
+    TILE_SIDE,
 )
-from teir.target import Isa
+from teir.target import LINE_BYTES, Isa
 
 TILE_PRODUCT_ARGUMENTS = (
     "m", "n", "k", "a_k", "b_k", "batch", "a_batch", "b_batch", "outer", "a_outer", "b_outer",
@@ -118,6 +119,10 @@ def _depth(text: FunctionText) -> Depth:
     )
     segments = text.value("mul i64 %batch, %outer")
     return Depth(whole, groups, text.value(f"mul i64 {segments}, {groups}"))
+
+
+_LINES_OF_GROUP = 4
+"""Of the rows that come next, so many are asked for by every group of products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +247,7 @@ def _emit_columns(text: FunctionText, product: _Product, columns: tuple[str, str
                 place,
                 tuple(packed),
                 tuple(ahead),
-                None,
+                _results_asked(text, product, rows, tiles),
             )
             product.block(text, at)
 
@@ -294,7 +299,10 @@ def _emit_rows(
                 panel,
                 tuple(packed),
                 tuple(ahead),
-                _rows_asked(text, product, panel, places[0]),
+                (
+                    *_rows_asked(text, product, panel, places[0]),
+                    *_results_asked(text, product, rows, tiles),
+                ),
             )
             product.block(text, at)
 
@@ -303,19 +311,36 @@ def _emit_rows(
     _in_pairs(text, "rows", strip[1], row_pair)
 
 
-def _rows_asked(text: FunctionText, product: _Product, panel: str, place: str) -> str | None:
-    """Where the part of the next pair of tiles lies that the block at tile ``place`` asks for.
+def _rows_asked(text: FunctionText, product: _Product, panel: str, place: str) -> tuple[Asked, ...]:
+    """The part of the next pair of tiles that the block at tile ``place`` of the columns asks for.
 
-    Blocks behind those that ask for all of them ask for their last part again.
+    They arrive from beyond the second cache while the registers multiply.
     """
     if product.kernel.rows is not TileRows.FAR:
-        return None
-    part = text.value(f"mul i64 {product.depth.all_groups}, {ASKED_BYTES}")
+        return ()
+    size = _LINES_OF_GROUP * LINE_BYTES
+    part = text.value(f"mul i64 {product.depth.all_groups}, {size}")
     before = text.value(f"mul i64 {text.value(f'lshr i64 {place}, 1')}, {part}")
-    last = text.value(f"sub i64 {product.pair_bytes}, {part}")
-    start = text.value(f"call i64 @llvm.umin.i64(i64 {before}, i64 {last})")
+    start = text.value(f"call i64 @llvm.umin.i64(i64 {before}, i64 {product.pair_bytes})")
     following = shift_pointer(text, panel, product.pair_bytes)
-    return shift_pointer(text, following, start)
+    end = shift_pointer(text, following, product.pair_bytes)
+    lines = tuple(range(0, size, LINE_BYTES))
+    return (Asked(shift_pointer(text, following, start), str(size), end, lines, False),)
+
+
+def _results_asked(
+    text: FunctionText, product: _Product, rows: Sequence[Rows], tiles: Sequence[Columns]
+) -> tuple[Asked, ...]:
+    """The results of a block, which are stored when it is summed."""
+    if not product.kernel.asks:
+        return ()
+    last = len(rows) * TILE_SIDE * product.kernel.out_type.width - 1
+    asked = []
+    for tile in tiles:
+        place = shift_pointer(text, rows[0].c, tile.c_offset)
+        size = text.value(f"mul i64 {tile.count}, %c_n")
+        asked.append(Asked(place, "%c_n", shift_pointer(text, place, size), (0, last), True))
+    return tuple(asked)
 
 
 def _ahead(

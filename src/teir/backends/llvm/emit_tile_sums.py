@@ -25,7 +25,7 @@ from teir.backends.llvm.emit_tile_grid import Columns, Rows
 from teir.dtypes import DataType
 from teir.lower.kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
-from teir.target import LINE_BYTES, Isa
+from teir.target import Isa
 
 LANES = TILE_SIDE
 """Rows of A of one tile, lanes of one of its rows."""
@@ -33,9 +33,6 @@ _FIRST_COLUMNS, _FIRST_ROWS, _REGISTERS = 4, 6, 8
 _SUM_BYTES = 2 * LANES * 4
 """A column of sums in the room."""
 _ROW_BYTES_AT, _ROWS_AT = 16, 48
-ASKED_BYTES = 4 * LINE_BYTES
-"""Of the rows that come next, so much is asked for by every group of products: they arrive from
-beyond the second cache while the registers multiply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +45,22 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Some tiles of rows by some tiles of columns, where those are copied at ``packed``.
+class Asked:
+    """What the groups of a block ask for one after the other: from ``place`` on, up to ``end``.
 
-    ``asked``: where lines begin that its groups ask for one after the other.
+    ``lines``: where a group's lines lie behind its place, ``step`` bytes behind the one before.
     """
+
+    place: str
+    step: str
+    end: str
+    lines: tuple[int, ...]
+    is_written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some tiles of rows by some tiles of columns, where those are copied at ``packed``."""
 
     name: str
     rows: tuple[Rows, ...]
@@ -60,7 +68,7 @@ class Block:
     panel: str
     packed: tuple[str, ...]
     ahead: tuple[str, ...]
-    asked: str | None
+    asked: tuple[Asked, ...]
 
     @property
     def registers(self) -> list[tuple[int, int, int]]:
@@ -137,7 +145,10 @@ def _groups(
         for number in range(len(block.rows)):
             place = shift_pointer(text, a, number * TILE_BYTES)
             _load_tile(text, _FIRST_ROWS + number, place, str(GROUP_BYTES))
-        asked = [_ask(text, place) for place in values[len(places) :]]
+        asked = [
+            _ask(text, one, place)
+            for one, place in zip(block.asked, values[len(places) :], strict=True)
+        ]
         for register, column, row in block.registers:
             text.effect(
                 f"call void @llvm.x86.tdpbf16ps(i8 {register}, i8 {_FIRST_COLUMNS + column}, "
@@ -149,16 +160,21 @@ def _groups(
             *asked,
         ]
 
-    every = places if block.asked is None else (*places, block.asked)
+    every = (*places, *(one.place for one in block.asked))
     start = tuple(Carried("ptr", place) for place in every)
     return emit_loop(text, f"{block.name}_sums", count, 1, start, group)[1]
 
 
-def _ask(text: FunctionText, place: str) -> str:
-    """Ask for the lines there; returns where the next ones begin."""
-    for start in range(0, ASKED_BYTES, LINE_BYTES):
-        prefetch(text, shift_pointer(text, place, start), Cache.SECOND)
-    return shift_pointer(text, place, ASKED_BYTES)
+def _ask(text: FunctionText, asked: Asked, place: str) -> str:
+    """Ask for the lines at ``place``; returns where the next ones begin."""
+    for line in asked.lines:
+        there = shift_pointer(text, place, line)
+        if asked.is_written:
+            prefetch_to_write(text, there)
+        else:
+            prefetch(text, there, Cache.SECOND)
+    is_left = text.value(f"icmp ult ptr {place}, {asked.end}")
+    return shift_pointer(text, place, text.value(f"select i1 {is_left}, i64 {asked.step}, i64 0"))
 
 
 def _load_tile(text: FunctionText, register: int, place: str, stride: str) -> None:
@@ -181,10 +197,10 @@ def store_sums(text: FunctionText, kernel: TileProduct, isa: Isa, block: Block, 
 
         def column(values: list[str]) -> list[str]:
             source, *places = values
-            there = shift_pointer(text, places[0], block.ahead[number])
-            prefetch_to_write(text, there)
-            size = len(places) * LANES * kernel.out_type.width
-            prefetch_to_write(text, shift_pointer(text, there, size - 1))
+            if not kernel.asks:
+                _ask_to_store(
+                    text, kernel, shift_pointer(text, places[0], block.ahead[number]), len(places)
+                )
             for row, (at, mask) in enumerate(zip(places, masks, strict=True)):
                 sums_at = shift_pointer(text, source, row * LANES * 4)
                 total = text.value(f"load <{LANES} x float>, ptr {sums_at}, align 64")
@@ -211,6 +227,13 @@ def store_sums(text: FunctionText, kernel: TileProduct, isa: Isa, block: Block, 
     emit_when(text, f"{block.name}_adds", accumulates, (), lambda: all_columns(True))
     overwrites = text.value("icmp eq i64 %accumulate, 0")
     emit_when(text, f"{block.name}_stores", overwrites, (), lambda: all_columns(False))
+
+
+def _ask_to_store(text: FunctionText, kernel: TileProduct, place: str, tiles: int) -> None:
+    """Ask for the results of so many tiles of rows in a column of the next block."""
+    prefetch_to_write(text, place)
+    size = tiles * LANES * kernel.out_type.width
+    prefetch_to_write(text, shift_pointer(text, place, size - 1))
 
 
 def _existing(text: FunctionText, lanes: str) -> str:

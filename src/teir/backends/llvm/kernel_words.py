@@ -87,7 +87,7 @@ def kernel_words(kernel: Kernel) -> str:
             copied = "_copied" if kernel.b_adjacent and kernel.copies else ""
             rows = f"_rows_{kernel.rows.value}" if kernel.keeps_rows else ""
             rows += "_adjacent" if kernel.a_adjacent else ""
-            rows += "_pairs" if kernel.packs_pairs else ""
+            rows += ("_pairs" if kernel.packs_pairs else "") + ("_asks" if kernel.asks else "")
             return f"tiles_{types}_{'adjacent' if kernel.b_adjacent else 'turned'}{copied}{rows}"
         case ProductSum():
             access = "".join(_ACCESS_LETTER[a] for a in kernel.accesses)
