@@ -89,7 +89,7 @@ def test_code_of_every_kind_of_kernel_keeps_to_the_set(kind: type) -> None:
         (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
         (GemmBlock, ("flushes", "b_adjacent", "parts")),
         (PairBlock, ("b_adjacent", "claims")),
-        (TileProduct, ("b_adjacent", "keeps_rows", "a_adjacent", "packs_pairs")),
+        (TileProduct, ("b_adjacent", "keeps_rows", "a_adjacent", "packs_pairs", "asks")),
         (BatchBlock, ("from_zero",)),
         (LaneBlock, ("one_loop",)),
         (Elementwise, ("brings",)),

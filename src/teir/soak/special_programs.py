@@ -101,12 +101,16 @@ def _all() -> Iterator[Special]:
         yield Special(title=f"pairs of steps, B {order}", text=text)
     yield Special(title="pairs of steps, rows in runs", text=pairs_of_runs)
     for out in (DataType.FP32, DataType.BF16):
-        for order in ("mk kn mn", "mk nk mn"):
+        for order in ("mk kn mn", "mk nk mn", "km kn mn", "km nk mn"):
             for along in "mnk":
                 yield Special(
                     title=f"a product for tiles, {order}, out {out.value}, along {along}",
-                    text=partial(_for_tiles, out=out, order=order, along=along),
+                    text=partial(_for_tiles, out=out, order=order, along=along, k=45),
                 )
+            yield Special(
+                title=f"a product for tiles, {order}, out {out.value}, long sums",
+                text=partial(_for_tiles, out=out, order=order, along="m", k=530),
+            )
 
 
 def _special(title: str, kind: DataType, text: Callable[..., str], *rest: object) -> Special:
@@ -344,9 +348,9 @@ do_gemm: gemm
 """
 
 
-def _for_tiles(remainder: int, out: DataType, order: str, along: str) -> str:
+def _for_tiles(remainder: int, out: DataType, order: str, along: str, k: int) -> str:
     """As many results and sums as fill some tiles, but for the axis that follows the remainder."""
-    return _flushing_product({"m": 41, "n": 37, "k": 45} | {along: remainder}, out, order)
+    return _flushing_product({"m": 41, "n": 37, "k": k} | {along: remainder}, out, order)
 
 
 def _flushing_product(extents: dict[str, int], out: DataType, order: str) -> str:
