@@ -28,8 +28,8 @@ def test_short_rows_fill_tiles(rows: int, outer: int, count: int) -> None:
 
 
 def test_blocks_of_columns_fill_the_room_beside_two_tiles_of_rows() -> None:
-    extents = {"a": 2, "m": 1008, "n": 2024, "k": 2016}
-    choice = choice_of("akm,nk->nam", extents, TILES, BF16)
+    extents = {"m": 2016, "n": 2024, "f": 42, "e": 48}
+    choice = choice_of("fem,fne->nm", extents, TILES, BF16)
     assert choice.order is Order.COLUMNS
     assert choice.column_block == 253
     assert choice.row_block % choice.panel == 0
@@ -43,6 +43,25 @@ def test_matrices_lie_as_they_are_for_a_call_that_brings_them_into_tiles_once(
     choice = choice_of(expression, {"m": 2016, "n": 2024, "k": 2016}, TILES, BF16)
     assert (choice.packed_a, choice.packed_b) == (Packing.NONE, Packing.NONE)
     assert (choice.panel, choice.column_block) == (2016, 2024)
+
+
+@pytest.mark.parametrize(("s", "is_laid"), [(96, True), (27, False)])
+def test_an_outer_axis_goes_into_the_call_where_the_inner_one_fills_its_tiles(
+    s: int, *, is_laid: bool
+) -> None:
+    extents = {"r": 8, "s": s, "t": 56, "u": 20, "q": 92, "p": 12}
+    choice = choice_of("rtus,tuqp->pqrs", extents, TILES, BF16)
+    assert (choice.packed_a is Packing.NONE) is is_laid
+    assert (choice.packed_b is Packing.NONE) is is_laid
+
+
+@pytest.mark.parametrize(("n", "is_cut"), [(1024, False), (64, True)])
+def test_long_sums_are_one_block_where_many_results_would_come_and_go(
+    n: int, *, is_cut: bool
+) -> None:
+    extents = {"m": 2048, "n": n, "k": 4096}
+    assert (choice_of("km,kn->nm", extents, TILES, BF16).depth < 4096) is is_cut
+    assert choice_of("mk,nk->nm", extents, TILES, BF16).depth == 4096
 
 
 def test_rows_of_a_call_are_as_many_as_the_room_takes() -> None:

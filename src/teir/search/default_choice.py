@@ -58,6 +58,7 @@ from teir.search.step import Span
 from teir.search.tile_registers import (
     are_laid_for_tiles,
     are_tiles,
+    is_one_sum_of_tiles,
     pads_runs,
     tile_column_block,
     tile_rows_of_call,
@@ -341,6 +342,8 @@ def _depth(shape: ProductShape, machine: Machine) -> int:
         return followed
     out = shape.out.data_type
     depth = reduction_depth(out)
+    if are_tiles(shape, machine) and is_one_sum_of_tiles(shape):
+        return max(depth, extent_of(shape.k))
     if out.accumulator is not out:
         is_one_block = reductions_of(shape, depth).is_one_block
         return depth if is_one_block else reduction_depth(out.accumulator)

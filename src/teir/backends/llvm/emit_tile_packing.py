@@ -7,6 +7,7 @@ two adjacent steps each. Steps that do not exist are zeros in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import (
@@ -124,7 +125,7 @@ def copy_columns(
 ) -> None:
     """Tiles of columns one after the other: from the tile ``chosen`` first on, so many."""
     size = text.value(f"mul i64 {depth.all_groups}, {TILE_BYTES}")
-    copy = _copy_group if kernel.b_adjacent else _turn_square
+    copy = _copy_group if kernel.b_adjacent else _turn_group
     step = str(GROUP_BYTES)
     if not kernel.b_adjacent:
         step = text.value(f"mul i64 %b_k, {GROUP_STEPS}")
@@ -177,16 +178,29 @@ def _copy_group(text: FunctionText, source: str, target: str, steps: str, count:
     emit_loop(text, "copied_columns", count, 1, start, column)
 
 
-def _turn_square(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
+def _turn_group(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
     """``steps`` steps, at most 32, of ``count`` columns; the target has room for all."""
+
+    def turn(left: str | None) -> list[str]:
+        _turn_square(text, source, target, left, count)
+        return []
+
+    is_whole = text.value(f"icmp sge i64 {steps}, {GROUP_STEPS}")
+    emit_when(text, "turned_whole", is_whole, (), partial(turn, None))
+    is_part = text.value(f"xor i1 {is_whole}, true")
+    emit_when(text, "turned_part", is_part, (), partial(turn, steps))
+
+
+def _turn_square(
+    text: FunctionText, source: str, target: str, steps: str | None, count: str
+) -> None:
+    """``steps`` of the 32 steps exist, or all."""
     existing = exist(text, _SIDE, count)
     rows = []
     for pair in range(_SIDE):
         halves = []
         for step in (2 * pair, 2 * pair + 1):
-            is_there = text.value(f"icmp sgt i64 {steps}, {step}")
-            there = splat(text, "i1", is_there, _SIDE)
-            mask = text.value(f"and <{_SIDE} x i1> {existing}, {there}")
+            mask = of_step(text, existing, step, steps)
             place = shift_pointer(text, source, text.value(f"mul i64 %b_k, {step}"))
             halves.append(adjacent_elements(text, place, mask, _SIDE))
         order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
@@ -224,6 +238,14 @@ def each_segment(
 
     start = (Carried("ptr", target), Carried("ptr", source))
     emit_loop(text, f"{name}_outer", "%outer", 1, start, outer)
+
+
+def of_step(text: FunctionText, mask: str, step: int, steps: str | None) -> str:
+    """The mask of 16 elements of a step, nothing where there are no more than ``step`` steps."""
+    if steps is None:
+        return mask
+    there = splat(text, "i1", text.value(f"icmp sgt i64 {steps}, {step}"), _SIDE)
+    return text.value(f"and <{_SIDE} x i1> {mask}, {there}")
 
 
 def exist(text: FunctionText, count: int, existing: str) -> str:

@@ -1,7 +1,7 @@
 """Strips of rows of A on their way into the room of a `TileProduct`.
 
 A group of 32 steps of all tiles of a strip comes before the next group, so that rows which lie side
-by side are read along whole lines, and those of the next group are asked for meanwhile.
+by side are read along.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from teir.backends.llvm.emit_text import (
     prefetch,
     shift_pointer,
     shuffle,
-    splat,
 )
 from teir.backends.llvm.emit_tile_grid import Grid, Rows, row_tile
 from teir.backends.llvm.emit_tile_packing import (
@@ -24,6 +23,7 @@ from teir.backends.llvm.emit_tile_packing import (
     distance,
     each_segment,
     exist,
+    of_step,
     turned_words,
 )
 from teir.backends.llvm.emit_tile_sums import Depth
@@ -114,26 +114,17 @@ def _tile_place(text: FunctionText, strip: Strip, place: str, number: str) -> st
 def _interleave(text: FunctionText, source: str, target: str, rows: Rows, left: str | None) -> None:
     """Steps by twos of a tile whose rows are adjacent; ``left`` of them exist, or all."""
     mask = exist(text, TILE_SIDE, rows.count)
-    ahead = text.value(f"mul i64 %a_k, {GROUP_STEPS}")
     order = [lane + part * TILE_SIDE for lane in range(TILE_SIDE) for part in (0, 1)]
     for pair in range(TILE_SIDE):
         halves = []
         for step in (2 * pair, 2 * pair + 1):
-            prefetch(text, shift_pointer(text, source, ahead), Cache.SECOND)
             halves.append(
-                adjacent_elements(text, source, _of_step(text, mask, step, left), TILE_SIDE)
+                adjacent_elements(text, source, of_step(text, mask, step, left), TILE_SIDE)
             )
             source = shift_pointer(text, source, "%a_k")
         words = shuffle(text, "i16", TILE_SIDE, halves[0], halves[1], order)
         place = shift_pointer(text, target, pair * GROUP_BYTES)
         text.effect(f"store <{2 * TILE_SIDE} x i16> {words}, ptr {place}, align 1")
-
-
-def _of_step(text: FunctionText, mask: str, step: int, left: str | None) -> str:
-    if left is None:
-        return mask
-    there = splat(text, "i1", text.value(f"icmp sgt i64 {left}, {step}"), TILE_SIDE)
-    return text.value(f"and <{TILE_SIDE} x i1> {mask}, {there}")
 
 
 def _turn(text: FunctionText, source: str, target: str, rows: Rows, left: str | None) -> None:
