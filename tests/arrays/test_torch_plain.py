@@ -70,11 +70,87 @@ def test_a_trace_is_refused() -> None:
     assert "traced" in refusal(lambda: torch.jit.trace(product, (torch.ones(4, 3),)))
 
 
-def test_programs_refuse_them_too() -> None:
-    program = teir.loads(
+@pytest.mark.parametrize("pre_dispatch", [False, True])
+def test_a_graph_of_plain_tensors_is_refused(pre_dispatch: bool) -> None:
+    proxies = pytest.importorskip("torch.fx.experimental.proxy_tensor")
+    left = torch.ones(4, 3)
+    plan = teir.plan("ij,jk->ik", left, RIGHT)
+    for compute in (product, lambda one: plan(one, RIGHT)):
+        for _ in range(3):
+            assert compute(left).tolist() == [[3.0, 3.0]] * 4
+        record = proxies.make_fx(compute, pre_dispatch=pre_dispatch)
+        assert "the graph would not have" in refusal(lambda record=record: record(left))
+
+
+def test_what_is_no_plain_tensor_is_named_as_what_it_is() -> None:
+    jagged = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)], layout=torch.jagged)
+    plan = teir.plan("ij,jk->ik", torch.ones(4, 3), RIGHT)
+    assert "a nested tensor" in refusal(lambda: plan(jagged, RIGHT))
+    assert "no shape yet" in refusal(lambda: product(torch.nn.UninitializedParameter()))
+    if torch.backends.mkldnn.is_available():
+        assert "MKL-DNN" in refusal(lambda: plan(torch.ones(4, 3).to_mkldnn(), RIGHT))
+
+
+def test_a_new_result_below_a_transform_is_not_called_out() -> None:
+    left = torch.ones(4, 3)
+    with pytest.raises(teir.TeirError, match="at the new result"):
+        torch.func.grad(lambda one: (one * product(left)).sum())(torch.ones(()))
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "complex32"])
+def test_types_that_only_ml_dtypes_names_are_refused(name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    left = torch.zeros(4, 3, dtype=getattr(torch, name))
+    told = refusal(lambda: teir.einsum("ij,kj->ik", left, left))
+    assert told == f"TEIR622 dtype torch.{name}"
+
+
+def saved(out: Any) -> Any:
+    """The sum of a product whose backward pass reads ``out``."""
+    return (torch.ones(out.shape, requires_grad=True) * out).sum()
+
+
+def test_writes_in_place_are_told_to_backward_passes() -> None:
+    left = torch.ones(4, 3)
+    plan, out = teir.plan("ij,jk->ik", left, RIGHT), torch.zeros(4, 2)
+    sparse = torch.eye(4, 3).to_sparse_csr()
+    diagonal = teir.Sparse.from_coo(([0, 2], [0, 2]), np.ones(2, np.float32), (4, 3))
+    writes = [
+        lambda: plan(left, RIGHT, out=out),
+        lambda: plan(left.numpy(), RIGHT.numpy(), out=out),
+        lambda: product(left, out=out),
+        lambda: product(left.numpy(), out=out),
+        lambda: product(sparse, out=out),
+        lambda: product(diagonal, out=out),
+    ]
+    for write in [one for one in writes for _ in range(3)]:
+        total = saved(out)
+        write()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            total.backward()
+    assert plan(left, RIGHT)._version == 0
+
+
+def copy_program() -> teir.Program:
+    return teir.loads(
         'teir 1 "copy"\ntensor in0: FP32\ntensor out: FP32\naxis i = 12: in0 4, out 4\n'
         "primitive copy = Copy(in0 -> out; M=[i], N=[])\nrun: copy\n"
     )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_programs_tell_of_writes_too(backend: str) -> None:
+    given, out = torch.ones(12), torch.zeros(12)
+    total, untouched = saved(out), saved(given)
+    teir.run(copy_program(), {"in0": given, "out": out}, backend=backend)
+    assert out.tolist() == [1.0] * 12
+    untouched.backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_programs_refuse_them_too() -> None:
+    program = copy_program()
     out = np.zeros(12, np.float32)
     for tensor in (a_fake_tensor(), a_freed_tensor(), torch.ones(12, requires_grad=True)):
         told = refusal(lambda one=tensor: teir.run(program, {"in0": one, "out": out}))

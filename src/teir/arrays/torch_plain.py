@@ -26,6 +26,13 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def tell_written(value: Any) -> None:
+    """Tell PyTorch of a write in place where ``value`` is a tensor: what its backward passes saved
+    of it is no more, which they then refuse to compute with."""
+    if is_tensor(value):
+        sys.modules["torch"].autograd.graph.increment_version(value)
+
+
 class TensorType(msgspec.Struct, frozen=True, gc=False):
     """What a plain tensor is like that lies in memory as some array does."""
 
@@ -59,6 +66,8 @@ def plain_addresses(tensors: Sequence[Any], wanted: Sequence[TensorType]) -> lis
     """
     torch = sys.modules["torch"]
     if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0 or torch.jit.is_tracing():
+        return None
+    if _is_recorded():
         return None
     kinds = torch.Tensor, torch.nn.Parameter
     found = []
@@ -102,6 +111,10 @@ def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
     return found
 
 
+_OF_NUMPY = 1
+"""``dtype.isbuiltin`` of a type that is NumPy's own."""
+
+
 def _as_array(tensor: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """By its address: ``tensor.numpy()`` fixes the size of its storage for good, and goes through
     whatever mode of PyTorch is on."""
@@ -115,15 +128,24 @@ def _dtype_named(name: str) -> np.dtype[Any] | None:
     if name == "torch.bfloat16":
         return DataType.BF16.numpy_dtype()
     try:
-        return np.dtype(name.removeprefix("torch."))
+        dtype = np.dtype(name.removeprefix("torch."))
     except TypeError:
         return None
+    # Those that ml_dtypes adds (float8_e5m2, complex32) have no letters that NumPy reads.
+    return dtype if dtype.isbuiltin == _OF_NUMPY else None
 
 
 def not_plain(tensor: Any) -> tuple[str, str | None] | None:
     """What it is instead, and what to pass; None for a plain tensor."""
-    if tensor.layout is not sys.modules["torch"].strided:
+    torch = sys.modules["torch"]
+    if tensor.is_nested:
+        return "a nested tensor", "pass its parts, or .to_padded_tensor(0)"
+    if tensor.is_mkldnn:
+        return "a tensor in the layout of MKL-DNN", "pass .to_dense()"
+    if tensor.layout is not torch.strided:
         return "a sparse tensor", "pass .to_dense()"
+    if torch.nn.parameter.is_lazy(tensor):
+        return "a parameter that has no shape yet", "call its module first"
     missing = _missing_memory(tensor)
     if missing is not None:
         return missing
@@ -145,9 +167,14 @@ def derivative(tensor: Any) -> tuple[str, str] | None:
     return "a tensor with a tangent", "pass torch.autograd.forward_ad.unpack_dual(tensor).primal"
 
 
+def _is_recorded() -> bool:
+    """True while PyTorch writes down as a graph what is done to tensors, plain ones too: the graph
+    would have no step for what native code does."""
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    return proxies is not None and proxies.get_proxy_mode() is not None
+
+
 def _missing_memory(tensor: Any) -> tuple[str, str | None] | None:
-    if tensor.is_nested:
-        return "a nested tensor", "pass its parts, or .to_padded_tensor(0)"
     try:
         storage = tensor.untyped_storage()
         size_bytes, address = storage.nbytes(), storage.device.type == "cpu" and tensor.data_ptr()
@@ -155,6 +182,8 @@ def _missing_memory(tensor: Any) -> tuple[str, str | None] | None:
         return "a tensor without memory of its own (mapped, or a wrapper)", None
     if address is False:
         return "a fake tensor (PyTorch is tracing)", None
+    if _is_recorded():
+        return "a tensor that is traced, whose result the graph would not have", None
     if type(tensor.numel()) is not int or any(type(extent) is not int for extent in tensor.shape):
         return "a tensor that is traced, whose result would be a constant of the trace", None
     if tensor.numel() and (address == 0 or _last_byte(tensor) > size_bytes):

@@ -21,6 +21,8 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.arrays.integers import as_integer
+from teir.arrays.operand import BoundOperand
+from teir.arrays.torch_plain import tell_written
 from teir.backends.llvm.background import bind_instant
 from teir.backends.llvm.native import NativeProgram
 from teir.backends.llvm.specialise import bind_specialised
@@ -150,6 +152,7 @@ class Executable(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=Fal
         check_operands(self.proof, bound).raise_if_wrong()
         addresses = tuple(bound[tensor.name].address for tensor in self.program.tensors)
         self.native.run(addresses, timeout)
+        _tell_written(bound, self.written)
 
     def run_addresses(self, addresses: tuple[int, ...], timeout: float | None = None) -> None:
         """Run on base addresses the caller has proved good, in the order of the tensors."""
@@ -178,6 +181,7 @@ class ReferenceExecutable:
         evaluate(
             self.program, memory, bases={name: one.before_bytes for name, one in bound.items()}
         )
+        _tell_written(bound, self.written)
 
 
 @overload
@@ -294,6 +298,12 @@ def run(
         compile_program(program, threads=threads).run(operands, timeout, overlap)
         return
     compile_for(program, backend=backend, threads=threads).run(operands, overlap=overlap)
+
+
+def _tell_written(bound: Mapping[str, BoundOperand], written: frozenset[str]) -> None:
+    for name in written:
+        if name in bound:
+            tell_written(bound[name].owner)
 
 
 def _program(program: Program) -> Program:

@@ -11,7 +11,7 @@ import numpy as np
 
 from teir.arrays.adapters import ArrayView, arrays_of_numbers, view_array
 from teir.arrays.numpy_fields import address_of
-from teir.arrays.torch_plain import as_arrays, is_tensor
+from teir.arrays.torch_plain import as_arrays, is_tensor, tell_written
 from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.call_checks import require_apart, require_planned, view_out
@@ -206,12 +206,13 @@ def call_on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
     arrays = as_arrays(tensors)
     if arrays is None or plan.entry is None or planned.data_type is None:
         return NotImplemented
-    if out is None:
-        out = new_tensor(planned)
-    target = as_arrays((out,))
+    result = new_tensor(planned) if out is None else out
+    target = as_arrays((result,))
     if target is None or plan.call_known(arrays, target[0]) is NotImplemented:
         return NotImplemented
-    return out
+    if out is not None:
+        tell_written(out)
+    return result
 
 
 def _call_on_numbers(plan: Plan, operands: Sequence[Any], out: Any) -> Any:
@@ -256,8 +257,15 @@ def run_planned(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -
 
 
 def _run(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
-    if out is not None:
-        require_apart(views, out)
+    if out is None:
+        return _computed(plan, views, None)
+    require_apart(views, out)
+    result = _computed(plan, views, out)
+    tell_written(result)
+    return result
+
+
+def _computed(plan: Plan, views: Sequence[ArrayView], out: ArrayView | None) -> Any:
     problem = plan.problem
     match problem.route:
         case Route.NUMPY:

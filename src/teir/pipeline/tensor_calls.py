@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from teir.arrays.adapters import Kind, new_array, torch_name
-from teir.arrays.torch_plain import TensorType, plain_addresses, tensor_type
+from teir.arrays.torch_plain import TensorType, plain_addresses, tell_written, tensor_type
 from teir.pipeline.operand_types import OperandType
 from teir.pipeline.room import no_room
 
@@ -26,12 +26,13 @@ class TensorCall(msgspec.Struct, frozen=True, kw_only=True):
         be looked at closer. Raises TeirError where there is no room for a new one."""
         if len(operands) + 1 != len(self.types):
             return NotImplemented
-        if out is None:
-            out = new_tensor(self.result)
-        addresses = plain_addresses((*operands, out), self.types)
+        target = new_tensor(self.result) if out is None else out
+        addresses = plain_addresses((*operands, target), self.types)
         if addresses is None or self.at_addresses(*addresses) is NotImplemented:
             return NotImplemented
-        return out
+        if out is not None:
+            tell_written(out)
+        return target
 
 
 def tensor_call(

@@ -17,7 +17,7 @@ import numpy as np
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.sparse import Sparse
 from teir.arrays.sparse_adapters import adapt, torch_values
-from teir.arrays.torch_plain import derivative, not_plain
+from teir.arrays.torch_plain import derivative, not_plain, tell_written
 from teir.errors import TeirError
 from teir.pipeline.sparse_operands import is_walkable
 from teir.runtime.runtime import current
@@ -36,6 +36,15 @@ def in_tensors(
     operands: Sequence[Any], out: Any, compute: Callable[[Sequence[Any], Any], Any]
 ) -> Any:
     """What ``compute(operands, out)`` gives for these operands, a tensor where one of them is."""
+    result = _in_tensors(operands, out, compute)
+    if out is not None:
+        tell_written(out)
+    return result
+
+
+def _in_tensors(
+    operands: Sequence[Any], out: Any, compute: Callable[[Sequence[Any], Any], Any]
+) -> Any:
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(one, torch.Tensor) for one in operands):
         return compute(operands, out)

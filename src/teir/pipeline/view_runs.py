@@ -32,7 +32,7 @@ def run_native(
     problem: Problem, executable: Executable, views: Sequence[ArrayView], out: ArrayView | None
 ) -> Any:
     result = _new_result(problem, views) if out is None else None
-    target = view_array("out", result) if out is None else out
+    target = view_array("the new result", result) if out is None else out
     assert problem.contraction is not None
     addresses, copies = [], []
     for view, copied, factor in zip(views, problem.copied, problem.contraction.inputs, strict=True):
