@@ -49,6 +49,22 @@ def test_numpys_results(expression: str, kind: Any) -> None:
             assert result.flags.c_contiguous
 
 
+@pytest.mark.parametrize("expression", ["i,i->", "ij,j->", "i->", "->", ",->", "i,i->i"])
+def test_objects_are_results_at_every_call(expression: str) -> None:
+    operands = [one.astype(object) * 2**70 for one in _operands(expression, np.int64)]
+    expected = np.einsum(expression, *operands)
+    plan = teir.plan(expression, *operands)
+    results = [teir.einsum(expression, *operands) for _ in range(4)]
+    for result in [*results, plan(*operands), plan(*operands)]:
+        assert type(result) is type(expected)
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_large_integers_are_operands_at_every_call() -> None:
+    for _ in range(4):
+        assert teir.einsum("i,->", [2**70, 1], 3) == 3 * 2**70 + 3
+
+
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_results_lie_in_the_usual_order_whatever_the_operands_do(expression: str) -> None:
     operands = [np.asfortranarray(one) for one in _operands(expression, np.int64)]

@@ -52,8 +52,12 @@ def call_on_copies(problem: Problem, known: Callable[..., Any]) -> Indirect:
 
 
 def _moved(text: str, dtype: np.dtype[Any], operands: Sequence[Array]) -> Any:
-    """NumPy gives a view of an operand that is not summed, whatever type is asked for."""
-    return np.einsum(text, *operands).astype(dtype, "C")
+    """NumPy gives a view of an operand that is not summed, whatever type is asked for.
+
+    Of an array of objects without axes it gives the object.
+    """
+    result = np.einsum(text, *operands)
+    return result.astype(dtype, "C") if isinstance(result, (np.ndarray, np.generic)) else result
 
 
 def _multiplied(operands: Sequence[Array]) -> Any:
@@ -70,8 +74,12 @@ def _converted(text: str, dtype: np.dtype[Any], operands: Sequence[Array]) -> An
 
 
 def _in_order(result: Any) -> Any:
-    """The result C-contiguous; asked for that order, NumPy takes up to four times as long."""
-    return result if result.ndim == 0 or result.flags.c_contiguous else result.copy()
+    """The result C-contiguous; asked for that order, NumPy takes up to four times as long.
+
+    A sum of objects without axes is whatever they add up to, an integer of Python perhaps.
+    """
+    is_array = type(result) is np.ndarray
+    return result.copy() if is_array and not result.flags.c_contiguous else result
 
 
 def _on_copies(
