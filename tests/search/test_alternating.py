@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+import teir
 from search.planned import FAR, USUAL, assert_alike, assert_exact, planned
 from teir.dtypes import DataType
 from teir.search.machine import Machine
@@ -42,6 +44,15 @@ def test_what_is_computed(data_type: DataType, threads: int) -> None:
     one = planned(TEXT, extents, replace(USUAL, threads=threads), data_type)
     assert is_ordered(one) or threads > 1
     assert_exact(one.program, TEXT, extents, data_type, threads)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex64])
+def test_what_no_operand_moves_is_repeated_not_summed(kind: type) -> None:
+    left = np.arange(26 * 7 * 4 * 31).reshape(1, 26, 7, 4, 31) % 7
+    repeated = np.broadcast_to(left.astype(kind), (6, 26, 7, 4, 31))
+    out = np.zeros((4, 26, 7, 7), kind)[..., 1:]
+    teir.einsum("dcbea,->ecbd", repeated, kind(2), out=out)
+    np.testing.assert_array_equal(out, 2 * np.einsum("dcbea->ecbd", repeated))
 
 
 def test_every_sum_stays_the_chain_it_was() -> None:

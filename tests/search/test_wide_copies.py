@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from search.planned import USUAL, assert_exact
+import teir
+from search.planned import USUAL, assert_exact, stated
 from search.test_streamed_copies import permuted
 from teir.dtypes import DataType
 from teir.lower.explanation import count_calls
 from teir.lower.lower import lower
+from teir.pipeline.operand_types import OperandType
+from teir.search.tree import TreeOptions, contraction_program
 from teir.target import Isa
 
 WIDE = (
@@ -45,3 +49,22 @@ def test_runs_are_copied_exactly(run: int, threads: int) -> None:
     ):
         program = permuted(text, extents, machine, DataType.FP32)
         assert_exact(program, text, extents, DataType.FP32, 3)
+
+
+@pytest.mark.parametrize("vector_bytes", [32, 64])
+@pytest.mark.parametrize("kind", [DataType.FP32, DataType.FP16], ids=str)
+@pytest.mark.parametrize("text", ["abcz->cabz", "abcz->bcaz", "abcz->bacz"])
+def test_runs_that_lie_apart_are_copied_whole(text, kind, vector_bytes) -> None:
+    """Every second run, every third: those of other tiles than squares had been copied in part."""
+    machine = replace(USUAL, vector_bytes=vector_bytes)
+    for run, step, shape in ((2, 2, (66, 58, 5)), (4, 3, (20, 30, 40)), (2, 5, (64, 17, 8))):
+        whole = np.arange(np.prod(shape) * step * run) % 1021
+        whole = whole.astype(kind.numpy_dtype()).reshape(*shape, step, run)
+        view = whole[..., 0, :]
+        planned = OperandType(kind, view.dtype, view.shape, view.strides)
+        program = contraction_program(stated(text, [planned]), ((0,),), machine, TreeOptions())
+        expected = np.ascontiguousarray(np.einsum(text, view))
+        out = np.zeros_like(expected)
+        teir.run(program.program, {"in0": whole, "out": out})
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(teir.einsum(text, view), expected)

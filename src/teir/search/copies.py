@@ -47,7 +47,8 @@ def _emit_elements(emission: Emission, copy: WideCopy, machine: Machine) -> Body
     if is_stepped_turn(step):
         if fills_squares(step, machine):
             return _emit_picked(emission, copy, machine)
-        return emit_dense_turn(emission, step, machine)
+        if not copy.run:  # scratch of wide elements would be copied without their runs
+            return emit_dense_turn(emission, step, machine)
     is_shared = machine.threads > 1 and extent_of(step.axes) >= machine.threaded_work
     permutes = is_permutation(step)
     if permutes and is_streamed(step, machine):
