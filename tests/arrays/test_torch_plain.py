@@ -105,6 +105,13 @@ def test_types_that_only_ml_dtypes_names_are_refused(name: str) -> None:
     assert told == f"TEIR622 dtype torch.{name}"
 
 
+def test_more_axes_than_numpy_has_are_refused_as_such() -> None:
+    letters = "".join(chr(0x3B1 + number) for number in range(65))
+    for _ in range(3):
+        told = refusal(lambda: teir.einsum(f"{letters}->{letters}", torch.ones([1] * 65)))
+        assert told == "TEIR614 65 axes"
+
+
 def saved(out: Any) -> Any:
     """The sum of a product whose backward pass reads ``out``."""
     return (torch.ones(out.shape, requires_grad=True) * out).sum()

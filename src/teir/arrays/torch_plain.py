@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from teir.arrays.numpy_fields import array_at
+from teir.arrays.numpy_fields import MOST_AXES, array_at
 from teir.dtypes import DataType
 
 
@@ -96,7 +96,7 @@ def plain_addresses(tensors: Sequence[Any], wanted: Sequence[TensorType]) -> lis
 
 def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
     """The memory of plain tensors as arrays of NumPy; None where one is no such tensor, or has a
-    type that NumPy has no name for."""
+    type that NumPy has no name for, or more axes than its arrays have."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -105,7 +105,7 @@ def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or not_plain(value) is not None:
             return None
         dtype = _dtype_named(str(value.dtype))
-        if dtype is None:
+        if dtype is None or value.dim() > MOST_AXES:
             return None
         found.append(_as_array(value, dtype))
     return found
