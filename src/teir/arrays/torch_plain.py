@@ -29,8 +29,9 @@ def is_tensor(value: Any) -> bool:
 def tell_written(value: Any) -> None:
     """Tell PyTorch of a write in place where ``value`` is a tensor: what its backward passes saved
     of it is no more, which they then refuse to compute with."""
-    if is_tensor(value):
-        sys.modules["torch"].autograd.graph.increment_version(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        torch.autograd.graph.increment_version((value,))
 
 
 class TensorType(msgspec.Struct, frozen=True, gc=False):
