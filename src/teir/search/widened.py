@@ -26,9 +26,9 @@ product took 0.25 to 0.85 of the time (Golden Cove); and where converting goes o
 multiplying, and results, which are written once more, count twice (Zen 4)."""
 _FEWEST_READERS = 8
 """Products for each element of an operand whose copy leaves the second cache (Zen 4)."""
-_SHORT_SUM = 32
-"""Shorter sums do not pay for writing and reading results that leave the second cache: 1.1 of the
-time with 8 and 16 products."""
+_SHORT_SUM, _SHORT_BESIDE_SPARE_PORTS = 18, 32
+"""Shorter sums do not pay for writing and reading results that leave the second cache: 1.0 to 1.2
+of the time with 8 to 16 products, 0.64 to 1.04 with 19 to 24 (Golden Cove); and on Zen 4."""
 
 
 def widened(emission: Emission, step: Step, machine: Machine) -> InParts | None:
@@ -64,7 +64,8 @@ def _pays(axes: tuple[Span, ...], names: list[str], machine: Machine) -> bool:
     sizes = [extent_of([axis for axis in axes if axis.stride(name)]) for name in names]
     products, results = extent_of(axes), sizes[-1]
     is_far = results * DataType.FP32.width > machine.l2_bytes
-    if is_far and products < _SHORT_SUM * results:
+    short = _SHORT_SUM if machine.multiplies_twice else _SHORT_BESIDE_SPARE_PORTS
+    if is_far and products < short * results:
         return False
     if machine.multiplies_twice:
         return products >= _FEWEST_PRODUCTS * sum(sizes)
