@@ -133,7 +133,7 @@ def _tile_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Ma
     choice = (_packing_choice if packs else _in_blocks)(shape, k, depth, machine)
     if choice.sharing is not Sharing.NONE:
         return choice
-    if are_laid_for_tiles(shape, k) and reductions_of(shape, depth).is_one_block:
+    if are_laid_for_tiles(shape, k):
         assert shape.n is not None
         rows = tile_rows_of_call(shape, k)
         return replace(
