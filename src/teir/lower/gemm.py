@@ -32,6 +32,7 @@ from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, L
 from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
+from teir.lower.tile_room import TILE_SIDE
 from teir.target import Isa
 
 _SHORT_DEPTH = 128
@@ -60,7 +61,8 @@ def lower_gemm(
     inside = tuple(reductions[-BLOCK_REDUCTIONS:])
     outside = tuple(reductions[:-BLOCK_REDUCTIONS])
     if not outside and isa is Isa.AMX:
-        way = axes if has_adjacent_results(tile, axes) else other_way(axes)
+        is_turned = not has_adjacent_results(tile, axes) and 2 * axes.columns.extent >= TILE_SIDE
+        way = other_way(axes) if is_turned else axes
         mine = operands if way is axes else (operands[1], operands[0], output)
         steps = inside if way is axes else tuple([in_order(axis, True) for axis in inside])
         whole = tile_product(tile, way, mine, steps, isa, room)
