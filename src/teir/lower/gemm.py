@@ -61,8 +61,7 @@ def lower_gemm(
     inside = tuple(reductions[-BLOCK_REDUCTIONS:])
     outside = tuple(reductions[:-BLOCK_REDUCTIONS])
     if not outside and isa is Isa.AMX:
-        is_turned = not has_adjacent_results(tile, axes) and 2 * axes.columns.extent >= TILE_SIDE
-        way = other_way(axes) if is_turned else axes
+        way = other_way(axes) if _fits_tiles_turned(tile, axes) else axes
         mine = operands if way is axes else (operands[1], operands[0], output)
         steps = inside if way is axes else tuple([in_order(axis, True) for axis in inside])
         whole = tile_product(tile, way, mine, steps, isa, room)
@@ -93,6 +92,15 @@ def lower_gemm(
     if rest:
         body += blocks.narrow_rows(replace(blocked, rows=rest), blocked.rows)
     return wrap_in_loops(axes.loops, operands, body)
+
+
+def _fits_tiles_turned(tile: ContractionTile, axes: GemmAxes) -> bool:
+    """True for lanes that lie apart in C, beside columns that do not: a few of those as rows of a
+    tile take longer than adjacent lanes as a vector (1.35), and not as long as scattered ones."""
+    if has_adjacent_results(tile, axes):
+        return False
+    is_vector = axes.lanes.strides[0] == tile.in_type.width
+    return 2 * axes.columns.extent >= TILE_SIDE or not is_vector
 
 
 def _may_be_narrow(

@@ -94,7 +94,7 @@ def are_laid_for_tiles(shape: ProductShape, k: Sequence[Span]) -> bool:
     if len(k) > 1 and k[-1].extent % _GROUP:
         return False
     is_turned = shape.m.stride(shape.a.name) != shape.a.data_type.width
-    if is_turned and k[-1].extent < _LEAST_TURNED:
+    if is_turned and (k[-1].extent < _LEAST_TURNED or shape.m.extent < _TILE):
         return False
     sides = ((shape.m, shape.a), (shape.n, shape.b))
     return all(
