@@ -90,9 +90,9 @@ def tile_product(
     if a_adjacent and reductions[-1].extent < _LEAST_TURNED:
         return None
     loops, piece, a_piece = _joined(reductions)
-    if len(loops) > _LOOPS or (a_adjacent and a_piece):
-        return None
     k = loops[-1]
+    if len(loops) > _LOOPS or (a_adjacent and piece != k.extent):
+        return None
     is_adjacent = k.strides[1] == tile.in_type.width
     if not is_adjacent and axes.columns.strides[1] != tile.in_type.width:
         return None

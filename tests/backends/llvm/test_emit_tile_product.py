@@ -142,6 +142,29 @@ def test_runs_of_steps_that_follow_one_another_in_b_are_one(k: int, batch: int) 
         np.testing.assert_array_equal(result, grouped_sums(a, b))
 
 
+def repeating_text(a_adjacent: bool) -> str:
+    """B goes on from run of k to run of k, A begins anew."""
+    text = product_text(40, 20, (3, 20), DataType.FP32, True, True, a_adjacent=a_adjacent)
+    changes = {"in1 56": "in1 40", "in1 168": "in1 120"}
+    changes |= {"in0 56": "in0 0", "in0 168": "in0 40"} if a_adjacent else {"in0 1616": "in0 0"}
+    for before, after in changes.items():
+        text = text.replace(before, after)
+    return text
+
+
+@pytest.mark.parametrize("a_adjacent", [False, True])
+def test_runs_of_steps_that_a_repeats_are_read_again(a_adjacent: bool) -> None:
+    program = parse_program(repeating_text(a_adjacent))
+    images = tight_images(draw_images(program, 3, 3), program)
+    expected = evaluated(program, images)
+    pages = GuardedOperands(images)
+    executable = compiled(program, Isa.AMX, 1)
+    for at_end in (True, False):
+        ours = pages.placed(at_end=at_end)
+        executable.run(as_operands(ours))
+        assert list(differences(ours, expected)) == []
+
+
 def real_numbers(program: Program) -> dict[str, np.ndarray]:
     random = np.random.default_rng(11)
     return {
