@@ -41,6 +41,7 @@ from teir.search.parted_lanes import emit_parted_lanes, laid_for_lanes, parted_l
 from teir.search.parted_sweeps import emit_parted_sweep, parted_rows_of, parted_sweep_of
 from teir.search.pieces import are_near, emit_pieces, pieces_of, standing_inputs
 from teir.search.relaid import emit_relaid_copy, relaid
+from teir.search.repeated_results import repeated_result
 from teir.search.row_dots import are_row_dots, emit_row_dots
 from teir.search.shape import ProductShape, extent_of, outermost_first, product_shape
 from teir.search.shared_sums import emit_shared_sum, shared_sum
@@ -90,6 +91,9 @@ def emit_step(
     )
     if is_mixed(step):
         return _emit_mixed(emission, step, machine, inner, emit)
+    repeated = repeated_result(emission, step)
+    if repeated is not None:
+        return emit_in_parts(emission, repeated, machine, emit)
     stepped = stepped_inputs(step)
     if stepped:
         pieces = stepped_pieces(step, stepped, machine)

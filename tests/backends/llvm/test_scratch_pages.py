@@ -44,3 +44,9 @@ def test_a_system_without_large_pages_gives_others(monkeypatch: pytest.MonkeyPat
     memory = scratch_memory(2 * LARGE_PAGES_FROM_BYTES)
     memory[...] = 7
     assert memory.nbytes == 2 * LARGE_PAGES_FROM_BYTES
+
+
+@ON_LINUX
+def test_more_than_there_is_raises_what_numpy_raises() -> None:
+    with pytest.raises(MemoryError):
+        scratch_memory(1 << 60)

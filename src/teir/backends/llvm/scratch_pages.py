@@ -31,11 +31,11 @@ def scratch_memory(size_bytes: int) -> Memory:
         return np.empty(size_bytes, np.uint8)
     # Whole large pages wherever the mapping begins.
     whole = -(-size_bytes // LARGE_PAGE_BYTES) * LARGE_PAGE_BYTES + LARGE_PAGE_BYTES
-    pages = mmap.mmap(-1, whole, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     try:
+        pages = mmap.mmap(-1, whole, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         pages.madvise(mmap.MADV_HUGEPAGE)
     except OSError:
-        # A system without large pages: small ones do.
+        # A system without large pages: small ones do. Without room NumPy raises MemoryError.
         return np.empty(size_bytes, np.uint8)
     memory = np.frombuffer(pages, np.uint8)
     start = -address_of(memory) % LARGE_PAGE_BYTES
