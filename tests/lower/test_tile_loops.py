@@ -6,8 +6,8 @@ from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Call, Loop
-from teir.lower.kernels import TileProduct
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct
 from teir.target import Isa
 
 

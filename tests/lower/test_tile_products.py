@@ -9,8 +9,9 @@ from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
 from teir.lower.explanation import count_calls
 from teir.lower.kernel_program import Call
-from teir.lower.kernels import GemmBlock, Kernel, TileProduct, TileRows
+from teir.lower.kernels import GemmBlock, Kernel
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct, TileRows
 from teir.lower.tile_room import room_bytes
 from teir.target import Isa
 

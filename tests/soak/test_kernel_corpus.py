@@ -28,9 +28,9 @@ from teir.lower.kernels import (
     LaneBlock,
     PairBlock,
     PanelBlock,
-    TileProduct,
 )
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     Follows,

@@ -11,8 +11,9 @@ from teir.backends.llvm import compile_ir, emit_pairs
 from teir.backends.llvm.compile_ir import Machine, compile_object, machine_for, module_text
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import Kernel, TileProduct
+from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct
 from teir.soak import same_code
 from teir.soak.kernel_corpus import audit_cases, program_of_case
 from teir.soak.same_code import code_isa, different_variants

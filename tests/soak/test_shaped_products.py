@@ -11,8 +11,9 @@ from teir.ir.check import check
 from teir.ir.parsing import parse_program
 from teir.ir.printing import print_program
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import DotRows, Kernel, LaneBlock, PanelBlock, TileProduct
+from teir.lower.kernels import DotRows, Kernel, LaneBlock, PanelBlock
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.walked_kernels import WalkedKernel
 from teir.soak.differential import SHAPED_EVERY, WORK, compare_one
 from teir.soak.draws import seeded

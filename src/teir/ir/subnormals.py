@@ -6,7 +6,7 @@ Every factor, the value the output had, and the sum after every product is taken
 is smaller than the smallest normal FP32 number. The order of the products is that of any other
 Contraction. Only for two inputs of type BF16, whose products are exact: the instructions that
 processors have for them compute so. Where products are formed by tile registers, the sum of each
-group of 32 steps is flushed, and the order is that of `teir.lower.kernels.TileProduct`.
+group of 32 steps is flushed, and the order is that of `teir.lower.tile_kernels.TileProduct`.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ from teir.lower.kernels import (
     PartCopy,
     ProductSum,
     RowSweep,
-    TileProduct,
 )
+from teir.lower.tile_kernels import TileProduct
 
 
 def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:

@@ -16,10 +16,11 @@ from teir.lower.copy_kernels import (
     permute_room_bytes,
 )
 from teir.lower.kernel_program import Call, KernelNode, Slot, Storage
-from teir.lower.kernels import PartCopy, TileProduct
+from teir.lower.kernels import PartCopy
 from teir.lower.part_loops import room_end
 from teir.lower.slots import SlotTable
 from teir.lower.stream_room import stream_copy_room_bytes
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_products import tile_product_room
 from teir.target import Isa
 

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from teir.dtypes import DataType
 from teir.lower.kernel_program import Call, KernelNode, Loop, Step
-from teir.lower.kernels import Elementwise, TileProduct
+from teir.lower.kernels import Elementwise
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_products import settled
 from teir.passes.extents import largest_divisor
 

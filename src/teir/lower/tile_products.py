@@ -15,7 +15,7 @@ from teir.lower.axes import STILL, TileAxis
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.kernel_program import Address, Call
-from teir.lower.kernels import TileProduct, TileRows
+from teir.lower.tile_kernels import TileProduct, TileRows
 from teir.lower.tile_room import GROUP_STEPS, TILE_BYTES, TILE_SIDE, most_packed, room_bytes
 from teir.target import Isa
 

@@ -15,8 +15,9 @@ from teir.backends.llvm.control import emit_control
 from teir.backends.llvm.emit_kernel import emit_kernel, kernel_symbol
 from teir.ir.nodes import Program
 from teir.lower.calls import kernels_of
-from teir.lower.kernels import Kernel, TileProduct
+from teir.lower.kernels import Kernel
 from teir.lower.lower import lower
+from teir.lower.tile_kernels import TileProduct
 from teir.target import Isa
 
 _TILES = "amx-"

@@ -11,7 +11,8 @@ from teir.backends.llvm.compile_ir import runs_here
 from teir.dtypes import DataType
 from teir.ir.nodes import Program
 from teir.ir.parsing import parse_program
-from teir.lower.kernels import Kernel, TileProduct, TileRows
+from teir.lower.kernels import Kernel
+from teir.lower.tile_kernels import TileProduct, TileRows
 from teir.pipeline.executable import Form, compile_program
 from teir.soak.kernel_corpus import audit_kernel
 from teir.soak.operands import differences, draw_images, tight_images

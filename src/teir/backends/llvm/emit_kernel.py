@@ -93,9 +93,9 @@ from teir.lower.kernels import (
     PartCopy,
     ProductSum,
     RowSweep,
-    TileProduct,
 )
 from teir.lower.site_kernels import SiteProduct
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.walked_kernels import (
     FibreParts,
     WalkedDots,

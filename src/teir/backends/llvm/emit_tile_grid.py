@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
-from teir.lower.kernels import TileProduct
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_room import TILE_SIDE
 
 

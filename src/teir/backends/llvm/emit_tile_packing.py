@@ -22,7 +22,7 @@ from teir.backends.llvm.emit_text import (
 from teir.backends.llvm.emit_tile_grid import Grid, Rows, column_tile
 from teir.backends.llvm.emit_tile_sums import Depth
 from teir.backends.llvm.emit_transpose import SquareTile
-from teir.lower.kernels import TileProduct
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, GROUP_STEPS, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
 
 _SIDE = TILE_SIDE

@@ -45,7 +45,7 @@ from teir.backends.llvm.emit_tile_sums import (
     emit_sums,
     store_sums,
 )
-from teir.lower.kernels import TileProduct, TileRows
+from teir.lower.tile_kernels import TileProduct, TileRows
 from teir.lower.tile_room import (
     CONFIGURED_BYTES,
     GROUP_STEPS,

@@ -27,7 +27,7 @@ from teir.backends.llvm.emit_tile_packing import (
     turned_words,
 )
 from teir.backends.llvm.emit_tile_sums import Depth
-from teir.lower.kernels import TileProduct
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, GROUP_STEPS, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
 
 _BYTES_AHEAD = 4 * GROUP_BYTES

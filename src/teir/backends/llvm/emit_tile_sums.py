@@ -23,7 +23,7 @@ from teir.backends.llvm.emit_text import (
 )
 from teir.backends.llvm.emit_tile_grid import Columns, Rows
 from teir.dtypes import DataType
-from teir.lower.kernels import TileProduct
+from teir.lower.tile_kernels import TileProduct
 from teir.lower.tile_room import GROUP_BYTES, PANEL_GROUP_BYTES, TILE_BYTES, TILE_SIDE
 from teir.target import Isa
 
