@@ -47,6 +47,8 @@ _FAR_ROWS_BYTES = 1 << 25
 _STRIP_TILES = 64
 """Tiles of rows that are interleaved together: of A 2 KiB of a step are read along, which memory
 brings ahead by itself. Strips of 16 that asked for their lines took 1.1 to 1.25 of the time."""
+_STRIP_BYTES = 1 << 20
+"""The same, of rows that pass by once, for they stay in the second cache until then."""
 _LEAST_OF_STRIP = 256
 """Steps of a run from which strips are interleaved, else two tiles step by step, which goes round
 fewer loops; near rows that meet one tile of columns are as well, for a strip would leave the first
@@ -54,8 +56,6 @@ cache: 0.7 to 0.8 of the time (from memory strips take 0.4 to 0.5)."""
 _LEAST_GROUPS_TO_ASK = TILE_SIDE
 """Groups of products in whose time the results of their block arrive, a column in each; where they
 are fewer, asking took 1.1 to 1.25 of the time."""
-_STRIP_BYTES = 1 << 20
-"""The same, of rows that pass by once, for they stay in the second cache until then."""
 _FEW_TILES = 4
 """Tiles of rows up to which columns whose steps are adjacent are read where they lie: more of them
 repay a copy whose columns no line ends in."""
@@ -113,7 +113,6 @@ def tile_product(
         b_adjacent=is_adjacent,
         copies=True,
         a_adjacent=a_adjacent,
-        packs_pairs=not a_adjacent,
     )
     _, b_n, c_n = axes.columns.strides
     arguments = (rows, columns, *strides, b_n, c_n, int(not tile.from_zero), piece, a_piece)

@@ -25,15 +25,17 @@ _PANELS = range(512, 2 * _TILE - 1, -1)
 """Rows of a panel."""
 _WASTE = 0.04
 """The part of a panel's tiles that may be empty for a larger panel."""
-_MOST_REDUCTIONS = 3
 _WASTE_OF_COLUMNS = 0.34
-"""The same of the tiles of columns of a call."""
+"""The part of the tiles of columns of a call that may be empty."""
+_MOST_REDUCTIONS = 3
+"""Axes of sums that a call takes."""
 _LONGEST_SUM, _MANY = 4096, 1024
 """Steps of a sum in one block, and rows and columns for which it takes 0.87 of the time of blocks
 of 512; sums along both operands take 0.69 to 0.91, all sums of 8,000 steps 1.0 to 1.5."""
 _LEAST_TURNED = 64
 """Adjacent steps of rows from which the kernel turns them by itself, 32 at a time."""
 _INTERLEAVED_BYTES = 1 << 24
+"""Rows of a call, which the kernel interleaves once for all columns."""
 _PADDING = 1.2
 """Steps of padded runs per step from which a copy of B without gaps costs less."""
 

@@ -35,6 +35,18 @@ SHAPES = (
 """Rows, columns and steps: whole tiles, parts of them on every side, blocks that overlap."""
 
 
+def assert_as_evaluated(program: Program, seed: int) -> None:
+    """On whole numbers, operands between pages that must not be touched."""
+    images = tight_images(draw_images(program, seed, 3), program)
+    expected = evaluated(program, images)
+    pages = GuardedOperands(images)
+    executable = compiled(program, Isa.AMX, 1)
+    for at_end in (True, False):
+        ours = pages.placed(at_end=at_end)
+        executable.run(as_operands(ours))
+        assert list(differences(ours, expected)) == []
+
+
 @pytest.mark.parametrize("out", OUTPUTS)
 @pytest.mark.parametrize("from_zero", [False, True])
 @pytest.mark.parametrize("b_adjacent", [False, True])
@@ -51,14 +63,7 @@ def test_whole_numbers_are_exact_and_nothing_else_is_touched(
             if not any(isinstance(one, TileProduct) for one in kernels_of(program, Isa.AMX)):
                 assert m * n * k < 8192
                 continue
-            images = tight_images(draw_images(program, number, 3), program)
-            expected = evaluated(program, images)
-            pages = GuardedOperands(images)
-            executable = compiled(program, Isa.AMX, 1)
-            for at_end in (True, False):
-                ours = pages.placed(at_end=at_end)
-                executable.run(as_operands(ours))
-                assert list(differences(ours, expected)) == []
+            assert_as_evaluated(program, number)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +78,7 @@ def test_whole_numbers_are_exact_and_nothing_else_is_touched(
 )
 def test_loops_inside_the_call_change_nothing(changes: dict[str, int]) -> None:
     program = parse_program(looped_text(**changes))
-    images = tight_images(draw_images(program, 7, 3), program)
-    expected = evaluated(program, images)
-    pages = GuardedOperands(images)
-    executable = compiled(program, Isa.AMX, 1)
-    for at_end in (True, False):
-        ours = pages.placed(at_end=at_end)
-        executable.run(as_operands(ours))
-        assert list(differences(ours, expected)) == []
+    assert_as_evaluated(program, 7)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +88,7 @@ def test_loops_inside_the_call_change_nothing(changes: dict[str, int]) -> None:
 def test_small_products_in_long_calls_change_nothing(changes: dict[str, int]) -> None:
     program = parse_program(nested_text(**changes))
     assert [type(one) for one in kernels_of(program, Isa.AMX)] == [TileProduct]
-    images = tight_images(draw_images(program, 5, 3), program)
-    expected = evaluated(program, images)
-    pages = GuardedOperands(images)
-    executable = compiled(program, Isa.AMX, 1)
-    for at_end in (True, False):
-        ours = pages.placed(at_end=at_end)
-        executable.run(as_operands(ours))
-        assert list(differences(ours, expected)) == []
+    assert_as_evaluated(program, 5)
 
 
 @pytest.mark.parametrize("a_adjacent", [False, True])
@@ -156,14 +147,7 @@ def repeating_text(a_adjacent: bool) -> str:
 @pytest.mark.parametrize("a_adjacent", [False, True])
 def test_runs_of_steps_that_a_repeats_are_read_again(a_adjacent: bool) -> None:
     program = parse_program(repeating_text(a_adjacent))
-    images = tight_images(draw_images(program, 3, 3), program)
-    expected = evaluated(program, images)
-    pages = GuardedOperands(images)
-    executable = compiled(program, Isa.AMX, 1)
-    for at_end in (True, False):
-        ours = pages.placed(at_end=at_end)
-        executable.run(as_operands(ours))
-        assert list(differences(ours, expected)) == []
+    assert_as_evaluated(program, 3)
 
 
 def real_numbers(program: Program) -> dict[str, np.ndarray]:

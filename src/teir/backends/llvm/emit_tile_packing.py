@@ -108,9 +108,8 @@ def _store_pairs(
     inside = text.value(f"and i64 {number}, {_SIDE - 1}")
     row = text.value(f"mul i64 {inside}, {GROUP_BYTES}")
     at = shift_pointer(text, panel, text.value(f"add i64 {start}, {row}"))
-    order = [row + part * _SIDE for row in range(_SIDE) for part in (0, 1)]
     for tile, (first, second) in enumerate(pairs):
-        words = shuffle(text, "i16", _SIDE, first, second, order)
+        words = _in_turn(text, first, second)
         place = shift_pointer(text, at, tile * TILE_BYTES)
         text.effect(f"store <{2 * _SIDE} x i16> {words}, ptr {place}, align 1")
 
@@ -181,33 +180,57 @@ def _copy_group(text: FunctionText, source: str, target: str, steps: str, count:
 def _turn_group(text: FunctionText, source: str, target: str, steps: str, count: str) -> None:
     """``steps`` steps, at most 32, of ``count`` columns; the target has room for all."""
 
-    def turn(left: str | None) -> list[str]:
-        _turn_square(text, source, target, left, count)
-        return []
-
-    is_whole = text.value(f"icmp sge i64 {steps}, {GROUP_STEPS}")
-    emit_when(text, "turned_whole", is_whole, (), partial(turn, None))
-    is_part = text.value(f"xor i1 {is_whole}, true")
-    emit_when(text, "turned_part", is_part, (), partial(turn, steps))
+    whole_or_part(
+        text, "turned", steps, lambda left: _turn_square(text, source, target, left, count)
+    )
 
 
 def _turn_square(
     text: FunctionText, source: str, target: str, steps: str | None, count: str
 ) -> None:
     """``steps`` of the 32 steps exist, or all."""
-    existing = exist(text, _SIDE, count)
-    rows = []
-    for pair in range(_SIDE):
-        halves = []
-        for step in (2 * pair, 2 * pair + 1):
-            mask = of_step(text, existing, step, steps)
-            place = shift_pointer(text, source, text.value(f"mul i64 %b_k, {step}"))
-            halves.append(adjacent_elements(text, place, mask, _SIDE))
-        order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
-        rows.append(shuffle(text, "i16", _SIDE, halves[0], halves[1], order))
+    rows = paired_steps(text, source, "%b_k", exist(text, _SIDE, count), steps)
     for number, column in enumerate(turned_words(text, rows)):
         place = shift_pointer(text, target, number * GROUP_BYTES)
         text.effect(f"store <{_SIDE} x i32> {column}, ptr {place}, align 1")
+
+
+def whole_or_part(
+    text: FunctionText, name: str, steps: str, body: Callable[[str | None], None]
+) -> None:
+    """``body`` for a group of 32 steps, which it is told None of, or for one of fewer ``steps``."""
+
+    def group(left: str | None) -> list[str]:
+        body(left)
+        return []
+
+    is_whole = text.value(f"icmp sge i64 {steps}, {GROUP_STEPS}")
+    emit_when(text, f"{name}_whole", is_whole, (), partial(group, None))
+    is_part = text.value(f"xor i1 {is_whole}, true")
+    emit_when(text, f"{name}_part", is_part, (), partial(group, steps))
+
+
+def paired_steps(
+    text: FunctionText, source: str, stride: str, mask: str, steps: str | None
+) -> list[str]:
+    """A group of steps of 16 adjacent elements, two steps in turn: 16 words for every two.
+
+    ``steps`` of them exist, or all.
+    """
+    words = []
+    for pair in range(_SIDE):
+        halves = []
+        for step in (2 * pair, 2 * pair + 1):
+            existing = _of_step(text, mask, step, steps)
+            halves.append(adjacent_elements(text, source, existing, _SIDE))
+            source = shift_pointer(text, source, stride)
+        words.append(_in_turn(text, halves[0], halves[1]))
+    return words
+
+
+def _in_turn(text: FunctionText, first: str, second: str) -> str:
+    order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
+    return shuffle(text, "i16", _SIDE, first, second, order)
 
 
 def turned_words(text: FunctionText, rows: Sequence[str]) -> list[str]:
@@ -240,7 +263,7 @@ def each_segment(
     emit_loop(text, f"{name}_outer", "%outer", 1, start, outer)
 
 
-def of_step(text: FunctionText, mask: str, step: int, steps: str | None) -> str:
+def _of_step(text: FunctionText, mask: str, step: int, steps: str | None) -> str:
     """The mask of 16 elements of a step, nothing where there are no more than ``step`` steps."""
     if steps is None:
         return mask

@@ -36,7 +36,7 @@ from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import FunctionText, shift_pointer
 from teir.backends.llvm.emit_tile_grid import Columns, Grid, Rows, column_tile, row_tile
 from teir.backends.llvm.emit_tile_packing import copy_columns, distance, pack_rows
-from teir.backends.llvm.emit_tile_rows import Strip, pack_strip
+from teir.backends.llvm.emit_tile_rows import Strip, pack_strip, pair_place
 from teir.backends.llvm.emit_tile_sums import (
     Asked,
     Block,
@@ -61,6 +61,8 @@ TILE_PRODUCT_ARGUMENTS = (
     "b_n", "c_n", "accumulate", "piece", "a_piece", "m_outer", "a_m_outer", "c_m_outer", "n_outer",
     "b_n_outer", "c_n_outer", "a_m", "strip", "packed",
 )  # fmt: skip
+_LINES_OF_GROUP = 4
+"""Of the rows that come next, so many are asked for by every group of products."""
 
 
 def emit_tile_product_body(
@@ -119,10 +121,6 @@ def _depth(text: FunctionText) -> Depth:
     )
     segments = text.value("mul i64 %batch, %outer")
     return Depth(whole, groups, text.value(f"mul i64 {segments}, {groups}"))
-
-
-_LINES_OF_GROUP = 4
-"""Of the rows that come next, so many are asked for by every group of products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +182,7 @@ def _each_strip(
         (first,) = now
         left = text.value(f"sub i64 {product.grid.rows.count}, {first}")
         count = text.value(f"call i64 @llvm.umin.i64(i64 {left}, i64 %strip)")
-        place = product.panel
-        if product.kernel.keeps_rows:
-            before = text.value(f"lshr i64 {first}, 1")
-            place = shift_pointer(
-                text, place, text.value(f"mul i64 {before}, {product.pair_bytes}")
-            )
+        place = _kept(text, product, first if product.kernel.keeps_rows else "0")
         _pack(text, product, Strip("strip", first, count, place, product.pair_bytes))
         body((first, count))
         return [text.value(f"add i64 {first}, %strip")]
@@ -209,17 +202,15 @@ def _pack(text: FunctionText, product: _Product, strip: Strip) -> None:
     def pair(numbers: tuple[str, ...]) -> None:
         tiles = [text.value(f"add i64 {strip.first}, {number}") for number in numbers]
         rows = product.row_tiles(text, tiles)
-        before = text.value(f"lshr i64 {numbers[0]}, 1")
-        offset = text.value(f"mul i64 {before}, {strip.pair_bytes}")
-        pack_rows(text, product.depth, shift_pointer(text, strip.place, offset), rows)
+        place = pair_place(text, strip.place, numbers[0], strip.pair_bytes)
+        pack_rows(text, product.depth, place, rows)
 
     _in_pairs(text, "packed", strip.count, pair)
 
 
 def _kept(text: FunctionText, product: _Product, number: str) -> str:
     """Where the pair of tiles of rows lies whose first one is ``number`` of those in the room."""
-    before = text.value(f"lshr i64 {number}, 1")
-    return shift_pointer(text, product.panel, text.value(f"mul i64 {before}, {product.pair_bytes}"))
+    return pair_place(text, product.panel, number, product.pair_bytes)
 
 
 def _emit_columns(text: FunctionText, product: _Product, columns: tuple[str, str]) -> None:

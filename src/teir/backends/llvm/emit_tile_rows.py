@@ -7,15 +7,13 @@ by side are read along.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
+from teir.backends.llvm.emit_loops import Carried, emit_loop
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
     prefetch,
     shift_pointer,
-    shuffle,
 )
 from teir.backends.llvm.emit_tile_grid import Grid, Rows, row_tile
 from teir.backends.llvm.emit_tile_packing import (
@@ -23,8 +21,9 @@ from teir.backends.llvm.emit_tile_packing import (
     distance,
     each_segment,
     exist,
-    of_step,
+    paired_steps,
     turned_words,
+    whole_or_part,
 )
 from teir.backends.llvm.emit_tile_sums import Depth
 from teir.lower.tile_kernels import TileProduct
@@ -77,52 +76,39 @@ def _pack_group(
     text: FunctionText, kernel: TileProduct, grid: Grid, strip: Strip, group: tuple[str, str, str]
 ) -> None:
     """A group of steps of all tiles: where it lies in A and in the room, how many steps exist."""
-    at, place, left = group
+    at, place, steps = group
     pack = _turn if kernel.a_adjacent else _interleave
 
-    def all_tiles(is_whole: bool) -> list[str]:
+    def all_tiles(left: str | None) -> None:
         def tile(now: list[str]) -> list[str]:
             (number,) = now
             rows = row_tile(text, grid, kernel, text.value(f"add i64 {strip.first}, {number}"))
             source = shift_pointer(text, at, distance(text, grid.a, rows.a))
-            pack(
-                text,
-                source,
-                _tile_place(text, strip, place, number),
-                rows,
-                None if is_whole else left,
-            )
+            pack(text, source, _tile_place(text, strip, place, number), rows, left)
             return [text.value(f"add i64 {number}, 1")]
 
-        name = f"{strip.name}_{'whole' if is_whole else 'part'}"
+        name = f"{strip.name}_{'whole' if left is None else 'part'}"
         emit_loop(text, f"{name}_tiles", strip.count, 1, (Carried("i64", "0"),), tile)
-        return []
 
-    is_whole = text.value(f"icmp sge i64 {left}, {GROUP_STEPS}")
-    emit_when(text, f"{strip.name}_whole", is_whole, (), partial(all_tiles, True))
-    is_part = text.value(f"xor i1 {is_whole}, true")
-    emit_when(text, f"{strip.name}_part", is_part, (), partial(all_tiles, False))
+    whole_or_part(text, strip.name, steps, all_tiles)
+
+
+def pair_place(text: FunctionText, start: str, number: str, pair_bytes: str) -> str:
+    """Where the pair of tiles of rows that has tile ``number`` lies behind ``start``."""
+    pairs = text.value(f"lshr i64 {number}, 1")
+    return shift_pointer(text, start, text.value(f"mul i64 {pairs}, {pair_bytes}"))
 
 
 def _tile_place(text: FunctionText, strip: Strip, place: str, number: str) -> str:
-    pairs = text.value(f"lshr i64 {number}, 1")
     side = text.value(f"and i64 {number}, 1")
-    place = shift_pointer(text, place, text.value(f"mul i64 {pairs}, {strip.pair_bytes}"))
+    place = pair_place(text, place, number, strip.pair_bytes)
     return shift_pointer(text, place, text.value(f"mul i64 {side}, {TILE_BYTES}"))
 
 
 def _interleave(text: FunctionText, source: str, target: str, rows: Rows, left: str | None) -> None:
     """Steps by twos of a tile whose rows are adjacent; ``left`` of them exist, or all."""
     mask = exist(text, TILE_SIDE, rows.count)
-    order = [lane + part * TILE_SIDE for lane in range(TILE_SIDE) for part in (0, 1)]
-    for pair in range(TILE_SIDE):
-        halves = []
-        for step in (2 * pair, 2 * pair + 1):
-            halves.append(
-                adjacent_elements(text, source, of_step(text, mask, step, left), TILE_SIDE)
-            )
-            source = shift_pointer(text, source, "%a_k")
-        words = shuffle(text, "i16", TILE_SIDE, halves[0], halves[1], order)
+    for pair, words in enumerate(paired_steps(text, source, "%a_k", mask, left)):
         place = shift_pointer(text, target, pair * GROUP_BYTES)
         text.effect(f"store <{2 * TILE_SIDE} x i16> {words}, ptr {place}, align 1")
 
