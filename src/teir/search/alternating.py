@@ -27,6 +27,7 @@ from teir.search.in_parts import (
     in_parts,
     is_batch,
     moved_to,
+    repeats_of,
     starts_where_it_moves,
 )
 from teir.search.machine import Machine, assumed_speeds
@@ -68,13 +69,9 @@ def _may_alternate(step: Step, shape: ProductShape) -> bool:
     repeated: one that no input moves is on no side, and would be summed over."""
     if extent_of(step.axes) < _FEWEST_PRODUCTS or extent_of(shape.k) < _SHORT_SUM:
         return False
-    if not all(_is_of_an_input(axis, step) for axis in axes_of(step.output, step)):
+    if repeats_of(step):
         return False
     return row_run_bytes(shape) < LINE_BYTES and starts_where_it_moves(step)
-
-
-def _is_of_an_input(axis: Span, step: Step) -> bool:
-    return any(axis.stride(tensor.name) for tensor in step.inputs)
 
 
 def _orders(step: Step) -> Iterator[tuple[Span, ...]]:

@@ -126,6 +126,15 @@ def axes_of(tensor: Tensor, step: Step) -> list[Span]:
     return [axis for axis in step.axes if axis.strides.get(tensor.name)]
 
 
+def repeats_of(step: Step) -> list[Span]:
+    """The axes of the output that no input moves: results repeat along them."""
+    return [
+        axis
+        for axis in axes_of(step.output, step)
+        if not any(axis.stride(one.name) for one in step.inputs)
+    ]
+
+
 def is_batch(axis: Span, step: Step) -> bool:
     """True for an axis that moves the inputs and the output."""
     return all(axis.stride(tensor.name) for tensor in (*step.inputs, step.output))

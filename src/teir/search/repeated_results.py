@@ -10,7 +10,14 @@ each, and an operand is packed as often as it is repeated, which took gigabytes 
 from __future__ import annotations
 
 from teir.search.emission import Emission
-from teir.search.in_parts import InParts, axes_of, in_parts, moved_to, starts_where_it_moves
+from teir.search.in_parts import (
+    InParts,
+    axes_of,
+    in_parts,
+    moved_to,
+    repeats_of,
+    starts_where_it_moves,
+)
 from teir.search.shape import extent_of, outermost_first
 from teir.search.step import Step
 
@@ -26,11 +33,10 @@ def repeated_result(emission: Emission, step: Step) -> InParts | None:
     if len(step.inputs) != 2 or not step.reductions:
         return None
     out = step.output
-    results = axes_of(out, step)
-    moved = [axis for axis in results if any(axis.stride(one.name) for one in step.inputs)]
-    repeats = [axis for axis in results if axis not in moved]
+    repeats = repeats_of(step)
     if extent_of(repeats) < _FEWEST or not starts_where_it_moves(step):
         return None
+    moved = [axis for axis in axes_of(out, step) if axis not in repeats]
     once = moved_to(emission, out, "once", outermost_first(moved, out))
     axes = [axis for axis in step.axes if axis not in repeats]
     parts = in_parts(step, axes, [once])
