@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import teir
-from teir.pipeline.tensor_calls import tensor_call
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -37,8 +36,7 @@ def test_calls_give_tensors_of_every_type(dtype: Any) -> None:
 def test_native_code_runs_on_tensors_as_they_lie() -> None:
     left, right = torch.arange(24.0).reshape(3, 8)[:, 1::2].T, torch.ones(3, 2)
     plan = called_plan(left, right)
-    assert plan.tensors is not None
-    run = plan.tensors.run
+    run = plan.call_known
     out = torch.empty(4, 2)
     assert run((left, right), out) is out
     assert torch.equal(out, left @ right)
@@ -85,7 +83,7 @@ def test_what_is_no_plain_tensor_is_not_run(make: Callable[[Any], Any]) -> None:
     left, right = torch.ones(4, 3), torch.ones(3, 2)
     plan, out = called_plan(left, right), torch.full((4, 2), 7.0)
     unusual = make(out)
-    assert plan.tensors.run((left, unusual), out) is NotImplemented
+    assert plan.call_known((left, unusual), out) is NotImplemented
     assert out.tolist() == [[7.0, 7.0]] * 4
     with pytest.raises(teir.TeirError):
         plan(left, unusual, out=out)
@@ -95,8 +93,8 @@ def test_what_is_no_plain_tensor_is_not_run(make: Callable[[Any], Any]) -> None:
 def test_lazy_conjugates_are_not_run() -> None:
     left, right = torch.full((4, 3), 1j), torch.full((3, 2), 1j)
     plan, out = called_plan(left, right), torch.zeros(4, 2, dtype=torch.complex64)
-    assert plan.tensors.run((left, right.conj()), out) is NotImplemented
-    assert plan.tensors.run((left, right), out.conj()) is NotImplemented
+    assert plan.call_known((left, right.conj()), out) is NotImplemented
+    assert plan.call_known((left, right), out.conj()) is NotImplemented
 
 
 def test_parameters_are_run_where_nothing_is_recorded() -> None:
@@ -104,9 +102,9 @@ def test_parameters_are_run_where_nothing_is_recorded() -> None:
     with torch.no_grad():
         plan = called_plan(weight, right)
         out = torch.zeros(4, 2)
-        assert plan.tensors.run((weight, right), out) is out
+        assert plan.call_known((weight, right), out) is out
         assert out.tolist() == [[3.0, 3.0]] * 4
-    assert plan.tensors.run((weight, right), out) is NotImplemented
+    assert plan.call_known((weight, right), out) is NotImplemented
 
 
 def test_nothing_is_run_for_mapped_traced_or_dual_tensors() -> None:
@@ -115,7 +113,7 @@ def test_nothing_is_run_for_mapped_traced_or_dual_tensors() -> None:
     seen = []
 
     def run(one: Any) -> Any:
-        seen.append(plan.tensors.run((one, right), None))
+        seen.append(plan.call_known((one, right), None))
         return one
 
     torch.func.functionalize(run)(left)
@@ -132,14 +130,75 @@ def test_a_trace_of_a_number_is_refused() -> None:
         torch.jit.trace(lambda one: teir.einsum(",i->i", one, torch.ones(3)), (number,))
 
 
-def test_arrays_between_elements_have_no_tensors() -> None:
+def test_tensors_run_in_plans_of_arrays_that_lie_as_no_tensor_does() -> None:
     records = np.zeros(4, [("value", np.float64), ("tag", np.int8)])["value"]
     for array in (np.ones(4)[::-1], records):
         plan = teir.plan("i,i->i", array, np.ones(4))
         assert np.array_equal(plan(array, np.ones(4)), array)
-        assert plan.tensors is None
-    planned = teir.plan("i,i->i", np.ones(0), np.ones(0)).problem
-    assert tensor_call(planned.operands, planned.out, print) is None
+        assert plan(torch.ones(4).double(), torch.ones(4).double()).tolist() == [1.0] * 4
+
+
+def test_arrays_and_tensors_together_are_looked_at() -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.zeros(4, 2)
+    mixed: tuple[tuple[Any, Any, Any], ...] = (
+        (left.numpy(), right, out),
+        (left, right.numpy(), out),
+        (left, right, out.numpy()),
+    )
+    for first, second, target in mixed:
+        assert plan.call_known((first, second), target) is NotImplemented
+        assert plan.call_known((first, second), None) is NotImplemented or target is not out
+    assert plan(left, right, out=out.numpy()).tolist() == [[3.0, 3.0]] * 4
+
+
+def test_a_result_without_axes_is_a_tensor() -> None:
+    one = torch.arange(3.0)
+    plan = teir.plan("i,i->", one, one)
+    for _ in range(3):
+        result = plan(one, one)
+        assert type(result) is torch.Tensor
+        assert (result.shape, result.item()) == ((), 5.0)
+
+
+def test_pytorch_is_told_of_writes_to_out_alone() -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.zeros(4, 2)
+    for count in (1, 2, 3):
+        assert plan.call_known((left, right), out) is out
+        assert out._version == count
+    assert plan.call_known((left, right), None)._version == 0
+    assert (left._version, right._version) == (0, 0)
+
+
+def test_nothing_is_run_where_operations_are_intercepted() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.zeros(4, 2)
+    seen = []
+
+    def traced(one: Any) -> Any:
+        seen.append(plan.call_known((left, right), out))
+        return one + 1
+
+    make_fx(traced)(left)
+    make_fx(traced, pre_dispatch=True)(left)
+    assert seen == [NotImplemented] * 2
+    assert plan.call_known((left, right), out) is out
+
+
+def test_the_run_from_which_on_specialised_code_pays_is_counted() -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.zeros(4, 2)
+    assert plan.executable is not None
+    left_over = plan.executable.native.runs_left
+    left_over[0] = 1
+    assert plan.call_known((left, right), out) is NotImplemented
+    assert left_over[0] == 0
+    left_over[0] = 1
+    assert plan(left, right, out=out).tolist() == [[3.0, 3.0]] * 4
+    assert left_over[0] != 0
 
 
 def test_two_shapes_by_turns_are_both_right() -> None:

@@ -10,9 +10,9 @@ conjugated, sparse tensors, arrays on another device.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, Never
 
 import msgspec
@@ -226,11 +226,6 @@ _TORCH_NAMES = {data_type: name for name, data_type in _TORCH_TYPES.items()}
 _TORCH_NAMES |= {DataType.TF32: "float32", DataType.I32: "int32", DataType.I64: "int64"}
 
 
-def torch_name(data_type: DataType) -> str:
-    """Of the type of tensors that hold such elements."""
-    return _TORCH_NAMES[data_type]
-
-
 def _other_view(name: str, value: Any) -> ArrayView:
     if value is None:
         refuse(ARRAY, name, "an array", "None")
@@ -281,11 +276,23 @@ def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
     """
     if kind is not Kind.TORCH:
         return np.empty(shape, data_type.numpy_dtype())
-    torch = sys.modules["torch"]
+    maker = empty_tensor(shape, data_type)
+    assert maker is not None
     try:
-        return torch.empty(shape, dtype=getattr(torch, _TORCH_NAMES[data_type]), device="cpu")
+        return maker()
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
+
+
+def empty_tensor(shape: tuple[int, ...], data_type: DataType) -> Callable[[], Any] | None:
+    """Makes uninitialised C-contiguous tensors; None where PyTorch is not imported. Raises
+    RuntimeError where there is not enough memory."""
+    torch = sys.modules.get("torch")
+    if not hasattr(torch, "empty"):  # it may be being imported
+        return None
+    assert torch is not None
+    dtype = getattr(torch, _TORCH_NAMES[data_type])
+    return partial(torch.empty, shape, dtype=dtype, device=torch.device("cpu"))
 
 
 def in_kind(result: np.ndarray[Any, Any], like: ArrayView) -> Any:

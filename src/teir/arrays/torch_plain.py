@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from teir.arrays.numpy_fields import MOST_AXES, array_at
@@ -32,67 +31,6 @@ def tell_written(value: Any) -> None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         torch.autograd.graph.increment_version((value,))
-
-
-class TensorType(msgspec.Struct, frozen=True, gc=False):
-    """What a plain tensor is like that lies in memory as some array does."""
-
-    dtype: str
-    """As PyTorch writes it."""
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    """In elements."""
-    reach: int
-    """From the first element to one past the last, in elements."""
-    width: int
-    """Bytes of an element."""
-    is_complex: bool
-
-
-def tensor_type(
-    dtype: str, width: int, shape: tuple[int, ...], strides_bytes: tuple[int, ...]
-) -> TensorType | None:
-    """Of tensors that lie so; None where none does: of no elements, backwards, or between them."""
-    if 0 in shape or any(stride < 0 or stride % width for stride in strides_bytes):
-        return None
-    strides = tuple([stride // width for stride in strides_bytes])
-    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    return TensorType(dtype, shape, strides, sum(steps) + 1, width, "complex" in dtype)
-
-
-def plain_addresses(tensors: Sequence[Any], wanted: Sequence[TensorType]) -> list[int] | None:
-    """Where plain tensors of exactly these types begin; None where one is anything else.
-
-    As `not_plain` asks, in a fifth of the time: one that is none must be looked at closer.
-    """
-    torch = sys.modules["torch"]
-    if getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0 or torch.jit.is_tracing():
-        return None
-    if _is_recorded():
-        return None
-    kinds = torch.Tensor, torch.nn.Parameter
-    found = []
-    try:
-        for tensor, like in zip(tensors, wanted, strict=True):
-            if (
-                type(tensor) not in kinds
-                or tensor.shape != like.shape
-                or tensor.stride() != like.strides
-                or str(tensor.dtype) != like.dtype
-                or tensor.is_neg()
-                or (like.is_complex and tensor.is_conj())
-                or not tensor.is_cpu
-                or (tensor.requires_grad and torch.is_grad_enabled())
-            ):
-                return None
-            address = tensor.data_ptr()
-            needed_bytes = (tensor.storage_offset() + like.reach) * like.width
-            if not address or needed_bytes > tensor.untyped_storage().nbytes():
-                return None
-            found.append(address)
-    except RuntimeError:  # sparse, nested, mapped, or a wrapper: something there has no answer
-        return None
-    return found
 
 
 def as_arrays(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from teir.arrays.adapters import arrays_of_numbers
 from teir.arrays.torch_plain import as_arrays, is_tensor
 from teir.dtypes import DataType
-from teir.pipeline.plan import Plan, call_on_tensors
+from teir.pipeline.plan import Plan, call_declined_on_tensors, call_on_tensors
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.planning import callable_plan, kept_plans
 from teir.search.path import path_value
@@ -70,8 +70,8 @@ def called_on_tensors(
         return NotImplemented, None
     kept, asked = kept_plans(), ("tensors", asked)
     latest = kept.latest.get(asked)
-    if latest is not None and latest.tensors is not None:
-        result = latest.tensors.run(tensors, out)
+    if latest is not None:
+        result = latest.call_known(tensors, out)
         if result is not NotImplemented:
             return result, None
     arrays = as_arrays(tensors)
@@ -84,9 +84,12 @@ def called_on_tensors(
     plan = kept_plan(kept, signature)
     if plan is None:
         return NotImplemented, signature
-    if plan.tensors is not None and plan is not latest:
+    if plan is latest:
+        return call_declined_on_tensors(plan, arrays, out), None
+    if plan.known is not None:
         kept.try_first(signature, plan)
-    return call_on_tensors(plan, tensors, out), None
+    result = plan.call_known(tensors, out)
+    return call_on_tensors(plan, tensors, out) if result is NotImplemented else result, None
 
 
 def call_with_keywords(

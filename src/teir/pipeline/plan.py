@@ -12,6 +12,7 @@ import numpy as np
 from teir.arrays.adapters import ArrayView, arrays_of_numbers, view_array
 from teir.arrays.numpy_fields import address_of
 from teir.arrays.torch_plain import as_arrays, is_tensor, tell_written
+from teir.backends.llvm.entry import learn_tensors, takes_tensors
 from teir.errors import Rule, refuse
 from teir.ir.nodes import Program
 from teir.pipeline.call_checks import require_apart, require_planned, view_out
@@ -24,7 +25,7 @@ from teir.pipeline.operands_apart import read_apart
 from teir.pipeline.problem import Problem, Route
 from teir.pipeline.process_bound import ProcessBound
 from teir.pipeline.room import no_room
-from teir.pipeline.tensor_calls import TensorCall, new_tensor
+from teir.pipeline.tensor_calls import new_tensor
 from teir.pipeline.view_runs import run_native, run_numpy, run_zeros
 from teir.search.tree import StepNote
 
@@ -70,8 +71,6 @@ class Plan(ProcessBound, msgspec.Struct, frozen=True, kw_only=True, eq=False):
     indirect: Indirect | None
     """Makes a new result where operands are copied first, or NumPy computes; None before a plan is
     called again."""
-    tensors: TensorCall | None
-    """Runs on tensors of PyTorch; None where ``entry`` is, and where no tensor lies as planned."""
     direct: Callable[[tuple[int, ...]], None] | None
     """Runs on the addresses of the operands themselves; None where some are copied first."""
     replan: Replan
@@ -196,22 +195,37 @@ def call_plan(plan: Plan, *operands: Any, out: Any = None, overlap: str = "refus
 
 
 def call_on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
-    """By native code on the memory of plain tensors, the result a tensor; NotImplemented where that
-    declines, or one of them is no plain one."""
-    if plan.tensors is not None:
-        result = plan.tensors.run(tensors, out)
-        if result is not NotImplemented:
-            return result
-    planned = plan.problem.out
-    arrays = as_arrays(tensors)
-    if arrays is None or plan.entry is None or planned.data_type is None:
+    """A call that native code declined, by native code on the memory of plain tensors, the result a
+    tensor; NotImplemented where one of them is no plain one, or that declines again."""
+    executable, planned = plan.executable, plan.problem.out
+    if executable is None or plan.entry is None or planned.data_type is None:
         return NotImplemented
+    if takes_tensors(executable.isa):
+        return NotImplemented
+    if learn_tensors(executable.isa):
+        return plan.call_known(tensors, out)
+    arrays = as_arrays(tensors)
     result = new_tensor(planned) if out is None else out
     target = as_arrays((result,))
-    if target is None or plan.call_known(arrays, target[0]) is NotImplemented:
+    if arrays is None or target is None:
+        return NotImplemented
+    if plan.call_known(arrays, target[0]) is NotImplemented:
         return NotImplemented
     if out is not None:
         tell_written(out)
+    return result
+
+
+def call_declined_on_tensors(plan: Plan, arrays: Sequence[np.ndarray[Any, Any]], out: Any) -> Any:
+    """As `Plan.call_declined`, on the memory of tensors of the types planned for, the result a
+    tensor; NotImplemented where each array must be looked at."""
+    if out is not None or plan.direct is None:
+        return NotImplemented
+    result = new_tensor(plan.problem.out)
+    target = as_arrays((result,))
+    if target is None:
+        return NotImplemented
+    plan.direct(tuple(map(address_of, (*arrays, *target))))
     return result
 
 

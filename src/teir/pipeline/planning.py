@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from teir.arrays.adapters import ArrayView, view_array
-from teir.backends.llvm.call import bind_calls, entry_of_addresses
+from teir.backends.llvm.call import bind_calls
 from teir.backends.llvm.entry import EntryOperand, bind_entry
 from teir.dtypes import DataType
 from teir.errors import TeirError
@@ -38,7 +38,7 @@ from teir.pipeline.operand_types import OperandType, contiguous, operand_type
 from teir.pipeline.plan import Plan, Replan, call_plan
 from teir.pipeline.plan_cache import PlanCache
 from teir.pipeline.problem import Problem, Route, state_problem
-from teir.pipeline.tensor_calls import tensor_call
+from teir.pipeline.tensor_calls import tensor_maker
 from teir.runtime.runtime import current
 from teir.search.contraction import Path
 from teir.search.path import find_path, require_path_choice
@@ -183,7 +183,6 @@ def _plan_without_program(problem: Problem, wishes: Wishes, replan: Replan) -> P
         is_callable=False,
         known=None,
         indirect=_exact_call(problem, wishes),
-        tensors=None,
         direct=None,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -203,7 +202,6 @@ def _plan_of_program(problem: Problem, wishes: Wishes, replan: Replan) -> Plan:
         is_callable=False,
         known=None,
         indirect=None,
-        tensors=None,
         direct=None if any(problem.copied) else executable.run_addresses,
         replan=replan,
         memory_limit=wishes.memory_limit,
@@ -299,16 +297,15 @@ def callable_plan(plan: Plan) -> Plan:
     is_copied = any(problem.copied)
     made = replace(plan, is_callable=True)
     if executable is not None and entry is not None and not is_copied:
-        at_addresses = entry_of_addresses(entry, executable.isa)
-        tensors = tensor_call(problem.operands, problem.out, at_addresses)
-        made = replace(made, entry=entry, tensors=tensors)
+        made = replace(made, entry=entry)
     in_python = partial(call_plan, made)
     if problem.route is Route.NUMPY and plan.memory_limit is None:
         made = replace(made, indirect=plan.indirect or numpy_call(problem))
     if executable is None or entry is None:
         return replace(made, __call__=in_python)
     arrays, result = len(problem.operands) + 1, (problem.out.shape, problem.out.dtype)
-    calls = bind_calls(entry, arrays, result, in_python, executable.isa)
+    in_torch = tensor_maker(problem.out)
+    calls = bind_calls(entry, arrays, result, in_torch, in_python, executable.isa)
     if is_copied:
         indirect = call_on_copies(problem, calls.known)
         return replace(made, indirect=indirect, __call__=in_python)

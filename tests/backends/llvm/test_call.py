@@ -25,7 +25,7 @@ def calls(
 ) -> NativeCalls:
     _, _, out = arrays()
     result = (out.shape if shape is None else shape, out.dtype)
-    return bind_calls(entry(), 3, result, otherwise, host_isa())
+    return bind_calls(entry(), 3, result, list, otherwise, host_isa())
 
 
 def call(otherwise: Callable[..., Any] = called_with) -> Callable[..., Any]:

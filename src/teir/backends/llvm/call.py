@@ -13,7 +13,6 @@ import numpy as np
 
 from teir.backends.llvm.call_ir import CALL
 from teir.backends.llvm.entry import METH_FASTCALL, MethodDefinition, entry_record, function_of
-from teir.backends.llvm.entry_ir import ADDRESSES_ENTRY
 from teir.backends.llvm.library import code_library
 from teir.backends.llvm.new_result_ir import KNOWN
 from teir.runtime import runtime
@@ -21,7 +20,7 @@ from teir.target import Isa
 
 _METH_VARARGS_KEYWORDS = 0x01 | 0x02
 _OUT = sys.intern("out")
-_NO_INDEX = ()
+_NOTHING = ()
 
 
 class NativeCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,35 +39,28 @@ def bind_calls(
     entry: Callable[..., Any],
     arrays: int,
     result: tuple[tuple[int, ...], np.dtype[Any]],
+    new_tensor: Callable[[], Any],
     otherwise: Callable[..., Any],
     isa: Isa,
 ) -> NativeCalls:
     """The calls of ``entry``, made by `bind_entry` for ``arrays`` of them, the output last.
 
-    New arrays have the shape and the dtype of ``result``; one without axes is made a scalar.
+    New arrays have the shape and the dtype of ``result``; one without axes is made a scalar. Of
+    tensors ``new_tensor`` makes the result.
     """
     functions = code_library(runtime.current(), isa).control()
     call = MethodDefinition(
         b"call", functions[CALL], _METH_VARARGS_KEYWORDS, b"Run the compiled program."
     )
     known = MethodDefinition(b"known", functions[KNOWN], METH_FASTCALL, b"Run, or decline to.")
-    no_index = 0 if result[0] else id(_NO_INDEX)
+    no_index = 0 if result[0] else id(_NOTHING)
     words = (
         *(arrays, entry_record(entry), id(_OUT), id(otherwise)),
         *(id(np.empty), id(result), no_index),
+        *(id(new_tensor), id(_NOTHING)),
     )
     record = array("q", words).tobytes()
-    owners = (entry, otherwise, result, np.empty)
+    owners = (entry, otherwise, result, np.empty, new_tensor)
     return NativeCalls(
         call=function_of(call, record, owners), known=function_of(known, record, owners)
     )
-
-
-def entry_of_addresses(entry: Callable[..., Any], isa: Isa) -> Callable[..., Any]:
-    """``entry``, made by `bind_entry`, called with the addresses of arrays that its caller has
-    looked at: None, or NotImplemented where it did not run."""
-    function = code_library(runtime.current(), isa).control()[ADDRESSES_ENTRY]
-    definition = MethodDefinition(
-        b"run", function, METH_FASTCALL, b"Run on memory that fits, or decline to."
-    )
-    return function_of(definition, entry.__self__, (entry,))  # type: ignore[attr-defined]

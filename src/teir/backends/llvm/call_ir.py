@@ -22,7 +22,7 @@ from teir.backends.llvm.entry_layout import (
     BYTES_RECORD_BYTES,
     TUPLE_COUNT_BYTES,
     TUPLE_ITEMS_BYTES,
-    python_function,
+    table_word,
 )
 from teir.backends.llvm.entry_run_ir import arguments_room, entry_run
 from teir.backends.llvm.new_result_ir import NEW_RESULT
@@ -57,30 +57,30 @@ new:
 made_done:
   ret ptr %made
 names_test:
-{python_function("PyDict_Size")}
+{table_word("PyDict_Size")}
   %name_count = call i64 %PyDict_Size(ptr %named)
   %one_name = icmp eq i64 %name_count, 1
   br i1 %one_name, label %name_test, label %otherwise
 name_test:
-{python_function("PyDict_GetItemWithError")}
+{table_word("PyDict_GetItemWithError")}
   %out_name_at = getelementptr i8, ptr %record, i64 16
   %out_name = load ptr, ptr %out_name_at
   %out = call ptr %PyDict_GetItemWithError(ptr %named, ptr %out_name)
   %is_out = icmp ne ptr %out, null
   br i1 %is_out, label %take_out, label %another_name
 another_name:
-{python_function("PyErr_Clear")}
+{table_word("PyErr_Clear")}
   call void %PyErr_Clear()
   br label %otherwise
 take_out:
-{entry_run("%items", "%out", "take_out")}
+{entry_run("%items", "%out", "take_out", "false")}
   br i1 %has_run, label %done, label %otherwise
 done:
-{python_function("Py_IncRef")}
+{table_word("Py_IncRef")}
   call void %Py_IncRef(ptr %out)
   ret ptr %out
 otherwise:
-{python_function("PyObject_Call")}
+{table_word("PyObject_Call")}
   %function_at = getelementptr i8, ptr %record, i64 24
   %function = load ptr, ptr %function_at
   %result = call ptr %PyObject_Call(ptr %function, ptr %given, ptr %named)

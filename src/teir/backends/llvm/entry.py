@@ -12,12 +12,20 @@ import msgspec
 import numpy as np
 
 from teir.arrays.numpy_fields import READS_FIELDS
+from teir.arrays.torch_native import (
+    TensorReading,
+    answers_as_expected,
+    dlpack_type,
+    may_read,
+    tensor_reading,
+)
 from teir.backends.llvm import entry_ir, entry_layout, layout
 from teir.backends.llvm.library import CodeLibrary, code_library
 from teir.backends.llvm.native import LONG_RUN_SECONDS, Context, NativeProgram
 from teir.backends.llvm.pool import NativePool
 from teir.dtypes import DataType
 from teir.runtime import runtime
+from teir.target import Isa
 
 _UNLOCK_SECONDS = 20e-6
 """Runs estimated longer release the interpreter's lock."""
@@ -38,6 +46,8 @@ _BUFFER_FLAGS = 0x10 | 0x08 | 0x04
 """PyBUF_STRIDES and PyBUF_FORMAT."""
 
 METH_FASTCALL = 0x80
+
+_FIRST_TENSOR_WORD = entry_layout.TABLE.index(entry_layout.TENSOR_WORDS[0])
 
 
 class EntryOperand(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +132,7 @@ def _record(
             after,
             pairs_at + 8 * len(pairs),
             0 if dtype is None else id(dtype),
+            dlpack_type(operand.data_type),
         )
         for extent, stride in zip(operand.shape, operand.strides_bytes, strict=True):
             pairs += (extent, stride)
@@ -143,15 +154,59 @@ def _span(operand: EntryOperand) -> tuple[int, int]:
 
 def _fill_table(library: CodeLibrary) -> bool:
     python = ctypes.pythonapi
-    words = (ctypes.c_void_p * (len(entry_layout.PYTHON_FUNCTIONS) + 3)).from_address(
-        library.control()[entry_layout.PYTHON_TABLE]
-    )
+    words = _table(library)
     for place, name in enumerate(entry_layout.PYTHON_FUNCTIONS):
         words[place] = ctypes.cast(getattr(python, name), ctypes.c_void_p).value
-    words[len(entry_layout.PYTHON_FUNCTIONS)] = id(None)
-    words[len(entry_layout.PYTHON_FUNCTIONS) + 1] = id(NotImplemented)
-    words[len(entry_layout.PYTHON_FUNCTIONS) + 2] = id(np.ndarray)
+    objects = (None, NotImplemented, np.ndarray)
+    for name, value in zip(entry_layout.OBJECTS, objects, strict=True):
+        words[entry_layout.TABLE.index(name)] = id(value)
     return True
+
+
+def _table(library: CodeLibrary) -> Any:
+    """The table of ``teir_python``, as words that can be written."""
+    address = library.control()[entry_layout.PYTHON_TABLE]
+    return (ctypes.c_void_p * len(entry_layout.TABLE)).from_address(address)
+
+
+def takes_tensors(isa: Isa) -> bool:
+    """Whether entry points take plain tensors of PyTorch: since `learn_tensors` succeeded."""
+    return _table(code_library(runtime.current(), isa))[_FIRST_TENSOR_WORD] is not None
+
+
+def learn_tensors(isa: Isa) -> bool:
+    """Let entry points take plain tensors of the PyTorch that is imported; False where they cannot
+    now, as something is traced, or at all, as this PyTorch does not answer as expected."""
+    made = runtime.current()
+    # None would be asked for anew.
+    (reading,) = made.once("tensor reading", lambda: (tensor_reading(),))
+    if reading is None or not may_read(reading):
+        return False
+    (answers,) = made.once("tensors answer", lambda: (answers_as_expected(reading),))
+    if not answers:
+        return False
+    words = made.once("tensor words", lambda: _tensor_words(reading))
+    table = _table(code_library(made, isa))
+    # The first word is what tells of the others.
+    for offset, word in reversed([*enumerate(words)]):
+        table[_FIRST_TENSOR_WORD + offset] = word if type(word) is int else id(word)
+    return True
+
+
+def _tensor_words(reading: TensorReading) -> tuple[Any, ...]:
+    """What `entry_layout.TENSOR_WORDS` names: addresses of functions, and objects."""
+    names = tuple(map(sys.intern, entry_layout.TENSOR_WORDS[-4:]))
+    return (
+        *reading.kinds,
+        reading.describe,
+        reading.storage_bytes,
+        reading.storage_offset,
+        reading.is_recording,
+        reading.tell_written,
+        reading.conditions,
+        False,
+        *names,
+    )
 
 
 def new_function(

@@ -10,8 +10,8 @@ its buffer (a mask, a unit). Fields of arrays are read where they can be, which 
 fast as asking for a buffer. Arrays that lie where those of the last run lay, with the same extents
 and strides, overlap no more than those did: the frame still holds their addresses.
 
-``teir_entry_of_addresses`` is the same of addresses, as Python's integers, of arrays that its
-caller has looked at.
+Tensors of PyTorch are taken in the place of arrays, all or none
+(`teir.backends.llvm.entry_tensors_ir`).
 """
 
 from __future__ import annotations
@@ -26,45 +26,42 @@ from teir.arrays.numpy_fields import (
     WRITEABLE,
 )
 from teir.backends.llvm.entry_layout import (
-    ARRAY_TYPE_BYTES,
     MOST_OPERANDS,
     NONE_BYTES,
     OPERAND_BYTES,
     OPERANDS_BYTES,
     PYTHON_TABLE,
-    TABLE_WORDS,
+    TABLE,
     TYPE_FIELD_BYTES,
     VIEW_BYTES,
     WRITABLE_FLAG,
-    python_function,
+    table_word,
 )
 from teir.backends.llvm.entry_overlap import OVERLAP_TEXT
-from teir.backends.llvm.nest import RUN
+from teir.backends.llvm.entry_placing_ir import PLACING_TEXT
+from teir.backends.llvm.entry_tensors_ir import IS_TENSOR, LOOK, MAY_READ, NO, emit_tensors
 from teir.backends.llvm.pool_ir import WORKERS_BYTES
 
 ENTRY = "teir_entry"
-ADDRESSES_ENTRY = "teir_entry_of_addresses"
 RUN_ENTRY = "teir_run_entry"
-"""``i1 (ptr record, ptr arguments, i64 given, i1 by_address)``: whether they were as expected, and
-it ran."""
-ENTRY_SYMBOLS = (ENTRY, ADDRESSES_ENTRY, PYTHON_TABLE)
+"""``i1 (ptr record, ptr arguments, i64 given, i1 is_new)``: whether they were as expected, and it
+ran. ``is_new``: nobody has seen what is written."""
+ENTRY_SYMBOLS = (ENTRY, PYTHON_TABLE)
 
 
 def emit_entry() -> str:
     """The definition of the entry point and of its table of Python's functions."""
-    table = f"@{PYTHON_TABLE} = global [{TABLE_WORDS} x ptr] zeroinitializer\n"
-    functions = _function_text(ENTRY, "false") + _function_text(ADDRESSES_ENTRY, "true")
-    return f"{table}{functions}{_OPENING_TEXT}{_ARGUMENTS_TEXT}{OVERLAP_TEXT}{_RUN_TEXT}"
+    table = f"@{PYTHON_TABLE} = global [{len(TABLE)} x ptr] zeroinitializer\n"
+    run = f"{_OPENING_TEXT}{_ARGUMENTS_TEXT}{OVERLAP_TEXT}{PLACING_TEXT}"
+    return f"{table}{emit_tensors()}{_ENTRY_TEXT}{run}"
 
 
-def _function_text(name: str, by_address: str) -> str:
-    """What Python calls: None where the program ran, else NotImplemented."""
-    return f"""
-define ptr @{name}(ptr %self, ptr %arguments, i64 %given) nounwind {{
-{python_function("PyCapsule_GetPointer")}
-{python_function("Py_IncRef")}
+_ENTRY_TEXT = f"""
+define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %given) nounwind {{
+{table_word("PyCapsule_GetPointer")}
+{table_word("Py_IncRef")}
   %record = call ptr %PyCapsule_GetPointer(ptr %self, ptr null)
-  %has_run = call i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given, i1 {by_address})
+  %has_run = call i1 @{RUN_ENTRY}(ptr %record, ptr %arguments, i64 %given, i1 false)
   %answer_byte = select i1 %has_run, i64 {NONE_BYTES}, i64 {NONE_BYTES + 8}
   %result_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 %answer_byte
   %result = load ptr, ptr %result_at
@@ -76,12 +73,14 @@ define ptr @{name}(ptr %self, ptr %arguments, i64 %given) nounwind {{
 
 _OPENING_TEXT = f"""
 define internal i1 @{RUN_ENTRY}(
-    ptr %record, ptr %arguments, i64 %given, i1 %by_address
+    ptr %record, ptr %arguments, i64 %given, i1 %is_new
 ) nounwind {{
 entry:
   %views = alloca [{MOST_OPERANDS * VIEW_BYTES} x i8], align 16
-{python_function("PyObject_GetBuffer")}
-{python_function("PyBuffer_Release")}
+  %tensors = alloca i32
+  store i32 {NO}, ptr %tensors
+{table_word("PyObject_GetBuffer")}
+{table_word("PyBuffer_Release")}
   %wanted = load i64, ptr %record
   %count_fits = icmp eq i64 %given, %wanted
   br i1 %count_fits, label %pool_test, label %unexpected
@@ -130,22 +129,38 @@ _ARGUMENTS_TEXT = f"""operand:
   %argument_at = getelementptr ptr, ptr %arguments, i64 %number
   %argument = load ptr, ptr %argument_at
   %number_next = add i64 %number, 1
-  br i1 %by_address, label %address, label %type_test
-address:
-{python_function("PyLong_AsVoidPtr")}
-  %pointer = call ptr %PyLong_AsVoidPtr(ptr %argument)
-  store ptr %pointer, ptr %view
-  %no_owner_at = getelementptr i8, ptr %view, i64 8
-  store ptr null, ptr %no_owner_at
-  br label %dims_fit
-type_test:
+  %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
+  %pairs_byte = load i64, ptr %pairs_byte_at
+  %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
+  %is_first = icmp eq i64 %number, 0
   %type_at = getelementptr i8, ptr %argument, i64 {TYPE_FIELD_BYTES}
   %type = load ptr, ptr %type_at
-  %array_type_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {ARRAY_TYPE_BYTES}
-  %array_type = load ptr, ptr %array_type_at
-  %is_array = icmp eq ptr %type, %array_type
+{table_word("ndarray")}
+  %is_array = icmp eq ptr %type, %ndarray
   %flags = load i64, ptr %expected
-  br i1 %is_array, label %dtype_test, label %release_unexpected
+  br i1 %is_array, label %array, label %tensor
+tensor:
+  %is_tensor = call i1 @{IS_TENSOR}(ptr %argument)
+  br i1 %is_tensor, label %place_test, label %release_unexpected
+place_test:
+  br i1 %is_first, label %first_tensor, label %tensors_test
+first_tensor:
+  %may_read = call i32 @{MAY_READ}()
+  store i32 %may_read, ptr %tensors
+  br label %tensors_test
+tensors_test:
+  %before = load i32, ptr %tensors
+  %are_tensors = icmp ne i32 %before, {NO}
+  br i1 %are_tensors, label %look, label %release_unexpected
+look:
+  %is_plain = call i1 @{LOOK}(
+    ptr %argument, ptr %expected, ptr %pairs, ptr %view, i32 %before
+  )
+  br i1 %is_plain, label %dims_fit, label %release_unexpected
+array:
+  %others = load i32, ptr %tensors
+  %are_arrays = icmp eq i32 %others, {NO}
+  br i1 %are_arrays, label %dtype_test, label %release_unexpected
 dtype_test:
   %dtype_at = getelementptr i8, ptr %argument, i64 {DTYPE_BYTES}
   %dtype_expected_at = getelementptr i8, ptr %expected, i64 64
@@ -194,7 +209,7 @@ buffer:
   %got = icmp eq i32 %failed, 0
   br i1 %got, label %size_test, label %no_buffer
 no_buffer:
-{python_function("PyErr_Clear")}
+{table_word("PyErr_Clear")}
   call void %PyErr_Clear()
   br label %release_unexpected
 size_test:
@@ -242,9 +257,6 @@ dims:
   %strides = phi ptr [ %array_strides, %fields_taken ], [ %buffer_strides, %buffer_dims ]
   %ndims = phi i64 [ %dimensions, %fields_taken ], [ %ndim, %buffer_dims ]
   %holds_buffers = phi i1 [ %held_before, %fields_taken ], [ true, %buffer_dims ]
-  %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
-  %pairs_byte = load i64, ptr %pairs_byte_at
-  %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
   br label %word_test
 word_test:
   %place_dim = phi i64 [ 0, %dims ], [ %place_dim_next, %word ]
@@ -276,7 +288,7 @@ dim_fits:
   %dim_next = add i64 %dim, 1
   br label %dim_test
 dims_fit:
-  %holds = phi i1 [ false, %address ], [ %holds_buffers, %words_end ], [ %holds_buffers, %dim_test ]
+  %holds = phi i1 [ false, %look ], [ %holds_buffers, %words_end ], [ %holds_buffers, %dim_test ]
   %more_operands = icmp slt i64 %number_next, %wanted
   br i1 %more_operands, label %operand, label %claim
 mismatch:
@@ -284,7 +296,8 @@ mismatch:
   br label %release_unexpected
 
 release_unexpected:
-  %held = phi i64 [ %number, %type_test ], [ %number, %buffer_test ], [ %number, %fields ],
+  %held = phi i64 [ %number, %tensor ], [ %number, %tensors_test ], [ %number, %look ],
+                  [ %number, %array ], [ %number, %buffer_test ], [ %number, %fields ],
                   [ %number, %no_buffer ], [ %number, %mismatch ],
                   [ %wanted, %overlapping ], [ %wanted, %claim ], [ %wanted, %ask ]
   br label %drop_test
@@ -299,94 +312,4 @@ drop:
   %dropped_next = add i64 %dropped, 1
   br label %drop_test
 
-"""
-
-
-_RUN_TEXT = f"""claim:
-  %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 acquire monotonic
-  %claimed = extractvalue {{ i32, i1 }} %claim_swap, 1
-  br i1 %claimed, label %count_run, label %release_unexpected
-count_run:
-  %left_at_at = getelementptr i8, ptr %record, i64 48
-  %left_at = load ptr, ptr %left_at_at
-  %left = load i64, ptr %left_at
-  %left_next = sub i64 %left, 1
-  store i64 %left_next, ptr %left_at
-  %pays = icmp eq i64 %left_next, 0
-  br i1 %pays, label %ask, label %known_test
-ask:
-  store atomic i32 0, ptr %busy_at release, align 4
-  br label %release_unexpected
-known_test:
-  %known = phi i64 [ 0, %count_run ], [ %known_next, %known_same ]
-  %known_at = mul i64 %known, {OPERAND_BYTES}
-  %known_byte = add i64 %known_at, {OPERANDS_BYTES}
-  %known_operand = getelementptr i8, ptr %record, i64 %known_byte
-  %known_slot_byte_at = getelementptr i8, ptr %known_operand, i64 32
-  %known_slot_byte = load i64, ptr %known_slot_byte_at
-  %known_slot = getelementptr i8, ptr %frame, i64 %known_slot_byte
-  %known_start = load ptr, ptr %known_slot
-  %known_view_byte = mul i64 %known, {VIEW_BYTES}
-  %known_view = getelementptr i8, ptr %views, i64 %known_view_byte
-  %now_start = load ptr, ptr %known_view
-  %is_known = icmp eq ptr %now_start, %known_start
-  br i1 %is_known, label %known_same, label %overlap
-known_same:
-  %known_next = add i64 %known, 1
-  %more_known = icmp slt i64 %known_next, %wanted
-  br i1 %more_known, label %known_test, label %lock_test
-place:
-  %placed = phi i64 [ 0, %written_done ], [ %placed_next, %place ]
-  %placed_at = mul i64 %placed, {OPERAND_BYTES}
-  %placed_byte = add i64 %placed_at, {OPERANDS_BYTES}
-  %placed_operand = getelementptr i8, ptr %record, i64 %placed_byte
-  %slot_byte_at = getelementptr i8, ptr %placed_operand, i64 32
-  %slot_byte = load i64, ptr %slot_byte_at
-  %slot = getelementptr i8, ptr %frame, i64 %slot_byte
-  %placed_view_byte = mul i64 %placed, {VIEW_BYTES}
-  %placed_view = getelementptr i8, ptr %views, i64 %placed_view_byte
-  %start = load ptr, ptr %placed_view
-  store ptr %start, ptr %slot
-  %placed_next = add i64 %placed, 1
-  %more_places = icmp slt i64 %placed_next, %wanted
-  br i1 %more_places, label %place, label %lock_test
-lock_test:
-  %unlocks_at = getelementptr i8, ptr %record, i64 24
-  %unlocks = load i64, ptr %unlocks_at
-  %keeps_lock = icmp eq i64 %unlocks, 0
-  br i1 %keeps_lock, label %run_locked, label %run_unlocked
-run_locked:
-  call void @{RUN}(ptr %frame)
-  br label %finish
-run_unlocked:
-{python_function("PyEval_SaveThread")}
-{python_function("PyEval_RestoreThread")}
-  %thread = call ptr %PyEval_SaveThread()
-  call void @{RUN}(ptr %frame)
-  call void %PyEval_RestoreThread(ptr %thread)
-  br label %finish
-finish:
-  store atomic i32 0, ptr %busy_at release, align 4
-  br i1 %holds, label %release, label %answer
-release:
-  %released = phi i64 [ 0, %finish ], [ %released_next, %release_done ]
-  %released_byte = mul i64 %released, {VIEW_BYTES}
-  %released_view = getelementptr i8, ptr %views, i64 %released_byte
-  %released_owner_at = getelementptr i8, ptr %released_view, i64 8
-  %released_owner = load ptr, ptr %released_owner_at
-  %is_held = icmp ne ptr %released_owner, null
-  br i1 %is_held, label %release_one, label %release_done
-release_one:
-  call void %PyBuffer_Release(ptr %released_view)
-  br label %release_done
-release_done:
-  %released_next = add i64 %released, 1
-  %more_releases = icmp slt i64 %released_next, %wanted
-  br i1 %more_releases, label %release, label %answer
-
-answer:
-  ret i1 true
-unexpected:
-  ret i1 false
-}}
 """

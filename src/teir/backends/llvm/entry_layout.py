@@ -7,7 +7,7 @@
              byte 32  the pool, null where the run has one thread
              byte 40  workers the pool must have
              byte 48  pointer to the count of runs left until specialised code pays
-             byte 64  the operands, 72 bytes each
+             byte 64  the operands, 80 bytes each
 
     operand  byte 0   flags for PyObject_GetBuffer
              byte 8   dimensions
@@ -18,6 +18,7 @@
              byte 48  bytes used from the start of the buffer on
              byte 56  byte in the record of its (extent, stride) pairs
              byte 64  the dtype object, null where fields are not to be read
+             byte 72  the element's type as DLPack writes it
 
 Where an array has the very dtype object of the record its fields are read as NumPy's binary
 interface lays them out; else its buffer is asked for.
@@ -40,11 +41,34 @@ PYTHON_FUNCTIONS = (
     "PyObject_Call",
     "PyObject_GetItem",
     "PyLong_AsVoidPtr",
+    "PyObject_CallNoArgs",
+    "PyObject_CallOneArg",
+    "PyObject_GetAttr",
+    "PyObject_VectorcallMethod",
+    "PyTuple_Pack",
 )
-"""The order of ``teir_python``; after them None, NotImplemented and the type of arrays."""
+OBJECTS = ("None", "NotImplemented", "ndarray")
+TENSOR_WORDS = (
+    "tensor_kind",
+    "parameter_kind",
+    "describe",
+    "storage_bytes",
+    "storage_offset",
+    "is_recording",
+    "tell_written",
+    "conditions",
+    "False",
+    "requires_grad",
+    "is_neg",
+    "is_conj",
+    "_cdata",
+)
+"""What tensors of PyTorch are read with (`teir.arrays.torch_native`), and names; null before."""
+TABLE = (*PYTHON_FUNCTIONS, *OBJECTS, *TENSOR_WORDS)
+"""The order of ``teir_python``, a word each."""
 
 OPERANDS_BYTES = 64
-OPERAND_BYTES = 72
+OPERAND_BYTES = 80
 MOST_OPERANDS = 256
 """More than tensor networks of a call have: what an entry point looks at of each is on the stack,
 20 KB of it."""
@@ -53,9 +77,7 @@ WRITABLE_FLAG = 1
 VIEW_BYTES = 80
 """Size of a Py_buffer; its layout is part of the stable ABI since CPython 3.11."""
 
-NONE_BYTES = 8 * len(PYTHON_FUNCTIONS)
-ARRAY_TYPE_BYTES = NONE_BYTES + 16
-TABLE_WORDS = len(PYTHON_FUNCTIONS) + 3
+NONE_BYTES = 8 * TABLE.index("None")
 TYPE_FIELD_BYTES = object.__basicsize__ - 8
 """The type is the last field of a PyObject, with the interpreter's lock and without."""
 
@@ -67,9 +89,9 @@ BYTES_RECORD_BYTES = bytes.__basicsize__ - 1
 """The first byte of a bytes object; its basic size counts the zero byte behind the last."""
 
 
-def python_function(name: str) -> str:
-    """Instructions that load a Python function's address into ``%<name>``."""
-    place = 8 * PYTHON_FUNCTIONS.index(name)
+def table_word(name: str) -> str:
+    """Instructions that load what the table has by this name into ``%<name>``."""
+    place = 8 * TABLE.index(name)
     return (
         f"  %{name}_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {place}\n"
         f"  %{name} = load ptr, ptr %{name}_at"

@@ -11,11 +11,11 @@ def arguments_room() -> str:
     return f"  %arguments = alloca [{MOST_OPERANDS} x ptr], align 16"
 
 
-def entry_run(inputs: str, result: str, before: str) -> str:
+def entry_run(inputs: str, result: str, before: str, is_new: str) -> str:
     """The end of block ``before``, and blocks up to the unended one that makes ``%has_run``.
 
     The ``%count`` arguments at ``inputs`` and then ``result`` are handed over, ``%wanted``
-    together; the entry point's record is read from ``%record``.
+    together; the entry point's record is read from ``%record``. ``is_new``: as `RUN_ENTRY` has it.
     """
     return f"""\
   %out_at = getelementptr ptr, ptr %arguments, i64 %count
@@ -36,5 +36,5 @@ run:
   %entry_record_at = getelementptr i8, ptr %record, i64 8
   %entry_record = load ptr, ptr %entry_record_at
   %has_run = call i1 @{RUN_ENTRY}(
-    ptr %entry_record, ptr %arguments, i64 %wanted, i1 false
+    ptr %entry_record, ptr %arguments, i64 %wanted, i1 {is_new}
   )"""

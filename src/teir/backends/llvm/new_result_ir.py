@@ -10,6 +10,8 @@ bytes object that holds the record of `teir.backends.llvm.call_ir`, in which thi
              byte 32  the function of Python that makes an array
              byte 40  the tuple of its arguments
              byte 48  the empty tuple where the result is a scalar, else null
+             byte 56  the function of Python that makes a tensor
+             byte 64  the tuple of its arguments
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from teir.backends.llvm.entry_layout import (
     BYTES_RECORD_BYTES,
     NONE_BYTES,
     PYTHON_TABLE,
-    python_function,
+    table_word,
 )
 from teir.backends.llvm.entry_run_ir import arguments_room, entry_run
+from teir.backends.llvm.entry_tensors_ir import IS_TENSOR
 
 KNOWN = "teir_known"
 NEW_RESULT = "teir_new_result"
@@ -47,7 +50,7 @@ make:
 done:
   ret ptr %made
 decline:
-{python_function("Py_IncRef")}
+{table_word("Py_IncRef")}
   %answer_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {NONE_BYTES + 8}
   %answer = load ptr, ptr %answer_at
   call void %Py_IncRef(ptr %answer)
@@ -60,27 +63,32 @@ _NEW_RESULT_TEXT = f"""
 define internal ptr @{NEW_RESULT}(ptr %record, ptr %inputs, i64 %count) nounwind {{
 entry:
 {arguments_room()}
-{python_function("PyObject_Call")}
-{python_function("PyErr_Clear")}
-{python_function("Py_DecRef")}
-  %maker_at = getelementptr i8, ptr %record, i64 32
+{table_word("PyObject_Call")}
+{table_word("PyErr_Clear")}
+{table_word("Py_DecRef")}
+  %first = load ptr, ptr %inputs
+  %is_tensor = call i1 @{IS_TENSOR}(ptr %first)
+  %maker_byte = select i1 %is_tensor, i64 56, i64 32
+  %maker_at = getelementptr i8, ptr %record, i64 %maker_byte
   %maker = load ptr, ptr %maker_at
-  %given_at = getelementptr i8, ptr %record, i64 40
+  %given_at = getelementptr i8, ptr %maker_at, i64 8
   %given = load ptr, ptr %given_at
   %result = call ptr %PyObject_Call(ptr %maker, ptr %given, ptr null)
   %has_room = icmp ne ptr %result, null
   %wanted = add i64 %count, 1
   br i1 %has_room, label %place, label %failed
 place:
-{entry_run("%inputs", "%result", "place")}
+{entry_run("%inputs", "%result", "place", "true")}
   br i1 %has_run, label %scalar_test, label %drop
 scalar_test:
   %no_index_at = getelementptr i8, ptr %record, i64 48
   %no_index = load ptr, ptr %no_index_at
-  %is_scalar = icmp ne ptr %no_index, null
+  %has_no_axes = icmp ne ptr %no_index, null
+  %is_array = xor i1 %is_tensor, true
+  %is_scalar = and i1 %has_no_axes, %is_array
   br i1 %is_scalar, label %scalar, label %done
 scalar:
-{python_function("PyObject_GetItem")}
+{table_word("PyObject_GetItem")}
   %number = call ptr %PyObject_GetItem(ptr %result, ptr %no_index)
   call void %Py_DecRef(ptr %result)
   %is_number = icmp ne ptr %number, null
