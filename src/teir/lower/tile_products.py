@@ -166,7 +166,7 @@ def settled(call: Call) -> Call:
     if groups <= _NEAR_GROUPS or row_tiles <= _FEW_NEAR_TILES:
         near = max(_COLUMNS_PER_ROW * row_tiles, _NEAR_BYTES // (groups * TILE_BYTES))
         most = min(most, max(2, near))
-    is_long = k >= _LEAST_OF_STRIP and call.arguments[14] == k
+    is_long = (k >= _LEAST_OF_STRIP or (k >= 32 and row_tiles >= 32)) and call.arguments[14] == k
     if column_tiles == 1 and groups * row_tiles * TILE_BYTES <= _FAR_BYTES:
         is_long = False
     rows = _rows(row_tiles, column_tiles, groups, most if is_long else 0)

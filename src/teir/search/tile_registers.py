@@ -88,7 +88,7 @@ def are_laid_for_tiles(shape: ProductShape, k: Sequence[Span]) -> bool:
     if len(k) > _MOST_REDUCTIONS or not k:
         return False
     for axis, outer, waste in (
-        (shape.m, shape.m_outer, _WASTE),
+        (shape.m, shape.m_outer, 0.26),
         (shape.n, shape.n_outer, _WASTE_OF_COLUMNS),
     ):
         if len(outer) > 1 or (outer and _waste(axis.extent) > waste):

@@ -109,7 +109,7 @@ def _store_pairs(
     row = text.value(f"mul i64 {inside}, {GROUP_BYTES}")
     at = shift_pointer(text, panel, text.value(f"add i64 {start}, {row}"))
     for tile, (first, second) in enumerate(pairs):
-        words = _in_turn(text, first, second)
+        words = in_turn(text, first, second)
         place = shift_pointer(text, at, tile * TILE_BYTES)
         text.effect(f"store <{2 * _SIDE} x i16> {words}, ptr {place}, align 1")
 
@@ -211,7 +211,7 @@ def whole_or_part(
 
 
 def paired_steps(
-    text: FunctionText, source: str, stride: str, mask: str, steps: str | None
+    text: FunctionText, source: str, stride: str, mask: str, steps: str | None = None
 ) -> list[str]:
     """A group of steps of 16 adjacent elements, two steps in turn: 16 words for every two.
 
@@ -224,11 +224,12 @@ def paired_steps(
             existing = _of_step(text, mask, step, steps)
             halves.append(adjacent_elements(text, source, existing, _SIDE))
             source = shift_pointer(text, source, stride)
-        words.append(_in_turn(text, halves[0], halves[1]))
+        words.append(in_turn(text, halves[0], halves[1]))
     return words
 
 
-def _in_turn(text: FunctionText, first: str, second: str) -> str:
+def in_turn(text: FunctionText, first: str, second: str) -> str:
+    """Elements of the first and of the second step, of either in turn."""
     order = [lane + part * _SIDE for lane in range(_SIDE) for part in (0, 1)]
     return shuffle(text, "i16", _SIDE, first, second, order)
 

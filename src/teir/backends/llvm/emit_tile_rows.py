@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from teir.backends.llvm.emit_loops import Carried, emit_loop
+from teir.backends.llvm.emit_loops import Carried, emit_loop, emit_when
 from teir.backends.llvm.emit_text import (
     Cache,
     FunctionText,
@@ -21,6 +21,7 @@ from teir.backends.llvm.emit_tile_packing import (
     distance,
     each_segment,
     exist,
+    in_turn,
     paired_steps,
     turned_words,
     whole_or_part,
@@ -108,9 +109,47 @@ def _tile_place(text: FunctionText, strip: Strip, place: str, number: str) -> st
 def _interleave(text: FunctionText, source: str, target: str, rows: Rows, left: str | None) -> None:
     """Steps by twos of a tile whose rows are adjacent; ``left`` of them exist, or all."""
     mask = exist(text, TILE_SIDE, rows.count)
-    for pair, words in enumerate(paired_steps(text, source, "%a_k", mask, left)):
-        place = shift_pointer(text, target, pair * GROUP_BYTES)
-        text.effect(f"store <{2 * TILE_SIDE} x i16> {words}, ptr {place}, align 1")
+    if left is not None:
+        _interleave_part(text, source, target, mask, left)
+        return
+    for pair, words in enumerate(paired_steps(text, source, "%a_k", mask)):
+        _store_words(text, shift_pointer(text, target, pair * GROUP_BYTES), words)
+
+
+def _interleave_part(text: FunctionText, source: str, target: str, mask: str, left: str) -> None:
+    """``left`` steps, fewer than a group has, and zeros behind them."""
+
+    def pair(now: list[str]) -> list[str]:
+        at, place = now
+        first = adjacent_elements(text, at, mask, TILE_SIDE)
+        after = shift_pointer(text, at, "%a_k")
+        second = adjacent_elements(text, after, mask, TILE_SIDE)
+        _store_words(text, place, in_turn(text, first, second))
+        return [shift_pointer(text, after, "%a_k"), shift_pointer(text, place, GROUP_BYTES)]
+
+    start = (Carried("ptr", source), Carried("ptr", target))
+    pairs = text.value(f"lshr i64 {left}, 1")
+    _, (at, place) = emit_loop(text, "part_pairs", pairs, 1, start, pair)
+    is_odd = text.value(f"icmp ne i64 {text.value(f'and i64 {left}, 1')}, 0")
+
+    def single() -> list[str]:
+        last = adjacent_elements(text, at, mask, TILE_SIDE)
+        _store_words(text, place, in_turn(text, last, "zeroinitializer"))
+        return [shift_pointer(text, place, GROUP_BYTES)]
+
+    (behind,) = emit_when(text, "part_single", is_odd, (Carried("ptr", place),), single)
+
+    def nothing(now: list[str]) -> list[str]:
+        _store_words(text, now[0], "zeroinitializer")
+        return [shift_pointer(text, now[0], GROUP_BYTES)]
+
+    taken = text.value(f"lshr i64 {text.value(f'add i64 {left}, 1')}, 1")
+    missing = text.value(f"sub i64 {TILE_SIDE}, {taken}")
+    emit_loop(text, "part_zeros", missing, 1, (Carried("ptr", behind),), nothing)
+
+
+def _store_words(text: FunctionText, place: str, words: str) -> None:
+    text.effect(f"store <{2 * TILE_SIDE} x i16> {words}, ptr {place}, align 1")
 
 
 def _turn(text: FunctionText, source: str, target: str, rows: Rows, left: str | None) -> None:
