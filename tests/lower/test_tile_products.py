@@ -138,6 +138,18 @@ def test_rows_are_interleaved_once_where_columns_come_in_parts() -> None:
     assert list(rows.values()) == [TileRows.FAR, TileRows.PASSING, TileRows.PASSING]
 
 
+@pytest.mark.parametrize(
+    ("m", "k", "packs_pairs"),
+    [(512, 48, False), (496, 48, True), (512, 31, True), (64, 256, False)],
+)
+def test_short_rows_are_interleaved_in_strips_where_many_lie_side_by_side(
+    m: int, k: int, *, packs_pairs: bool
+) -> None:
+    kernel = settled_call(m, 48, k).kernel
+    assert isinstance(kernel, TileProduct)
+    assert kernel.packs_pairs is packs_pairs
+
+
 def test_rows_whose_steps_are_adjacent_are_turned_by_the_kernel() -> None:
     (kernel,) = kernels_of(product(a_adjacent=True), Isa.AMX)
     assert isinstance(kernel, TileProduct)

@@ -45,7 +45,7 @@ def test_matrices_lie_as_they_are_for_a_call_that_brings_them_into_tiles_once(
     assert (choice.panel, choice.column_block) == (2016, 2024)
 
 
-@pytest.mark.parametrize(("s", "is_laid"), [(96, True), (27, False)])
+@pytest.mark.parametrize(("s", "is_laid"), [(96, True), (27, True), (20, False)])
 def test_an_outer_axis_goes_into_the_call_where_the_inner_one_fills_its_tiles(
     s: int, *, is_laid: bool
 ) -> None:
@@ -53,6 +53,24 @@ def test_an_outer_axis_goes_into_the_call_where_the_inner_one_fills_its_tiles(
     choice = choice_of("rtus,tuqp->pqrs", extents, TILES, BF16)
     assert (choice.packed_a is Packing.NONE) is is_laid
     assert (choice.packed_b is Packing.NONE) is is_laid
+
+
+@pytest.mark.parametrize("a", [40, 168])
+def test_rows_stay_where_they_lie_unless_much_of_their_tiles_is_empty(a: int) -> None:
+    choice = choice_of("dca,bd->cba", {"a": a, "b": 184, "c": 184, "d": 168}, TILES, BF16)
+    assert (choice.packed_a, choice.panel) == (Packing.NONE, a)
+
+
+@pytest.mark.parametrize(
+    ("d", "e", "c", "is_packed"),
+    [(3, 24, 100, True), (16, 10, 300, True), (32, 10, 300, False), (16, 10, 48, False)],
+)
+def test_columns_whose_sums_lie_in_short_runs_are_packed_where_many_rows_read_them(
+    d: int, e: int, c: int, *, is_packed: bool
+) -> None:
+    extents = {"a": 9, "b": 190, "c": c, "d": d, "e": e}
+    choice = choice_of("eadb,ecd->bac", extents, TILES, BF16)
+    assert (choice.packed_b is not Packing.NONE) is is_packed
 
 
 @pytest.mark.parametrize(("n", "is_cut"), [(1024, False), (64, True)])
