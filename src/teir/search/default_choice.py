@@ -61,6 +61,7 @@ from teir.search.tile_registers import (
     is_one_sum_of_tiles,
     pads_runs,
     tile_column_block,
+    tile_columns_of_call,
     tile_rows_of_call,
 )
 from teir.target import LINE_BYTES
@@ -134,7 +135,6 @@ def _tile_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Ma
     if choice.sharing is not Sharing.NONE:
         return choice
     if are_laid_for_tiles(shape, k):
-        assert shape.n is not None
         rows = tile_rows_of_call(shape, k)
         return replace(
             choice,
@@ -143,7 +143,7 @@ def _tile_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Ma
             order=Order.COLUMNS,
             panel=rows,
             row_block=rows,
-            column_block=shape.n.extent,
+            column_block=tile_columns_of_call(shape, k, rows),
             streams=False,
         )
     columns = tile_column_block(shape, k, machine)

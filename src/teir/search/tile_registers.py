@@ -38,6 +38,8 @@ _LEAST_TURNED = 64
 """Adjacent steps of rows from which the kernel turns them by itself, 32 at a time."""
 _INTERLEAVED_BYTES = 1 << 24
 """Rows of a call, which the kernel interleaves once for all columns."""
+_LONGEST_CALL = 1 << 36
+"""Products of a call, which nothing ends before it is done: 150 ms."""
 _PADDING = 1.2
 """Steps of padded runs per step from which a copy of B without gaps costs less where four groups of
 rows read it, or fewer that read as much padding: 0.06 to 0.7 of the time for runs of 2 to 16."""
@@ -124,6 +126,13 @@ def tile_rows_of_call(shape: ProductShape, k: Sequence[Span]) -> int:
     row_bytes = extent_of(k) * shape.a.data_type.width
     most = max(_PANELS.start, _INTERLEAVED_BYTES // row_bytes // _TILE * _TILE)
     return even_block(shape.m.extent, most, 2 * _TILE)
+
+
+def tile_columns_of_call(shape: ProductShape, k: Sequence[Span], rows: int) -> int:
+    """Columns of a call of so many rows: all, or as many as it takes before it can be ended."""
+    assert shape.n is not None
+    most = max(_TILE, _LONGEST_CALL // (rows * extent_of(k)))
+    return even_block(shape.n.extent, most, _TILE)
 
 
 def tile_rows(rows: int, outer: int) -> int:

@@ -111,6 +111,17 @@ def test_rows_that_pass_columns_again_change_nothing(
     np.testing.assert_array_equal(out, b.astype(np.float32) @ a.astype(np.float32).T)
 
 
+@pytest.mark.parametrize("k", [32, 33, 34, 47, 63, 95, 255])
+@pytest.mark.parametrize(("m", "n"), [(512, 40), (527, 31)])
+def test_short_rows_in_strips_change_nothing(m: int, n: int, k: int) -> None:
+    """Odd and even ends of sums, behind one group of steps and behind several."""
+    program = parse_program(product_text(m, n, (k,), DataType.BF16, True, True))
+    (kernel,) = kernels_of(program, Isa.AMX)
+    assert isinstance(kernel, TileProduct)
+    assert not kernel.packs_pairs
+    assert_as_evaluated(program, k)
+
+
 def pieces_text(k: int, batch: int) -> str:
     """A has gaps between runs of k, B goes on: its steps are not padded."""
     text = product_text(40, 20, (batch, k), DataType.FP32, True, True)
