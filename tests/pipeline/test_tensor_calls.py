@@ -76,6 +76,7 @@ def negated() -> Any:
         lambda _out: torch.ones(3, 2, requires_grad=True),
         lambda _out: torch.nn.Parameter(torch.ones(3, 2)),
         lambda _out: torch._efficientzerotensor(3, 2),
+        lambda _out: torch._efficientzerotensor(4, 2)[1:],
         shared_with,
     ],
 )

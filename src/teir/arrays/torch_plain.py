@@ -125,7 +125,9 @@ def _missing_memory(tensor: Any) -> tuple[str, str | None] | None:
         return "a tensor that is traced, whose result the graph would not have", None
     if type(tensor.numel()) is not int or any(type(extent) is not int for extent in tensor.shape):
         return "a tensor that is traced, whose result would be a constant of the trace", None
-    if tensor.numel() and (address == 0 or _last_byte(tensor) > size_bytes):
+    # The storage of zeros that lie nowhere begins at 0, a part of them after it.
+    begins_nowhere = address == tensor.storage_offset() * tensor.element_size()
+    if tensor.numel() and (address == 0 or begins_nowhere or _last_byte(tensor) > size_bytes):
         return "a tensor whose memory was given back, or was never there", None
     return None
 

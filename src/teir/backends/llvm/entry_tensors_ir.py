@@ -224,6 +224,8 @@ sizes:
   %any_failed = or i32 %size_failed, %offset_failed
   %none_failed = icmp eq i32 %any_failed, 0
   %first_byte = mul i64 %first, %width
+  %start_word = ptrtoint ptr %start to i64
+  %has_memory = icmp ne i64 %start_word, %first_byte
   %before_at = getelementptr i8, ptr %expected, i64 40
   %before = load i64, ptr %before_at
   %after_at = getelementptr i8, ptr %expected, i64 48
@@ -232,7 +234,8 @@ sizes:
   %begins_inside = icmp sge i64 %first_byte, %before
   %ends_inside = icmp sle i64 %last_byte, %size
   %lies_inside = and i1 %begins_inside, %ends_inside
-  %is_plain = and i1 %lies_inside, %none_failed
+  %is_told = and i1 %has_memory, %none_failed
+  %is_plain = and i1 %lies_inside, %is_told
   br i1 %is_plain, label %yes, label %no
 yes:
   store ptr %start, ptr %view
