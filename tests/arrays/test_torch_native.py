@@ -14,6 +14,7 @@ from teir.arrays.torch_native import (
     answers_as_expected,
     dlpack_type,
     may_read,
+    new_probe,
     tensor_reading,
 )
 from teir.dtypes import DataType
@@ -53,12 +54,12 @@ def test_types_are_written_as_tensors_write_them(data_type: DataType) -> None:
 
 
 def test_the_answers_are_looked_at_before_anything_is_read() -> None:
-    found = reading()
-    assert answers_as_expected(found)
+    found, probe = reading(), new_probe()
+    assert answers_as_expected(found, probe)
     other = replace(found, storage_bytes=found.storage_offset)
-    assert not answers_as_expected(other)
+    assert not answers_as_expected(other, probe)
     other = replace(found, storage_offset=found.storage_bytes)
-    assert not answers_as_expected(other)
+    assert not answers_as_expected(other, probe)
 
 
 def test_nothing_is_read_while_something_is_traced_or_has_a_tangent() -> None:
@@ -74,3 +75,20 @@ def test_nothing_is_read_while_something_is_traced_or_has_a_tangent() -> None:
     assert seen[0]
     assert len(seen) >= 3
     assert not any(seen[1:])
+
+
+def test_a_failure_to_describe_is_no_answer() -> None:
+    assert not answers_as_expected(reading(), torch.ones(3, 2).to_sparse())
+
+
+def test_nothing_is_asked_of_tensors_that_pytorch_wraps() -> None:
+    seen = []
+
+    def asked(one: Any) -> Any:
+        seen.append(new_probe())
+        return one.sum()
+
+    torch.func.grad(asked)(torch.ones(2))
+    torch.func.functionalize(asked)(torch.ones(2))
+    assert seen == [None, None]
+    assert new_probe() is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -208,3 +210,22 @@ def test_two_shapes_by_turns_are_both_right() -> None:
             left, right = torch.rand(rows, 3), torch.rand(3, 2)
             result = teir.einsum("ij,jk->ik", left, right)
             torch.testing.assert_close(result, left @ right)
+
+
+def test_a_first_call_in_a_transformed_function_is_refused_as_later_ones() -> None:
+    script = """
+import teir, torch
+one = torch.ones(3)
+plan = teir.plan("i,i->", one, one)
+def called(wrapped):
+    for _ in range(2):
+        try:
+            plan(wrapped, wrapped)
+        except teir.TeirError as error:
+            print(error.findings[0].code)
+    return wrapped.sum()
+torch.func.grad(called)(one)
+print(plan(one, one).item())
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.stdout.split() == ["TEIR624", "TEIR624", "3.0"], ran.stderr

@@ -19,6 +19,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
 
 CPU = 1
@@ -137,10 +138,24 @@ def _address(function: Any) -> int:
     return found
 
 
-def answers_as_expected(reading: TensorReading) -> bool:
-    """Asked of a tensor that is a part of another, turned. Its conditions must hold."""
+def new_probe() -> Any:
+    """A tensor that is a part of another, turned; None where PyTorch makes others now than it is
+    asked for, as functions are transformed: those would not answer for plain ones."""
     torch = sys.modules["torch"]
-    probe = torch.zeros(5, 3, dtype=torch.bfloat16, device="cpu")[1:4, ::2].T
+    with torch._C.DisableTorchFunction():
+        probe = torch.zeros(5, 3, dtype=torch.bfloat16, device="cpu")[1:4, ::2].T
+        return None if as_arrays((probe,)) is None else probe
+
+
+def answers_as_expected(reading: TensorReading, probe: Any) -> bool:
+    """Asked of `new_probe`. The conditions of ``reading`` must hold."""
+    try:
+        return _answers(reading, probe)
+    except (AttributeError, RuntimeError, TypeError):  # this PyTorch has another interface
+        return False
+
+
+def _answers(reading: TensorReading, probe: Any) -> bool:
     found, size, offset = DLTensor(), ctypes.c_int64(), ctypes.c_int64()
     describe = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(reading.describe)
     if describe(probe, ctypes.addressof(found)) != 0:

@@ -17,6 +17,7 @@ from teir.arrays.torch_native import (
     answers_as_expected,
     dlpack_type,
     may_read,
+    new_probe,
     tensor_reading,
 )
 from teir.backends.llvm import entry_ir, entry_layout, layout
@@ -176,14 +177,19 @@ def takes_tensors(isa: Isa) -> bool:
 
 def learn_tensors(isa: Isa) -> bool:
     """Let entry points take plain tensors of the PyTorch that is imported; False where they cannot
-    now, as something is traced, or at all, as this PyTorch does not answer as expected."""
+    now, as something is traced or transformed, or at all, as this PyTorch answers otherwise."""
     made = runtime.current()
     # None would be asked for anew.
     (reading,) = made.once("tensor reading", lambda: (tensor_reading(),))
     if reading is None or not may_read(reading):
         return False
-    (answers,) = made.once("tensors answer", lambda: (answers_as_expected(reading),))
+    answers = made.once("tensors answer", list[bool])
     if not answers:
+        probe = new_probe()
+        if probe is None:
+            return False
+        answers.append(answers_as_expected(reading, probe))
+    if not answers[0]:
         return False
     words = made.once("tensor words", lambda: _tensor_words(reading))
     table = _table(code_library(made, isa))
