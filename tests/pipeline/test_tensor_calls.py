@@ -13,6 +13,7 @@ import pytest
 import teir
 
 torch = pytest.importorskip("torch")
+TorchFunctionMode: Any = pytest.importorskip("torch.overrides").TorchFunctionMode
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64)
@@ -229,3 +230,24 @@ print(plan(one, one).item())
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ran.stdout.split() == ["TEIR624", "TEIR624", "3.0"], ran.stderr
+
+
+class Halved(TorchFunctionMode):
+    """Makes another type of new tensors than is asked for."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        others = {"dtype": torch.float16} if func is torch.empty else {}
+        return func(*args, **{**(kwargs or {}), **others})
+
+
+def test_nothing_is_written_to_results_of_another_type_than_asked_for() -> None:
+    left, right = torch.ones(4, 3), torch.ones(3, 2)
+    plan, out = called_plan(left, right), torch.zeros(4, 2)
+    teir.einsum("ij,jk->ik", left, right)
+    teir.einsum("ij,jk->ik", left, right)
+    with Halved():
+        for call in (plan, lambda *pair: teir.einsum("ij,jk->ik", *pair)):
+            with pytest.raises(teir.TeirError, match=r"torch\.float16"):
+                call(left, right)
+        assert plan(left, right, out=out) is out
+    assert torch.equal(out, left @ right)

@@ -272,16 +272,31 @@ def memory_of(view: ArrayView) -> np.ndarray[Any, Any]:
 def new_array(kind: Kind, shape: tuple[int, ...], data_type: DataType) -> Any:
     """An uninitialised C-contiguous array: a tensor for TORCH, a NumPy array for all others.
 
-    Raises MemoryError where there is not enough memory.
+    Raises MemoryError where there is not enough memory, TeirError (TEIR624) where PyTorch makes
+    another tensor than it is asked for: a mode may change what `torch.empty` does.
     """
     if kind is not Kind.TORCH:
         return np.empty(shape, data_type.numpy_dtype())
     maker = empty_tensor(shape, data_type)
     assert maker is not None
     try:
-        return maker()
+        made = maker()
     except RuntimeError as error:
         raise MemoryError(str(error)) from None
+    _require_as_asked(made, shape, _TORCH_NAMES[data_type])
+    return made
+
+
+def _require_as_asked(made: Any, shape: tuple[int, ...], name: str) -> None:
+    if str(made.dtype) == f"torch.{name}" and made.shape == shape and made.is_contiguous():
+        return
+    refuse(
+        PLAIN,
+        "the new result",
+        f"a contiguous tensor of torch.{name} and shape {shape}",
+        f"one of {made.dtype} and shape {tuple(made.shape)}",
+        "pass out=, or call outside of the mode that changes what torch.empty makes",
+    )
 
 
 def empty_tensor(shape: tuple[int, ...], data_type: DataType) -> Callable[[], Any] | None:
