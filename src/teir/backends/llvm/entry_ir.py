@@ -35,6 +35,7 @@ from teir.backends.llvm.entry_layout import (
     TYPE_FIELD_BYTES,
     VIEW_BYTES,
     WRITABLE_FLAG,
+    pair_text,
     table_word,
 )
 from teir.backends.llvm.entry_overlap import OVERLAP_TEXT
@@ -101,20 +102,6 @@ workers_test:
   %enough = icmp sge i64 %workers, %needed
   br i1 %enough, label %operand, label %unexpected
 
-"""
-
-
-def _pair_text(name: str, dim: str) -> str:
-    """``%<name>extent``, ``%<name>stride`` of dimension ``%<dim>``, and those expected."""
-    return f"""  %{name}extent_at = getelementptr i64, ptr %shape, i64 %{dim}
-  %{name}extent = load i64, ptr %{name}extent_at
-  %{name}stride_at = getelementptr i64, ptr %strides, i64 %{dim}
-  %{name}stride = load i64, ptr %{name}stride_at
-  %{name}pair_byte = shl i64 %{dim}, 4
-  %{name}pair = getelementptr i8, ptr %pairs, i64 %{name}pair_byte
-  %{name}extent_expected = load i64, ptr %{name}pair
-  %{name}stride_expected_at = getelementptr i8, ptr %{name}pair, i64 8
-  %{name}stride_expected = load i64, ptr %{name}stride_expected_at
 """
 
 
@@ -264,7 +251,7 @@ word_test:
   %more_words = icmp slt i64 %place_dim, %ndims
   br i1 %more_words, label %word, label %words_end
 word:
-{_pair_text("word_", "place_dim")}  %extent_differing = xor i64 %word_extent, %word_extent_expected
+{pair_text("word_", "place_dim")}  %extent_differing = xor i64 %word_extent, %word_extent_expected
   %stride_differing = xor i64 %word_stride, %word_stride_expected
   %pair_differing = or i64 %extent_differing, %stride_differing
   %differing_next = or i64 %differing, %pair_differing
@@ -278,7 +265,7 @@ dim_test:
   %more_dims = icmp slt i64 %dim, %ndims
   br i1 %more_dims, label %dim_compare, label %dims_fit
 dim_compare:
-{_pair_text("", "dim")}  %extent_fits = icmp eq i64 %extent, %extent_expected
+{pair_text("", "dim")}  %extent_fits = icmp eq i64 %extent, %extent_expected
   %stride_equal = icmp eq i64 %stride, %stride_expected
   %one = icmp eq i64 %extent_expected, 1
   %stride_fits = or i1 %stride_equal, %one

@@ -96,3 +96,17 @@ def table_word(name: str) -> str:
         f"  %{name}_at = getelementptr i8, ptr @{PYTHON_TABLE}, i64 {place}\n"
         f"  %{name} = load ptr, ptr %{name}_at"
     )
+
+
+def pair_text(name: str, dim: str) -> str:
+    """``%<name>extent``, ``%<name>stride`` of dimension ``%<dim>``, and those expected."""
+    return f"""  %{name}extent_at = getelementptr i64, ptr %shape, i64 %{dim}
+  %{name}extent = load i64, ptr %{name}extent_at
+  %{name}stride_at = getelementptr i64, ptr %strides, i64 %{dim}
+  %{name}stride = load i64, ptr %{name}stride_at
+  %{name}pair_byte = shl i64 %{dim}, 4
+  %{name}pair = getelementptr i8, ptr %pairs, i64 %{name}pair_byte
+  %{name}extent_expected = load i64, ptr %{name}pair
+  %{name}stride_expected_at = getelementptr i8, ptr %{name}pair, i64 8
+  %{name}stride_expected = load i64, ptr %{name}stride_expected_at
+"""

@@ -16,6 +16,7 @@ from teir.backends.llvm.entry_layout import (
     TUPLE_ITEMS_BYTES,
     TYPE_FIELD_BYTES,
     WRITABLE_FLAG,
+    pair_text,
     table_word,
 )
 
@@ -172,16 +173,7 @@ dim_test:
   %more_dims = icmp slt i64 %dim, %dimensions
   br i1 %more_dims, label %dim_compare, label %gradient
 dim_compare:
-  %extent_at = getelementptr i64, ptr %shape, i64 %dim
-  %extent = load i64, ptr %extent_at
-  %stride_at = getelementptr i64, ptr %strides, i64 %dim
-  %stride = load i64, ptr %stride_at
-  %stride_bytes = mul i64 %stride, %width
-  %pair_byte = shl i64 %dim, 4
-  %pair = getelementptr i8, ptr %pairs, i64 %pair_byte
-  %extent_expected = load i64, ptr %pair
-  %stride_expected_at = getelementptr i8, ptr %pair, i64 8
-  %stride_expected = load i64, ptr %stride_expected_at
+{pair_text("", "dim")}  %stride_bytes = mul i64 %stride, %width
   %extent_fits = icmp eq i64 %extent, %extent_expected
   %stride_equal = icmp eq i64 %stride_bytes, %stride_expected
   %is_one = icmp eq i64 %extent, 1
