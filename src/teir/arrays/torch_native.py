@@ -22,8 +22,8 @@ import msgspec
 from teir.arrays.torch_plain import as_arrays
 from teir.dtypes import DataType
 
-CPU = 1
-"""kDLCPU."""
+CPU, COMPLEX = 1, 5
+"""kDLCPU, kDLComplex."""
 _MAJOR = 1
 _FROM_OBJECT = 5
 """The place in the exchange table, in words, of the function that fills a DLTensor."""
@@ -74,7 +74,7 @@ def dlpack_type(data_type: DataType) -> int:
         case DataType.BF16:
             kind = 4
         case DataType.C64 | DataType.C128:
-            kind = 5
+            kind = COMPLEX
         case _:
             assert_never(data_type)
     return kind | 8 * data_type.width << 8 | 1 << 16

@@ -205,11 +205,11 @@ def call_on_tensors(plan: Plan, tensors: Sequence[Any], out: Any) -> Any:
     if learn_tensors(executable.isa):
         return plan.call_known(tensors, out)
     arrays = as_arrays(tensors)
+    if arrays is None:
+        return NotImplemented
     result = new_tensor(planned) if out is None else out
     target = as_arrays((result,))
-    if arrays is None or target is None:
-        return NotImplemented
-    if plan.call_known(arrays, target[0]) is NotImplemented:
+    if target is None or plan.call_known(arrays, target[0]) is NotImplemented:
         return NotImplemented
     if out is not None:
         tell_written(out)

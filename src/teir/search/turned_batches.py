@@ -35,8 +35,8 @@ _MANY_MET, _FEW_IN_A_ROW = 32, 8
 """Longer sums are read in runs, or packed in blocks that caches hold. Unless what carries the lanes
 has rows of a line, or so many columns meet it, or rows of so few meet what does not: 0.14 to 0.95
 of the time on Golden Cove, sums of 106 to 768 products; others 0.9 to 1.7; narrow elements count as
-what they are summed in. What carries none and so
-many rows meet, where the third cache is near: 0.66 to 0.89 on Zen 4, 1.17 at worst."""
+what they are summed in. What carries none and so many rows meet, where the third cache is near:
+0.66 to 0.89 on Zen 4, 1.17 at worst."""
 _MOST_RESULTS = 4
 """Results of every element that is moved: where they are more, writing them takes the time."""
 _LARGE_BYTES = 4 << 20

@@ -28,15 +28,15 @@ from teir.arrays.numpy_fields import (
 from teir.backends.llvm.entry_layout import (
     MOST_OPERANDS,
     NONE_BYTES,
-    OPERAND_BYTES,
-    OPERANDS_BYTES,
     PYTHON_TABLE,
     TABLE,
     TYPE_FIELD_BYTES,
     VIEW_BYTES,
     WRITABLE_FLAG,
+    operand_text,
     pair_text,
     table_word,
+    view_text,
 )
 from teir.backends.llvm.entry_overlap import OVERLAP_TEXT
 from teir.backends.llvm.entry_placing_ir import PLACING_TEXT
@@ -108,15 +108,12 @@ workers_test:
 _ARGUMENTS_TEXT = f"""operand:
   %number = phi i64 [ 0, %pool_test ], [ 0, %workers_test ], [ %number_next, %dims_fit ]
   %held_before = phi i1 [ false, %pool_test ], [ false, %workers_test ], [ %holds, %dims_fit ]
-  %operand_at = mul i64 %number, {OPERAND_BYTES}
-  %operand_byte = add i64 %operand_at, {OPERANDS_BYTES}
-  %expected = getelementptr i8, ptr %record, i64 %operand_byte
-  %view_byte = mul i64 %number, {VIEW_BYTES}
-  %view = getelementptr i8, ptr %views, i64 %view_byte
+{operand_text("number")}
+{view_text("number")}
   %argument_at = getelementptr ptr, ptr %arguments, i64 %number
   %argument = load ptr, ptr %argument_at
   %number_next = add i64 %number, 1
-  %pairs_byte_at = getelementptr i8, ptr %expected, i64 56
+  %pairs_byte_at = getelementptr i8, ptr %number_operand, i64 56
   %pairs_byte = load i64, ptr %pairs_byte_at
   %pairs = getelementptr i8, ptr %record, i64 %pairs_byte
   %is_first = icmp eq i64 %number, 0
@@ -124,7 +121,7 @@ _ARGUMENTS_TEXT = f"""operand:
   %type = load ptr, ptr %type_at
 {table_word("ndarray")}
   %is_array = icmp eq ptr %type, %ndarray
-  %flags = load i64, ptr %expected
+  %flags = load i64, ptr %number_operand
   br i1 %is_array, label %array, label %tensor
 tensor:
   %is_tensor = call i1 @{IS_TENSOR}(ptr %argument)
@@ -141,7 +138,7 @@ tensors_test:
   br i1 %are_tensors, label %look, label %release_unexpected
 look:
   %is_plain = call i1 @{LOOK}(
-    ptr %argument, ptr %expected, ptr %pairs, ptr %view, i32 %before
+    ptr %argument, ptr %number_operand, ptr %pairs, ptr %number_view, i32 %before
   )
   br i1 %is_plain, label %dims_fit, label %release_unexpected
 array:
@@ -150,7 +147,7 @@ array:
   br i1 %are_arrays, label %dtype_test, label %release_unexpected
 dtype_test:
   %dtype_at = getelementptr i8, ptr %argument, i64 {DTYPE_BYTES}
-  %dtype_expected_at = getelementptr i8, ptr %expected, i64 64
+  %dtype_expected_at = getelementptr i8, ptr %number_operand, i64 64
   %dtype_expected = load ptr, ptr %dtype_expected_at
   %reads_fields = icmp ne ptr %dtype_expected, null
   br i1 %reads_fields, label %dtype_compare, label %buffer
@@ -159,7 +156,7 @@ dtype_compare:
   %same_dtype = icmp eq ptr %dtype, %dtype_expected
   br i1 %same_dtype, label %fields, label %buffer_test
 buffer_test:
-  %letters_at = getelementptr i8, ptr %expected, i64 24
+  %letters_at = getelementptr i8, ptr %number_operand, i64 24
   %letters_expected = load i64, ptr %letters_at
   %has_letters = icmp ne i64 %letters_expected, 0
   br i1 %has_letters, label %buffer, label %release_unexpected
@@ -174,7 +171,7 @@ fields:
   %dimensions_at = getelementptr i8, ptr %argument, i64 {DIMENSIONS_BYTES}
   %dimensions32 = load i32, ptr %dimensions_at
   %dimensions = sext i32 %dimensions32 to i64
-  %dimensions_expected_at = getelementptr i8, ptr %expected, i64 8
+  %dimensions_expected_at = getelementptr i8, ptr %number_operand, i64 8
   %dimensions_expected = load i64, ptr %dimensions_expected_at
   %dimensions_fit = icmp eq i64 %dimensions, %dimensions_expected
   %fields_fit = and i1 %may_be_used, %dimensions_fit
@@ -186,13 +183,13 @@ fields_taken:
   %array_shape = load ptr, ptr %array_shape_at
   %array_strides_at = getelementptr i8, ptr %argument, i64 {STRIDES_BYTES}
   %array_strides = load ptr, ptr %array_strides_at
-  store ptr %data, ptr %view
-  %owner_at = getelementptr i8, ptr %view, i64 8
+  store ptr %data, ptr %number_view
+  %owner_at = getelementptr i8, ptr %number_view, i64 8
   store ptr null, ptr %owner_at
   br label %dims
 buffer:
   %flags32 = trunc i64 %flags to i32
-  %failed = call i32 %PyObject_GetBuffer(ptr %argument, ptr %view, i32 %flags32)
+  %failed = call i32 %PyObject_GetBuffer(ptr %argument, ptr %number_view, i32 %flags32)
   %got = icmp eq i32 %failed, 0
   br i1 %got, label %size_test, label %no_buffer
 no_buffer:
@@ -200,23 +197,23 @@ no_buffer:
   call void %PyErr_Clear()
   br label %release_unexpected
 size_test:
-  %ndim_at = getelementptr i8, ptr %view, i64 36
+  %ndim_at = getelementptr i8, ptr %number_view, i64 36
   %ndim32 = load i32, ptr %ndim_at
   %ndim = sext i32 %ndim32 to i64
-  %ndim_expected_at = getelementptr i8, ptr %expected, i64 8
+  %ndim_expected_at = getelementptr i8, ptr %number_operand, i64 8
   %ndim_expected = load i64, ptr %ndim_expected_at
   %ndim_fits = icmp eq i64 %ndim, %ndim_expected
-  %itemsize_at = getelementptr i8, ptr %view, i64 24
+  %itemsize_at = getelementptr i8, ptr %number_view, i64 24
   %itemsize = load i64, ptr %itemsize_at
-  %itemsize_expected_at = getelementptr i8, ptr %expected, i64 16
+  %itemsize_expected_at = getelementptr i8, ptr %number_operand, i64 16
   %itemsize_expected = load i64, ptr %itemsize_expected_at
   %itemsize_fits = icmp eq i64 %itemsize, %itemsize_expected
-  %format_at = getelementptr i8, ptr %view, i64 40
+  %format_at = getelementptr i8, ptr %number_view, i64 40
   %format = load ptr, ptr %format_at
   %has_format = icmp ne ptr %format, null
   %sizes_fit = and i1 %ndim_fits, %itemsize_fits
   %all_fit = and i1 %sizes_fit, %has_format
-  %format_expected_at = getelementptr i8, ptr %expected, i64 24
+  %format_expected_at = getelementptr i8, ptr %number_operand, i64 24
   %format_expected = load i64, ptr %format_expected_at
   br i1 %all_fit, label %format_test, label %mismatch
 format_test:
@@ -234,9 +231,9 @@ format_more:
   %letters_next = lshr i64 %letters, 8
   br label %format_test
 buffer_dims:
-  %buffer_shape_at = getelementptr i8, ptr %view, i64 48
+  %buffer_shape_at = getelementptr i8, ptr %number_view, i64 48
   %buffer_shape = load ptr, ptr %buffer_shape_at
-  %buffer_strides_at = getelementptr i8, ptr %view, i64 56
+  %buffer_strides_at = getelementptr i8, ptr %number_view, i64 56
   %buffer_strides = load ptr, ptr %buffer_strides_at
   br label %dims
 dims:
@@ -251,7 +248,8 @@ word_test:
   %more_words = icmp slt i64 %place_dim, %ndims
   br i1 %more_words, label %word, label %words_end
 word:
-{pair_text("word_", "place_dim")}  %extent_differing = xor i64 %word_extent, %word_extent_expected
+{pair_text("word_", "place_dim")}
+  %extent_differing = xor i64 %word_extent, %word_extent_expected
   %stride_differing = xor i64 %word_stride, %word_stride_expected
   %pair_differing = or i64 %extent_differing, %stride_differing
   %differing_next = or i64 %differing, %pair_differing
@@ -265,7 +263,8 @@ dim_test:
   %more_dims = icmp slt i64 %dim, %ndims
   br i1 %more_dims, label %dim_compare, label %dims_fit
 dim_compare:
-{pair_text("", "dim")}  %extent_fits = icmp eq i64 %extent, %extent_expected
+{pair_text("", "dim")}
+  %extent_fits = icmp eq i64 %extent, %extent_expected
   %stride_equal = icmp eq i64 %stride, %stride_expected
   %one = icmp eq i64 %extent_expected, 1
   %stride_fits = or i1 %stride_equal, %one
@@ -279,7 +278,7 @@ dims_fit:
   %more_operands = icmp slt i64 %number_next, %wanted
   br i1 %more_operands, label %operand, label %claim
 mismatch:
-  call void %PyBuffer_Release(ptr %view)
+  call void %PyBuffer_Release(ptr %number_view)
   br label %release_unexpected
 
 release_unexpected:
@@ -293,9 +292,8 @@ drop_test:
   %more_drops = icmp slt i64 %dropped, %held
   br i1 %more_drops, label %drop, label %unexpected
 drop:
-  %drop_byte = mul i64 %dropped, {VIEW_BYTES}
-  %drop_view = getelementptr i8, ptr %views, i64 %drop_byte
-  call void %PyBuffer_Release(ptr %drop_view)
+{view_text("dropped")}
+  call void %PyBuffer_Release(ptr %dropped_view)
   %dropped_next = add i64 %dropped, 1
   br label %drop_test
 

@@ -108,5 +108,17 @@ def pair_text(name: str, dim: str) -> str:
   %{name}pair = getelementptr i8, ptr %pairs, i64 %{name}pair_byte
   %{name}extent_expected = load i64, ptr %{name}pair
   %{name}stride_expected_at = getelementptr i8, ptr %{name}pair, i64 8
-  %{name}stride_expected = load i64, ptr %{name}stride_expected_at
-"""
+  %{name}stride_expected = load i64, ptr %{name}stride_expected_at"""
+
+
+def operand_text(name: str) -> str:
+    """``%<name>_operand``: what the record has of operand number ``%<name>``."""
+    return f"""  %{name}_operand_at = mul i64 %{name}, {OPERAND_BYTES}
+  %{name}_operand_byte = add i64 %{name}_operand_at, {OPERANDS_BYTES}
+  %{name}_operand = getelementptr i8, ptr %record, i64 %{name}_operand_byte"""
+
+
+def view_text(name: str) -> str:
+    """``%<name>_view``: where operand number ``%<name>`` was found to lie."""
+    return f"""  %{name}_view_byte = mul i64 %{name}, {VIEW_BYTES}
+  %{name}_view = getelementptr i8, ptr %views, i64 %{name}_view_byte"""

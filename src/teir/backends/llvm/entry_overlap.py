@@ -7,17 +7,15 @@ Part of `teir.backends.llvm.entry_ir`: entered at %overlap, left for %place, or 
 from __future__ import annotations
 
 from teir.backends.llvm.entry_layout import (
-    OPERAND_BYTES,
-    OPERANDS_BYTES,
-    VIEW_BYTES,
     WRITABLE_FLAG,
+    operand_text,
+    view_text,
 )
 
 
 def _span_text(name: str) -> str:
     """``%<name>_low`` and ``%<name>_high``: the bytes used of operand number ``%<name>``."""
-    return f"""  %{name}_view_byte = mul i64 %{name}, {VIEW_BYTES}
-  %{name}_view = getelementptr i8, ptr %views, i64 %{name}_view_byte
+    return f"""{view_text(name)}
   %{name}_start = load i64, ptr %{name}_view
   %{name}_before_at = getelementptr i8, ptr %{name}_operand, i64 40
   %{name}_before = load i64, ptr %{name}_before_at
@@ -32,9 +30,7 @@ OVERLAP_TEXT = f"""overlap:
   br label %written_test
 written_test:
   %written = phi i64 [ 0, %overlap ], [ %written_next, %written_done ]
-  %written_at = mul i64 %written, {OPERAND_BYTES}
-  %written_byte = add i64 %written_at, {OPERANDS_BYTES}
-  %written_operand = getelementptr i8, ptr %record, i64 %written_byte
+{operand_text("written")}
   %written_flags = load i64, ptr %written_operand
   %writable = and i64 %written_flags, {WRITABLE_FLAG}
   %is_written = icmp ne i64 %writable, 0
@@ -46,9 +42,7 @@ other_test:
   %itself = icmp eq i64 %other, %written
   br i1 %itself, label %other_done, label %other_span
 other_span:
-  %other_at = mul i64 %other, {OPERAND_BYTES}
-  %other_byte = add i64 %other_at, {OPERANDS_BYTES}
-  %other_operand = getelementptr i8, ptr %record, i64 %other_byte
+{operand_text("other")}
 {_span_text("other")}  %below = icmp ult i64 %written_low, %other_high
   %above = icmp ult i64 %other_low, %written_high
   %overlaps = and i1 %below, %above

@@ -8,13 +8,21 @@ not those of the last run, buffers given back and PyTorch told of what was writt
 from __future__ import annotations
 
 from teir.backends.llvm.entry_layout import (
-    OPERAND_BYTES,
-    OPERANDS_BYTES,
-    VIEW_BYTES,
+    operand_text,
     table_word,
+    view_text,
 )
 from teir.backends.llvm.entry_tensors_ir import NO, TELL
 from teir.backends.llvm.nest import RUN
+
+
+def _slot_text(name: str) -> str:
+    """``%<name>_slot``: the place in the frame of the address of operand number ``%<name>``."""
+    return f"""{operand_text(name)}
+  %{name}_slot_byte_at = getelementptr i8, ptr %{name}_operand, i64 32
+  %{name}_slot_byte = load i64, ptr %{name}_slot_byte_at
+  %{name}_slot = getelementptr i8, ptr %frame, i64 %{name}_slot_byte"""
+
 
 PLACING_TEXT = f"""claim:
   %claim_swap = cmpxchg ptr %busy_at, i32 0, i32 1 acquire monotonic
@@ -33,15 +41,9 @@ ask:
   br label %release_unexpected
 known_test:
   %known = phi i64 [ 0, %count_run ], [ %known_next, %known_same ]
-  %known_at = mul i64 %known, {OPERAND_BYTES}
-  %known_byte = add i64 %known_at, {OPERANDS_BYTES}
-  %known_operand = getelementptr i8, ptr %record, i64 %known_byte
-  %known_slot_byte_at = getelementptr i8, ptr %known_operand, i64 32
-  %known_slot_byte = load i64, ptr %known_slot_byte_at
-  %known_slot = getelementptr i8, ptr %frame, i64 %known_slot_byte
+{_slot_text("known")}
   %known_start = load ptr, ptr %known_slot
-  %known_view_byte = mul i64 %known, {VIEW_BYTES}
-  %known_view = getelementptr i8, ptr %views, i64 %known_view_byte
+{view_text("known")}
   %now_start = load ptr, ptr %known_view
   %is_known = icmp eq ptr %now_start, %known_start
   br i1 %is_known, label %known_same, label %overlap
@@ -51,16 +53,10 @@ known_same:
   br i1 %more_known, label %known_test, label %lock_test
 place:
   %placed = phi i64 [ 0, %written_done ], [ %placed_next, %place ]
-  %placed_at = mul i64 %placed, {OPERAND_BYTES}
-  %placed_byte = add i64 %placed_at, {OPERANDS_BYTES}
-  %placed_operand = getelementptr i8, ptr %record, i64 %placed_byte
-  %slot_byte_at = getelementptr i8, ptr %placed_operand, i64 32
-  %slot_byte = load i64, ptr %slot_byte_at
-  %slot = getelementptr i8, ptr %frame, i64 %slot_byte
-  %placed_view_byte = mul i64 %placed, {VIEW_BYTES}
-  %placed_view = getelementptr i8, ptr %views, i64 %placed_view_byte
+{_slot_text("placed")}
+{view_text("placed")}
   %start = load ptr, ptr %placed_view
-  store ptr %start, ptr %slot
+  store ptr %start, ptr %placed_slot
   %placed_next = add i64 %placed, 1
   %more_places = icmp slt i64 %placed_next, %wanted
   br i1 %more_places, label %place, label %lock_test
@@ -84,8 +80,7 @@ finish:
   br i1 %holds, label %release, label %answer
 release:
   %released = phi i64 [ 0, %finish ], [ %released_next, %release_done ]
-  %released_byte = mul i64 %released, {VIEW_BYTES}
-  %released_view = getelementptr i8, ptr %views, i64 %released_byte
+{view_text("released")}
   %released_owner_at = getelementptr i8, ptr %released_view, i64 8
   %released_owner = load ptr, ptr %released_owner_at
   %is_held = icmp ne ptr %released_owner, null

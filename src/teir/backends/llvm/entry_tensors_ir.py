@@ -8,14 +8,15 @@ explains.
 
 from __future__ import annotations
 
-from teir.arrays.torch_native import CPU
+from ctypes import sizeof
+
+from teir.arrays.torch_native import COMPLEX, CPU, DLTensor
 from teir.backends.llvm.entry_layout import (
-    OPERAND_BYTES,
-    OPERANDS_BYTES,
     TUPLE_COUNT_BYTES,
     TUPLE_ITEMS_BYTES,
     TYPE_FIELD_BYTES,
     WRITABLE_FLAG,
+    operand_text,
     pair_text,
     table_word,
 )
@@ -31,10 +32,6 @@ owner."""
 TELL = "teir_tell_tensors"
 """``i1 (ptr record, ptr tensors, i64 count)``: whether PyTorch knows of those that were written."""
 NO, NOTHING_RECORDED, GRADIENTS_RECORDED = 0, 1, 2
-
-_DLTENSOR_BYTES = 48
-_COMPLEX = 5
-"""kDLComplex."""
 
 
 def emit_tensors() -> str:
@@ -123,7 +120,7 @@ define internal i1 @{LOOK}(
     ptr %tensor, ptr %expected, ptr %pairs, ptr %view, i32 %may_read
 ) nounwind {{
 entry:
-  %described = alloca [{_DLTENSOR_BYTES} x i8], align 8
+  %described = alloca [{sizeof(DLTensor)} x i8], align 8
   %itself = alloca ptr
   %handle = alloca ptr
   %number = alloca i64
@@ -138,19 +135,19 @@ entry:
   br i1 %is_described, label %fields, label %no
 fields:
   %start = load ptr, ptr %described
-  %device_at = getelementptr i8, ptr %described, i64 8
+  %device_at = getelementptr i8, ptr %described, i64 {DLTensor.device_type.offset}
   %device = load i32, ptr %device_at
-  %dimensions_at = getelementptr i8, ptr %described, i64 16
+  %dimensions_at = getelementptr i8, ptr %described, i64 {DLTensor.dimensions.offset}
   %dimensions32 = load i32, ptr %dimensions_at
   %dimensions = sext i32 %dimensions32 to i64
-  %element_at = getelementptr i8, ptr %described, i64 20
+  %element_at = getelementptr i8, ptr %described, i64 {DLTensor.data_type.offset}
   %element32 = load i32, ptr %element_at
   %element = zext i32 %element32 to i64
-  %shape_at = getelementptr i8, ptr %described, i64 24
+  %shape_at = getelementptr i8, ptr %described, i64 {DLTensor.shape.offset}
   %shape = load ptr, ptr %shape_at
-  %strides_at = getelementptr i8, ptr %described, i64 32
+  %strides_at = getelementptr i8, ptr %described, i64 {DLTensor.strides.offset}
   %strides = load ptr, ptr %strides_at
-  %offset_at = getelementptr i8, ptr %described, i64 40
+  %offset_at = getelementptr i8, ptr %described, i64 {DLTensor.offset_bytes.offset}
   %offset_bytes = load i64, ptr %offset_at
   %dimensions_expected_at = getelementptr i8, ptr %expected, i64 8
   %dimensions_expected = load i64, ptr %dimensions_expected_at
@@ -173,7 +170,8 @@ dim_test:
   %more_dims = icmp slt i64 %dim, %dimensions
   br i1 %more_dims, label %dim_compare, label %gradient
 dim_compare:
-{pair_text("", "dim")}  %stride_bytes = mul i64 %stride, %width
+{pair_text("", "dim")}
+  %stride_bytes = mul i64 %stride, %width
   %extent_fits = icmp eq i64 %extent, %extent_expected
   %stride_equal = icmp eq i64 %stride_bytes, %stride_expected
   %is_one = icmp eq i64 %extent, 1
@@ -192,7 +190,7 @@ negative:
 {_method_refused("is_neg", "complex_test")}\
 complex_test:
   %kind = trunc i32 %element32 to i8
-  %is_complex = icmp eq i8 %kind, {_COMPLEX}
+  %is_complex = icmp eq i8 %kind, {COMPLEX}
   br i1 %is_complex, label %conjugate, label %storage
 conjugate:
 {_method_refused("is_conj", "storage")}\
@@ -254,10 +252,8 @@ next:
   %more = icmp slt i64 %place, %count
   br i1 %more, label %flag, label %end
 flag:
-  %operand_at = mul i64 %place, {OPERAND_BYTES}
-  %operand_byte = add i64 %operand_at, {OPERANDS_BYTES}
-  %operand = getelementptr i8, ptr %record, i64 %operand_byte
-  %flags = load i64, ptr %operand
+{operand_text("place")}
+  %flags = load i64, ptr %place_operand
   %writable = and i64 %flags, {WRITABLE_FLAG}
   %is_written = icmp ne i64 %writable, 0
   br i1 %is_written, label %pack, label %done
