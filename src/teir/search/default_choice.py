@@ -22,6 +22,7 @@ from teir.search.division import Division, Packs, division_of
 from teir.search.few_columns import few_columns_choice
 from teir.search.followed_rows import followed_depth
 from teir.search.long_runs import is_dear_in_place, is_read_once, long_run_choice
+from teir.search.low_panels import gains_in_low_panels, low_panels_choice, suits_low_panels
 from teir.search.machine import Machine
 from teir.search.near_rows import gains_near, near_rows_choice, rows_stay
 from teir.search.one_block import one_block_depth
@@ -163,6 +164,8 @@ def parts_of(shape: ProductShape, machine: Machine) -> Division | None:
 def _packs_a(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
     if wants_packed_a(shape, k, machine) or fills_second_cache(shape, k, machine):
         return True
+    if gains_in_low_panels(shape, k, machine):
+        return True
     return gains_near(shape, k, machine) or leaves_first_cache(shape, k, machine)
 
 
@@ -186,6 +189,8 @@ def _packing_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine:
                 return replace(choice, packed_a=Packing.WHOLE)
             return choice
         case Sharing.NONE | Sharing.PARTS:
+            if suits_low_panels(shape, k, machine):
+                return low_panels_choice(choice, shape, machine)
             choice = asking_for_results(choice, shape, machine)
             choice = asking_in_copies(_packed_alone(choice, shape, k, machine), shape, k, machine)
             if makes_short_sums(shape) or not rows_stay(choice, shape, machine):
@@ -211,7 +216,7 @@ def _packed_alone(
 def _reading_choice(shape: ProductShape, k: Sequence[Span], depth: int, machine: Machine) -> Choice:
     """A read where it lies, in runs of panels where it comes from memory once."""
     choice = _in_blocks(shape, k, depth, machine)
-    if not is_read_once(shape, machine):
+    if machine.has_few_registers or not is_read_once(shape, machine):
         return choice
     if choice.sharing is Sharing.NONE and is_dear_in_place(shape, k, machine):
         return long_run_choice(choice, shape, k, machine)
