@@ -33,6 +33,11 @@ _PLAIN = (DataType.FP32, DataType.FP64)
 _COLUMNS_OF_THREE = range(7, 10)
 """Columns, an outer axis of more beside them, for which panels of three vectors take 0.94 of the
 time of those of four (Golden Cove, a product of 128 rows and 416 columns)."""
+_TALL_IN_FEW_REGISTERS = {DataType.FP32: 1.2, DataType.FP64: 1.3}
+_TALL_SIZES, _TALL_COLUMN_BYTES = 4, 4096
+"""What panels of several register blocks take where there are few registers, in the time of panels
+of one, if they fill the first cache so many times: a block reads parts of lines, far from each
+other. And bytes of a column of their reduction blocks, at most. Zen 3, class b."""
 _ODD_VECTOR = 0.25
 _THREE_VECTORS = 0.5
 """What complex panels of two vectors, of a vector left over and of three take beyond their vectors
@@ -125,10 +130,13 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> tuple[_Run, int]:
     if are_short_pairs(shape, machine) and pair_runs(first.rows, first.outer) > 1:
         return first, pair_runs(first.rows, first.outer)
     are_parts = _are_parts(shape, machine)
+    tallest, tall_takes = _tall_panels(shape, machine) or (longest, 1.0)
 
     def worth(panel: tuple[_Run, int]) -> tuple[float, bool, int]:
         run, count = panel
         vectors = run.around * _vectors(run.outer, run.rows, count, lanes, are_parts)
+        if count > 1 and count * run.rows > tallest:
+            vectors *= tall_takes
         return vectors, count * run.rows < 3 * lanes, count * run.rows
 
     panels = [
@@ -137,6 +145,17 @@ def _rows_of_panel(shape: ProductShape, machine: Machine) -> tuple[_Run, int]:
         for count in range(1, min(run.outer, max(1, longest // run.rows)) + 1)
     ]
     return min(panels, key=worth)
+
+
+def _tall_panels(shape: ProductShape, machine: Machine) -> tuple[int, float] | None:
+    """The most rows of a panel that the first caches hold at this depth, and what higher ones take;
+    None where that does not matter."""
+    kind = shape.a.data_type
+    takes = _TALL_IN_FEW_REGISTERS.get(kind)
+    if takes is None or not machine.has_few_registers:
+        return None
+    column_bytes = min(extent_of(shape.k) * kind.width, _TALL_COLUMN_BYTES)
+    return _TALL_SIZES * machine.l1_bytes // column_bytes, takes
 
 
 def _are_parts(shape: ProductShape, machine: Machine) -> bool:
