@@ -176,7 +176,7 @@ class Isa(Enum):
         self.asks_nearest = is_intel
         self.forgets_requests = is_zen5
         self.asks_in_passing = self.is_avx512 and not is_intel
-        self.follows_near_inputs = self.is_avx512 and not is_intel
+        self.follows_near_inputs = is_avx2 or (self.is_avx512 and not is_intel)
         self.gathers_quickly = is_intel
         self.follows_few_rows = is_intel
         self.widens_factors = spelling == "avx512_intel" or is_avx2
