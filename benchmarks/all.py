@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from classes import DTYPES, chosen_cases
-from columns import Column, run_column
+from columns import Column, columns_here, run_column
 from plots import plot_class
 from record import RESULTS, machine
 from tables import merge, peaks, print_summary, scaling, summarise
@@ -56,7 +56,7 @@ class Job:
     @property
     def columns(self) -> tuple[Column, ...]:
         is_bfloat = self.dtype == "bfloat16"
-        return tuple(Column) if self.with_peers and not is_bfloat else (Column.INSTALLED,)
+        return columns_here() if self.with_peers and not is_bfloat else (Column.INSTALLED,)
 
 
 JOBS = (

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from columns import CONCERNED, Column, loaded_libraries, run_column
+from columns import CONCERNED, Column, columns_here, loaded_libraries, run_column
 from ours import our_call
 from record import machine
 from tables import Figure, print_row, print_summary
@@ -96,7 +96,7 @@ def _peers_of(column: Column, without: bool) -> tuple[str, ...]:
 def measure_all_columns(arguments: argparse.Namespace, given: Sequence[str]) -> int:
     """Measure every column in a process of its own, print the summary, write the record."""
     is_concerned = not arguments.no_peers and arguments.dtype != "bfloat16"
-    columns = tuple(Column) if is_concerned else (Column.INSTALLED,)
+    columns = columns_here() if is_concerned else (Column.INSTALLED,)
     worst, records = 0, {}
     with tempfile.TemporaryDirectory() as folder:
         for column in columns:

@@ -17,6 +17,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
+from teir.backends.llvm.compile_ir import host_isa
+
 
 class Column(Enum):
     """How the libraries are told of the machine."""
@@ -42,6 +44,11 @@ _KEEP_PAGES = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
+
+
+def columns_here() -> tuple[Column, ...]:
+    """As installed, and told the family where this machine has the instructions of that."""
+    return tuple(Column) if host_isa().is_avx512 else (Column.INSTALLED,)
 
 
 def environment(column: Column, threads: int, allocator: Allocator) -> dict[str, str]:

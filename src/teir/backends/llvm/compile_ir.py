@@ -75,11 +75,15 @@ def runs_here(isa: Isa) -> bool:
             assert_never(isa)
 
 
-_SCHEDULED_FOR = {isa: "znver4" for isa in Isa if isa.is_avx512}
+_SCHEDULED_FOR = {
+    **{isa: "znver4" for isa in Isa if isa.is_avx512},
+    Isa.AVX2: "x86-64-v3",
+}
 """The processor whose costs LLVM orders instructions by, whatever the host is called.
 
 A virtual machine's name need not be its processor's, and by the costs of some processors (Rocket
-Lake) LLVM moves loads so far up that accumulators are spilled.
+Lake) LLVM moves loads so far up that accumulators are spilled; by those of Zen 3 one of the largest
+blocks of BF16 is.
 """
 _UNUSED_FEATURES = ("avx512fp16",)
 """Half precision is computed in single precision; with its own arithmetic the conversions spill."""
@@ -90,8 +94,8 @@ _TILE_FEATURES = ("amx-tile", "amx-bf16", "amx-int8", "amx-fp16", "amx-complex")
 def machine_for(isa: Isa) -> Machine:
     """The machine code for ``isa`` is generated for.
 
-    The host's own features where ``isa`` is the host's, but for its tiles; else the least processor
-    that has it, and for tiles the one whose costs order its instructions anywhere.
+    The host's own features where ``isa`` is the host's, but for its tiles; else those of the
+    processor whose costs order its instructions anywhere, or of the least one that has it.
     """
     if isa is host_isa() or (isa is not Isa.AMX and isa.is_avx512 and host_isa().is_avx512):
         binding = _llvm()
@@ -107,10 +111,8 @@ def machine_for(isa: Isa) -> Machine:
         case Isa.AMX:
             features = "+avx512bf16,+amx-tile,+amx-bf16"
             return Machine(triple=_x86_triple(), cpu=_SCHEDULED_FOR[isa], features=features)
-        case Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512:
-            return Machine(triple=_x86_triple(), cpu="x86-64-v4", features="")
-        case Isa.AVX2:
-            return Machine(triple=_x86_triple(), cpu="x86-64-v3", features="")
+        case Isa.AVX512_INTEL | Isa.AVX512_ZEN5 | Isa.AVX512 | Isa.AVX2:
+            return Machine(triple=_x86_triple(), cpu=_SCHEDULED_FOR[isa], features="")
         case Isa.NEON:
             return Machine(triple="aarch64-unknown-linux-gnu", cpu="neoverse-n1", features="")
         case Isa.PLAIN if platform.machine() in _X86:
