@@ -36,7 +36,7 @@ from teir.passes.extents import even_block
 from teir.passes.line_sets import lines_of_step
 from teir.search.choice import Choice, Order, Packing
 from teir.search.machine import Machine
-from teir.search.packed_operands import columns_stay
+from teir.search.packed_operands import columns_stay, is_read_across
 from teir.search.reductions import reductions_of
 from teir.search.shape import ProductShape, extent_of
 from teir.search.step import Span, is_adjacent
@@ -79,12 +79,16 @@ def gains_in_low_panels(shape: ProductShape, k: Sequence[Span], machine: Machine
 
 
 def suits_low_panels(shape: ProductShape, k: Sequence[Span], machine: Machine) -> bool:
-    """True for packed rows of plain numbers beside more columns than the second cache keeps."""
+    """True for packed rows of plain numbers beside more columns than the second cache keeps.
+
+    And of rows that are gathered: a panel takes a few numbers of every line (0.3 of the time).
+    """
     kind = shape.a.data_type
     if not machine.has_few_registers or shape.m is None or shape.n is None:
         return False
     is_plain = kind in _MEASURED and shape.out.data_type is kind
-    return is_plain and not columns_stay(shape, k, machine)
+    is_gathered = not is_adjacent(shape.m, shape.a)
+    return is_plain and (is_gathered or not columns_stay(shape, k, machine))
 
 
 def low_panels_choice(choice: Choice, shape: ProductShape, machine: Machine) -> Choice:
@@ -107,13 +111,14 @@ def low_panels_choice(choice: Choice, shape: ProductShape, machine: Machine) -> 
     are_few = rows < shape.rows <= _FEW_BLOCKS * rows
     if are_far:
         rows *= _FEW_BLOCKS
+    choice = replace(choice, row_block=rows)
+    is_whole = are_few or shape.rows <= rows or is_read_across(shape, k, choice)
     return replace(
         choice,
-        packed_a=Packing.WHOLE if are_few or shape.rows <= rows else Packing.BLOCKS,
+        packed_a=Packing.WHOLE if is_whole else Packing.BLOCKS,
         packed_b=packed_b,
         order=Order.COLUMNS,
         depth=depth,
-        row_block=rows,
         column_block=_columns(choice.panel, are_few or are_far, shape, machine),
         streams=False,
         prefetches_out=False,
