@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -156,6 +157,9 @@ def test_types_are_promoted_all_at_once() -> None:
 
 def test_types_without_a_common_one_are_refused() -> None:
     narrow, counts = np.ones(2, ml_dtypes.bfloat16), np.ones(2, "int16")
+    with suppress(np.exceptions.DTypePromotionError):
+        np.result_type(narrow.dtype, counts.dtype)
+        pytest.skip("from ml_dtypes 0.7 on they have one")
     with pytest.raises(TeirError, match=r"TEIR620 at operands.*bfloat16 and int16"):
         teir.einsum("i,i->", narrow, counts)
     assert teir.einsum("i,i->", narrow, counts, dtype="float32") == 2

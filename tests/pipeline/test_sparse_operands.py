@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,9 @@ def test_imaginary_parts_are_not_dropped(text: str) -> None:
 def test_types_without_a_common_one_are_refused() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     vector = np.ones(2, ml_dtypes.bfloat16)
+    with suppress(np.exceptions.DTypePromotionError):
+        np.result_type(np.float16, vector.dtype)
+        pytest.skip("from ml_dtypes 0.7 on they have one")
     with pytest.raises(TeirError, match="TEIR620"):
         teir.einsum("y[i] = A[i,j] * x[j]", np.ones((2, 2), np.float16), vector)
 
