@@ -105,14 +105,13 @@ def low_panels_choice(choice: Choice, shape: ProductShape, machine: Machine) -> 
     column_bytes = extent_of(k) * width
     rows = max(1, machine.l2_bytes // _ROWS_PART // (choice.panel * column_bytes)) * choice.panel
     packed_b = _packed_columns(choice, shape, k, machine)
-    are_few = rows < shape.rows <= _FEW_BLOCKS * rows
+    are_few = shape.rows <= _FEW_BLOCKS * rows
     size_bytes = shape.columns * column_bytes
-    is_far = packed_b is Packing.NONE and size_bytes > _FAR_COLUMNS * machine.l2_bytes
-    if is_far and shape.rows > rows:
-        rows *= _FEW_BLOCKS
-    choice = replace(choice, row_block=rows)
-    is_whole = are_few or shape.rows <= rows or is_read_across(shape, k, choice)
-    has_several = are_few or packed_b is Packing.BLOCKS or (is_far and shape.rows > rows)
+    are_far = packed_b is Packing.NONE and size_bytes > _FAR_COLUMNS * machine.l2_bytes
+    leave = shape.rows > rows
+    choice = replace(choice, row_block=rows * (_FEW_BLOCKS if leave and are_far else 1))
+    is_whole = are_few or is_read_across(shape, k, choice)
+    has_several = packed_b is Packing.BLOCKS or (leave and (are_few or are_far))
     return replace(
         choice,
         packed_a=Packing.WHOLE if is_whole else Packing.BLOCKS,
