@@ -59,10 +59,15 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
     axes: tuple[Axis, ...]
     absorbed: tuple[Axis, ...]
-    in_grid: bool
+    grid_axes: int
+    """The iterated axes, outermost first, up to the last one of the grid; 0 outside of one."""
+
+    @property
+    def in_grid(self) -> bool:
+        return self.grid_axes > 0
 
     def inside(self, axis: Axis) -> Path:
-        return Path((*self.axes, axis), self.absorbed, self.in_grid)
+        return Path((*self.axes, axis), self.absorbed, self.grid_axes)
 
 
 def steps_of(axis: Axis, context: Context) -> tuple[Step, ...]:

@@ -11,6 +11,7 @@ from teir.lower.gemm_call import BLOCK_REDUCTIONS
 from teir.lower.kernel_program import Address, KernelNode
 from teir.lower.lane_blocks import LANE_REDUCTIONS, lane_axes, lower_lane_blocks
 from teir.lower.low_blocks import has_outer_reduction, lower_outer_reduction
+from teir.lower.packed_rows import lower_packed_rows, packs_rows
 from teir.lower.pair_blocks import lower_pair_blocks, pair_axes, rest_of_rows
 from teir.lower.panels import lower_panels, panel_axes
 from teir.lower.product_sum import SUM_REDUCTIONS, lower_product_sum
@@ -86,6 +87,8 @@ def lower_contraction(
     panels = panel_axes(tile, chosen, isa)
     if panels is not None:
         return lower_panels(tile, panels, isa)
+    if room is not None and packs_rows(tile, chosen, isa):
+        return lower_packed_rows(tile, chosen, isa, room)
     if has_outer_reduction(tile, chosen, isa):
         return lower_outer_reduction(tile, chosen, isa)
     return lower_gemm(tile, chosen, isa, accumulator, marks, room)

@@ -37,7 +37,8 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     to the tile that comes next, in bytes. ``flushes``: subnormal numbers count as zero.
     ``turned``: of each input where its rows lie once more, taken round. ``turns``: of the loop
     around, where one input and the output move along it and the tile ``flushes``. ``tiles``: of the
-    first input, in all loops around.
+    first input, in all loops around. ``rereads``: in how many turns in a row each input is the
+    same, where registers are few.
     """
 
     free: tuple[TileAxis, ...]
@@ -52,6 +53,7 @@ class ContractionTile(msgspec.Struct, frozen=True, gc=False):
     turned: tuple[Turned | None, ...] = ()
     turns: int = 1
     tiles: int = 1
+    rereads: tuple[int, ...] = ()
 
     @property
     def products(self) -> int:
@@ -79,6 +81,7 @@ def contraction_tile(
     turned: tuple[Turned | None, ...] = (),
     turns: int = 1,
     tiles: int = 1,
+    rereads: tuple[int, ...] = (),
 ) -> ContractionTile:
     """Sort the axes into free ones and reductions, fused where memory allows."""
     free: list[TileAxis] = []
@@ -98,4 +101,5 @@ def contraction_tile(
         turned,
         turns,
         tiles,
+        rereads,
     )

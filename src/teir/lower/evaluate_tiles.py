@@ -56,7 +56,7 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
     columns = kernel.columns * (call.arguments[-1] if kernel.repeats else 1)
     depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
     depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
-    if kernel.parts:
+    if kernel.splits_numbers:
         a = _rows_in_parts(memory, kernel, call, ((columns, 0), *depth_a))[:rows]
     else:
         a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
@@ -87,11 +87,12 @@ def part_copy(memory: Memory, kernel: PartCopy, call: Call) -> None:
     dtype, lanes = kernel.data_type.numpy_dtype(), kernel.lanes
     rows = (kernel.vectors - 1) * lanes + (last_lanes if kernel.masked else lanes)
     axes = ((outer, a_outer), (batch, a_batch), (k, a_k), (rows, dtype.itemsize))
-    pairs = kernel.vectors // 2
-    whole = np.zeros((outer * batch * k, pairs * 2 * lanes), dtype)
+    whole = np.zeros((outer * batch * k, kernel.vectors * lanes), dtype)
     whole[:, :rows] = memory.tile(call, 0, dtype, axes).reshape(-1, rows)
-    parted = whole.view(dtype.type(0).real.dtype).reshape(-1, pairs, 2 * lanes, 2)
-    numbers = parted.swapaxes(2, 3).reshape(-1)
+    numbers = whole.reshape(-1)
+    if kernel.data_type.is_complex:
+        parted = numbers.view(numbers.real.dtype).reshape(-1, kernel.vectors // 2, 2 * lanes, 2)
+        numbers = parted.swapaxes(2, 3).reshape(-1)
     room = memory.tile(call, 1, numbers.dtype, ((numbers.size, numbers.itemsize),))
     room[...] = numbers
 

@@ -29,7 +29,7 @@ from teir.lower.elementwise import lower_elementwise
 from teir.lower.gemm_axes import GemmAxes, has_adjacent_results, in_order, other_way
 from teir.lower.gemm_call import BLOCK_REDUCTIONS, BlockCall, BlockCalls, all_loops
 from teir.lower.kernel_program import LONGEST_CALL, Address, Call, KernelNode, Loop
-from teir.lower.parts import is_near, part_rows, row_pieces, takes_parts
+from teir.lower.parts import PartRows, is_near, part_rows, row_pieces, takes_parts
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.tile_products import tile_product
 from teir.lower.tile_room import TILE_SIDE
@@ -92,6 +92,28 @@ def lower_gemm(
     if rest:
         body += blocks.narrow_rows(replace(blocked, rows=rest), blocked.rows)
     return wrap_in_loops(axes.loops, operands, body)
+
+
+def lower_packed_gemm(
+    tile: ContractionTile, axes: GemmAxes, isa: Isa, room: Address
+) -> tuple[tuple[KernelNode, ...], tuple[KernelNode, ...]]:
+    """Copies of plain rows panel by panel to ``room``, and the blocks that read them there."""
+    first, second, output = tile.operands
+    operands = (second, first, output) if axes.swapped else tile.operands
+    inside = tuple([in_order(axis, axes.swapped) for axis in tile.reductions])
+    blocked = BlockedTile(
+        rows=axes.lanes.extent,
+        columns=axes.columns.extent,
+        depth=prod(axis.extent for axis in inside),
+        in_type=tile.in_type,
+        out_type=tile.out_type,
+        most_columns=most_columns(axes.columns.strides[1]),
+        b_goes_on=inside[-1].strides[1] == tile.in_type.width,
+    )
+    blocking = choose_blocking(blocked, isa)
+    return _GemmBlocks(tile, axes, operands, inside, (), blocking, isa, None, None).packed_panels(
+        room
+    )
 
 
 def _fits_tiles_turned(tile: ContractionTile, axes: GemmAxes) -> bool:
@@ -198,14 +220,7 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
                 one = replace(self, blocking=replace(piece.blocking, columns=columns))
                 products += one.row_panel(cut)
                 continue
-            blocks = replace(
-                self,
-                axes=replace(self.axes, lanes=rows.lanes),
-                operands=(room, *self.operands[1:]),
-                inside=rows.reductions(cut.size * piece.blocking.lanes),
-                blocking=piece.blocking,
-                has_parts=True,
-            )
+            blocks = self._in_room(room, rows, piece.blocking)
             copied, formed = rows.copies(cut, piece.blocking), blocks.row_panel(cut)
             if is_whole:
                 copies, products = (*copies, *copied), (*products, *formed)
@@ -213,6 +228,35 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
                 panels = self._panels(cut, piece.panels)
                 products += self._loop(panels, (*copied, *formed))
         return (*copies, *products)
+
+    def packed_panels(self, room: Address) -> tuple[tuple[KernelNode, ...], tuple[KernelNode, ...]]:
+        """Copies of all rows, and all panels for every block of columns."""
+        loops = all_loops(self.inside)
+        rows = part_rows(self.tile, self.axes, self.operands[0], room, loops, True)
+        pieces = [piece.blocking for piece in row_pieces(self.blocking, True)]
+        copies = tuple(node for one in pieces for node in rows.copies(one.rows[0], one))
+        products: tuple[KernelNode, ...] = ()
+        blocks = [self._in_room(room, rows, one) for one in pieces]
+        for columns in self.blocking.columns:
+            one = (Cut(columns.start, columns.size, 1),)
+            body = tuple(
+                node
+                for some in blocks
+                for node in replace(some, blocking=replace(some.blocking, columns=one)).panels()
+            )
+            products += self._loop(self._blocks_of(columns), body)
+        return copies, products
+
+    def _in_room(self, room: Address, rows: PartRows, blocking: Blocking) -> _GemmBlocks:
+        """Blocks of the one cut of rows that ``blocking`` has, which lie in the room."""
+        return replace(
+            self,
+            axes=replace(self.axes, lanes=rows.lanes),
+            operands=(room, *self.operands[1:]),
+            inside=rows.reductions(blocking.rows[0].size * blocking.lanes),
+            blocking=blocking,
+            has_parts=True,
+        )
 
     def _panels(self, cut: Cut, count: int) -> TileAxis:
         """The axis of ``count`` panels as high as those of ``cut``."""

@@ -87,7 +87,8 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
             flags = _set(
                 ("masked", kernel.masked),
                 ("brings A", kernel.brings),
-                ("A in parts", kernel.parts),
+                ("A in parts", kernel.splits_numbers),
+                ("A in panels", kernel.parts and not kernel.splits_numbers),
                 ("asks", kernel.asks > 0),
             )
             return (

@@ -50,7 +50,8 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     a_ahead: A is asked for so many bytes beyond what is read. Where ``depth`` is given k is
     ``depth``, and batch and outer are 1. ``asks``: every pass asks for so many lines of what a
     cell says, the operand behind C, and moves that on (see `BeginAsking`). ``parts`` (complex
-    types, vectors even in number): A lies as `PartCopy` writes it, whole vectors, the last one too.
+    types, vectors even in number; FP32, FP64): A lies as `PartCopy` writes it, whole vectors, the
+    last one too.
     ``loads_ahead`` (FP32 and FP64, repeated blocks that start from C, UNIT): the first vector of C
     is loaded before the block before is stored.
     """
@@ -73,6 +74,11 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loads_ahead: bool = False
 
     @property
+    def splits_numbers(self) -> bool:
+        """True where real numbers lie in vectors of their own."""
+        return self.parts and self.in_type.is_complex
+
+    @property
     def usual_steps(self) -> int:
         """Steps of the sum in a pass of the loop where nothing else decides: of many sums two hide
         the loop's own instructions as well as four do."""
@@ -80,12 +86,13 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PartCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """room[...] = A[..., m] in parts: of two vectors the real numbers, then the imaginary ones.
+    """room[...] = A[..., m], step by step; complex numbers in parts, FP32 and FP64 as they are.
 
-    For every value of (outer, batch, k) in order ``vectors`` vectors of ``lanes`` complex elements,
-    adjacent in A along m and an even number, are written as so many vectors of numbers, the first
-    of each pair the real ones of both. With ``masked`` only the first ``last_lanes`` lanes of the
-    last vector exist; what is written for the others is nothing anybody reads.
+    For every value of (outer, batch, k) in order ``vectors`` vectors of ``lanes`` elements,
+    adjacent in A along m, are written one behind the other. Complex ones, whose vectors are even in
+    number, become so many vectors of numbers, the first of each pair the real ones of both. With
+    ``masked`` only the first ``last_lanes`` lanes of the last vector exist; what is written for the
+    others is nothing anybody reads.
 
     Operands: A, room. Arguments, in order: k, a_k, batch, a_batch, outer, a_outer, last_lanes.
     """

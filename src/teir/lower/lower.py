@@ -62,6 +62,7 @@ from teir.lower.dot_columns import columns_of_loop
 from teir.lower.dot_rows import lower_dot_rows
 from teir.lower.elementwise import lower_elementwise
 from teir.lower.fibres import lower_fibre, zero_is_absorbed
+from teir.lower.grid_turns import grid_in_turns
 from teir.lower.kernel_program import (
     Address,
     Call,
@@ -76,6 +77,7 @@ from teir.lower.kernel_program import (
 )
 from teir.lower.kernel_scratch import accumulator_of, kernel_scratch_bytes, kernel_slot
 from teir.lower.next_tile import distances_to_next_tile
+from teir.lower.packed_rows import rereads_of
 from teir.lower.panels import blocks_of_loop
 from teir.lower.part_loops import copies_before_loop
 from teir.lower.slots import (
@@ -86,7 +88,7 @@ from teir.lower.sparse import last_cell, sparse_loop
 from teir.lower.tile_loops import tiles_of_loop
 from teir.lower.turned_runs import Turned, turned_operand_of_tile, turned_operands
 from teir.lower.walked_rows import rows_of_fibre, rows_of_grid, rows_of_loop
-from teir.target import Isa
+from teir.target import MANY_REGISTERS, Isa
 
 _SEGMENTS = attrgetter("segments")
 
@@ -116,7 +118,7 @@ def lower(program: Program, isa: Isa, needs: Mapping[str, Need] | None = None) -
         has_sparse,
         isa.asks_in_passing and asks_for_inputs(program.primitives),
     )
-    roots = _lower_siblings(program.roots, Path((), (), in_grid=False), context)
+    roots = _lower_siblings(program.roots, Path((), (), 0), context)
     kernel_scratch = kernel_scratch_bytes(roots, context.accumulator, isa)
     has_more = kernel_scratch or len(room.slots) > len(slots.slots) + 1
     if has_more:
@@ -260,7 +262,7 @@ def _lower_grid(node: IterationNode, path: Path, context: Context) -> tuple[Kern
         if child.policy is not Policy.PARALLEL or context.axes[child.axis].segments:
             break
         chain.append(child)
-    inner = replace(path, in_grid=True)
+    inner = replace(path, grid_axes=len(path.axes) + len(chain))
     grid: list[GridAxis] = []
     for link in chain:
         axis = context.axes[link.axis]
@@ -272,7 +274,8 @@ def _lower_grid(node: IterationNode, path: Path, context: Context) -> tuple[Kern
     if not grid or not body:
         return body
     if not context.has_sparse:
-        return (Grid(axes=tuple(grid), body=body, balance=None),)
+        plain = Grid(axes=tuple(grid), body=body, balance=None)
+        return (grid_in_turns(plain, chain[-1].children, inner, context) or plain,)
     balance = balance_of(chain[-1], inner.axes, context.axes, context.slots)
     whole = Grid(axes=tuple(grid), body=body, balance=balance if len(grid) == 1 else None)
     return with_asked_rows(rows_of_grid(whole, context.isa) or (whole,), whole, context.isa)
@@ -308,6 +311,7 @@ def _lower_invocation(
         turned=_turned_operands(primitive, path, context),
         turns=_turns_around(primitive, loops) if flushes and not path.in_grid else 1,
         tiles=_positions(names[0], path.axes),
+        rereads=_rereads(primitive, path, context.isa),
     )
     wide = context.accumulator if needs_accumulator(tile) else None
     marks = marks_in(context.room) if any(tile_hints.prefetched[:-1]) else None
@@ -353,6 +357,13 @@ def _turned_operands(
         turned_operand_of_tile(context.turned.get(name), name, consumed, around)
         for name in primitive.inputs
     )
+
+
+def _rereads(primitive: Primitive, path: Path, isa: Isa) -> tuple[int, ...]:
+    """Of each input, where rows may be copied for it: by one thread, in few registers."""
+    if isa.vector_registers >= MANY_REGISTERS:
+        return ()
+    return rereads_of(primitive.inputs, path.axes[path.grid_axes :])
 
 
 def _tile_hints(primitive: Primitive) -> TileHints:

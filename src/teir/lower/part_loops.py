@@ -23,13 +23,12 @@ def copies_before_loop(loop: Loop) -> tuple[KernelNode, ...] | None:
     """The copies of the loop's turns, then the loop without them; None where they must stay."""
     if len(loop.body) < 2 or loop.index is not None:
         return None
-    calls = list(map(_copy_below, loop.body))
-    if None not in calls or not any(calls):
+    pairs = [(node, _copies_below(node)) for node in loop.body]
+    found = [call for _, calls in pairs for call in calls]
+    copies = tuple(node for node, calls in pairs if calls)
+    rest = tuple(node for node, calls in pairs if not calls)
+    if not copies or not rest:
         return None
-    found = [call for call in calls if call is not None]
-    pairs = list(zip(loop.body, calls, strict=True))
-    copies = tuple(node for node, call in pairs if call is not None)
-    rest = tuple(node for node, call in pairs if call is None)
     room, rows = found[0].operands[1].slot, {call.operands[0].slot for call in found}
     if len(rows) > 1 or not _leave_alone(rest, room, *rows) or not _are_apart(copies, room):
         return None
@@ -60,11 +59,14 @@ def room_end(nodes: tuple[KernelNode, ...], slot: int) -> int:
     return end
 
 
-def _copy_below(node: KernelNode) -> Call | None:
-    """The copy that is all a node does, in loops or not."""
-    while isinstance(node, Loop) and len(node.body) == 1 and node.index is None:
-        (node,) = node.body
-    return node if isinstance(node, Call) and isinstance(node.kernel, PartCopy) else None
+def _copies_below(node: KernelNode) -> tuple[Call, ...]:
+    """The copies that are all a node does, in loops or not; none where it does anything else."""
+    if isinstance(node, Call):
+        return (node,) if isinstance(node.kernel, PartCopy) else ()
+    if not isinstance(node, Loop) or node.index is not None:
+        return ()
+    below = list(map(_copies_below, node.body))
+    return tuple(call for calls in below for call in calls) if all(below) else ()
 
 
 def _leave_alone(nodes: tuple[KernelNode, ...], room: int, rows: int) -> bool:
@@ -90,9 +92,9 @@ def _are_apart(copies: tuple[KernelNode, ...], room: int) -> bool:
     """True where each of ``copies`` begins where the ones before it have ended."""
     end = 0
     for number, node in enumerate(copies):
-        call = _copy_below(node)
-        assert call is not None
-        if call.operands[1].offset_bytes < end:
+        if isinstance(node, Loop) and not _are_apart(node.body, room):
+            return False
+        if min(call.operands[1].offset_bytes for call in _copies_below(node)) < end:
             return False
         end = room_end(copies[: number + 1], room)
     return True

@@ -234,13 +234,13 @@ def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
 
 def _as_held(text: FunctionText, block: Block, rows: list[str]) -> list[str]:
     """Vectors of C as they are summed."""
-    if block.kernel.parts:
+    if block.kernel.splits_numbers:
         return in_parts(text, block.arithmetic, rows)
     return rows if block.pairs is None else as_permuted(text, rows)
 
 
 def _as_stored(text: FunctionText, block: Block, held: list[str]) -> list[str]:
-    if block.kernel.parts:
+    if block.kernel.splits_numbers:
         return as_elements(text, block.arithmetic, held)
     return held if block.pairs is None else as_ordered(text, held)
 

@@ -32,7 +32,7 @@ def emit_step(
     kernel = block.kernel
     if kernel.brings:
         prefetch_of_a(text, block, a)
-    if kernel.parts:
+    if kernel.splits_numbers:
         return _step_in_parts(text, block, a, b, sums)
     return add_products(text, block, _load_factors(text, block, a), b, sums)
 

@@ -1,4 +1,4 @@
-"""Rows of complex numbers copied in parts: real ones of two vectors, then imaginary ones of both.
+"""Rows copied step by step, complex ones in parts: real ones of two vectors, then imaginary ones.
 
 Loops over outer, batch and k read a column of rows each; what is written is adjacent.
 """
@@ -68,7 +68,9 @@ def _copy_step(
         load(text, vector, shift_pointer(text, a, number * rows_bytes))
         for number, vector in enumerate(lanes)
     ]
-    for number, part in enumerate(in_parts(text, kind, elements)):
+    if kernel.data_type.is_complex:
+        elements = in_parts(text, kind, elements)
+    for number, part in enumerate(elements):
         place = shift_pointer(text, room, number * rows_bytes)
         text.effect(f"store {kind.kind} {part}, ptr {place}, align 1")
     return [a, shift_pointer(text, room, kernel.vectors * rows_bytes)]
