@@ -30,6 +30,9 @@ ARRAY_START_BYTES = 16
 
 MANY_REGISTERS = 32
 """With fewer vector registers, blocks of four vectors and six columns do not stay in them."""
+VECTORS_IN_A_ROW = (2, 3, 4, 6)
+"""Vectors, in few registers, of a block whose columns follow one another in the result: those that
+fill twelve registers with sums."""
 LEAST_COLUMNS_IN_PARTS = 18
 """Columns of a complex product that repay the copy of its rows in parts: three register blocks."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes
-from teir.target import MANY_REGISTERS, Isa
+from teir.target import MANY_REGISTERS, VECTORS_IN_A_ROW, Isa
 
 TALLEST = 3
 """Vectors of a block where that many divide the rows no worse than four do."""
@@ -37,13 +37,17 @@ def block_rows(cut: PanelCut, lanes: int) -> int:
 
 
 @cache
-def row_cuts(rows: int, lanes: int, streams: bool, isa: Isa) -> tuple[PanelCut, ...]:
+def row_cuts(rows: int, lanes: int, is_run: bool, isa: Isa) -> tuple[PanelCut, ...]:
+    """``is_run``: columns are written past the caches; in few registers: they follow one another,
+    in whole vectors."""
     vectors, left = -(-rows // lanes), rows % lanes
     tallest = 4 if vectors % 4 == 0 and vectors % TALLEST else TALLEST
-    if streams and vectors in _LONG:
+    if is_run and vectors in _LONG:
         tallest = vectors
     if isa.vector_registers < MANY_REGISTERS:
         tallest = 3 if vectors == 3 else 2
+        if is_run and vectors in VECTORS_IN_A_ROW:
+            tallest = vectors
     cuts = list(_even(vectors, tallest, lanes))
     if not left:
         return tuple(cuts)
@@ -69,6 +73,12 @@ def column_cuts(
     """Blocks of ``most`` columns at most, of panels of so many vectors."""
     widest = max(
         (width for tall, width in block_shapes(isa, element, element) if tall == vectors),
-        default=max(1, (isa.vector_registers - 1 - vectors) // vectors),
+        default=max(1, (isa.vector_registers - _beside_sums(vectors, isa)) // vectors),
     )
     return tuple(_even(columns, min(widest, most), 1))
+
+
+def _beside_sums(vectors: int, isa: Isa) -> int:
+    """Registers that sums leave: the vectors of A and a factor, or where there are few the factors
+    and one vector at a time."""
+    return 1 + vectors if isa.vector_registers >= MANY_REGISTERS else 4

@@ -20,6 +20,7 @@ from teir.lower.asked_in_passing import Share, asking_blocks, asking_columns, sh
 from teir.lower.axes import STILL, TileAxis, blocks_of, wrap_in_loops
 from teir.lower.block_shapes import is_fixed
 from teir.lower.blocking import full_lanes
+from teir.lower.columns_in_a_row import STAGGERED, follow_in_a_row
 from teir.lower.contraction_tile import ContractionTile
 from teir.lower.dot_rows import STREAMED_BYTES
 from teir.lower.gemm_axes import GemmAxes
@@ -38,11 +39,6 @@ _NARROWEST_BYTES = 16
 """The shortest last vector."""
 _HIGHEST_ASKING = 4
 """Vectors of a block up to which registers are left for what it asks for in passing."""
-_STAGGERED = range(8, 129)
-"""Products per result with which storing a block is a noticeable part of its time.
-
-Not where A comes from memory: it is read once more for the last steps, column after column.
-"""
 _MOST_OF_SHORT_SUMS = 4
 _FEW_PRODUCTS = 2
 """Vectors of rows, and products of sums from zero, up to which this kernel is as good where sums
@@ -56,7 +52,7 @@ class PanelAxes(msgspec.Struct, frozen=True, gc=False):
     """The axes of a tile of panels: rows of C in ``runs`` runs, then as in `GemmAxes`.
 
     ``rows`` is adjacent in A; ``run`` is the axis of the runs inside a block, extent 1 for none;
-    ``panels`` the loop over the blocks that such runs make.
+    ``panels`` the loop over the blocks that such runs make. ``in_a_row`` as `follow_in_a_row` says.
     """
 
     rows: TileAxis
@@ -66,6 +62,7 @@ class PanelAxes(msgspec.Struct, frozen=True, gc=False):
     k: TileAxis
     loops: tuple[TileAxis, ...]
     swapped: bool
+    in_a_row: bool = False
 
 
 def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | None:
@@ -81,7 +78,7 @@ def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | N
     k = _reduction(tile, axes.swapped)
     if axes.columns.extent == 1 and _are_read_whole(tile, axes, k.extent, lanes):
         return None
-    left = rows.extent % lanes
+    left, in_a_row = rows.extent % lanes, follow_in_a_row(tile, axes, isa)
     if left:
         run = _run_axis(axes, rows, lanes, isa)
         if run is not None:
@@ -92,9 +89,13 @@ def panel_axes(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> PanelAxes | N
             return None
         if rows.extent > _MOST_OF_SHORT_SUMS * lanes and _are_short_sums(tile, k, isa):
             return None
-    elif not (tile.hints.streams or any(tile.hints.prefetched)) or _asks_for_both(tile, isa):
+    elif not in_a_row and (not _has_hints(tile) or _asks_for_both(tile, isa)):
         return None
-    return PanelAxes(rows, STILL, STILL, axes.columns, k, axes.loops, axes.swapped)
+    return PanelAxes(rows, STILL, STILL, axes.columns, k, axes.loops, axes.swapped, in_a_row)
+
+
+def _has_hints(tile: ContractionTile) -> bool:
+    return tile.hints.streams or any(tile.hints.prefetched)
 
 
 def _are_read_whole(tile: ContractionTile, axes: GemmAxes, k: int, lanes: int) -> bool:
@@ -155,7 +156,7 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     operands = (second, first, output) if axes.swapped else tile.operands
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
-    rows = row_cuts(total, lanes, tile.hints.streams, isa)
+    rows = row_cuts(total, lanes, tile.hints.streams or axes.in_a_row, isa)
     if isa.forgets_requests and _asks_near(tile, axes):
         near = _near_panels(tile, axes, operands, rows, isa)
         return wrap_in_loops(axes.loops, operands, near)
@@ -339,7 +340,8 @@ def _kernel(
     a_place, b_place = _places(axes)
     ahead, asked = tile.ahead, tile.hints.prefetched
     streams = tile.hints.streams and tile.from_zero
-    height, claims = block_rows(rows, lanes), asked[2] and ahead[2] != 0
+    claims = asked[2] and ahead[2] != 0 and not axes.in_a_row
+    height = block_rows(rows, lanes)
     turned = _turned(tile, axes, a_place, height, columns.size, lanes) if streams else None
     kernel = PanelBlock(
         data_type=tile.in_type,
@@ -354,7 +356,7 @@ def _kernel(
         brings=is_first and asked[a_place] and ahead[a_place] != 0,
         brings_b=asked[b_place] and ahead[b_place] != 0,
         claims=claims,
-        staggers=streams and not asked[a_place] and axes.k.extent in _STAGGERED,
+        staggers=(streams or axes.in_a_row) and not asked[a_place] and axes.k.extent in STAGGERED,
         turns=turned is not None,
         reads_ahead=claims and not tile.hints.streams and _reads_ahead(tile, axes, columns.size),
     )

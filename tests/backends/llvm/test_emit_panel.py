@@ -25,7 +25,7 @@ from teir.dtypes import DataType
 from teir.lower.asked_in_passing import asking_columns
 from teir.lower.block_shapes import block_shapes
 from teir.lower.kernels import PanelBlock
-from teir.target import ARRAY_START_BYTES, Isa
+from teir.target import ARRAY_START_BYTES, VECTORS_IN_A_ROW, Isa
 
 TYPES = (DataType.FP32, DataType.FP64)
 WITH_FMA = tuple(isa for isa in HERE if isa.has_fma)
@@ -108,6 +108,8 @@ def blocks_to_run(data_type: DataType, isa: Isa) -> list[PanelBlock]:
         panel(data_type, isa, 2, 11, flags="adjacent dense claims ahead"),
         panel(data_type, isa, 1, 2, flags="dense claims ahead"),
         panel(data_type, isa, 2, 1, narrower=2, flags="dense claims ahead"),
+        panel(data_type, isa, 6, 2, flags="adjacent dense staggers repeats"),
+        panel(data_type, isa, 4, 3, flags="dense staggers repeats"),
         panel(data_type, isa, 3, 4, flags="brings repeats spreads"),
         panel(data_type, isa, 2, 5, narrower=2, flags="brings streams claims repeats spreads"),
         panel(data_type, isa, 3, 2, flags="adjacent dense brings claims repeats spreads turns"),
@@ -277,6 +279,17 @@ def test_no_vector_register_goes_to_the_stack(data_type: DataType) -> None:
                 text = kernel_assembly(kernel, Isa.AVX512)
                 spills = re.findall(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm\d+", text)
                 assert not spills, (kernel, spills[:3])
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("flags", ["", "adjacent", "adjacent repeats"])
+def test_columns_in_a_row_stay_in_few_registers(data_type: DataType, flags: str) -> None:
+    if Isa.AVX2 not in HERE:
+        pytest.skip("needs AVX2")
+    for vectors in VECTORS_IN_A_ROW:
+        kernel = panel(data_type, Isa.AVX2, vectors, 12 // vectors, flags=f"dense staggers {flags}")
+        text = kernel_assembly(kernel, Isa.AVX2)
+        assert not re.findall(r"[xy]mm\d+.*\(%rsp\)|\(%rsp\).*[xy]mm\d+", text), kernel
 
 
 @pytest.mark.skipif(Isa.AVX512 not in HERE, reason="needs AVX-512")

@@ -42,7 +42,8 @@ from teir.backends.llvm.emit_text import (
     vector,
 )
 from teir.lower.kernels import PANEL_STEPS, PanelBlock
-from teir.target import ARRAY_START_BYTES, Isa
+from teir.lower.panel_cuts import TALLEST
+from teir.target import ARRAY_START_BYTES, MANY_REGISTERS, Isa
 
 _ARGUMENTS = (
     "k", "a_k", "b_k", "b_n", "c_n", "c_run", "accumulate", "a_ahead", "b_ahead", "c_ahead"
@@ -335,6 +336,8 @@ class _Panel:
         kernel = self.kernel
         every = range(kernel.vectors)
         bring_a(self.text, kernel, self.isa, a, every)
+        if kernel.vectors > TALLEST and self.isa.vector_registers < MANY_REGISTERS:
+            return self._step_by_vectors(a, b, sums)
         factors = self._factors(a, every)
         return [
             self._add_elements(factors, self._place_in_b(b, column), rows)
@@ -342,6 +345,22 @@ class _Panel:
             else self._add_products(factors, self._place_in_b(b, column), every, rows)
             for column, rows in enumerate(sums)
         ]
+
+    def _step_by_vectors(self, a: str, b: tuple[str, ...], sums: Sums) -> Sums:
+        """One vector of A at a time beside the factors of all columns."""
+        text, lanes = self.text, self.kernel.lanes
+        kind = Arithmetic(self.isa, self.kernel.data_type, lanes)
+        scales = []
+        for column in range(self.kernel.columns):
+            place = self._place_in_b(b, column)
+            scalar = text.value(f"load {self.element}, ptr {place}, align {self.width}")
+            scales.append(splat(text, self.element, scalar, lanes))
+        following: Sums = [[] for _ in sums]
+        for number in range(self.kernel.vectors):
+            (factor,) = self._factors(a, range(number, number + 1))
+            for rows, scale, added in zip(sums, scales, following, strict=True):
+                added.append(multiply_add(text, kind, factor, scale, rows[number]))
+        return following
 
     def _add_elements(self, factors: list[str], place: str, sums: list[str]) -> list[str]:
         """As `_add_products`, every multiply-add reading the factor at ``place`` itself."""
