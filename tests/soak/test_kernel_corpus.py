@@ -55,7 +55,7 @@ def reached() -> frozenset[Kernel]:
         found |= kernels_of(lower(family_program(family, 24), Isa.AVX512).roots)
     for special in special_programs():
         for remainder in (3, 24, 36):
-            for isa in (Isa.AVX512_ZEN5, Isa.AMX):
+            for isa in (Isa.AVX512_ZEN5, Isa.AMX, Isa.AVX2):
                 found |= kernels_of(lower(special_program(special, remainder), isa).roots)
     for walk in walks():
         found |= kernels_of(lower(walk_program(walk, 24), Isa.AVX512).roots)
@@ -106,6 +106,11 @@ def test_every_form_of_a_kernel_is_reached(kind: type, flags: tuple[str, ...]) -
     ours = [one for one in reached() if type(one) is kind]
     for flag in flags:
         assert len({bool(getattr(one, flag)) for one in ours}) == 2, flag
+
+
+def test_rows_in_panels_are_reached() -> None:
+    blocks = [one for one in reached() if isinstance(one, GemmBlock) and one.parts]
+    assert {one.splits_numbers for one in blocks} == {True, False}
 
 
 def test_runs_and_reductions_are_reached() -> None:

@@ -40,7 +40,7 @@ def test_every_kernel_of_dense_programs_is_drawn() -> None:
     """A new kernel needs a shape that it serves."""
     reached: set[Kernel] = set()
     for one in drawn():
-        for isa in (Isa.AVX512_ZEN5, Isa.AMX):
+        for isa in (Isa.AVX512_ZEN5, Isa.AMX, Isa.AVX2):
             reached |= kernels_of(lower(one.program, isa).roots)
     dense = {kind for kind in get_args(Kernel) if kind not in get_args(WalkedKernel)}
     assert {type(one) for one in reached} == dense

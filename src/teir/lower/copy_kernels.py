@@ -104,6 +104,18 @@ class RowCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pieces: int
 
 
+class StreamRows(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """out[o, n, e] = in[o, n, e], the elements e of a row adjacent on both sides.
+
+    Rows are copied one after another, in lines written past the caches where the output's elements
+    are aligned, what is before the first and behind the last line of a row too.
+
+    Operands: input, output. Arguments: those of `RowCopy`.
+    """
+
+    element_bytes: int
+
+
 PERMUTE_AXES = SIDE_AXES
 """Axes a `PermuteCopy` fuses into its rows, and into its columns."""
 PERMUTE_OUTER_AXES = 2
@@ -229,6 +241,7 @@ TurningCopy = (
     | RunCopy
     | StreamCopy
     | StreamRuns
+    | StreamRows
     | CellCopy
 )
 """Copies of elements that lie otherwise on the output."""

@@ -18,6 +18,7 @@ from teir.lower.permutation import PERMUTED_BYTES, lower_permutation, streamed_b
 from teir.lower.short_turns import lower_short_turn
 from teir.lower.stepped_copies import lower_stepped
 from teir.lower.stepped_turns import lower_stepped_turn
+from teir.lower.stream_rows import lower_stream_rows
 from teir.lower.turned_copies import is_panel, lower_turned, turned_axes
 from teir.lower.wide_elements import wide_elements
 from teir.passes.short_sides import FEWEST_AXES
@@ -121,6 +122,10 @@ def _lower_moved(
         if short is not None:
             return short
     is_large = tile_bytes >= (_STREAMED_TILE_BYTES if streams else PERMUTED_BYTES)
+    if is_large and (streams or output_bytes >= streamed_bytes(isa)):
+        rows = lower_stream_rows(moving, operands, width, isa)
+        if rows is not None:
+            return rows
     if room is not None and is_large and not in_panels and not _copies_rows(moving, isa):
         streams = streams or output_bytes >= streamed_bytes(isa)
         permutation = lower_permutation(moving, operands, width, streams, room, isa, 1)

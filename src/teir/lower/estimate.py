@@ -23,6 +23,7 @@ from teir.lower.copy_kernels import (
     ShortTranspose,
     SteppedCopy,
     StreamCopy,
+    StreamRows,
     StreamRuns,
     TransposeCopy,
 )
@@ -95,6 +96,9 @@ def _steps(call: Call) -> float:
             return 2 * rows * kernel.step * (1 + n / kernel.lanes)
         case RowCopy():
             return 2 * kernel.pieces * call.arguments[1] * call.arguments[4]
+        case StreamRows():
+            row_bytes, rows, _, _, outer, _, _ = call.arguments
+            return outer * rows * (4 + row_bytes / LINE_BYTES)
         case TransposeCopy():
             rows, columns = call.arguments[:2]
             return (3 + kernel.step) * (1 + rows * columns / kernel.lanes)

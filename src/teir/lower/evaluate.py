@@ -26,6 +26,7 @@ from teir.lower.copy_kernels import (
     ShortTranspose,
     SteppedCopy,
     StreamCopy,
+    StreamRows,
     StreamRuns,
     TransposeCopy,
 )
@@ -261,7 +262,7 @@ class _Machine:
                 tiles.short_transpose(self.memory, call.kernel, call)
             case SteppedCopy():
                 tiles.stepped_copy(self.memory, call.kernel, call)
-            case RowCopy():
+            case RowCopy() | StreamRows():
                 tiles.row_copy(self.memory, call)
             case PermuteCopy() | StreamCopy():
                 tiles.permute_copy(self.memory, call.kernel, call, 1)

@@ -18,6 +18,7 @@ from teir.lower.copy_kernels import (
     ShortTranspose,
     SteppedCopy,
     StreamCopy,
+    StreamRows,
     StreamRuns,
     TransposeCopy,
     TurningCopy,
@@ -61,7 +62,7 @@ def describe_kernel(kernel: Kernel) -> str:
             return _batch_kernel(kernel)
         case TransposeCopy() | JoinedTranspose() | ShortTranspose() | SteppedCopy():
             return _copy(kernel)
-        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | CellCopy():
+        case PermuteCopy() | RunCopy() | StreamCopy() | StreamRuns() | StreamRows() | CellCopy():
             return _copy(kernel)
         case RowCopy():
             return f"RowCopy of rows in pieces ({kernel.pieces} of {kernel.piece_bytes} bytes)"
@@ -224,6 +225,8 @@ def _copy(kernel: TurningCopy) -> str:
             name, how = "CellCopy", "lines of both sides, through tables of offsets"
         case StreamRuns():
             name, how = "StreamRuns", "rows read as streams, written in lines"
+        case StreamRows():
+            name, how = "StreamRows", "rows one after another, written in lines"
         case _:
             assert_never(kernel)
     return f"{name} of {kernel.element_bytes}-byte elements ({how})"

@@ -14,6 +14,7 @@ GAP = 3
 """Elements between rows, so that a stride is no extent."""
 _STREAMED_BYTES = 96 << 10
 """What a copy has at least whose runs are streamed."""
+_LONG_ROW_BYTES = 512
 _ROW_BYTES = 2048
 _COLUMN_BYTES = 1024
 """What rows and columns have at least that are read side by side."""
@@ -23,6 +24,7 @@ def copies() -> Iterator[tuple[str, Callable[[int, DataType], str]]]:
     """A title and a text for every remainder and type, in a fixed order."""
     yield "a streamed copy of runs", _runs
     yield "streamed rows side by side", _rows
+    yield "streamed rows one after another", _long_rows
     yield "many short axes", _cells
     yield "a copy of what is far", _brought
     for group in (2, 4):
@@ -58,6 +60,19 @@ def _runs(remainder: int, kind: DataType) -> str:
     return f"""{head(in0=kind, out=kind)}axis e = {e}: in0 {w}, out {w}
 axis c = {c}: in0 {e * w}, out {e * r * w}
 axis r = {r}: in0 {e * c * w}, out {e * w}
+primitive copy = Copy(in0 -> out; M=[e, c], N=[r]) with {{"stream": true}}
+do_copy: copy
+"""
+
+
+def _long_rows(remainder: int, kind: DataType) -> str:
+    """Rows of half a kilobyte and some elements in another order, written past the caches."""
+    w, c = kind.width, 5
+    e = _LONG_ROW_BYTES // w + remainder
+    r = -(-_STREAMED_BYTES // (e * w * c))
+    return f"""{head(in0=kind, out=kind)}axis e = {e}: in0 {w}, out {w}
+axis c = {c}: in0 {e * w}, out {(e * r + GAP) * w}
+axis r = {r}: in0 {(e * c + GAP) * w}, out {e * w}
 primitive copy = Copy(in0 -> out; M=[e, c], N=[r]) with {{"stream": true}}
 do_copy: copy
 """

@@ -142,7 +142,7 @@ def _swept_rows(draw: DrawInt) -> DrawnProgram:
 def _streamed(draw: DrawInt) -> DrawnProgram:
     """A copy of elements or of runs, written past the caches."""
     data_type = choose(draw, FLOATS)
-    run, columns = choose(draw, (1, 2, 5, 16, 33)), draw(16, 40)
+    run, columns = choose(draw, (1, 2, 5, 16, 33, 140)), draw(16, 40)
     rows = -(-_STREAMED_BYTES // (run * columns * data_type.width)) + draw(0, 5)
     extents = {"e": run, "c": columns, "r": rows}
     orders = ("ecr", "erc") if run > 1 else ("cr", "rc")

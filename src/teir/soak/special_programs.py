@@ -77,6 +77,8 @@ def _all() -> Iterator[Special]:
     for kind in _COMPLEX:
         for reductions in (1, 3):
             yield _special(f"rows in parts, {reductions} reductions", kind, _parts, reductions)
+    for kind in _REAL:
+        yield _special("rows copied for all turns", kind, _panels_of_turns)
     for kind in (*_REAL, DataType.BF16, DataType.C128):
         for title, copy in copies():
             yield _special(title, kind, copy)
@@ -345,6 +347,20 @@ def _parts(remainder: int, kind: DataType, reductions: int) -> str:
 axis n = {n}: in1 {b}, out {(m + GAP) * w}
 primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[{depth}])
 do_gemm: gemm
+"""
+
+
+def _panels_of_turns(remainder: int, kind: DataType) -> str:
+    """Rows that take much of the first cache where they lie, and columns of several turns."""
+    w, m, n, k, turns = kind.width, 26 + remainder, 18, 140, 5
+    row, column = (m + GAP) * w, (k + GAP) * w
+    return f"""{head(in0=kind, in1=kind, out=kind)}axis t = {turns}: in1 {n * column}, out {n * row}
+axis k = {k}: in0 {row}, in1 {w}
+axis m = {m}: in0 {w}, out {w}
+axis n = {n}: in1 {column}, out {row}
+primitive gemm = Contraction {kind.value} (in0, in1 -> out; M=[m], N=[n], K=[k])
+sequential turns over t
+  do_gemm: gemm
 """
 
 

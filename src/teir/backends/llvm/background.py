@@ -25,7 +25,14 @@ from teir.backends.llvm.native import NativeProgram, bind_native
 from teir.backends.llvm.specialise import load_specialised
 from teir.lower.call_count import calls_below
 from teir.lower.calls import kernels_of
-from teir.lower.copy_kernels import CellCopy, PermuteCopy, RunCopy, StreamCopy, StreamRuns
+from teir.lower.copy_kernels import (
+    CellCopy,
+    PermuteCopy,
+    RunCopy,
+    StreamCopy,
+    StreamRows,
+    StreamRuns,
+)
 from teir.lower.kernel_program import KernelProgram
 from teir.runtime.runtime import Runtime, current
 from teir.target import Isa
@@ -60,7 +67,7 @@ def runs_before_specialising(program: KernelProgram, seconds: float) -> int | No
     saved = _SAVED_PER_CALL * calls_below(program.roots)
     if saved <= _SMALLEST_SHARE * seconds:
         return None
-    permutes = (PermuteCopy, RunCopy, StreamCopy, StreamRuns, CellCopy)
+    permutes = (PermuteCopy, RunCopy, StreamCopy, StreamRuns, StreamRows, CellCopy)
     if any(isinstance(one, permutes) for one in kernels_of(program.roots)):
         return None
     return max(_FEWEST_RUNS, ceil(_CODE_SECONDS / saved))

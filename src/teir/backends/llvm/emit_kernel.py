@@ -39,6 +39,7 @@ from teir.backends.llvm.emit_short_transpose import (
 from teir.backends.llvm.emit_site_product import emit_site_product_body, site_product_arguments
 from teir.backends.llvm.emit_stepped_copy import STEPPED_COPY_ARGUMENTS, emit_stepped_copy_body
 from teir.backends.llvm.emit_stream_copy import STREAM_COPY_ARGUMENTS, emit_stream_copy_body
+from teir.backends.llvm.emit_stream_rows import emit_stream_rows_body
 from teir.backends.llvm.emit_stream_runs import STREAM_RUNS_ARGUMENTS, emit_stream_runs_body
 from teir.backends.llvm.emit_tile_product import TILE_PRODUCT_ARGUMENTS, emit_tile_product_body
 from teir.backends.llvm.emit_transpose import emit_transpose_body, transpose_arguments
@@ -77,6 +78,7 @@ from teir.lower.copy_kernels import (
     ShortTranspose,
     SteppedCopy,
     StreamCopy,
+    StreamRows,
     StreamRuns,
     TransposeCopy,
 )
@@ -132,7 +134,7 @@ def kernel_operands(kernel: Kernel) -> int:
             return len(kernel.spread) + 1
         case TransposeCopy() | JoinedTranspose() | ShortTranspose() | SteppedCopy():
             return 2
-        case RowCopy() | PartCopy():
+        case RowCopy() | StreamRows() | PartCopy():
             return 2
         case WalkedSum():
             return len(kernel.inputs) + kernel.index_arrays + 1
@@ -197,7 +199,7 @@ def kernel_arguments(kernel: Kernel) -> tuple[str, ...]:
             return SHORT_TRANSPOSE_ARGUMENTS
         case SteppedCopy():
             return STEPPED_COPY_ARGUMENTS
-        case RowCopy():
+        case RowCopy() | StreamRows():
             return ROW_COPY_ARGUMENTS
         case PermuteCopy():
             return PERMUTE_ARGUMENTS
@@ -349,6 +351,8 @@ def _body_text(kernel: Kernel, isa: Isa) -> str:
             return emit_cell_copy_body(kernel).text()
         case StreamRuns():
             return emit_stream_runs_body(kernel).text()
+        case StreamRows():
+            return emit_stream_rows_body(kernel, isa).text()
         case BringLines():
             return emit_bring_lines_body(isa).text()
         case BeginAsking():

@@ -155,7 +155,7 @@ piece_start:
         ("count", "i64", "%piece_elements"),
     ):
         text.define(f"%piece_{name}", hidden(kind, formed))
-    _emit_piece(text, stream, "piece_done")
+    emit_piece(text, stream, "piece_done")
     text.write("""
 piece_done:
 %p_next = add i64 %p, 1
@@ -195,7 +195,7 @@ def _to_line(end: str, width: int) -> str:
 %{end}_line = add i64 %{end}_boundary, %{end}_line_elements"""
 
 
-def _emit_piece(text: FunctionText, stream: Stream, following: str) -> None:
+def emit_piece(text: FunctionText, stream: Stream, following: str) -> None:
     """Write ``%piece_count`` elements at ``%piece_from`` to ``%piece_to``.
 
     Goes on in the block that is open, ends with a branch to ``following``. A count of 0 or less

@@ -15,6 +15,7 @@ from teir.lower.copy_kernels import (
     ShortTranspose,
     SteppedCopy,
     StreamCopy,
+    StreamRows,
     StreamRuns,
     TransposeCopy,
 )
@@ -162,6 +163,8 @@ def kernel_words(kernel: Kernel) -> str:
             return f"cells_bytes{kernel.element_bytes}"
         case StreamRuns():
             return f"stream_runs_bytes{kernel.element_bytes}"
+        case StreamRows():
+            return f"stream_rows_bytes{kernel.element_bytes}"
         case FibreParts():
             words = "_".join(one.value for one in kernel.types)
             return f"fibre_parts_{words}{'_numbered' if kernel.is_numbered else ''}".lower()
