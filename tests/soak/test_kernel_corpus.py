@@ -87,7 +87,7 @@ def test_code_of_every_kind_of_kernel_keeps_to_the_set(kind: type) -> None:
     [
         (PanelBlock, ("streams", "brings", "brings_b", "claims", "dense_columns")),
         (PanelBlock, ("staggers", "repeats", "joins", "turns", "reads_ahead")),
-        (GemmBlock, ("flushes", "b_adjacent", "parts")),
+        (GemmBlock, ("flushes", "b_adjacent", "parts", "keeps")),
         (PairBlock, ("b_adjacent", "claims")),
         (TileProduct, ("b_adjacent", "keeps_rows", "a_adjacent", "packs_pairs", "asks")),
         (BatchBlock, ("from_zero",)),

@@ -15,6 +15,7 @@ import msgspec
 
 from teir.dtypes import DataType
 from teir.lower.block_shapes import block_shapes, is_fixed, part_shapes
+from teir.lower.contraction_tile import ContractionTile
 from teir.lower.panel_lines import PanelWalk
 from teir.target import PAGE_BYTES, Isa
 
@@ -58,6 +59,12 @@ class b took 0.88 to 0.95 of the time of counting five for both; with three, tho
 1.03."""
 
 
+_PARTIAL_STORE = 12
+"""Multiply-adds in whose time a part of a vector is stored where `BlockedTile.may_overlap`."""
+_LOW = 2
+"""Vectors of a block that low panels have, and that overlap where higher ones were better.
+
+Blocks of one vector in place of one of three, the last in part, took up to 1.8 times as long."""
 NARROW_DEPTH = 64
 _NARROW_COLUMNS = 16
 """Products per result, and columns, from which on blocks of their own for a few rows pay."""
@@ -74,13 +81,20 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 class Blocking(msgspec.Struct, frozen=True, gc=False):
     """How a tile is cut: lanes of a vector, pieces of M in vectors, pieces of N in columns.
 
-    ``last_lanes`` is the number of lanes of the last vector that exist.
+    ``last_lanes`` is the number of lanes of the last vector that exist. ``overlaps``: the last
+    block is whole and begins earlier, rows of the one before it are formed once more.
     """
 
     lanes: int
     rows: tuple[Cut, ...]
     columns: tuple[Cut, ...]
     last_lanes: int
+    overlaps: bool = False
+
+    @property
+    def total_rows(self) -> int:
+        last = self.rows[-1]
+        return (last.start + last.count * last.size - 1) * self.lanes + self.last_lanes
 
 
 def full_lanes(isa: Isa, in_type: DataType, out_type: DataType) -> int:
@@ -107,7 +121,8 @@ class BlockedTile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     No block has more than ``most_columns``; with ``parts`` as `GemmBlock` blocks have pairs of
     vectors, but for a vector left over. ``a_step_bytes``: from one step of the sum to the next in
     rows of A that are adjacent, else 0. ``results_far``: they are written to memory.
-    ``b_goes_on``: the factors of a column are adjacent along the sum.
+    ``b_goes_on``: the factors of a column are adjacent along the sum. ``may_overlap``: rows may be
+    formed and written twice.
     """
 
     rows: int
@@ -121,6 +136,7 @@ class BlockedTile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     a_step_bytes: int = 0
     results_far: bool = True
     b_goes_on: bool = False
+    may_overlap: bool = False
 
     @property
     def depth_bytes(self) -> int:
@@ -162,16 +178,30 @@ def choose_blocking(tile: BlockedTile, isa: Isa) -> Blocking:
     """
     lanes = _lanes_for(tile.rows, full_lanes(isa, tile.in_type, tile.out_type))
     vectors = -(-tile.rows // lanes)
-    height, width = min(
-        _shapes(tile, isa, vectors, masked=tile.rows % lanes > 0),
-        key=_BlockingCost(tile, lanes, vectors, _steps(tile, isa)).of,
-    )
+    is_partial, cost = tile.rows % lanes > 0, _BlockingCost(tile, lanes, vectors, _steps(tile, isa))
+    height, width = min(_shapes(tile, isa, vectors, masked=is_partial), key=cost.of)
+    overlaps = False
+    if tile.may_overlap and is_partial and tile.rows // lanes >= min(height, _LOW):
+        others = _overlapping(tile, isa, min(height, _LOW), tile.rows // lanes)
+        best = min(others, key=cost.of)
+        overlaps = cost.of(best) <= cost.of((height, width)) + _PARTIAL_STORE * tile.columns
+        height, width = best if overlaps else (height, width)
     return Blocking(
         lanes,
         tuple(_cuts_in_pairs(vectors, height) if tile.parts else _even_cuts(vectors, height)),
         tuple(_even_cuts(tile.columns, width)),
         tile.rows - (vectors - 1) * lanes,
+        overlaps,
     )
+
+
+def may_overlap(tile: ContractionTile, isa: Isa) -> bool:
+    """True for plain sums where storing a part of a vector takes long.
+
+    Zen 3 takes a dozen cycles for every such store: 33 by 33 by 33 in FP32 0.73 of the time.
+    """
+    is_plain = tile.in_type is tile.out_type and tile.in_type in (DataType.FP32, DataType.FP64)
+    return isa.has_masks_among_vectors and is_plain and not tile.flushes
 
 
 def narrow_rest(tile: BlockedTile, isa: Isa) -> int:
@@ -201,6 +231,16 @@ def _shapes(tile: BlockedTile, isa: Isa, vectors: int, masked: bool) -> Iterator
     shapes = part_shapes(isa) if tile.parts else block_shapes(isa, *types, tile.flushes, masked)
     for height, width in shapes:
         if height <= vectors and width <= widest:
+            yield height, width
+
+
+def _overlapping(
+    tile: BlockedTile, isa: Isa, lowest: int, highest: int
+) -> Iterator[tuple[int, int]]:
+    """Blocks of whole vectors alone; high ones as where there is a mask."""
+    masked = block_shapes(isa, tile.in_type, tile.out_type, masked=True)
+    for height, width in _shapes(tile, isa, highest, masked=False):
+        if height >= lowest and (height <= _LOW or (height, width) in masked):
             yield height, width
 
 

@@ -52,16 +52,17 @@ def gemm_block(memory: Memory, kernel: GemmBlock, call: Call) -> None:
     a_m = in_type.itemsize if kernel.a_access is Access.UNIT else a_m
     c_m = out_type.itemsize if kernel.c_access is Access.UNIT else c_m
     last = last_lanes if kernel.masked else kernel.lanes
-    rows = (kernel.vectors - 1) * kernel.lanes + last
+    kept = kernel.lanes - last_lanes if kernel.keeps else 0
+    rows = (kernel.vectors - 1) * kernel.lanes + last - kept
     columns = kernel.columns * (call.arguments[-1] if kernel.repeats else 1)
     depth_a = ((outer, a_outer), (batch, a_batch), (k, a_k))
     depth_b = ((outer, b_outer), (batch, b_batch), (k, b_k))
     if kernel.splits_numbers:
         a = _rows_in_parts(memory, kernel, call, ((columns, 0), *depth_a))[:rows]
     else:
-        a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a))
+        a = memory.tile(call, 0, in_type, ((rows, a_m), (columns, 0), *depth_a), kept * a_m)
     b = memory.tile(call, 1, in_type, ((rows, 0), (columns, b_n), *depth_b))
-    c = memory.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)))
+    c = memory.tile(call, 2, out_type, ((rows, c_m), (columns, c_n)), kept * c_m)
     ends = (kernel.in_type, kernel.out_type)
     accumulate_products(*ends, (a, b), c, accumulate, flushes=kernel.flushes)
 

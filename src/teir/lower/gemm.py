@@ -20,6 +20,7 @@ from teir.lower.blocking import (
     Cut,
     choose_blocking,
     full_lanes,
+    may_overlap,
     most_columns,
     narrow_rest,
 )
@@ -83,6 +84,7 @@ def lower_gemm(
         a_step_bytes=axes.adjacent_step(inside, tile.in_type),
         results_far=tile.hints.streams or tile.hints.prefetched[-1],
         b_goes_on=bool(inside) and inside[-1].strides[1] == tile.in_type.width,
+        may_overlap=may_overlap(tile, isa) and accumulator is None and parts_room is None,
     )
     rest = narrow_rest(blocked, isa) if _may_be_narrow(tile, axes, accumulator, parts_room) else 0
     blocked = replace(blocked, rows=blocked.rows - rest)
@@ -173,6 +175,8 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
             nodes = self._loop(panel, self._columns(cut, cut.start * lanes, masked=False))
         if partial:
             row = (cut.start + (cut.count - 1) * cut.size) * lanes
+            if self.blocking.overlaps:
+                row = self.blocking.total_rows - cut.size * lanes
             nodes += self._columns(cut, row, masked=True)
         return nodes
 
@@ -359,14 +363,16 @@ class _GemmBlocks(msgspec.Struct, frozen=True, gc=False):
         )
         if self.accumulator is None or not self.outside:
             accumulate = not (self.tile.from_zero and not self.outside)
+            overlaps = masked and self.blocking.overlaps
             blocks = cut.count if self._repeats(cut) else 1
             block = BlockCall(
                 vectors=vectors,
                 columns=cut.size,
-                masked=masked,
+                masked=masked and not overlaps,
                 accumulate=accumulate,
                 blocks=blocks,
                 brings=brings,
+                keeps=overlaps and accumulate,
             )
             return self._reduce(self._calls.call(block, (a, b, c)))
         return self._through_accumulator(self.accumulator, vectors, cut.size, masked, (a, b, c))

@@ -33,6 +33,8 @@ class BlockCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     accumulate: bool
     blocks: int = 1
     brings: bool = False
+    keeps: bool = False
+    """The first rows are those of the block before."""
     wide_column_bytes: int | None = None
     """From one column to the next where C is the wide accumulator."""
 
@@ -70,6 +72,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             depth=self._fixed_depth(block),
             parts=self.has_parts,
             loads_ahead=self._loads_ahead(block),
+            keeps=block.keeps,
         )
 
     def _arguments(self, block: BlockCall) -> tuple[int, ...]:
@@ -85,7 +88,7 @@ class BlockCalls(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             strides[1],
             strides[2] if wide is None else wide,
             int(block.accumulate),
-            self.last_lanes if block.masked else self.lanes,
+            self.last_lanes if block.masked or block.keeps else self.lanes,
             self.axes.lanes.strides[0],
             self._lanes_of_c(block)[1],
             self.tile.ahead[b_place],

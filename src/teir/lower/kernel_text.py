@@ -87,6 +87,7 @@ def _register_block(kernel: GemmBlock | PanelBlock | PairBlock | TileProduct) ->
             access = f"A {kernel.a_access.value}, C {kernel.c_access.value}"
             flags = _set(
                 ("masked", kernel.masked),
+                ("first rows kept", kernel.keeps),
                 ("brings A", kernel.brings),
                 ("A in parts", kernel.splits_numbers),
                 ("A in panels", kernel.parts and not kernel.splits_numbers),

@@ -53,7 +53,8 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     types, vectors even in number; FP32, FP64): A lies as `PartCopy` writes it, whole vectors, the
     last one too.
     ``loads_ahead`` (FP32 and FP64, repeated blocks that start from C, UNIT): the first vector of C
-    is loaded before the block before is stored.
+    is loaded before the block before is stored. ``keeps`` (FP32 and FP64, all vectors whole): the
+    first ``lanes`` - ``last_lanes`` rows of C stay as they are, which another block has formed.
     """
 
     in_type: DataType
@@ -72,6 +73,7 @@ class GemmBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parts: bool = False
     asks: int = 0
     loads_ahead: bool = False
+    keeps: bool = False
 
     @property
     def splits_numbers(self) -> bool:

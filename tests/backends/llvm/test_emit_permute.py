@@ -82,10 +82,10 @@ _SHORT_STACK = """
 import threading
 import numpy as np
 import teir
-source = np.arange(64 * 512 * 128, dtype=np.float32).reshape(64, 512, 128)
+source = np.arange(64 * 640 * 96, dtype=np.float32).reshape(64, 640, 96)
 results = []
 threading.stack_size(64 << 10)
-for expression, given in (("ab->ba", source[0:32].reshape(2048, 1024)), ("abc->bac", source)):
+for expression, given in (("ab->ba", source.reshape(4096, 960)), ("abc->bac", source)):
     plan = teir.plan(expression, given, threads=1)
     plan(given)
     thread = threading.Thread(target=lambda: results.append(plan(given)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from teir.backends.llvm.emit_flush import flushed
 from teir.backends.llvm.emit_gemm_factors import columns_per_base, reads_factors
-from teir.backends.llvm.emit_lanes import Lanes, lanes_in_memory, load, store
+from teir.backends.llvm.emit_lanes import Lanes, lanes_below, lanes_in_memory, load, store
 from teir.backends.llvm.emit_numbers import narrow, numbers_per_element, widen
 from teir.backends.llvm.emit_pairs import (
     PairRows,
@@ -221,15 +221,29 @@ def emit_preload(text: FunctionText, block: Block) -> Accumulators:
 def emit_store(text: FunctionText, block: Block, sums: Accumulators) -> None:
     """The block's results, rounded to their type."""
     c_n = block.arguments.read(text, "c_n")
+    kept = _kept_lanes(text, block)
     for column, held in enumerate(sums):
         rows = _as_stored(text, block, held)
         address = _column_of_c(text, block, c_n, column)
+        if kept is not None:
+            there = load(text, block.c[0], address)
+            kind = block.c[0].kind
+            rows[0] = text.value(f"select {kept}, {kind} {there}, {kind} {rows[0]}")
         for row, lanes, offset in zip(rows, block.c, block.c_offsets, strict=True):
             if block.pairs is not None and block.kernel.out_type is DataType.BF16:
                 stored = narrow_sum(text, row, lanes.count)
             else:
                 stored = narrow(text, block.kernel.out_type, block.isa, row, lanes.numbers)
             store(text, lanes, shift_pointer(text, address, offset), stored)
+
+
+def _kept_lanes(text: FunctionText, block: Block) -> str | None:
+    """The mask of the lanes of the first vector that stay as they are; None where none do."""
+    if not block.kernel.keeps:
+        return None
+    last = block.arguments.read(text, "last_lanes")
+    count = text.value(f"sub i64 {block.kernel.lanes}, {last}")
+    return f"<{block.kernel.lanes} x i1> {lanes_below(text, block.isa, block.c[0], count)}"
 
 
 def _as_held(text: FunctionText, block: Block, rows: list[str]) -> list[str]:

@@ -150,6 +150,12 @@ def _index_of_mask(isa: Isa, data_type: DataType, total: int) -> str:
     return "i64" if total <= 8 else "i32" if total <= 16 else "i16"
 
 
+def lanes_below(text: FunctionText, isa: Isa, lanes: Lanes, count: str) -> str:
+    """One bit per lane of a vector of plain numbers, true for the first ``count``."""
+    index = _index_of_mask(isa, lanes.data_type, lanes.count)
+    return _mask(text, lanes.count, 1, count, index)
+
+
 def _mask(text: FunctionText, count: int, numbers: int, existing: str | None, index: str) -> str:
     """One bit per number, true where the element exists; lanes are counted in words ``index``."""
     total = count * numbers

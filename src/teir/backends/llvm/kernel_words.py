@@ -70,6 +70,7 @@ def kernel_words(kernel: Kernel) -> str:
             depth += "_parts" if kernel.parts else ""
             depth += f"_asks{kernel.asks}" if kernel.asks else ""
             depth += "_ahead" if kernel.loads_ahead else ""
+            depth += "_keeps" if kernel.keeps else ""
             return f"gemm_{types}_{shape}_{access}{mask}{flush}{adjacent}{repeats}{depth}"
         case PartCopy():
             mask = "_masked" if kernel.masked else ""
