@@ -52,7 +52,8 @@ def reached() -> frozenset[Kernel]:
     """Kernels that some remainders of the programs call, of the families every seventh."""
     found: set[Kernel] = set()
     for family in kernel_families()[::7]:
-        found |= kernels_of(lower(family_program(family, 24), Isa.AVX512).roots)
+        for isa, remainder in ((Isa.AVX512, 24), (Isa.AVX2, 29)):
+            found |= kernels_of(lower(family_program(family, remainder), isa).roots)
     for special in special_programs():
         for remainder in (3, 24, 36):
             for isa in (Isa.AVX512_ZEN5, Isa.AMX, Isa.AVX2):
