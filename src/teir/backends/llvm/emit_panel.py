@@ -351,8 +351,7 @@ class _Panel:
         text, lanes = self.text, self.kernel.lanes
         kind = Arithmetic(self.isa, self.kernel.data_type, lanes)
         scales = []
-        for column in range(self.kernel.columns):
-            place = self._place_in_b(b, column)
+        for place in map(partial(self._place_in_b, b), range(self.kernel.columns)):
             scalar = text.value(f"load {self.element}, ptr {place}, align {self.width}")
             scales.append(splat(text, self.element, scalar, lanes))
         following: Sums = [[] for _ in sums]
