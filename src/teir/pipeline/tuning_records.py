@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec.structs import fields
 
 from teir import __version__
@@ -130,7 +132,13 @@ def problem_key(
 
 
 def _array_key(array: OperandType) -> ArrayKey:
-    return ArrayKey(dtype=str(array.dtype), shape=array.shape, strides=array.strides_bytes)
+    return ArrayKey(dtype=_spelled(array.dtype), shape=array.shape, strides=array.strides_bytes)
+
+
+@cache
+def _spelled(dtype: np.dtype[Any]) -> str:
+    """As NumPy spells the type, which takes it longer than all else of a key."""
+    return str(dtype)
 
 
 def machine_key(target: Target) -> MachineKey:
