@@ -28,11 +28,11 @@ from teir.target import LINE_BYTES, MANY_REGISTERS, Isa
 
 _PANEL_LINES = 1
 """Lines that a panel of two short vectors fills."""
-_NEAR_BYTES = 16 << 10
+NEAR_PANEL_BYTES = 16 << 10
 """Of a panel, that stay in the first cache beside columns and results."""
 _FEWEST_PRODUCTS = 16
 """Per result inside, that repay its way to and from memory."""
-_PLAIN = (DataType.FP32, DataType.FP64)
+PLAIN = (DataType.FP32, DataType.FP64)
 
 
 def has_outer_reduction(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool:
@@ -43,15 +43,20 @@ def has_outer_reduction(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool
     if isa.vector_registers >= MANY_REGISTERS or len(tile.reductions) < 2:
         return False
     kind, place = tile.in_type, 1 if axes.swapped else 0
-    if kind not in _PLAIN or tile.out_type is not kind or axes.lanes.strides[0] != kind.width:
+    if kind not in PLAIN or tile.out_type is not kind or axes.lanes.strides[0] != kind.width:
         return False
     if axes.lanes.extent * kind.width <= _PANEL_LINES * LINE_BYTES:
         return False
     inner = tile.reductions[1:]
-    lines = lines_of_step(_PANEL_LINES, inner[-1].strides[place])
-    step_bytes, depth = lines * LINE_BYTES, prod(axis.extent for axis in inner)
-    is_left = tile.reductions[0].extent * depth * step_bytes > _NEAR_BYTES
-    return is_left and depth >= _FEWEST_PRODUCTS and depth * step_bytes <= _NEAR_BYTES
+    depth = prod(axis.extent for axis in inner)
+    panel_bytes = panel_bytes_in_place(depth, inner[-1].strides[place])
+    is_left = tile.reductions[0].extent * panel_bytes > NEAR_PANEL_BYTES
+    return is_left and depth >= _FEWEST_PRODUCTS and panel_bytes <= NEAR_PANEL_BYTES
+
+
+def panel_bytes_in_place(depth: int, step_bytes: int) -> int:
+    """What a panel of two short vectors takes of the first cache: lines, of which it uses a part."""
+    return depth * lines_of_step(_PANEL_LINES, step_bytes) * LINE_BYTES
 
 
 def lower_outer_reduction(

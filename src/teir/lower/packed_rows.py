@@ -19,7 +19,6 @@ from math import prod
 
 from msgspec.structs import replace
 
-from teir.dtypes import DataType
 from teir.ir.nodes import Axis
 from teir.lower.axes import TileAxis, wrap_in_loops
 from teir.lower.contraction_tile import ContractionTile
@@ -27,21 +26,16 @@ from teir.lower.gemm import lower_packed_gemm
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.gemm_call import BLOCK_REDUCTIONS
 from teir.lower.kernel_program import Address, KernelNode
+from teir.lower.low_blocks import NEAR_PANEL_BYTES, PLAIN, panel_bytes_in_place
 from teir.lower.panel_cuts import TALLEST
 from teir.lower.part_loops import room_end
 from teir.lower.parts import MOST_NEAR_BYTES
-from teir.passes.line_sets import lines_of_step
-from teir.target import LINE_BYTES, MANY_REGISTERS, Isa
+from teir.target import MANY_REGISTERS, Isa
 
-_PANEL_LINES = 1
-"""Lines that a panel of two short vectors fills."""
-_NEAR_BYTES = 16 << 10
-"""Of a panel in place, that stay in the first cache beside columns and results."""
 _LEAST_MEETINGS = 64
 """Columns of all turns that repay a copy."""
 _PART_STEPS, _LEAST_PART = 128, 32
 """Steps of a part of the sum at most, and at least: results are read and written once for each."""
-_PLAIN = (DataType.FP32, DataType.FP64)
 
 
 def packs_rows(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool:
@@ -52,7 +46,7 @@ def packs_rows(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool:
         return False
     if not 0 < len(tile.reductions) <= BLOCK_REDUCTIONS:
         return False
-    if kind not in _PLAIN or tile.out_type is not kind or tile.hints.prefetched[place]:
+    if kind not in PLAIN or tile.out_type is not kind or tile.hints.prefetched[place]:
         return False
     if axes.lanes.strides[0] != kind.width or axes.lanes.strides[2] != kind.width:
         return False
@@ -61,8 +55,7 @@ def packs_rows(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool:
         return False
     if axes.columns.extent * tile.rereads[place] < _LEAST_MEETINGS:
         return False
-    lines = lines_of_step(_PANEL_LINES, tile.reductions[-1].strides[place])
-    return depth * lines * LINE_BYTES > _NEAR_BYTES
+    return panel_bytes_in_place(depth, tile.reductions[-1].strides[place]) > NEAR_PANEL_BYTES
 
 
 def lower_packed_rows(
