@@ -55,7 +55,7 @@ def has_outer_reduction(tile: ContractionTile, axes: GemmAxes, isa: Isa) -> bool
 
 
 def panel_bytes_in_place(depth: int, step_bytes: int) -> int:
-    """What a panel of two short vectors takes of the first cache: lines, of which it uses a part."""
+    """What a panel of two short vectors takes of the first cache: lines it uses in part."""
     return depth * lines_of_step(_PANEL_LINES, step_bytes) * LINE_BYTES
 
 
