@@ -36,14 +36,14 @@ PROGRAM_FAULTS = (
     ),
     Fault(
         "a partial panel computed as a whole one",
-        "lower/gemm.py",
+        "lower/gemm_blocks.py",
         "self._panels(cut, cut.count - partial)",
         "self._panels(cut, cut.count)",
         PROGRAMS,
     ),
     Fault(
         "the last rows computed at the first ones' place",
-        "lower/gemm.py",
+        "lower/gemm_blocks.py",
         "row = (cut.start + (cut.count - 1) * cut.size) * lanes",
         "row = cut.start * lanes",
         PROGRAMS,
@@ -64,14 +64,14 @@ PROGRAM_FAULTS = (
     ),
     Fault(
         "panels one row apart",
-        "lower/gemm.py",
+        "lower/gemm_blocks.py",
         "rows = cut.size * self.blocking.lanes",
         "rows = cut.size",
         PROGRAMS,
     ),
     Fault(
         "blocks of columns one column apart",
-        "lower/gemm.py",
+        "lower/gemm_blocks.py",
         "strides = tuple(stride * cut.size for stride in self.axes.columns.strides)",
         "strides = self.axes.columns.strides",
         PROGRAMS,
