@@ -91,6 +91,18 @@ def test_others_are_not(program: Program) -> None:
     assert all(block.vectors <= 3 for block in blocks(program, Isa.AVX2))
 
 
+@pytest.mark.parametrize("rows", [22, 23, 24])
+def test_blocks_that_go_past_the_caches_stay_low(rows: int) -> None:
+    """Six vectors, the last one whole or not, which a program asks to have written so."""
+    program = product(rows, 12, 24, hint=' with {"stream": true}')
+    assert all(block.vectors <= 3 for block in blocks(program, Isa.AVX2))
+    if runs_here(Isa.AVX2):
+        out = np.zeros(TILES * 12 * rows)
+        operands = {"in0": np.ones(rows * 24), "in1": np.ones(TILES * 12 * 24), "out": out}
+        compile_program(program, isa=Isa.AVX2, threads=1).run(operands)
+        np.testing.assert_array_equal(out, 24)
+
+
 @pytest.mark.parametrize("kind", ["FP32", "FP64"])
 @pytest.mark.parametrize("rows", [16, 24, 48])
 @pytest.mark.parametrize("columns", [2, 7, 12])

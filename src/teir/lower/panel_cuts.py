@@ -38,8 +38,8 @@ def block_rows(cut: PanelCut, lanes: int) -> int:
 
 @cache
 def row_cuts(rows: int, lanes: int, is_run: bool, isa: Isa) -> tuple[PanelCut, ...]:
-    """``is_run``: columns are written past the caches; in few registers: they follow one another,
-    in whole vectors."""
+    """``is_run``: columns are written past the caches; in few registers, where that says nothing:
+    they follow one another, in whole vectors."""
     vectors, left = -(-rows // lanes), rows % lanes
     tallest = 4 if vectors % 4 == 0 and vectors % TALLEST else TALLEST
     if is_run and vectors in _LONG:

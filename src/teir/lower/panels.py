@@ -156,7 +156,8 @@ def lower_panels(tile: ContractionTile, axes: PanelAxes, isa: Isa) -> tuple[Kern
     operands = (second, first, output) if axes.swapped else tile.operands
     lanes = full_lanes(isa, tile.in_type, tile.out_type)
     total = axes.rows.extent * axes.run.extent
-    rows = row_cuts(total, lanes, tile.hints.streams or axes.in_a_row, isa)
+    is_few = isa.vector_registers < MANY_REGISTERS
+    rows = row_cuts(total, lanes, axes.in_a_row if is_few else tile.hints.streams, isa)
     if isa.forgets_requests and _asks_near(tile, axes):
         near = _near_panels(tile, axes, operands, rows, isa)
         return wrap_in_loops(axes.loops, operands, near)
