@@ -63,13 +63,22 @@ def lower_outer_reduction(
     tile: ContractionTile, axes: GemmAxes, isa: Isa
 ) -> tuple[KernelNode, ...]:
     """The blocks of the first index, which may start from zero, and a loop over the others."""
-    outer, inner = tile.reductions[0], tile.reductions[1:]
+    outer = tile.reductions[0]
+    first, second = first_parts(tile, outer, tile.reductions[1:])
+    rest = TileAxis(outer.extent - 1, outer.strides)
+    body = lower_gemm(second, axes, isa, None, None, None)
+    loop = wrap_in_loops((rest,), second.operands, body)
+    return (*lower_gemm(first, axes, isa, None, None, None), *loop)
+
+
+def first_parts(
+    tile: ContractionTile, outer: TileAxis, inner: tuple[TileAxis, ...]
+) -> tuple[ContractionTile, ContractionTile]:
+    """The tiles of the first two indices of ``outer``, ``inner`` summed in each; the second, and
+    those after it, go on with what is there."""
     first = replace(tile, reductions=inner, ahead=(0,) * len(tile.ahead))
     moved = tuple(
         replace(address, offset_bytes=address.offset_bytes + stride)
         for address, stride in zip(tile.operands, outer.strides, strict=True)
     )
-    others = replace(first, operands=moved, from_zero=False)
-    rest = TileAxis(outer.extent - 1, outer.strides)
-    loop = wrap_in_loops((rest,), moved, lower_gemm(others, axes, isa, None, None, None))
-    return (*lower_gemm(first, axes, isa, None, None, None), *loop)
+    return first, replace(first, operands=moved, from_zero=False)

@@ -26,7 +26,7 @@ from teir.lower.gemm import lower_packed_gemm
 from teir.lower.gemm_axes import GemmAxes
 from teir.lower.gemm_call import BLOCK_REDUCTIONS
 from teir.lower.kernel_program import Address, KernelNode
-from teir.lower.low_blocks import NEAR_PANEL_BYTES, PLAIN, panel_bytes_in_place
+from teir.lower.low_blocks import NEAR_PANEL_BYTES, PLAIN, first_parts, panel_bytes_in_place
 from teir.lower.panel_cuts import TALLEST
 from teir.lower.part_loops import room_end
 from teir.lower.parts import MOST_NEAR_BYTES
@@ -63,20 +63,16 @@ def lower_packed_rows(
 ) -> tuple[KernelNode, ...]:
     """All copies, then all blocks; long sums in parts, the first of which may start from zero."""
     outer, inner = _parts(tile.reductions)
-    first = replace(tile, reductions=inner, ahead=(0,) * len(tile.ahead) if outer else tile.ahead)
-    copies, blocks = lower_packed_gemm(first, axes, isa, room)
     if outer is None:
+        copies, blocks = lower_packed_gemm(tile, axes, isa, room)
         return (*copies, *blocks)
-    moved = tuple(
-        replace(address, offset_bytes=address.offset_bytes + stride)
-        for address, stride in zip(tile.operands, outer.strides, strict=True)
-    )
+    first, second = first_parts(tile, outer, inner)
+    copies, blocks = lower_packed_gemm(first, axes, isa, room)
     filled = room_end(copies, room.slot) - room.offset_bytes
     behind = replace(room, offset_bytes=room.offset_bytes + filled)
-    others = replace(first, operands=moved, from_zero=False)
-    more_copies, more_blocks = lower_packed_gemm(others, axes, isa, behind)
+    more_copies, more_blocks = lower_packed_gemm(second, axes, isa, behind)
     rest = (TileAxis(outer.extent - 1, (*outer.strides, filled)),) if outer.extent > 2 else ()
-    places = (*moved, behind)
+    places = (*second.operands, behind)
     return (
         *copies,
         *wrap_in_loops(rest, places, more_copies),
